@@ -311,7 +311,7 @@ const ANSWERS: readonly Planted[] = [
   {
     name: 'a message that was taken up late in a turn is done though the turn was cut short',
     near: 'mode inject',
-    file: 'decide/decision-builder.ts',
+    file: 'seats.ts',
     find: '!begun && !claimed.has(id)',
     replace: '!turn.said && !claimed.has(id)',
   },

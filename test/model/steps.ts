@@ -290,11 +290,9 @@ function checkAnnouncements(step: Step): void {
   must(tell(shown) === tell(wanted), 'I12', `announced ${tell(shown) || 'nothing'}, not ${tell(wanted) || 'nothing'}`);
 }
 
-/** A question that is over with its turn, or with the program whose generation asked it. */
+/** A question that is over with its turn. */
 function unanswered({ before, facts }: Step): number {
   const asked = openQuestion(before);
-  const isCut = asked !== null && asked.lasting !== true && of(facts, 'disconnected').some(({ restart }) => restart);
-  if (isCut) return 1;
   return of(facts, 'turnEnded').filter(({ epoch }) => asked !== null && epoch === before.turn?.epoch).length;
 }
 

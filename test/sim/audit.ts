@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
-import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import type { FloorStep } from '../../src/turns/floor-store.ts';
-import { splitText } from '../../src/turns/text/split.ts';
+import { splitText, writtenOf } from '../../src/turns/text/split.ts';
 import type { WatchedStore } from './store.ts';
 import { announcementText } from '../../src/turns/text/words.ts';
 import type { Cast } from './cast.ts';
@@ -131,7 +131,7 @@ class JournalReader {
         () => `${fact.agent} #${fact.epoch} answered ${unseen.join()} in ${channel} and never saw it`,
       );
     }
-    this.texts.push(...announced(fact, this.#textLimit));
+    this.texts.push(...announced(this.#channel, fact, this.#textLimit));
     const active = floor.seats.filter(({ status }) => status === 'ACTIVE');
     must('I1', active.length <= 1, () => `two seats of ${channel} are ACTIVE at entry ${seq}`);
   }
@@ -167,10 +167,12 @@ class JournalReader {
   }
 }
 
-function announced(fact: Fact, textLimit: number): readonly string[] {
+function announced(channel: string, fact: Fact, textLimit: number): readonly string[] {
   if (fact.type !== 'announced' || !fact.shown) return [];
-  const text = announcementText(fact.announcement, completeTexts({}), String, fact.repeat);
-  return text === null ? [] : splitText(text, textLimit);
+  const words = (announcement: Announcement, _channel: string, repeat: number) =>
+    announcementText(announcement, completeTexts({}), String, repeat);
+  const effect = { ...fact, type: 'announce' } as const;
+  return writtenOf(channel, effect, { words, textLimit: () => textLimit }).texts.filter((text) => text !== null);
 }
 
 function rowsOf(db: Database.Database, channel: string): readonly Row[] {
