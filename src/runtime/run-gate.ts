@@ -8,7 +8,7 @@ import { runKeyOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
 import type { RunCommand, RunFact } from '../work/runs/run-events.ts';
-import { UNDECIDED, deniedWords, leftSteps, peopleSaid } from '../work/runs/run-left.ts';
+import { AskedOutcome, UNDECIDED, leftSteps, refusedBy } from '../work/runs/run-left.ts';
 import type { OpenCall, RunState } from '../work/runs/run.ts';
 import { callAsked } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
@@ -55,6 +55,8 @@ class RunGate implements ToolGate {
   readonly #key: string;
   readonly #epoch: number;
   readonly #queue = new KeyedQueue<'call'>();
+  /** The calls that wait for those before them. */
+  readonly #waiting = new Set<{ readonly call: GatedCall; readonly withdrawn: AbortSignal }>();
   /** The calls that may run, by the id that their agent gave them, under the id that they have in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
@@ -81,10 +83,14 @@ class RunGate implements ToolGate {
     return this.#isOpen ? leftSteps(this.#ports.runs.newest(this.#key)) : null;
   }
 
-  async ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict> {
-    return this.#queue
-      .run('call', () => this.#ask(call, stopped))
-      .catch((error: unknown) => this.#fail(error, CANCELLED));
+  async ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
+    const waiting = { call, withdrawn };
+    this.#waiting.add(waiting);
+    const asked = this.#queue.run('call', () => {
+      this.#waiting.delete(waiting);
+      return this.#ask(call, withdrawn);
+    });
+    return asked.catch((error: unknown) => this.#fail(error, CANCELLED));
   }
 
   async settled({ id: known, tool }: GatedCall, result: CallResult): Promise<void> {
@@ -224,7 +230,7 @@ class RunGate implements ToolGate {
     const id = left?.id ?? this.#newId();
     this.#asked.add(id);
     const judged = this.#judge(call);
-    const outcome = new CallOutcome(id);
+    const outcome = new AskedOutcome(id);
     const unwatch = this.#ports.watch(this.#key, (facts) => outcome.hear(facts));
     const withdraw = (): void => void this.#apply({ type: 'WITHDRAW', call: id }).catch(this.#ports.failed);
     stopped.addEventListener('abort', withdraw, { once: true });
@@ -237,7 +243,7 @@ class RunGate implements ToolGate {
           ...this.#called(id, call, digest),
           verdict: judged.verdict,
           rule: judged.rule,
-          words: callAsked(call, judged, { said: this.#said, clean: this.#ports.clean }),
+          words: callAsked(call, this.#amongOthers(judged, digest), { said: this.#said, clean: this.#ports.clean }),
         },
       });
       if (!requested.ok) return CANCELLED;
@@ -260,7 +266,7 @@ class RunGate implements ToolGate {
   async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {
       const came = await outcome.next();
-      if (came !== 'cleared') return refusal(came, call, words);
+      if (came !== 'cleared') return { verdict: 'refused', ...refusedBy(came, call.tool, words) };
       const { verdict, brings } = this.#judge(call);
       const claimed = await this.#apply({ type: 'CLAIM', call: id, digest, verdict, brings });
       if (claimed.ok && claimed.facts.some(({ type }) => type === 'callClaimed')) {
@@ -273,6 +279,17 @@ class RunGate implements ToolGate {
 
   #judge(call: GatedCall): CallJudgement {
     return this.#ports.judge(this.#seat, call, this.#state?.remembered ?? []);
+  }
+
+  /** With what of those that wait is asked about, too; an answer that is dangerous counts for no other. */
+  #amongOthers(judged: CallJudgement, digest: string): CallJudgement {
+    if (judged.about === null || this.#waiting.size === 0) return judged;
+    const calls = [...this.#waiting].flatMap(({ call, withdrawn }) => (withdrawn.aborted ? [] : [call]));
+    const asked = calls.filter((call) => this.#judge(call).verdict === 'ask').map(digestOf);
+    const same = judged.about.danger === true ? 0 : asked.filter((each) => each === digest).length;
+    const questions = 1 + asked.length - same;
+    const more = { ...(questions > 1 ? { questions } : {}), ...(same > 0 ? { times: 1 + same } : {}) };
+    return { ...judged, about: { ...judged.about, ...more } };
   }
 
   #called(id: string, call: GatedCall, digest: string) {
@@ -302,55 +319,13 @@ class RunGate implements ToolGate {
 type AskedCall = {
   readonly id: string;
   readonly digest: string;
-  readonly outcome: CallOutcome;
+  readonly outcome: AskedOutcome;
   readonly words: string;
 };
-type Ended = { readonly code: string | null; readonly by: string | null; readonly reason: string | null };
-
-/** What becomes of a call until it is let through or refused, as the facts of its run tell it. */
-class CallOutcome {
-  readonly #call: string;
-  readonly #heard: ('cleared' | Ended)[] = [];
-  #wake: (() => void) | null = null;
-  /** By whom it was answered, and in what words. */
-  said: Pick<Ended, 'by' | 'reason'> = { by: null, reason: null };
-
-  constructor(call: string) {
-    this.#call = call;
-  }
-
-  hear(facts: readonly RunFact[]): void {
-    for (const fact of facts) {
-      this.said = peopleSaid(fact) ?? this.said;
-      if (fact.type === 'callCleared' && fact.call === this.#call) this.#heard.push('cleared');
-      if (fact.type === 'callSettled' && fact.call === this.#call) this.#heard.push({ code: fact.code, ...this.said });
-    }
-    this.#wake?.();
-  }
-
-  async next(): Promise<'cleared' | Ended> {
-    for (;;) {
-      const next = this.#heard.shift();
-      if (next !== undefined) return next;
-      await new Promise<void>((resolve) => void (this.#wake = resolve));
-    }
-  }
-}
-
 const UNASKED = 'unasked';
 /** A longer step is not kept, in UTF-16 units. */
 const LONGEST_STEP = 524_288;
-const CANCELLED: GateVerdict = {
-  verdict: 'refused',
-  code: 'CANCELLED',
-  words: UNDECIDED,
-};
-
-function refusal({ code, by, reason }: Ended, call: GatedCall, words: string): GateVerdict {
-  if (code === 'AGENT_TOOL_NOT_ALLOWED') return { verdict: 'refused', code, words };
-  if (code !== 'DENIED') return CANCELLED;
-  return { verdict: 'refused', code, words: deniedWords(call.tool, { by, reason }) };
-}
+const CANCELLED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: UNDECIDED };
 
 /** Of the tool, its definition and its raw input. */
 function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {

@@ -7,7 +7,7 @@ export const DECISIONS = {
   rule: 'allowed by rule',
   once: 'allowed once',
   always: 'allowed for always',
-  grant: 'allowed before a restart',
+  grant: 'answered before',
   'denied-rule': 'refused by rule',
   'denied-person': 'refused',
   expired: 'nobody answered',

@@ -223,8 +223,20 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'what people say of a request that is gone counts for nothing',
     file: 'run-evolve.ts',
-    find: 'approval.detached ? [...run.grants, ...grantsBy(fact, approval)] : run.grants',
+    find: '[...run.grants, ...grantsBy(fact, approval)]',
     replace: 'run.grants',
+  },
+  {
+    name: 'an answer counts once more than it was shown to',
+    file: 'run-evolve.ts',
+    find: '{ length: detached ? 1 : others }',
+    replace: '{ length: 1 + others }',
+  },
+  {
+    name: 'an answer counts for the one that was shown, and for no other that is asked with it',
+    file: 'run-evolve.ts',
+    find: '{ length: detached ? 1 : others }',
+    replace: '{ length: detached ? 1 : 0 }',
   },
   {
     name: 'a command of another machine counts as often as it comes',

@@ -22,11 +22,15 @@ const NOON: Instant = 43_200_000;
 const WAIT_MS = 1_000;
 const KEY = 'model dev';
 
+const TWICE = { tool: 't', folder: null, why: 'x', says: null, times: 2 } as const;
+
 /** What is known of a call from outside: what was asked, what people said, what became of it. */
 type Ghost = {
   readonly digest: string;
   readonly verdict: RequestedCall['verdict'];
   readonly repeatable: boolean;
+  /** How many of the same people are asked about at once. */
+  readonly times: number;
   /** People said yes to it, or to a call like it whose agent was gone. */
   readonly yes: boolean;
   readonly claims: number;
@@ -42,7 +46,7 @@ type Place = {
   readonly at: Instant;
   readonly calls: number;
   readonly ghosts: Readonly<Record<string, Ghost>>;
-  /** What people said of calls that were gone, once each. */
+  /** What people said of calls that were gone, once each, and of others that were the same. */
   readonly grants: readonly Said[];
   /** Digests of calls that were cut short. */
   readonly doubtful: readonly string[];
@@ -115,7 +119,13 @@ function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[]
     [one(0, { verdict: 'deny' })],
     [one(0, { digest: 'r', repeatable: true })],
   ];
-  const requests = [one(0, { source: 'agent' }), one(0, { source: 'agent', digest: 'b', verdict: 'ask' })];
+  const twice = {
+    source: 'agent',
+    digest: 'b',
+    verdict: 'ask',
+    words: { title: 't', detail: '', about: TWICE },
+  } as const;
+  const requests = [one(0, { source: 'agent' }), one(0, twice)];
   const started = { runType: 'task', prompt: 'p', by: null, waitMs: WAIT_MS, allowedTools: null, maxTurns: 2 } as const;
   const approvals = [run?.pause?.approval, ...state.closed.slice(-1)].flatMap((each) => (each ? [each] : []));
   const grants = (run?.grants ?? []).flatMap((grant) => (typeof grant === 'string' ? [] : [grant]));
@@ -317,10 +327,11 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
   };
   switch (fact.type) {
     case 'callRequested': {
-      const { id, digest, verdict, repeatable } = fact.call;
+      const { id, digest, verdict, repeatable, words } = fact.call;
+      const { times = 1 } = words?.about ?? {};
       return {
         ...known,
-        ghosts: { ...ghosts, [id]: { digest, verdict, repeatable, yes: false, claims: 0, armed: false } },
+        ghosts: { ...ghosts, [id]: { digest, verdict, repeatable, times, yes: false, claims: 0, armed: false } },
       };
     }
     case 'callCleared':
@@ -336,7 +347,9 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
       if (fact.state !== 'allowed' && fact.state !== 'denied') return known;
       const said = { digest: open.digest, choice: fact.state === 'allowed' ? 'allow' : 'deny', until: open.expiresAt };
       if (open.detached) return { ...known, grants: [...grants, said] };
-      return fact.state === 'denied' ? known : change(open.call, { yes: true });
+      const others = Array.from({ length: (ghosts[open.call]?.times ?? 1) - 1 }, () => said);
+      const { ghosts: asked } = fact.state === 'denied' ? known : change(open.call, { yes: true });
+      return { ...known, ghosts: asked, grants: [...grants, ...others] };
     }
     case 'grantUsed': {
       const { digest, choice } = { choice: fact.said?.choice, ...ghosts[fact.call] };

@@ -299,6 +299,45 @@ describe('a call that needs a yes', () => {
   });
 });
 
+describe('calls that an agent asks for at once', () => {
+  test('are asked about one after the other; those that are the same have one question and one answer', async () => {
+    const { bound, gate } = await gated();
+    const own = { accounts: [] };
+    const answers = [
+      gate.ask(call('a', own), never),
+      gate.ask(call('b', own), never),
+      gate.ask(call('c', { ...own, input: { command: 'ls' }, detail: 'ls' }), never),
+    ];
+    const first = await question(bound);
+    expect(openQuestion(bound.hall)?.about).toMatchObject({ questions: 2, times: 2 });
+    await bound.answers('allow');
+    const [a, b] = await Promise.all(answers.slice(0, 2));
+    expect([a?.verdict, b?.verdict]).toEqual(['go', 'go']);
+    expect(await question(bound)).toBe(first + 1);
+    expect(openQuestion(bound.hall)?.about).not.toHaveProperty('questions');
+    expect(rowsOf(bound, 'callRequested')).toHaveLength(3);
+    expect(
+      toolCallRows(bound.runs.journal(runKeyOf(SEAT), 100)).map(({ decision, decidedBy }) => [decision, decidedBy]),
+    ).toEqual([
+      ['once', 'ann'],
+      ['grant', 'ann'],
+      ['open', null],
+    ]);
+  });
+
+  test('that could do harm in somebody else’s words are asked about each by itself', async () => {
+    const about = { tool: 'fetch', folder: null, why: 'x', danger: true } as const;
+    const { bound, gate } = await gated(() => ({ about, offers: [] }));
+    const answers = [gate.ask(call('a', { accounts: [] }), never), gate.ask(call('b', { accounts: [] }), never)];
+    const first = await question(bound);
+    expect(openQuestion(bound.hall)?.about).toMatchObject({ questions: 2 });
+    expect(openQuestion(bound.hall)?.about).not.toHaveProperty('times');
+    await bound.answers('allow');
+    expect((await answers[0])?.verdict).toBe('go');
+    expect(await question(bound)).toBe(first + 1);
+  });
+});
+
 describe('an agent whose turn is over', () => {
   test('runs nothing: what an older generation asks for is cancelled', async () => {
     const { bound, gate, gates } = await gated(() => ({ verdict: 'allow' }));

@@ -35,6 +35,10 @@ export const aboutSchema = z.strictObject({
   danger: z.literal(true).exactOptional(),
   /** It is answered in words, such as these. */
   answer: z.string().exactOptional(),
+  /** How many questions of its agent there are with this one, if more than one: the others come after it. */
+  questions: z.number().exactOptional(),
+  /** How often the very same is asked for at once, if more than once: the answer counts for each. */
+  times: z.number().exactOptional(),
 });
 
 export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;

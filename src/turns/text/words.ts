@@ -73,21 +73,27 @@ export function answersAsked(asked: AskedQuestion, agent: string): readonly stri
 
 function yesMeans({ question, about, pause, gone }: AskedQuestion, agent: string): readonly string[] {
   if (pause !== undefined || gone === true) return [];
-  return about?.answer === undefined
-    ? [`Once runs exactly this, one time. No lets ${agent} go on without it, and it reads why if you say so.`]
-    : [`It is answered in words: /answer ${question} ${about.answer}. No declines.`];
+  if (about?.answer !== undefined)
+    return [`It is answered in words: /answer ${question} ${about.answer}. No declines.`];
+  const { times = 1 } = about ?? {};
+  const howOften = times === 1 ? 'one time' : `${times} times, for so often it is asked for now`;
+  const without = times === 1 ? 'it' : 'any of them';
+  return [
+    `Once runs exactly this, ${howOften}. No lets ${agent} go on without ${without}, and it reads why if you say so.`,
+  ];
 }
 
 function factsAbout(
-  { run, step, steps, tool, folder, why, says, danger }: AboutCall,
+  { run, step, steps, tool, folder, why, says, danger, questions }: AboutCall,
   agent: string,
 ): readonly string[] {
   const at = run === undefined ? 'Step' : `R${runWords(run).slice(1)}, step`;
+  const place = questions === undefined ? [] : [`question 1 of ${questions}`];
   return [
     ...(danger === true
       ? [`🟥 Danger: somebody else’s text may be speaking through ${agent}. Say no unless you know why it does this`]
       : []),
-    [`${at} ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`])].join(' · '),
+    [`${at} ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`]), ...place].join(' · '),
     `Asked because ${why}`,
     ...(says === null ? [] : [`${agent} says: “${says}”`]),
   ];

@@ -122,7 +122,8 @@ export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): Ru
   if (always !== null && !offersOf(decision.run, approval.call).includes(always)) return 'RULE_NOT_OFFERED';
   const closed = choice === 'allow' ? 'allowed' : 'denied';
   const isMuted = state.run?.pause?.muted === true;
-  const until = approval.detached ? { until: command.until ?? approval.expiresAt } : {};
+  const counts = approval.detached || (approval.others !== undefined && always === null);
+  const until = counts ? { until: command.until ?? approval.expiresAt } : {};
   decision.record({ type: 'approvalClosed', id: approval.id, state: closed, by, via, reason, always, ...until });
   const { maxTurns } = decision.run;
   decision.record({ type: 'resumed', by, feedback: reason, input: null, maxTurns });
@@ -162,7 +163,7 @@ export function goOnWithRun(decision: RunDecision): void {
   goOnWithRun(decision);
 }
 
-/** What people said of the very same call before, whose agent was gone by then; `undefined`: nothing that still counts. */
+/** What people said of the very same call before that counts for this one, too; `undefined`: nothing that still does. */
 function grantFor({ run, at }: RunDecision, { digest }: OpenCall): Run['grants'][number] | undefined {
   return run.grants.find((grant) =>
     typeof grant === 'string' ? grant === digest : grant.digest === digest && at < (grant.until ?? Infinity),
@@ -301,6 +302,7 @@ function ask(decision: RunDecision, { id: call, tool, digest, source, words }: O
   const outlives = source === 'conch' && run.type !== 'background' ? (true as const) : ('answer' as const);
   const lasting = words?.about?.answer === undefined ? { lasting: outlives } : {};
   const asked = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt };
-  const approval = { ...asked, detached: false, ...lasting };
+  const { times = 1 } = words?.about ?? {};
+  const approval = { ...asked, detached: false, ...(times > 1 ? { others: times - 1 } : {}), ...lasting };
   decision.record({ type: 'paused', reason: 'approval_required', context: null, until: expiresAt, approval });
 }

@@ -194,14 +194,14 @@ export const runFactSchema = z.discriminatedUnion('type', [
     via: text.nullable(),
     reason: text.nullable(),
     always: text.nullable(),
-    /** The call is gone: this counts for the same one once more, until then or (`null`) as long as the run. */
+    /** The call is gone, or one of several that are the same: this counts for those, until then or (`null`) as long as the run. */
     until: z.number().nullable().exactOptional(),
   }),
   z.strictObject({ type: z.literal('approvalDetached'), id }),
   z.strictObject({ type: z.literal('yesRevoked'), id, by: text }),
   z.strictObject({ type: z.literal('tainted'), from: text, label: z.literal('private').exactOptional() }),
   z.strictObject({ type: z.literal('cleansed') }),
-  /** What people said after its call was gone answers this one; a yes, unless it says more. */
+  /** What people said of a call that was the same, and that is gone or was asked for at once with it, answers this one; a yes, unless it says more. */
   z.strictObject({
     type: z.literal('grantUsed'),
     call: id,

@@ -205,19 +205,20 @@ function evolveApproval(
   }
   const closed = kept(state.closed, { id: fact.id, state: fact.state, by: fact.by });
   const over = { ...run, pause: { ...run.pause, approval: null } };
-  const grants = approval.detached ? [...run.grants, ...grantsBy(fact, approval)] : run.grants;
+  const grants = [...run.grants, ...grantsBy(fact, approval)];
   if (fact.state !== 'allowed' || approval.detached) return { ...state, closed, run: { ...over, grants } };
   const calls = changed(run, approval.call, { approved: true, approval: fact.id });
-  return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls } };
+  return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls, grants } };
 }
 
-/** What an answer counts for when its call is gone. */
+/** What an answer counts for when its call is gone, or others are the same. */
 function grantsBy({ state, by, reason, until }: Of<'approvalClosed'>, approval: RunApproval): Run['grants'] {
-  const { id, tool, digest } = approval;
+  const { id, tool, digest, detached, others = 0 } = approval;
   if (state !== 'allowed' && state !== 'denied') return [];
-  if (until !== undefined)
-    return [{ approval: id, tool, digest, choice: state === 'allowed' ? 'allow' : 'deny', by, reason, until }];
-  return state === 'allowed' ? [digest] : [];
+  const choice = state === 'allowed' ? ('allow' as const) : ('deny' as const);
+  if (until === undefined) return detached && state === 'allowed' ? [digest] : [];
+  const grant = { approval: id, tool, digest, choice, by, reason, until };
+  return Array.from({ length: detached ? 1 : others }, () => grant);
 }
 
 /** It is asked for again because its first request is gone: that makes it no further one in a row. */

@@ -40,6 +40,7 @@ type Result = { readonly words: string; readonly failed: boolean; readonly isOut
 type Step = { readonly said: string; readonly calls: string };
 type Left = { readonly steps: readonly Step[]; readonly results: ReadonlyMap<string, Result> };
 type Decided = { readonly by: string | null; readonly reason: string | null };
+type Ended = Decided & { readonly code: string | null };
 
 /** What an agent is told of a call that people said no to, or could not be asked about. */
 export function deniedWords(tool: string, { by, reason }: Decided): string {
@@ -64,3 +65,45 @@ function resultOf(
 
 const CUT_SHORT =
   'It was cut short by a restart: nobody knows what it did, and it may have done all of it. It is not tried again by itself.';
+
+/** What becomes of a call until it is let through or refused, as the facts of its run tell it. */
+export class AskedOutcome {
+  readonly #call: string;
+  readonly #heard: ('cleared' | Ended)[] = [];
+  #wake: (() => void) | null = null;
+  /** By whom it was answered, and in what words. */
+  said: Decided = { by: null, reason: null };
+
+  constructor(call: string) {
+    this.#call = call;
+  }
+
+  hear(facts: readonly RunFact[]): void {
+    for (const fact of facts) {
+      this.said = peopleSaid(fact) ?? this.said;
+      if (fact.type === 'callCleared' && fact.call === this.#call) this.#heard.push('cleared');
+      if (fact.type === 'callSettled' && fact.call === this.#call) this.#heard.push({ code: fact.code, ...this.said });
+    }
+    this.#wake?.();
+  }
+
+  async next(): Promise<'cleared' | Ended> {
+    for (;;) {
+      const next = this.#heard.shift();
+      if (next !== undefined) return next;
+      await new Promise<void>((resolve) => void (this.#wake = resolve));
+    }
+  }
+}
+
+/** What an agent is told of a call that ended so before it was let through; `words`: of one that the rules refuse. */
+export function refusedBy(
+  { code, by, reason }: Ended,
+  tool: string,
+  words: string,
+): { readonly code: 'AGENT_TOOL_NOT_ALLOWED' | 'CANCELLED' | 'DENIED'; readonly words: string } {
+  if (code === 'AGENT_TOOL_NOT_ALLOWED') return { code, words };
+  return code === 'DENIED'
+    ? { code, words: deniedWords(tool, { by, reason }) }
+    : { code: 'CANCELLED', words: UNDECIDED };
+}

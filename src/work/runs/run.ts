@@ -70,11 +70,13 @@ export const approvalSchema = z.strictObject({
   expiresAt: instant.nullable(),
   /** The agent that asked is gone: what people say counts for the next call with this digest, once. */
   detached: z.boolean(),
+  /** As many more times the very same is asked for at once: the answer counts for each. */
+  others: z.number().exactOptional(),
   /** The question stays open over a restart, for the very call that Conch itself would run, or (`answer`) for the same once more. */
   lasting: z.literal([true, 'answer']).exactOptional(),
 });
 
-/** What people said of a call that was gone by then: it answers the same call of this run once. */
+/** What people said of a call that was gone by then, or of one of several that are the same: it answers the same call of this run once. */
 const grantSchema = z.strictObject({
   approval: id,
   tool: text,
@@ -142,7 +144,7 @@ const runSchema = z.strictObject({
   calls: z.array(openCallSchema),
   /** How often the last call was asked for in a row. */
   repeated: z.strictObject({ digest: text, times: z.number() }).nullable(),
-  /** What was said of calls that were gone; of a yes that an earlier version took down, the digest alone. */
+  /** What was said that still counts for calls to come; of a yes that an earlier version took down, the digest alone. */
   grants: z.array(z.union([grantSchema, text])),
   asked: z.number(),
   /** The first call that the rules refused. */

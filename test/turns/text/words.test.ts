@@ -83,6 +83,15 @@ describe('T21 a question', () => {
     ]);
   });
 
+  test('says how many there are, and how often the very same is asked for', () => {
+    const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, questions: 3, times: 2 };
+    const words = said({ ...asks, about, until: 0 });
+    expect(words).toContain('Step 1 of 2 · edit · question 1 of 3');
+    expect(words).toContain(
+      'Once runs exactly this, 2 times, for so often it is asked for now. No lets dev go on without',
+    );
+  });
+
   test('names who may decide when that is not every operator', () => {
     const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'no rule names it', says: null, who: 'eve' };
     expect(said({ ...asks, about, until: 0 })).toContain('Who decides: eve. Until 00:00 UTC');

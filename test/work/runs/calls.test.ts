@@ -128,6 +128,45 @@ describe('a call that asks', () => {
   });
 });
 
+describe('a call that is asked for several times at once', () => {
+  const about = { tool: 'execute', folder: null, why: 'no rule names it', says: null };
+  const same = (id: string, times?: number) =>
+    request(
+      asking(id, {
+        digest: 'same',
+        ...(times === undefined ? {} : { words: { title: 't', detail: '', about: { ...about, times } } }),
+      }),
+    );
+
+  test('has one question, and its yes counts for as many as that says, and for no more', () => {
+    const bench = runIn('running').do(same('a', 3));
+    bench.do(decide(bench, 'allow'), claim('a', { digest: 'same', verdict: 'ask' }), same('b'));
+    expect([bench.todo, bench.state.run?.grants.length]).toEqual([['allow b'], 1]);
+    bench.do(claim('b', { digest: 'same', verdict: 'ask' }), request(asking('other')));
+    expect(bench.todo).toEqual(['ask for other']);
+    bench.do(decide(bench, 'deny'), same('c'));
+    expect([bench.todo, bench.state.run?.grants]).toEqual([['allow c'], []]);
+    expect(bench.do(same('d')).todo).toEqual(['ask for d']);
+  });
+
+  test('has one no, in the words of whoever said it', () => {
+    const bench = runIn('running').do(same('a', 2));
+    bench.do(decide(bench, 'deny', { reason: 'use b.txt' }), same('b'));
+    expect([bench.ended, bench.todo]).toEqual([['b DENIED'], ['reject b']]);
+    expect(bench.do(same('c')).todo).toEqual(['ask for c']);
+  });
+
+  test('is asked about again when nobody answered, and after a restart counts once', () => {
+    const late = runIn('running').do(same('a', 2));
+    late.at += WAIT_MS;
+    late.do(tick, start(), step(1), same('b'));
+    expect(late.todo).toEqual(['ask for b']);
+    const cut = runIn('running').do(same('a', 3), recover);
+    cut.do(decide(cut, 'allow'), same('b'), claim('b', { digest: 'same', verdict: 'ask' }), settle('b'));
+    expect(cut.do(same('c')).todo).toEqual(['ask for c']);
+  });
+});
+
 describe('a click', () => {
   test('that comes second is told that it is decided', () => {
     const bench = stepping(asking('a'));
