@@ -293,11 +293,11 @@ class RunGate implements ToolGate {
   }
 
   #called(id: string, call: GatedCall, digest: string) {
-    const { id: agentCall, tool, input, repeatable, definition, accounts } = call;
+    const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
     const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
-    const defined = definition === null ? {} : { definition };
+    const more = { ...(definition === null ? {} : { definition }), ...(program === undefined ? {} : { program }) };
     const asked = { id, agentCall, tool, input: scrubbedInput(input, this.#ports.clean) };
-    return { ...asked, digest, source, repeatable, ...defined };
+    return { ...asked, digest, source, repeatable, ...more };
   }
 
   #settle(call: { readonly id: string; readonly tool: string }, result: CallResult): Promise<unknown> {

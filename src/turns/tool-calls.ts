@@ -38,6 +38,8 @@ export type ToolCallRow = {
   readonly input: Readonly<Record<string, unknown>>;
   /** `agent`: by its own account. */
   readonly source: 'conch' | 'agent';
+  /** The agent's program, by the name and version that it gives itself; `null`: it gave none, or Conch ran the call. */
+  readonly program: string | null;
   /** Of tool, definition and raw input. */
   readonly digest: string;
   readonly decision: CallDecision;

@@ -24,6 +24,8 @@ export type GatedCall = {
   readonly caution: string | null;
   /** How its agent tells of a call that it carries out itself: rules look at each account, and the strictest verdict counts. */
   readonly accounts?: readonly ToolRequest[];
+  /** The program that carries it out, by the name and version that it gives itself. */
+  readonly program?: string;
   /** Why people cannot be asked: it is refused then. */
   readonly unaskable?: string;
   /** It is a question that people answer in words, such as these. */

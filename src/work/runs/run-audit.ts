@@ -283,7 +283,7 @@ function requested(
   { seq, at }: Pick<Entry, 'seq' | 'at'>,
   { call, taint }: FactRequested,
 ): ToolCallRow {
-  const { id, tool, input, source, digest, rule, verdict } = call;
+  const { id, tool, input, source, digest, rule, verdict, program = null } = call;
   const decision =
     rule === 'unasked' ? 'unasked' : verdict === 'allow' ? 'rule' : verdict === 'deny' ? 'denied-rule' : 'open';
   return {
@@ -296,6 +296,7 @@ function requested(
     tool,
     input,
     source,
+    program,
     digest,
     decision,
     rule,

@@ -29,6 +29,8 @@ export const openCallSchema = z.strictObject({
   input: z.record(text, z.unknown()),
   /** By what its agent knows it. */
   agentCall: text.exactOptional(),
+  /** Its agent, by the name and version that it gives itself. */
+  program: text.exactOptional(),
   /** Of the tool, its definition and its raw input: what a yes is bound to. */
   digest: text,
   /** Who runs it: Conch itself, or the agent, which waits for an answer or only says that it did. */

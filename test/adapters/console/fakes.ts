@@ -180,6 +180,7 @@ export function auditRow(seq: number, more: Partial<AuditRow> = {}): AuditRow {
     tool: 'mcp__files__write',
     input: { path: `notes/${seq}.md`, text: 'one' },
     source: 'conch',
+    program: null,
     digest: `d${seq}`,
     decision: 'once',
     rule: null,

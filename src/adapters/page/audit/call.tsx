@@ -78,7 +78,11 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
         {taint !== null && <Line name="Had read">{visible(taint)}, which nobody vouches for</Line>}
         <Line name="Time">{timed(call)}</Line>
         {code !== null && <Line name="Error">{visible(code)}</Line>}
-        <Line name="Told by">{call.source === 'conch' ? 'Conch, which ran it' : 'the agent, by its own account'}</Line>
+        <Line name="Told by">
+          {call.source === 'conch'
+            ? 'Conch, which ran it'
+            : `${visible(call.program ?? 'the agent')}, by its own account`}
+        </Line>
         <Line name="Digest">
           <code class="digest">{call.digest}</code>
         </Line>

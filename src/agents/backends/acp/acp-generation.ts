@@ -18,6 +18,7 @@ export type Asked = Permission & { readonly isOwn: boolean };
 export class AcpGeneration {
   readonly floorTools: FloorTools;
   readonly #report: Report;
+  readonly #program: string | null;
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
@@ -46,7 +47,14 @@ export class AcpGeneration {
   /** What it has written, as far as it is needed to begin anew. */
   #written = '';
 
-  constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
+  /** `program`: its agent, by its own name and version. */
+  constructor(
+    seat: SeatContext & { readonly program?: string | null },
+    turn: TurnPrompt,
+    report: Report,
+    timers: Timers,
+  ) {
+    this.#program = seat.program ?? null;
     this.floorTools = new FloorTools(report, seat.agent, turn.roster);
     this.#report = report;
     this.#timers = timers;
@@ -170,6 +178,11 @@ export class AcpGeneration {
     return this.#tools.size + this.#asking;
   }
 
+  #called(told: readonly ToolCall[], options: readonly PermissionOption[]): GatedCall {
+    const call = gatedCall(titleOf(told), told, options);
+    return this.#program === null ? call : { ...call, program: this.#program };
+  }
+
   /** Has the call decided about; one that may run is settled when its agent tells that it is over. */
   async #gated(
     told: readonly ToolCall[],
@@ -177,7 +190,7 @@ export class AcpGeneration {
     withdrawn: AbortSignal,
   ): Promise<PermissionOutcome> {
     const { gate } = this.#report;
-    const call = gatedCall(titleOf(told), told, options);
+    const call = this.#called(told, options);
     const over = new AbortController();
     this.#asks.set(over, call.id);
     this.#asking += 1;
@@ -247,7 +260,7 @@ export class AcpGeneration {
     if (asked !== undefined) void gate.settled(asked, result);
     else if (isElse && !isStopped) {
       void this.#step(gate);
-      void gate.reported(gatedCall(titleOf([told]), [told], []), result);
+      void gate.reported(this.#called([told], []), result);
     }
   }
 

@@ -135,7 +135,7 @@ class Session implements AcpSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#options.seat.agent} is prompted twice at a time`);
     const { seat, timers, floorTools, profile } = this.#options;
-    const run = new AcpGeneration(seat, turn, report, timers);
+    const run = new AcpGeneration({ ...seat, program: this.program }, turn, report, timers);
     this.#run = run;
     floorTools?.serve(run.floorTools, this.#callsOf(run, report));
     try {

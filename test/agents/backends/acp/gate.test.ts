@@ -13,19 +13,25 @@ const NO = { optionId: 'no', name: 'No', kind: 'reject_once' };
 /** A generation whose gate answers everything alike, and what the gate was told, in order. */
 function generation(verdict: GateVerdict = { verdict: 'go' }) {
   const told: string[] = [];
+  const programs = new Set<string | undefined>();
   const gate: ToolGate = {
     step: async () => (told.push('step'), 'go'),
     ask: async (call) => {
+      programs.add(call.program);
       told.push(`ask ${call.tool} ${JSON.stringify(call.input)}`);
       if (call.caution !== null) told.push(`⚠ ${call.caution}`);
       return verdict;
     },
     left: async () => null,
     settled: async ({ id }, { status, output }) => void told.push(`settled ${id} ${status} ${output}`),
-    reported: async ({ id, tool }, { status }) => void told.push(`reported ${id} ${tool} ${status}`),
+    reported: async ({ id, tool, program: by }, { status }) => {
+      programs.add(by);
+      told.push(`reported ${id} ${tool} ${status}`);
+    },
     close: async () => {},
   };
-  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
+  const program = 'codex 2.6.0';
+  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '', program };
   const report = { ...recorder().report, gate };
   const run = new AcpGeneration(seat, prompt({ text: 'Clean up' }), report, systemTimers);
   const update = (fields: object) => run.update(sessionUpdate.parse({ sessionId: 's1', update: fields }).update);
@@ -37,7 +43,7 @@ function generation(verdict: GateVerdict = { verdict: 'go' }) {
   };
   const says = (text: string) =>
     update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text }, messageId: 'm1' });
-  return { told, update, asks, says, run };
+  return { told, update, asks, says, run, programs };
 }
 
 const toolCallOf = (call: object) => permissionRequest.parse({ sessionId: 's1', toolCall: call, options: [] }).toolCall;
@@ -53,6 +59,19 @@ describe('a coding agent before a gate', () => {
     expect(await asks('t1')).toBe('once');
     update(done);
     expect(told).toEqual(['step', 'ask execute {"command":"npm test"}', 'settled t1 complete all green']);
+  });
+
+  test('says by which program and version each of its calls is, asked for or not', async () => {
+    const { update, asks, programs } = generation();
+    update(begun);
+    await asks('t1');
+    expect([...programs]).toEqual(['codex 2.6.0']);
+    programs.clear();
+    const other = { toolCallId: 't2', title: 'Look' };
+    update({ ...begun, ...other, status: 'in_progress' });
+    update({ ...done, ...other });
+    await Promise.resolve();
+    expect([...programs]).toEqual(['codex 2.6.0']);
   });
 
   test('T53 has on record what its command put out, also where it tells that piece by piece, as Codex does', async () => {
