@@ -91,6 +91,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await expect.poll(() => isFocused(own.getByRole('button', { name: 'Edit' })), WITHIN).toBe(true);
     expect(await own.locator('.text').innerText()).toBe('First words');
     await act(own, 'Edit');
+    await expect.poll(() => isFocused(field), WITHIN).toBe(true);
     await field.fill('Last words');
     await field.press('Enter');
     await page.getByText('Last words').waitFor();

@@ -353,10 +353,10 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
     }
     case 'grantUsed': {
       const { digest, choice } = { choice: fact.said?.choice, ...ghosts[fact.call] };
-      const place = grants.findIndex((said) => said.digest === digest && said.choice === choice);
-      const said = grants[place];
-      must(said !== undefined, 'R11', 'an answer is used that nobody gave to such a call');
-      must(at < (said.until ?? Infinity), 'R11', 'an answer is used after its time');
+      const isMeant = (said: Said): boolean => said.digest === digest && said.choice === choice;
+      must(grants.some(isMeant), 'R11', 'an answer is used that nobody gave to such a call');
+      const place = grants.findIndex((said) => isMeant(said) && at < (said.until ?? Infinity));
+      must(place !== -1, 'R11', 'an answer is used after its time');
       return { ...change(fact.call, { yes: choice === 'allow' }), grants: grants.toSpliced(place, 1) };
     }
     case 'callClaimed': {

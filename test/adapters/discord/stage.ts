@@ -96,12 +96,11 @@ async function openStage(): Promise<Stage> {
         },
       };
     },
-    freezeCard: () =>
-      void server.fail(
-        `PATCH /channels/${channel}/messages/${cardIn()?.id ?? '*'}`,
-        { kind: 'status', status: 503 },
-        null,
-      ),
+    freezeCard() {
+      const message = `/channels/${channel}/messages/${cardIn()?.id ?? '*'}`;
+      for (const method of ['PATCH', 'DELETE'])
+        server.fail(`${method} ${message}`, { kind: 'status', status: 503 }, null);
+    },
     drafts: async (thread = channel) =>
       server
         .read(thread)
