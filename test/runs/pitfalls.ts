@@ -26,7 +26,7 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   [
     7,
     'of fifty at once, from everywhere',
-    'after a restart answers nothing that was asked before it',
+    'after a restart lets nothing begin by itself',
     'operator any more counts for nothing',
   ],
   [8, 'T52 has no yes of an earlier call with the same id'],
