@@ -221,7 +221,7 @@ function grantsBy({ state, by, reason, until }: Of<'approvalClosed'>, approval: 
   return Array.from({ length: detached ? 1 : others }, () => grant);
 }
 
-/** It is asked for again because its first request is gone: that makes it no further one in a row. */
+/** It is asked for again because its first request is gone, or at once with the same: that makes it no further one in a row. */
 function granted(state: RunState, run: Run, { call, digest, said }: Of<'grantUsed'>): RunState {
   const place = run.grants.findIndex((grant) =>
     typeof grant === 'string' ? grant === digest && said === undefined : grant.approval === said?.approval,
