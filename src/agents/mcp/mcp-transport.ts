@@ -1,4 +1,3 @@
-import { StringDecoder } from 'node:string_decoder';
 import { StreamableHTTPClientTransport, deserializeMessage, serializeMessage } from '@modelcontextprotocol/client';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { delay } from '../../lib/retry.ts';
@@ -32,9 +31,7 @@ export class StdioTransport implements Transport {
   readonly stderr = null;
   pid: number | null = null;
   readonly #program: ServerProgram;
-  /** Of the line that is not whole yet; joined only once, for a long one comes in very many pieces. */
-  #pieces: string[] = [];
-  readonly #decoder = new StringDecoder('utf8');
+  readonly #line = new UnfinishedLine(LONGEST_MESSAGE);
   #group: ProcessGroup | null = null;
   #stopped: Promise<void> | null = null;
   /** Since the last answer. */
@@ -98,12 +95,15 @@ export class StdioTransport implements Transport {
     if (this.#stopped !== null) return;
     this.#received += chunk.length;
     if (this.#received > LONGEST_MESSAGE) return this.#break('it sent more than 8 MiB without an answer');
-    const [first = '', ...rest] = this.#decoder.write(chunk).split('\n');
-    this.#pieces.push(first);
-    for (const begin of rest) {
-      this.#take(this.#pieces.splice(0).join(''));
-      this.#pieces.push(begin);
+    let from = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
+      this.#line.add(chunk.subarray(from, end));
+      this.#take(this.#line.end());
+      from = end + 1;
     }
+    this.#line.add(chunk.subarray(from));
+    // Nobody else reads it, and the collector does not hurry for memory that it does not see.
+    if (chunk.buffer instanceof ArrayBuffer && chunk.length === chunk.buffer.byteLength) chunk.buffer.transfer(0);
   }
 
   /** What is no message is passed over. */
@@ -121,10 +121,43 @@ export class StdioTransport implements Transport {
 
   #break(why: string): void {
     this.#ended = why;
-    this.#pieces = [];
+    this.#line.forget();
     // It may have much more to say: nobody reads it.
     this.#group?.stdout.destroy();
     void this.close();
+  }
+}
+
+const NEWLINE = 0x0a;
+
+/**
+ * A line that comes in pieces. Its bytes are given back as soon as it is whole: left to the collector, those of a long one would
+ * stay beside the text, the message and the picture that are made of them.
+ */
+class UnfinishedLine {
+  /** Takes room only for what it holds. */
+  readonly #memory: ArrayBuffer;
+  readonly #bytes: Uint8Array;
+
+  constructor(longest: number) {
+    this.#memory = new ArrayBuffer(0, { maxByteLength: longest });
+    this.#bytes = new Uint8Array(this.#memory);
+  }
+
+  add(piece: Uint8Array): void {
+    const at = this.#bytes.length;
+    this.#memory.resize(at + piece.length);
+    this.#bytes.set(piece, at);
+  }
+
+  end(): string {
+    const text = Buffer.from(this.#memory).toString('utf8');
+    this.forget();
+    return text;
+  }
+
+  forget(): void {
+    this.#memory.resize(0);
   }
 }
 

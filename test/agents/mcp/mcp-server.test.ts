@@ -213,6 +213,11 @@ describe('a call', () => {
     expect(logged.join()).toContain('it sent more than 8 MiB without an answer');
   });
 
+  test.each([1, 2, 3])('is read right wherever a character of it is cut, %i', async (shift) => {
+    const text = `${'.'.repeat(shift)}${'Hällo 🐚 '.repeat(100_000)}`;
+    expect((await call(started().server, 'echo', { text })).text).toBe(text);
+  });
+
   test('of five megabytes is taken whole', async () => {
     expect((await call(started().server, 'big', { bytes: 5_000_000 })).text).toHaveLength(5_000_000);
   });
