@@ -1,7 +1,7 @@
 import { parseRule } from './rule.ts';
 import type { ToolRule } from './rule.ts';
-import { programOf, startsOther } from './shell.ts';
-import type { Argv } from './shell.ts';
+import { programOf, startsOther } from './shell-programs.ts';
+import type { Argv } from './shell-programs.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 import { isAbout, isNamed } from './verdict.ts';
 import type { LabelRules } from './verdict.ts';

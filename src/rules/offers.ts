@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { parseRule } from './rule.ts';
-import { DELETERS, RUNNERS, programOf, startsOther } from './shell.ts';
-import type { Argv } from './shell.ts';
+import { DELETERS, isRunner, programOf, startsOther } from './shell-programs.ts';
+import type { Argv } from './shell-programs.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 import { isAbout } from './verdict.ts';
 import type { ToolVerdict } from './verdict.ts';
@@ -52,8 +52,7 @@ function offersOf({ kind, about }: UsePart): readonly AlwaysOffer[] {
 
 function commandOffers(words: Argv): readonly AlwaysOffer[] {
   const [program = '', second = ''] = words;
-  const name = programOf(program);
-  if (RUNNERS.has(name) || DELETERS.has(name) || startsOther(words) !== -1) return [];
+  if (isRunner(program) || DELETERS.has(programOf(program)) || startsOther(words) !== -1) return [];
   const exact = words.map(quotedWord).join(' ');
   const begin = /^[a-z][\w-]*$/.test(second) && words.length > 2 ? [program, second] : [program];
   const prefix = `${begin.map(quotedWord).join(' ')} *`;

@@ -1,6 +1,6 @@
 import { parseRule } from './rule.ts';
 import type { Covered, RuleSpec, ToolRule } from './rule.ts';
-import { startsOther } from './shell.ts';
+import { startsOther } from './shell-programs.ts';
 import { LABEL_LISTS, withoutMark } from './verdict.ts';
 import type { ToolLists } from './verdict.ts';
 

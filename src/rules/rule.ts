@@ -146,7 +146,7 @@ function readWords(spec: string): RuleSpec | string {
   const [, begin = spec] = /^(.*?)(?:(?:^|\s+)\*|:\*)$/s.exec(spec) ?? [];
   const open = begin !== spec;
   if (begin.trim() === '') return { of: 'words', words: [], open };
-  const { parts } = readShell(begin);
+  const { parts } = readShell(begin, true);
   const [words] = parts ?? [];
   if (words === undefined || parts?.length !== 1) {
     return 'Expected the words of one command, without "&&", "|", ";", "$", ">" or an assignment; each part of a call is looked at by itself';

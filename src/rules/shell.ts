@@ -1,9 +1,8 @@
 import { forEachChild, parse } from 'unbash';
 import type { Command, PipelineNode, SyntaxNode, Word, AndOr } from 'unbash';
 import { visible } from '../lib/visible.ts';
-
-/** The words of one command, the program first. */
-export type Argv = readonly string[];
+import { heedsWords, programOf, startsOther } from './shell-programs.ts';
+import type { Argv } from './shell-programs.ts';
 
 /** A command line taken apart. */
 export type ShellReading = {
@@ -18,130 +17,86 @@ export type ShellReading = {
 /**
  * Takes a command line apart as Bash reads it. Known with certainty are simple commands of literal words, joined by `&&`,
  * `||`, `;`, `|`, `|&`, `&` or line feeds. Substitution, variables, braces, here-documents, assignments, compound commands,
- * redirection to a file, `eval` and the like, what cannot be seen and what is no Bash are not.
+ * redirection to a file, what cannot be seen and what is no Bash are not; nor, but in a rule (`asWritten`), are `eval` and the
+ * like, and words for which names of files are filled in where a program could take one for an option.
  */
-export function readShell(text: string): ShellReading {
-  const script = parse(text);
-  const isClear = script.errors === undefined && script.commands.length > 0 && visible(text) === text;
-  const parts = isClear ? script.commands.map(({ command }) => simple(command)) : [null];
-  const { lists, written } = wordsIn(script);
+export function readShell(text: string, asWritten = false): ShellReading {
+  const script = isSmall(text) ? parse(text) : null;
+  const isClear = script?.errors === undefined && visible(text) === text;
+  const commands = isClear ? (script?.commands ?? []) : [];
+  const parts = commands.length > 0 ? commands.map(({ command }) => simple(command, asWritten)) : [null];
+  const { lists, written } = script === null ? roughly(text) : wordsIn(script);
   return {
     parts: parts.includes(null) ? null : parts.flatMap((each) => each ?? []),
     seen: inner(lists, NESTED),
-    written: [
-      ...written,
-      ...lists.flatMap((words) => scriptsIn(words)).flatMap((each) => wordsIn(parse(each)).written),
-    ],
+    written: [...written, ...lists.flatMap(scriptsIn).flatMap((each) => foundIn(each).written)],
   };
 }
 
-/** Programs that run what they are given: code, a command, or a script of somebody's. */
-export const RUNNERS: ReadonlySet<string> = new Set(
+/**
+ * Words that carry out others in the shell itself, or change what those behind them mean; what stands in the brackets of a
+ * variable's name is carried out, too.
+ */
+const EVALUATORS: ReadonlySet<string> = new Set(
   (
-    'sh bash zsh dash ksh fish csh tcsh pwsh powershell cmd busybox ' +
-    'python python2 python3 pypy node deno bun perl ruby php lua tclsh osascript awk gawk mawk sed ed vi vim nvim emacs ' +
-    'npx pnpx bunx uvx uv pipx env xargs find fd sudo su doas ssh docker podman kubectl make gmake just task ' +
-    'timeout nice ionice nohup time stdbuf setsid watch parallel strace ltrace script expect screen tmux flock chroot unshare nsenter at batch'
+    'eval exec source . command builtin trap alias enable hash bind complete compgen fc jobs mapfile readarray ' +
+    'let read getopts declare typeset local readonly export unset print vared zmodload autoload'
   ).split(' '),
 );
 
-/** Programs that take away what was there. */
-export const DELETERS: ReadonlySet<string> = new Set('rm rmdir unlink shred srm dd mkfs truncate wipefs'.split(' '));
-
-/**
- * The place of the last word by which a program starts another one (`git -c`, `find -exec`, `npm run`), from 0; -1 for none.
- * A rule that allows "anything more" does not allow such a word: it must be named.
- */
-export function startsOther(words: Argv): number {
-  const name = programOf(words[0] ?? '');
-  const starting = STARTING[name];
-  if (starting === undefined) return RUNNERS.has(name) ? 0 : -1;
-  const { option = NEVER, verb = NEVER } = starting;
-  const first = words.findIndex((word, at) => at > 0 && !word.startsWith('-'));
-  const isVerb = first !== -1 && verb.test(words[first] ?? '');
-  const last = words.findLastIndex((word, at) => at > 0 && option.test(word));
-  return Math.max(last, isVerb ? first : -1);
-}
-
-/** Whether a command leaves the files that it names as they are, as far as its words tell. */
-export function onlyReads(words: Argv): boolean {
-  const [name, verb = ''] = [programOf(words[0] ?? ''), words.slice(1).find((word) => !word.startsWith('-'))];
-  return startsOther(words) === -1 && (READERS.has(name) || (name === 'git' && GIT_READS.has(verb)));
-}
-
-/** Programs that only look at the files that they are given; `cd` is none, for it changes what the words behind it mean. */
-const READERS: ReadonlySet<string> = new Set(
-  'cat ls head tail more wc stat file grep egrep fgrep rg find diff cmp cut du df pwd echo printf test [ realpath readlink basename dirname md5sum sha1sum sha256sum strings jq which type'.split(
-    ' ',
-  ),
-);
-const GIT_READS: ReadonlySet<string> = new Set(
-  'add blame commit diff grep log ls-files rev-parse show status'.split(' '),
-);
-
-/** A program without the folder that it lies in. */
-export function programOf(program: string): string {
-  return program.slice(program.lastIndexOf('/') + 1);
-}
-
-const NEVER = /^\b$/;
-const SCRIPTS = {
-  option: /^(?:--(?:prefix|dir|cwd|node-options|script-shell|eval|filter)(?:=.*)?|-C.*|-e|-F|-p|-w)$/,
-  verb: /^(?:run|run-script|rum|urn|exec|x|dlx|create|init|innit|start|restart|stop|explore|rebuild|node|workspaces?)$/,
-};
-
-/** Options, wherever they stand, and verbs by which a program starts another or works elsewhere. */
-const STARTING: Readonly<Record<string, { readonly option?: RegExp; readonly verb?: RegExp }>> = {
-  git: {
-    option:
-      /^(?:-[cC].*|--(?:exec-path|config-env|git-dir|work-tree|upload-pack|receive-pack|open-files-in-pager|exec|template|output)(?:=.*)?|--ext-diff|--textconv|-O.*|-x|foreach)$/,
-    verb: /^(?:config|bisect|difftool|mergetool|filter-branch|daemon|send-email|instaweb|hook)$/,
-  },
-  find: { option: /^-(?:exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls)$/ },
-  fd: { option: /^(?:-x.*|-X.*|--exec(?:-batch)?(?:=.*)?)$/ },
-  npm: SCRIPTS,
-  pnpm: SCRIPTS,
-  yarn: SCRIPTS,
-  tar: {
-    option:
-      /^(?:-\w*[IF].*|--(?:to-command|use-compress-program|checkpoint-action|info-script|new-volume-script|rsh-command)(?:=.*)?)$/,
-  },
-  rsync: { option: /^(?:-\w*e.*|--rsh(?:=.*)?|--rsync-path(?:=.*)?)$/ },
-  sort: { option: /^--compress-program(?:=.*)?$/ },
-  rg: { option: /^--(?:pre|hostname-bin)(?:=.*)?$/ },
-  man: { option: /^(?:-[PH].*|--(?:pager|html)(?:=.*)?)$/ },
-  go: { option: /^--?(?:exec|toolexec)(?:=.*)?$/, verb: /^(?:run|generate|tool)$/ },
-  cargo: { option: /^--config(?:=.*)?$/, verb: /^(?:run|r|install)$/ },
-};
-
-/** Words that carry out others in the shell itself. */
-const EVALUATORS: ReadonlySet<string> = new Set('eval exec source . command builtin trap alias enable'.split(' '));
-
-/** How deep commands in the words of commands are looked for, and how many of a command's words may begin one. */
+/** How deep commands in the words of commands are looked for, how many of a command's words may begin one, and how long it is then. */
 const NESTED = 3;
-const SUFFIXES = 32;
+const SUFFIXES = 256;
+const LONGEST_SUFFIX = 64;
 
-function simple(node: PipelineNode | AndOr): readonly Argv[] | null {
+/** Longer texts, in UTF-16 units, and those that open more brackets or substitutions take too long to be taken apart. */
+const LONGEST_SCRIPT = 65_536;
+const MOST_OPENED = 500;
+
+function isSmall(text: string): boolean {
+  return text.length <= LONGEST_SCRIPT && text.split(/[({`[]/, MOST_OPENED + 1).length <= MOST_OPENED;
+}
+
+/** What may be a command in a text that is not taken apart. */
+function roughly(text: string): Found {
+  const lines = text.replaceAll(/["'\\]/g, '').split(/[;&|()`{}<>\n$]+/);
+  const lists = lines.map((line) => line.trim().split(/\s+/)).filter(([program]) => program !== '');
+  return { lists, written: [] };
+}
+
+function foundIn(text: string): Found {
+  return isSmall(text) ? wordsIn(parse(text)) : roughly(text);
+}
+
+function simple(node: PipelineNode | AndOr, asWritten: boolean): readonly Argv[] | null {
   if (node.type === 'Command') {
-    const words = literalWords(node);
+    const words = literalWords(node, asWritten);
     return words === null ? null : [words];
   }
   if (node.type !== 'AndOr' && node.type !== 'Pipeline') return null;
-  const parts = node.commands.map(simple);
+  const parts = node.commands.map((each) => simple(each, asWritten));
   return parts.includes(null) ? null : parts.flatMap((each) => each ?? []);
 }
 
-function literalWords(command: Command): Argv | null {
+function literalWords(command: Command, asWritten: boolean): Argv | null {
   const { name, prefix, args, redirects } = command;
   if (name === undefined || name.parts?.some(({ type }) => type === 'Glob') === true) return null;
-  if (EVALUATORS.has(programOf(name.value)) || prefix.some(({ type }) => type === 'Assignment')) return null;
+  if ((!asWritten && EVALUATORS.has(programOf(name.value))) || prefix.some(({ type }) => type === 'Assignment'))
+    return null;
   if (!redirects.every(isHarmless)) return null;
+  const isHeeded = !asWritten && heedsWords(name.value);
   const words: string[] = [];
   for (const word of [name, ...args]) {
-    if (word.type !== 'Word' || !isLiteral(word)) return null;
+    if (word.type !== 'Word' || !isLiteral(word) || (isHeeded && mayBeOption(word))) return null;
     words.push(word.value);
   }
   return words;
+}
+
+/** Whether names of files that are filled in for a word may begin like an option: somebody can have made such a file. */
+function mayBeOption({ value, parts = [] }: Word): boolean {
+  const [first] = parts;
+  return first?.type === 'Glob' || (value.startsWith('-') && parts.some(({ type }) => type === 'Glob'));
 }
 
 function isLiteral({ parts = [] }: Word): boolean {
@@ -170,7 +125,8 @@ function wordsIn(script: SyntaxNode): Found {
   const written: string[] = [];
   const visit = (node: SyntaxNode): void => {
     if (node.type === 'Command' && node.name !== undefined) {
-      lists.push([node.name.value, ...node.args.map((word) => (word.type === 'Word' ? word.value : word.text))]);
+      const args = node.args.map((word) => (word.type === 'Word' ? word.value : word.text));
+      lists.push([node.name.value, ...args], ...alternatives(node.name, args));
     }
     const redirects = node.type === 'Command' || node.type === 'Redirected' ? node.redirects : [];
     for (const each of redirects) {
@@ -184,9 +140,25 @@ function wordsIn(script: SyntaxNode): Found {
   return { lists, written };
 }
 
+/** Braces make several words of one: the program, and what it is given. */
+function alternatives({ text, parts = [] }: Word, args: Argv): readonly Argv[] {
+  if (!parts.some(({ type }) => type === 'BraceExpansion')) return [];
+  return [[...text.replaceAll(/[{}"'\\]/g, '').split(','), ...args]];
+}
+
 /** The words that may be scripts of their own. */
 function scriptsIn(words: Argv): readonly string[] {
-  return words.slice(1, SUFFIXES).filter((word) => /\s/.test(word));
+  return words
+    .slice(1, SUFFIXES)
+    .flatMap(meantBy)
+    .filter((text) => /\s/.test(text));
+}
+
+/** A word, what stands behind its first `=`, and behind a letter that it is joined to; without the `!` of a command for a shell. */
+function meantBy(word: string): readonly string[] {
+  const joined = /^-[^-]/.test(word) ? [word.slice(2)] : [];
+  const meant = new Set([word, word.slice(word.indexOf('=') + 1), ...joined]);
+  return [...meant].map((text) => text.replace(/^!/, ''));
 }
 
 /** With what programs that start others would start: any of their words may be the first of it, or hold a script. */
@@ -195,8 +167,10 @@ function inner(lists: readonly Argv[], depth: number): readonly Argv[] {
   return lists.flatMap((words) => {
     const [program = ''] = words;
     if (startsOther(words) === -1 && !EVALUATORS.has(programOf(program))) return [words];
-    const rest = words.slice(1, SUFFIXES);
-    const scripts = scriptsIn(words).flatMap((word) => wordsIn(parse(word)).lists);
-    return [words, ...rest.map((_, at) => words.slice(at + 1)), ...inner(scripts, depth - 1)];
+    const given = words.slice(1, SUFFIXES);
+    const rest = given.map((_, at) => words.slice(at + 1, at + 1 + LONGEST_SUFFIX));
+    const values = given.flatMap((word) => meantBy(word).flatMap((text) => (text === word ? [] : [[text]])));
+    const scripts = scriptsIn(words).flatMap((word) => foundIn(word).lists);
+    return [words, ...rest, ...values, ...inner(scripts, depth - 1)];
   });
 }

@@ -2,8 +2,9 @@ import { TOOL_ALIASES, TOOL_KINDS, hostOf, mcpToolOf } from './rule.ts';
 import type { McpTool, ToolKind } from './rule.ts';
 import { isThere, namedPath } from './paths.ts';
 import type { NamedPath, WorkPlace } from './paths.ts';
-import { onlyReads, readShell } from './shell.ts';
-import type { Argv } from './shell.ts';
+import { onlyReads } from './shell-programs.ts';
+import type { Argv } from './shell-programs.ts';
+import { readShell } from './shell.ts';
 
 /** A tool call as it is asked for. */
 export type ToolRequest = {

@@ -1,8 +1,8 @@
 import type { Instant } from '../lib/time.ts';
 import { TOOL_KINDS, parseRule } from './rule.ts';
 import type { Paths, RuleSpec, ToolKind, ToolRule } from './rule.ts';
-import { programOf, startsOther } from './shell.ts';
-import type { Argv } from './shell.ts';
+import { programOf, startsOther } from './shell-programs.ts';
+import type { Argv } from './shell-programs.ts';
 import type { NamedPath, PathFrom } from './paths.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 
