@@ -43,7 +43,9 @@ const llm = z.strictObject({
     .min(1)
     .max(100)
     .exactOptional()
-    .describe('How many times it is asked in one turn. Without it, 8; 50 when there are servers of tools.'),
+    .describe(
+      'How many times it is asked in one turn: 8 unless told. A turn that uses tools of servers has as many steps, and asks people at the end of them; without this, as many as `runs.conversational` says.',
+    ),
   images: z.boolean().default(false).describe('Whether it takes pictures that tools return.'),
   tools: z
     .boolean()

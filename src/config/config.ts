@@ -174,15 +174,19 @@ export const membersOf = (
   config.tools?.members ??
   'ask';
 
-/** How many steps a run of an agent in a channel may take: by the channel, else the agent, else for all; `undefined`: nobody says. */
+/**
+ * How many steps a run of an agent in a channel may take: by the channel, else the agent, else for all; `undefined`: nobody says.
+ * Of a turn `maxSteps` of its model says so, too.
+ */
 export const stepsOf = (
   config: Pick<Config, 'runs' | 'agents' | 'channels'>,
   seat: { readonly agent: string; readonly channel: string },
   type: keyof RunLimits,
-): number | undefined =>
-  channelIn(config, seat.channel)?.runs?.[type] ??
-  config.agents.find(({ id }) => id === seat.agent)?.runs?.[type] ??
-  config.runs?.[type];
+): number | undefined => {
+  const { runs, backend } = config.agents.find(({ id }) => id === seat.agent) ?? {};
+  const asked = type === 'conversational' && backend?.kind === 'llm' ? backend.maxSteps : undefined;
+  return channelIn(config, seat.channel)?.runs?.[type] ?? runs?.[type] ?? asked ?? config.runs?.[type];
+};
 
 const channelsById = idIndex<ChannelConfig>();
 

@@ -76,7 +76,12 @@ class RunGate implements ToolGate {
 
   async step({ text, kept }: ModelStep): Promise<'go' | 'stop'> {
     this.#said = text;
-    return this.#queue.run('call', () => this.#step(kept)).catch((error: unknown) => this.#fail(error, 'stop'));
+    try {
+      const begun = await this.#queue.run('call', () => this.#step(kept));
+      return begun && (await this.#runs(this.#over.signal)) ? 'go' : 'stop';
+    } catch (error) {
+      return this.#fail(error, 'stop');
+    }
   }
 
   async left(): Promise<LeftSteps | null> {
@@ -103,20 +108,18 @@ class RunGate implements ToolGate {
   async reported(call: GatedCall, result: CallResult): Promise<void> {
     if (this.#over.signal.aborted) return;
     const record = async (): Promise<void> => {
-      if (!(await this.#begin())) return;
+      if (this.#state?.run?.session !== this.#session && !(await this.#begin())) return;
       const id = this.#newId();
       const digest = digestOf(call);
       const common = { ...this.#called(id, call, digest), verdict: 'allow', rule: UNASKED, repeatable: true } as const;
-      const { brings } = this.#judge(call);
-      await this.#ports.runs.applyAll(
-        this.#key,
-        [
-          { type: 'REQUEST', session: this.#session, call: common },
-          { type: 'CLAIM', call: id, digest, verdict: 'allow', brings },
-          ...settlement({ id, tool: call.tool }, result, this.#ports.clean),
-        ],
-        this.#ports.clock.now(),
+      const [{ type: _type, call: _call, ...settled }, ...marks] = settlement(
+        { id, tool: call.tool },
+        result,
+        this.#ports.clean,
       );
+      const { brings } = this.#judge(call);
+      const report = { type: 'REPORT', session: this.#session, call: common, result: settled, brings } as const;
+      await this.#ports.runs.applyAll(this.#key, [report, ...marks], this.#ports.clock.now());
     };
     await this.#queue.run('call', record).catch((error: unknown) => this.#fail(error, null));
   }
@@ -150,19 +153,20 @@ class RunGate implements ToolGate {
     return this.#ports.runs.apply(this.#key, command, this.#ports.clock.now());
   }
 
-  async #step(kept: ModelStep['kept']): Promise<'go' | 'stop'> {
-    if (this.#over.signal.aborted) return 'stop';
+  /** Whether there is a run that it is a step of. */
+  async #step(kept: ModelStep['kept']): Promise<boolean> {
+    if (this.#over.signal.aborted) return false;
     const keeping = this.#keeping(kept);
     if (!this.#isOpen) {
-      if (!(await this.#begin())) return 'stop';
+      if (!(await this.#begin())) return false;
       for (const command of keeping) await this.#apply(command);
-      return 'go';
+      return true;
     }
     await this.#dropLeft();
     const turn = (this.#state?.run?.turn ?? 0) + 1;
     const step: RunCommand = { type: 'STEP', session: this.#session, turn, toolCalls: [] };
     await this.#ports.runs.applyAll(this.#key, [step, ...keeping], this.#ports.clock.now());
-    return (await this.#runs(this.#over.signal)) ? 'go' : 'stop';
+    return true;
   }
 
   /** Calls that hold a secret are not kept as they are, and could not be the same again; nor is what is very long. */

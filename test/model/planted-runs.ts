@@ -75,9 +75,16 @@ export const PLANTED_RUNS: readonly Planted[] = [
     replace: "  decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });\n",
   },
   {
+    name: 'what an agent did by itself is lost when its run stands still',
+    file: 'run-calls.ts',
+    find: "  if (run === null || !RUN_GUARDS.hasValidSession(run, { session })) return 'AGENT_NOT_RUNNING';\n",
+    replace:
+      "  if (run === null || !RUN_GUARDS.hasValidSession(run, { session }) || decision.state.status !== 'running') return 'AGENT_NOT_RUNNING';\n",
+  },
+  {
     name: 'what a call brings in leaves no mark',
     file: 'run-calls.ts',
-    find: '      for (const label of LABELS) markSession(decision, label, brings[label]);\n',
+    find: '  for (const label of LABELS) markSession(decision, label, brings[label]);\n',
     replace: '',
   },
   {

@@ -96,6 +96,10 @@ function told(counts: readonly [number, number, number], closed: boolean, found:
 
 type Move = { readonly command: RunCommand; readonly at: Instant };
 
+/** What an agent did by itself. */
+const UNASKED = { source: 'agent', digest: 'u', repeatable: true, rule: 'unasked' } as const;
+const DONE = { status: 'complete', output: null, duration: null, code: null } as const;
+
 function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[] {
   const { run } = state;
   const now = (commands: readonly RunCommand[]): readonly Move[] => commands.map((command) => ({ command, at }));
@@ -155,6 +159,8 @@ function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[]
       { type: 'TICK' },
       { type: 'CLEANSE' },
       ...requests.map((call): RunCommand => ({ type: 'REQUEST', session, call })),
+      { type: 'REPORT', session, call: one(0, UNASKED), result: DONE },
+      { type: 'REPORT', session: 's0', call: one(0, UNASKED), result: DONE },
       ...(run?.calls ?? []).flatMap(({ id: call, digest }): readonly RunCommand[] => [
         { type: 'CLAIM', call, digest, verdict: 'allow', ...(digest === 'b' ? { brings: { untrusted: 'b' } } : {}) },
         { type: 'CLAIM', call, digest, verdict: 'ask' },
@@ -257,6 +263,8 @@ function checkDecision({ state, at }: Place, command: RunCommand, decision: Retu
     if (run?.pause?.approval) must(!decision.ok, 'R6', 'a run goes on while a question is open');
     if ((command.more ?? 1) > 200) must(!decision.ok, 'R7', 'more steps than there may be are added');
   }
+  if (command.type === 'REPORT' && run !== null && command.session === run.session)
+    must(decision.ok, 'R10', 'what an agent did by itself is not on record');
   if (command.type === 'COMPLETE' && run?.calls.some((call) => call.status === 'running')) {
     must(!decision.ok, 'R8', 'a run completes while a call is running');
   }
@@ -363,7 +371,8 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
       const ghost = ghosts[fact.call];
       const running = state.run?.calls.filter(({ source, status }) => source === 'conch' && status === 'running') ?? [];
       const isOwn = state.run?.calls.some(({ id, source }) => id === fact.call && source === 'conch') === true;
-      must(state.status === 'running', 'R10', `a call is claimed while it is ${state.status}`);
+      const isTold = command.type === 'REPORT';
+      must(isTold || state.status === 'running', 'R10', `a call is claimed while it is ${state.status}`);
       must(ghost !== undefined && ghost.claims === 0, 'R10', 'a call is claimed twice');
       must(ghost.verdict !== 'deny', 'R11', 'a call that is denied starts');
       must(ghost.verdict === 'allow' || ghost.yes, 'R11', 'a call starts that nobody said yes to');
@@ -373,6 +382,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
         'a call is repeated whose outcome is unknown',
       );
       must(!isOwn || running.length === 0, 'R10', 'two calls run at once');
+      if (isTold) return change(fact.call, { claims: 1 });
       must(
         command.type === 'CLAIM' && command.digest === ghost.digest,
         'R11',
@@ -386,7 +396,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
       const { [fact.call]: ghost, ...others } = ghosts;
       must(ghost !== undefined, 'R10', 'a call is settled twice');
       const wasRunning = ghost.claims > 0;
-      const isCut = wasRunning && command.type !== 'SETTLE';
+      const isCut = wasRunning && command.type !== 'SETTLE' && command.type !== 'REPORT';
       must(
         (fact.outcome === 'unknown') === isCut,
         'R12',

@@ -138,7 +138,7 @@ export const RULES = {
 export function configOf(parts: Parts, more: { readonly agents?: readonly string[] } & Record<string, unknown> = {}) {
   const { agents = ['dev'], ...rest } = more;
   const { modelUrl: baseUrl, channels, operators } = parts;
-  const backend = (model: string) => ({ kind: 'llm', provider: 'openai-compatible', model, baseUrl, maxSteps: 100 });
+  const backend = (model: string) => ({ kind: 'llm', provider: 'openai-compatible', model, baseUrl });
   return {
     turnConfig: { coalesceMs: 20, waitTimeoutSeconds: 600, defaultTimeoutSeconds: 600 },
     mcp: servers(parts),

@@ -357,11 +357,39 @@ describe('an agent whose turn is over', () => {
 });
 
 describe('what an agent did unasked', () => {
+  const read = (id: string) => call(id, { tool: 'read', accounts: [] });
+  const rows = (bound: Bound) =>
+    toolCallRows(bound.runs.journal(runKeyOf(SEAT), 100)).map(({ decision, status }) => `${decision} ${status}`);
+  const taken = 'unasked complete';
+
   test('is on record in one commit, and asks nobody', async () => {
     const { bound, gate } = await gated();
     await gate.reported(call('r', { tool: 'read', accounts: [] }), DONE);
     expect(rowsOf(bound, 'callRequested')).toMatchObject([{ call: { source: 'agent', rule: 'unasked' } }]);
     expect([bound.calls, bound.both]).toEqual([[], 'running · pm #1 active']);
+  });
+
+  test('for the third time in a row is on record, too, and then people are asked whether that is meant', async () => {
+    const { bound, gate } = await gated();
+    for (const id of ['r1', 'r2', 'r3']) await gate.reported(read(id), DONE);
+    expect([rows(bound), bound.calls]).toEqual([[taken, taken, taken], []]);
+    expect(openQuestion(bound.hall)?.title).toBe('the same call a third time: read');
+    await bound.answers('allow');
+    await gate.step({ text: '', kept: null });
+    expect(bound.state.run?.turn).toBe(2);
+  });
+
+  test('is on record while the run stands at its limit, and when people end it there', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
+    await gate.reported(read('r1'), DONE);
+    const second = gate.step({ text: '', kept: null });
+    await question(bound);
+    await gate.reported(read('r2'), DONE);
+    expect(rows(bound)).toEqual([taken, taken]);
+    await bound.answers('reject');
+    expect(await second).toBe('stop');
+    await gate.reported(read('r3'), DONE);
+    expect(rows(bound)).toEqual([taken, taken, taken]);
   });
 });
 

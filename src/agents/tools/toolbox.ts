@@ -49,7 +49,6 @@ export type LeftTurn = {
 export class Toolbox {
   readonly #parts: ToolboxParts;
   readonly #served: { readonly session: SessionTools; readonly gate: ToolGate } | null;
-  /** Whether the gate was told of an answer: then it is told of all that follow. */
   #isStepping = false;
   #offered: OfferedTools = NOTHING;
   #size = 0;
@@ -74,6 +73,11 @@ export class Toolbox {
       ...notes,
       ...instructions.map(({ server, text }) => fenced(`What ${server} says about its tools`, text)),
     ].join('\n');
+  }
+
+  /** Whether the gate was told of an answer: then it is told of all that follow, and says how many there may be. */
+  get isStepping(): boolean {
+    return this.#isStepping;
   }
 
   /** How many characters the definitions of the servers' tools are. */

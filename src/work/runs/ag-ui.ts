@@ -35,7 +35,9 @@ export class AgUiStream {
 
   /** The events of one message. What a reader has had already is put through here, too, and its events dropped. */
   tell({ message, state }: FeedItem): readonly AgUiEvent[] {
-    if (!this.#isOpen && message.type === 'tool:result') return [];
+    // What an agent did by itself while its run stands still belongs to no run there.
+    const isLate = message.type === 'tool:result' || (message.type === 'tool:start' && state.status !== 'running');
+    if (!this.#isOpen && isLate) return [];
     const events = [...this.#closeText(message), ...this.#goOn(message, state), ...this.#events(message, state)];
     return events.map((event) => ({ ...event, timestamp: message.at }));
   }

@@ -28,11 +28,18 @@ export function settlement(
   call: { readonly id: string; readonly tool: string },
   { output, durationMs, status, code }: SettledCall,
   clean: (text: string) => string,
-): readonly RunCommand[] {
+): readonly [Extract<RunCommand, { type: 'SETTLE' }>, ...RunCommand[]] {
   const shown = clean(output);
-  const settled = { call: call.id, status, output: cutOutput(shown), duration: durationMs, code };
+  const settled = {
+    type: 'SETTLE',
+    call: call.id,
+    status,
+    output: cutOutput(shown),
+    duration: durationMs,
+    code,
+  } as const;
   const secret: RunCommand = { type: 'TAINT', from: `a secret in what ${call.tool} returned`, label: 'private' };
-  return [{ type: 'SETTLE', ...settled }, ...(shown === output ? [] : [secret])];
+  return [settled, ...(shown === output ? [] : [secret])];
 }
 
 type SettledCall = Pick<Extract<RunCommand, { type: 'SETTLE' }>, 'status' | 'code'> & {

@@ -54,10 +54,7 @@ export function claimCall(decision: RunDecision, command: Of<'CLAIM'>): RunRefus
   if (call.status !== 'pending' || !call.cleared) return 'CALL_NOT_PENDING';
   if (digest === call.digest && RUN_GUARDS.isToolAllowed({ verdict })) {
     if (needsYes(decision, call, verdict)) ask(decision, call);
-    else {
-      decision.record({ type: 'callClaimed', call: id });
-      for (const label of LABELS) markSession(decision, label, brings[label]);
-    }
+    else claim(decision, id, brings);
     return null;
   }
   const code = digest === call.digest ? 'AGENT_TOOL_NOT_ALLOWED' : 'CALL_CHANGED';
@@ -77,6 +74,30 @@ export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRef
   decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });
   goOnWithRun(decision);
   return null;
+}
+
+/** A call that is over when it is heard of, whatever has become of its run. The third equal one in a row asks about the next. */
+export function reportCall(
+  decision: RunDecision,
+  { session, call, result, brings = {} }: Of<'REPORT'>,
+): RunRefusal | null {
+  const { run } = decision.state;
+  if (run === null || !RUN_GUARDS.hasValidSession(run, { session })) return 'AGENT_NOT_RUNNING';
+  if (run.calls.some(({ id }) => id === call.id)) return 'CALL_REPEATED';
+  const { id, tool } = call;
+  takeCall(decision, call);
+  decision.record({ type: 'callCleared', call: id });
+  claim(decision, id, brings);
+  const outcome = result.code === UNKNOWN ? 'unknown' : 'known';
+  decision.record({ type: 'callSettled', call: id, tool, ...result, outcome, refused: false });
+  if (decision.state.status === 'running' && isRepeated(decision))
+    pauseRun(decision, 'confirmation', `the same call a third time: ${call.words?.title ?? tool}`);
+  return null;
+}
+
+function claim(decision: RunDecision, call: string, brings: NonNullable<Of<'CLAIM'>['brings']>): void {
+  decision.record({ type: 'callClaimed', call });
+  for (const label of LABELS) markSession(decision, label, brings[label]);
 }
 
 /**
@@ -148,8 +169,7 @@ export function goOnWithRun(decision: RunDecision): void {
     ({ source, status, cleared }) => status === 'pending' && !cleared && !(source === 'conch' && isBusy),
   );
   const grant = next === undefined ? undefined : grantFor(decision, next);
-  if (grant === undefined && run.repeated !== null && run.repeated.times >= EQUAL_CALLS)
-    return pauseRun(decision, 'confirmation', null);
+  if (grant === undefined && isRepeated(decision)) return pauseRun(decision, 'confirmation', null);
   if (next === undefined) return;
   if (needsYes(decision, next, next.verdict)) {
     if (grant === undefined) return ask(decision, next);
@@ -161,6 +181,10 @@ export function goOnWithRun(decision: RunDecision): void {
   }
   decision.record({ type: 'callCleared', call: next.id });
   goOnWithRun(decision);
+}
+
+function isRepeated({ run: { repeated } }: RunDecision): boolean {
+  return repeated !== null && repeated.times >= EQUAL_CALLS;
 }
 
 /** What people said of the very same call before that counts for this one, too; `undefined`: nothing that still does. */

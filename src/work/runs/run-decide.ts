@@ -19,6 +19,7 @@ import {
   isForPeople,
   markSession,
   pauseRun,
+  reportCall,
   requestCall,
   settleCall,
   standStill,
@@ -63,6 +64,8 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
       return claimCall(decision, command);
     case 'SETTLE':
       return settleCall(decision, command);
+    case 'REPORT':
+      return reportCall(decision, command);
     case 'TAINT':
       return markSession(decision, command.label ?? 'untrusted', command.from) ? null : 'UNCHANGED';
     case 'CLEANSE':

@@ -37,6 +37,9 @@ const started = {
   allowedTools: z.array(text).nullable(),
 };
 
+/** What an agent reads by a call, each by where that comes from. */
+const brings = z.partialRecord(z.enum(LABELS), text);
+
 const settled = {
   call: id,
   status: z.enum(['complete', 'error']),
@@ -104,10 +107,18 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     call: id,
     digest: text,
     verdict: z.enum(['allow', 'ask', 'deny']),
-    /** What its agent reads by it, each by where that comes from. */
-    brings: z.partialRecord(z.enum(LABELS), text).exactOptional(),
+    brings: brings.exactOptional(),
   }),
   z.strictObject({ type: z.literal('SETTLE'), cause, ...settled, code: text.nullable() }),
+  /** An agent carried out a call that it asked nobody about; its run may stand still by now, or be over. */
+  z.strictObject({
+    type: z.literal('REPORT'),
+    cause,
+    session,
+    call: requestedCallSchema,
+    result: z.strictObject({ ...settled, code: text.nullable() }).omit({ call: true }),
+    brings: brings.exactOptional(),
+  }),
   /** The session of the seat has read something; text that nobody vouches for unless told otherwise. */
   z.strictObject({ type: z.literal('TAINT'), cause, from: text, label: z.enum(LABELS).exactOptional() }),
   /** Another session begins, which has read nothing. */

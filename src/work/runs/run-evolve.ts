@@ -154,9 +154,11 @@ function evolveCall(
   fact: Of<'callRequested' | 'callCleared' | 'callClaimed' | 'callSettled'>,
 ): RunState {
   const { totals } = state;
+  // What an agent did by itself is heard of when it is done, also of a run that stands still or is over.
+  const isAgents = fact.type !== 'callRequested' && callOf(run, fact.call).source === 'agent';
   switch (fact.type) {
     case 'callRequested': {
-      expecting(state, ['running'], fact);
+      if (fact.call.source !== 'agent') expecting(state, ['running'], fact);
       const { rule: _rule, verdict, ...call } = fact.call;
       if (run.calls.some(({ id }) => id === call.id)) throw new Error(`impossible: call ${call.id} is there twice`);
       const times = run.repeated?.digest === call.digest ? run.repeated.times + 1 : 1;
@@ -172,10 +174,10 @@ function evolveCall(
       return { ...state, run: { ...run, calls: [...run.calls, open], repeated, ...refused } };
     }
     case 'callCleared':
-      expecting(state, ['running'], fact);
+      if (!isAgents) expecting(state, ['running'], fact);
       return { ...state, run: { ...run, calls: changed(run, fact.call, { cleared: true }) } };
     case 'callClaimed': {
-      expecting(state, ['running'], fact);
+      if (!isAgents) expecting(state, ['running'], fact);
       const { status, cleared } = callOf(run, fact.call);
       if (status !== 'pending' || !cleared) throw new Error(`impossible: call ${fact.call} is claimed while ${status}`);
       const calls = changed(run, fact.call, { status: 'running' });

@@ -50,7 +50,7 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
         model: modelOf(options),
         modelName: options.model,
         maxOutputTokens: options.maxOutputTokens,
-        maxSteps: options.maxSteps ?? (hasServers(options) ? TOOL_STEPS : STEPS),
+        maxSteps: options.maxSteps ?? STEPS,
         tools,
         stepTimeoutMs: options.stepTimeoutMs,
         timers: options.timers ?? systemTimers,
@@ -211,16 +211,11 @@ function named(text: string, candidates: readonly AgentId[]): AgentId | null {
   return found.find((id) => id !== undefined) ?? null;
 }
 
-function hasServers({ serverTools, tools }: LlmOptions): boolean {
-  return tools !== false && serverTools !== undefined && serverTools.pool.isUsed;
-}
-
 function toolsOf(seat: SeatContext, options: LlmOptions): SessionTools | null {
   const { serverTools, images = false, tools = true } = options;
   return serverTools === undefined || !tools ? null : sessionTools(seat, serverTools, images);
 }
 
 const STEPS = 8;
-const TOOL_STEPS = 50;
 const LONGEST_RECALL = 8_000;
 const HEAD: ModelMessage = { role: 'user', content: '(what was written before this was cut)' };

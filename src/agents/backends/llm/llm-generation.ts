@@ -18,6 +18,7 @@ import type { ModelCall } from '../../tools/toolbox.ts';
 export type GenerationSettings = LlmPrices & {
   readonly model: LanguageModel;
   readonly maxOutputTokens: number | undefined;
+  /** How often it is asked in one turn at most, unless the turn has a run: that knows how many steps it may take. */
   readonly maxSteps: number;
   /** Whether it may use the tools of the floor; set to false once its service has said that it takes none. */
   readonly tools: { offered: boolean };
@@ -156,8 +157,8 @@ export class LlmGeneration {
       const { text, calls } = await this.#askAsTaken();
       if (this.#abort.signal.aborted) return;
       this.#steps += 1;
-      const isLast = this.#steps >= maxSteps;
       const decided = await this.#toolbox.step(text, calls);
+      const isLast = !this.#toolbox.isStepping && this.#steps >= maxSteps;
       this.#kept = this.#since.length;
       const own = decided === 'stop' || isLast ? calls.filter(({ name }) => isFloorTool(name)) : calls;
       this.#since.push(...(await this.#toolbox.run(own)));

@@ -270,13 +270,22 @@ describe('a model with tools of servers', () => {
     expect(requests(rig)).toHaveLength(3);
   });
 
-  test('says that it stopped when it has used up its steps, and what it still wanted is not done', async () => {
-    const rig = await begun({ options: { maxSteps: 2 }, rules: { ask: ['*'] } });
-    rig.rig.answer(calling(['raw__write', { path: 'a' }]), calling(['raw__write', { path: 'b' }]));
+  test('has as many steps as its gate lets it take, whatever limit it has without tools', async () => {
+    const rig = await begun({ options: { maxSteps: 2 } });
+    const files = ['a', 'b', 'c', 'd'];
+    rig.rig.answer(...files.map((path) => calling(['raw__write', { path }])), saying('All four.'));
+    const turn = ask(rig);
+    expect(await turn.over).toEqual({ how: 'completed' });
+    expect(turn.text()).toBe('All four.');
+    expect(rig.told.filter((each) => each.startsWith('mcp__raw__write'))).toHaveLength(4);
+  });
+
+  test('says that it stopped when it asks again and again for what there is not', async () => {
+    const rig = await begun({ options: { maxSteps: 2 } });
+    rig.rig.answer(calling(['raw__nothing', {}]), calling(['raw__nothing', {}]));
     const turn = ask(rig);
     expect(await turn.over).toEqual({ how: 'completed' });
     expect(turn.text()).toBe('(I stopped after 2 steps, the most that one turn may take.)');
-    expect(rig.asked).toHaveLength(1);
   });
 
   test('is answered in words when it calls what there is not, or with what is no input', async () => {
