@@ -23,6 +23,8 @@ export const requestedCallSchema = z.strictObject({
   verdict: z.enum(['allow', 'ask', 'deny']),
   /** The rule that decided. */
   rule: text.nullable(),
+  /** The remembered yes that the rule is of, by its id. */
+  remembered: id.exactOptional(),
 });
 
 const started = {
