@@ -222,7 +222,7 @@ describe('a call that needs a yes', () => {
       ['remembered', yes?.id],
     ]);
     expect(yes).toMatchObject({ rule: OFFER.rule, by, until: bound.at + 30 * 86_400_000 });
-    await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by });
+    await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by, name: 'Ann' });
     const third = asks(bound, gate, call('c', { input: { command: 'npm test -- x' } }));
     expect(await question(bound)).toBe(2);
     await bound.answers('reject');

@@ -121,7 +121,7 @@ describe('the audit of a store', () => {
       ['remembered', yes],
       ['always', null],
     ]);
-    await bound.run({ type: 'REVOKE', id: yes, by: 'ann' });
+    await bound.run({ type: 'REVOKE', id: yes, by: 'ann', name: 'Ann' });
     expect(audit.standing().remembered).toEqual([]);
   });
 
