@@ -54,6 +54,12 @@ const llm = z.strictObject({
   stepTimeoutSeconds: seconds('How long one step may take before it counts as failed, in seconds.').default(120),
   inputUsdPerMTok: price('What a million tokens of input cost, in US dollars, for the budgets.'),
   outputUsdPerMTok: price('What a million tokens of output cost, in US dollars, for the budgets.'),
+  cachedInputUsdPerMTok: price(
+    'What a million tokens of input cost that its provider had kept. Without it, as all input.',
+  ),
+  cacheWriteUsdPerMTok: price(
+    'What a million tokens of input cost that its provider keeps anew. Without it, as all input.',
+  ),
 });
 
 const profile = z

@@ -186,6 +186,8 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
       ...backend,
       inputUsdPerMTok: backend.inputUsdPerMTok ?? undefined,
       outputUsdPerMTok: backend.outputUsdPerMTok ?? undefined,
+      cachedInputUsdPerMTok: backend.cachedInputUsdPerMTok ?? undefined,
+      cacheWriteUsdPerMTok: backend.cacheWriteUsdPerMTok ?? undefined,
       stepTimeoutMs: backend.stepTimeoutSeconds * SECOND_MS,
       timers,
       serverTools,

@@ -247,6 +247,7 @@ class RunGate implements ToolGate {
           ...this.#called(id, call, digest),
           verdict: judged.verdict,
           rule: judged.rule,
+          ...(judged.remembered === null ? {} : { remembered: judged.remembered }),
           words: callAsked(call, this.#amongOthers(judged, digest), { said: this.#said, clean: this.#ports.clean }),
         },
       });

@@ -32,6 +32,8 @@ export type CallJudgement = {
   readonly about: Pick<AboutCall, 'tool' | 'folder' | 'why' | 'who' | 'danger'> | null;
   /** The rule that decided. */
   readonly rule: string | null;
+  /** The remembered yes by which it is allowed, by its id. */
+  readonly remembered: string | null;
   /** What its agent is told when it is refused. */
   readonly words: string;
   readonly offers: readonly AlwaysOffer[];
@@ -90,6 +92,7 @@ export function judgeCall(
       ...(isDanger ? { danger: true } : {}),
     },
     rule: decided.rule?.text ?? null,
+    remembered: caution === null ? yesBy(decided, memory.remembered) : null,
     words: toolRefusalText(use, decided, rules),
     offers: first.filter(({ rule }) => rest.every((offers) => offers.some((other) => other.rule === rule))),
     caution,
@@ -142,6 +145,7 @@ const UNJUDGED: CallJudgement = {
   verdict: 'ask',
   about: null,
   rule: null,
+  remembered: null,
   words: '',
   offers: [],
   caution: null,
@@ -220,10 +224,16 @@ function rank({ verdict }: ToolVerdict): number {
   return VERDICTS.indexOf(verdict);
 }
 
+function yesBy({ by, rule }: ToolVerdict, remembered: readonly Yes[]): string | null {
+  return by === 'remembered' ? (remembered.find((yes) => yes.rule === rule)?.id ?? null) : null;
+}
+
+type Yes = Remembered & { readonly id: string };
+
 /** A rule that was offered is one; what a later version can no longer read is forgotten. */
-function readYes({ rule: text, until, definition }: RunState['remembered'][number]): readonly Remembered[] {
+function readYes({ id, rule: text, until, definition }: RunState['remembered'][number]): readonly Yes[] {
   const read = parseRule(text);
-  return read.ok ? [{ rule: read.rule, until, definition }] : [];
+  return read.ok ? [{ id, rule: read.rule, until, definition }] : [];
 }
 
 /** Whether the rules in force let an agent ever use any tool of a server, or this one. */

@@ -5,6 +5,7 @@ import type { AgentId, ChannelId } from './floor/settings.ts';
 /** How it was decided that a call may run, or may not, in words. */
 export const DECISIONS = {
   rule: 'allowed by rule',
+  remembered: 'allowed by remembered yes',
   once: 'allowed once',
   always: 'allowed for always',
   grant: 'answered before',
@@ -44,6 +45,8 @@ export type ToolCallRow = {
   readonly digest: string;
   readonly decision: CallDecision;
   readonly rule: string | null;
+  /** The remembered yes by which it was allowed, by its id; `null`: none, or told before that was kept. */
+  readonly remembered: string | null;
   readonly decidedBy: string | null;
   readonly reason: string | null;
   /** Where text came from that its session had read by then and nobody vouches for. */

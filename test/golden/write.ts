@@ -59,7 +59,7 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
   await bound.run({ type: 'CLEANSE' });
   await bound.run(settle('a'));
   const [yes] = bound.state.remembered;
-  await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by });
+  await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by, name: 'Ann' });
   await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [call('b', { verdict: 'ask' })] });
   await bound.answers('reject', { reason: 'use b.txt' });
   await bound.run({ type: 'STEP', session: '1', turn: 3, toolCalls: [] });

@@ -34,6 +34,7 @@ async function gated(rules: Rules = () => ({}), maxTurns?: number) {
         verdict: isKnown ? 'allow' : 'ask',
         about,
         rule: null,
+        remembered: remembered.find(({ rule }) => rule === OFFER.rule)?.id ?? null,
         words,
         offers: [OFFER],
         caution: null,
@@ -215,8 +216,13 @@ describe('a call that needs a yes', () => {
     expect(await gate.ask(call('b'), never)).toEqual({ verdict: 'go' });
     await gate.settled(call('b'), DONE);
     const [yes] = bound.state.remembered;
+    const rows = toolCallRows(bound.runs.journal(runKeyOf(SEAT), 99));
+    expect(rows.map(({ decision, remembered }) => [decision, remembered])).toEqual([
+      ['always', null],
+      ['remembered', yes?.id],
+    ]);
     expect(yes).toMatchObject({ rule: OFFER.rule, by, until: bound.at + 30 * 86_400_000 });
-    await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by });
+    await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by, name: 'Ann' });
     const third = asks(bound, gate, call('c', { input: { command: 'npm test -- x' } }));
     expect(await question(bound)).toBe(2);
     await bound.answers('reject');

@@ -55,7 +55,6 @@ export type OperatorCommand =
   /** A yes that was remembered is taken back, by whoever has that name: people are told. */
   | {
       readonly type: 'tellRevoked';
-      readonly by: Actor;
       readonly name: string;
       readonly agent: AgentId;
       readonly rule: string;

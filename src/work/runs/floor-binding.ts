@@ -58,6 +58,7 @@ export const floorWithRuns = {
       ...asked,
     }),
     z.strictObject({ type: z.literal('forbidden'), agent: z.string(), title: z.string(), why: z.string() }),
+    z.strictObject({ type: z.literal('tellRevoked'), agent: z.string(), rule: z.string(), name: z.string() }),
     z.strictObject({ type: z.literal('ran'), agent: z.string(), approval: z.string(), came: cameSchema }),
     z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number() }),
     z.strictObject({ type: z.literal('beginAside'), agent: z.string(), run: z.number(), what: z.string() }),
@@ -207,6 +208,7 @@ function decided(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly Run
 
 function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
   const { key, run, unknown } = state;
+  if (fact.type === 'yesRevoked') return toldRevoked(fact, key);
   if (run?.type === 'background') return besideFloor(fact, state, run);
   if (run === null || run.type !== 'conversational') return [];
   const { channel, agent } = seatOfRuns(key);
@@ -230,6 +232,13 @@ function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
         return null;
     }
   })();
+  return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+}
+
+/** People read it where the yes was given, in the transaction that takes it back. */
+function toldRevoked({ told }: Extract<RunFact, { type: 'yesRevoked' }>, key: string): readonly CommandFor[] {
+  const { channel, agent } = seatOfRuns(key);
+  const command: Command | null = told === undefined ? null : { type: 'tellRevoked', agent, ...told };
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
 }
 

@@ -122,7 +122,7 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
   }));
   const yes = remembered.map(({ id, rule, by, at, until }): RememberedYes => {
     const revoke = `/run revoke ${agent}${aside === true ? '+' : ''} ${id.slice(id.lastIndexOf('#'))}`;
-    return { channel, agent, rule, by, at, until, revoke, ...usesOf(rule, runs.newest(key), at) };
+    return { channel, agent, rule, by, at, until, revoke, ...usesOf(id, runs.newest(key), at) };
   });
   return { asked, remembered: yes };
 }
@@ -195,9 +195,9 @@ const STRETCH = 200;
 /** Among how many of the newest entries it is counted what a rule let through. */
 const LOOKED_AT = 2_000;
 
-/** How often a remembered rule let a call through, and when last. */
+/** How often a remembered yes let a call through, and when last. */
 function usesOf(
-  rule: string,
+  yes: string,
   newest: Iterable<Entry>,
   since: Instant,
 ): { readonly uses: number; readonly usedAt: Instant | null } {
@@ -206,7 +206,7 @@ function usesOf(
   for (const { fact, at } of newest) {
     read += 1;
     if (at < since || read > LOOKED_AT) break;
-    if (fact.type !== 'callRequested' || fact.call.verdict !== 'allow' || fact.call.rule !== rule) continue;
+    if (fact.type !== 'callRequested' || fact.call.remembered !== yes) continue;
     uses += 1;
     usedAt ??= at;
   }
@@ -283,9 +283,10 @@ function requested(
   { seq, at }: Pick<Entry, 'seq' | 'at'>,
   { call, taint }: FactRequested,
 ): ToolCallRow {
-  const { id, tool, input, source, digest, rule, verdict, program = null } = call;
+  const { id, tool, input, source, digest, rule, verdict, program = null, remembered = null } = call;
+  const allowed = remembered === null ? 'rule' : 'remembered';
   const decision =
-    rule === 'unasked' ? 'unasked' : verdict === 'allow' ? 'rule' : verdict === 'deny' ? 'denied-rule' : 'open';
+    rule === 'unasked' ? 'unasked' : verdict === 'allow' ? allowed : verdict === 'deny' ? 'denied-rule' : 'open';
   return {
     seq,
     run,
@@ -300,6 +301,7 @@ function requested(
     digest,
     decision,
     rule,
+    remembered,
     decidedBy: null,
     reason: null,
     taint: taint ?? null,

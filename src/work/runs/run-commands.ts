@@ -101,13 +101,11 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const yes = remembered.find(({ id }, index) => words === `${index + 1}` || `${key}${words}` === id);
     if (yes === undefined)
       return { ok: false, text: `${ports.nameOf(agent)} has no such rule: /run approvals shows them.` };
-    const command = { type: 'REVOKE', id: yes.id, by: request.person.id } as const;
+    const { id: by, name } = request.person;
+    const command = { type: 'REVOKE', id: yes.id, by, name } as const;
     const did = `Taken back: ${yes.rule}. It is asked about again.`;
     const revoked = await ports.runs.apply(key, command, ports.clock.now());
-    if (!revoked.ok) return refused(revoked.refusal, agent, ports);
-    const { id: by, name } = request.person;
-    await ports.floors.apply(request.channel, { type: 'tellRevoked', by, name, agent, rule: yes.rule });
-    return { ok: true, text: did };
+    return revoked.ok ? { ok: true, text: did } : refused(revoked.refusal, agent, ports);
   },
   pause: (agent, request, ports) => {
     const context = `${request.person.name} paused it`;

@@ -200,9 +200,10 @@ function abort(decision: RunDecision, { reason, by }: { readonly reason: string;
   decision.record({ type: 'aborted', reason, by });
 }
 
-function revoke(decision: RunDecision, { id, by }: Of<'REVOKE'>): RunRefusal | null {
-  if (!decision.state.remembered.some((each) => each.id === id)) return 'RULE_UNKNOWN';
-  decision.record({ type: 'yesRevoked', id, by });
+function revoke(decision: RunDecision, { id, by, name }: Of<'REVOKE'>): RunRefusal | null {
+  const yes = decision.state.remembered.find((each) => each.id === id);
+  if (yes === undefined) return 'RULE_UNKNOWN';
+  decision.record({ type: 'yesRevoked', id, by, told: { rule: yes.rule, name } });
   return null;
 }
 

@@ -23,6 +23,8 @@ export const requestedCallSchema = z.strictObject({
   verdict: z.enum(['allow', 'ask', 'deny']),
   /** The rule that decided. */
   rule: text.nullable(),
+  /** The remembered yes that the rule is of, by its id. */
+  remembered: id.exactOptional(),
 });
 
 const started = {
@@ -141,8 +143,8 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     /** Until when it counts for the same call once more, if the call is gone. */
     until: z.number().exactOptional(),
   }),
-  /** A yes that was remembered counts no more. */
-  z.strictObject({ type: z.literal('REVOKE'), cause, id, by: text }),
+  /** A yes that was remembered counts no more; `name`: of whoever took it back, for the channel to read. */
+  z.strictObject({ type: z.literal('REVOKE'), cause, id, by: text, name: text }),
   /** Another session of the agent goes on with the run. */
   z.strictObject({ type: z.literal('ATTACH'), cause, session }),
   /** The agent is gone while its run is paused. */
@@ -209,7 +211,13 @@ export const runFactSchema = z.discriminatedUnion('type', [
     until: z.number().nullable().exactOptional(),
   }),
   z.strictObject({ type: z.literal('approvalDetached'), id }),
-  z.strictObject({ type: z.literal('yesRevoked'), id, by: text }),
+  /** `told`: what its channel is told of it, by whose name. */
+  z.strictObject({
+    type: z.literal('yesRevoked'),
+    id,
+    by: text,
+    told: z.strictObject({ rule: text, name: text }).exactOptional(),
+  }),
   z.strictObject({ type: z.literal('tainted'), from: text, label: z.literal('private').exactOptional() }),
   z.strictObject({ type: z.literal('cleansed') }),
   /** What people said of a call that was the same, and that is gone or was asked for at once with it, answers this one; a yes, unless it says more. */

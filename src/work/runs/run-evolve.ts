@@ -159,7 +159,7 @@ function evolveCall(
   switch (fact.type) {
     case 'callRequested': {
       if (fact.call.source !== 'agent') expecting(state, ['running'], fact);
-      const { rule: _rule, verdict, ...call } = fact.call;
+      const { rule: _rule, remembered: _yes, verdict, ...call } = fact.call;
       if (run.calls.some(({ id }) => id === call.id)) throw new Error(`impossible: call ${call.id} is there twice`);
       const times = run.repeated?.digest === call.digest ? run.repeated.times + 1 : 1;
       const open: OpenCall = {

@@ -184,6 +184,7 @@ export function auditRow(seq: number, more: Partial<AuditRow> = {}): AuditRow {
     digest: `d${seq}`,
     decision: 'once',
     rule: null,
+    remembered: null,
     decidedBy: 'u1',
     reason: null,
     taint: null,

@@ -103,7 +103,7 @@ describe('the audit of a store', () => {
   });
 
   test('tells of a remembered yes: whose, by whom, until when, how often it was used, and how it is taken back', async () => {
-    const { bound, audit } = await opened();
+    const { bound, audit, rows } = await opened();
     await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
     await bound.answers('allow', { always: 'execute(npm test)' });
     await bound.run(claim('a'));
@@ -112,10 +112,16 @@ describe('the audit of a store', () => {
       { agent: 'pm', rule: 'execute(npm test)', by: 'ann', uses: 0, usedAt: null, revoke: '/run revoke pm #1.1' },
     ]);
     bound.at += 5_000;
-    await bound.requests('b', { verdict: 'allow', rule: 'execute(npm test)' });
-    expect(audit.standing().remembered).toMatchObject([{ uses: 1, usedAt: bound.at }]);
     const yes = bound.state.remembered[0]?.id ?? '';
-    await bound.run({ type: 'REVOKE', id: yes, by: 'ann' });
+    await bound.requests('b', { verdict: 'allow', rule: 'execute(npm test)', remembered: yes });
+    await bound.requests('c', { verdict: 'allow', rule: 'execute(npm test)' });
+    expect(audit.standing().remembered).toMatchObject([{ uses: 1, usedAt: bound.at }]);
+    expect(rows().map(({ decision, remembered }) => [decision, remembered])).toEqual([
+      ['rule', null],
+      ['remembered', yes],
+      ['always', null],
+    ]);
+    await bound.run({ type: 'REVOKE', id: yes, by: 'ann', name: 'Ann' });
     expect(audit.standing().remembered).toEqual([]);
   });
 

@@ -352,6 +352,22 @@ describe('a run that an operator ends', () => {
   });
 });
 
+describe('a remembered yes that is taken back', () => {
+  test('is told in the channel in the same transaction, and once', async () => {
+    const bound = await new Bound().begins();
+    const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
+    await bound.requests('a', { words: { title: 'run the tests', detail: 'npm test', offers } });
+    await bound.answers('allow', { always: 'execute(npm test)' });
+    const before = bound.store.journal(HALL, 1_000).length;
+    const revoke = { type: 'REVOKE', id: bound.state.remembered[0]?.id ?? '', by, name: 'Ann' } as const;
+    expect([await bound.run(revoke), await bound.run(revoke)]).toEqual([null, 'RULE_UNKNOWN']);
+    const told = bound.store.journal(HALL, 1_000).slice(before);
+    expect(told.map(({ fact }) => fact)).toMatchObject([
+      { type: 'announced', announcement: { kind: 'revoked', agent: 'pm', rule: 'execute(npm test)', by: 'Ann' } },
+    ]);
+  });
+});
+
 /** What people were told of questions: the number, whether its agent is gone or what came of it, and how often it was told. */
 function asked({ store }: Bound): readonly (readonly unknown[])[] {
   const told = store.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));

@@ -13,33 +13,31 @@ import { fenced } from '../../tools/toolbox.ts';
 import { modelOf } from './llm-models.ts';
 import type { ModelSettings } from './llm-models.ts';
 import { LlmCall, NOTHING } from './llm-call.ts';
+import type { ModelPrices } from './llm-call.ts';
 import { LlmGeneration, OVERHEAD, cached, sizeOf } from './llm-generation.ts';
 import type { GenerationSettings } from './llm-generation.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 
 /** A model behind an API, and what it may spend. */
-export type LlmOptions = ModelSettings & {
-  /** The longest answer of one step. Absent: the provider's own limit. */
-  readonly maxOutputTokens?: number | undefined;
-  /** How many times the model is asked in one turn: 8 unless given, 50 with tools of servers. */
-  readonly maxSteps?: number | undefined;
-  /** The tools of servers; without it the model has the floor's alone. */
-  readonly serverTools?: ServerTools | undefined;
-  /** Whether the model takes pictures that tools return. */
-  readonly images?: boolean | undefined;
-  /** Whether the model is given the floor's tools as tools; true until its service says that it takes none. */
-  readonly tools?: boolean | undefined;
-  /** Prices, in US dollars for a million tokens; one absent: what it costs is not known, and counts as nothing. */
-  readonly inputUsdPerMTok?: number | undefined;
-  readonly outputUsdPerMTok?: number | undefined;
-  /** A step that takes longer counts as failed. */
-  readonly stepTimeoutMs: number;
-  readonly timers?: Timers;
-};
+export type LlmOptions = ModelSettings &
+  ModelPrices & {
+    /** The longest answer of one step. Absent: the provider's own limit. */
+    readonly maxOutputTokens?: number | undefined;
+    /** How many times the model is asked in one turn: 8 unless given, 50 with tools of servers. */
+    readonly maxSteps?: number | undefined;
+    /** The tools of servers; without it the model has the floor's alone. */
+    readonly serverTools?: ServerTools | undefined;
+    /** Whether the model takes pictures that tools return. */
+    readonly images?: boolean | undefined;
+    /** Whether the model is given the floor's tools as tools; true until its service says that it takes none. */
+    readonly tools?: boolean | undefined;
+    /** A step that takes longer counts as failed. */
+    readonly stepTimeoutMs: number;
+    readonly timers?: Timers;
+  };
 
 /** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
 export function createLlmBackend(options: LlmOptions): AgentBackend {
-  const { inputUsdPerMTok: input, outputUsdPerMTok: output } = options;
   const tools = { offered: options.tools ?? true };
   return {
     kind: 'llm',
@@ -55,8 +53,7 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
         stepTimeoutMs: options.stepTimeoutMs,
         timers: options.timers ?? systemTimers,
         provider: options.provider,
-        costOf: (inputTokens, outputTokens) =>
-          input === undefined || output === undefined ? null : inputTokens * input + outputTokens * output,
+        prices: options,
       }),
   };
 }

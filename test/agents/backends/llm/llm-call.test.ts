@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import type { Usage } from '../../../../src/agents/backends/backend.ts';
+import { LlmCall } from '../../../../src/agents/backends/llm/llm-call.ts';
+import type { ModelPrices } from '../../../../src/agents/backends/llm/llm-call.ts';
+
+const PRICES = { inputUsdPerMTok: 2.5, outputUsdPerMTok: 10 };
+
+/** What a call is told to have cost of whose 4,500 tokens of input 3,000 were kept and 500 are kept anew, and that wrote 100. */
+function told(prices: ModelPrices, [read, kept]: readonly (number | undefined)[] = [3_000, 500]): Usage | undefined {
+  const used: Usage[] = [];
+  const call = new LlmCall(
+    { provider: 'anthropic', modelName: 'm', prices },
+    { usage: (usage) => void used.push(usage), now: () => 0 },
+  );
+  call.begin();
+  const details = { noCacheTokens: undefined, cacheReadTokens: read, cacheWriteTokens: kept };
+  call.end(
+    'answered',
+    {
+      inputTokens: 4_500,
+      outputTokens: 100,
+      totalTokens: 4_600,
+      inputTokenDetails: details,
+      outputTokenDetails: { textTokens: 100, reasoningTokens: 0 },
+    },
+    { asked: 0, written: 0 },
+  );
+  return used[0];
+}
+
+describe('input that its provider keeps', () => {
+  test.each([
+    [{}, 12_250],
+    [{ cachedInputUsdPerMTok: 0.25 }, 5_500],
+    [{ cachedInputUsdPerMTok: 0.25, cacheWriteUsdPerMTok: 3 }, 5_750],
+    [{ cachedInputUsdPerMTok: 0, cacheWriteUsdPerMTok: 0 }, 3_500],
+  ])('costs, with the prices %j, %s micro-dollars', (ofCache, costMicros) => {
+    const use = { input: 4_500, output: 100, cached: 3_000, source: 'computed' };
+    expect(told({ ...PRICES, ...ofCache })).toMatchObject({ tokens: 4_600, costMicros, use });
+  });
+
+  test('has no price where input has none', () => {
+    expect(told({ outputUsdPerMTok: 10, cachedInputUsdPerMTok: 1 })).toMatchObject({ use: { source: 'unpriced' } });
+  });
+
+  test('never makes the rest of the input less than nothing', () => {
+    expect(told({ ...PRICES, cachedInputUsdPerMTok: 1 }, [6_000, 0])).toMatchObject({ costMicros: 7_000 });
+  });
+
+  test('is all input where nobody counts it', () => {
+    expect(told({ ...PRICES, cachedInputUsdPerMTok: 1 }, [])).toMatchObject({ costMicros: 12_250 });
+  });
+});
