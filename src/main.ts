@@ -31,6 +31,7 @@ import { StoreError } from './engine/errors.ts';
 import { openDataFolder } from './runtime/data-folder.ts';
 import type { FloorStore } from './turns/floor-store.ts';
 import { systemClock, systemTimers } from './lib/time.ts';
+import { runOnFloor } from './work/runs/floor-binding.ts';
 
 /** Does what the command line asks; resolves with the exit code. A user's mistake is one clear line, never a stack trace. */
 export async function main(argv: readonly string[]): Promise<ExitCode> {
@@ -186,6 +187,9 @@ async function upkeep(call: Extract<CommandLine, { verb: UpkeepOrder['act'] }>):
   const config = loadConfig(thisWorld(), 'look');
   try {
     return await withStore(async (store) => {
+      // What nobody hosts stays as it is.
+      store.host(runOnFloor);
+      store.host(sessionJournal);
       const { ok, text } = await carryOut(order, { store, config: () => config, clock: systemClock() });
       return ok ? say(text) : fail(text, EXIT_CODES.refused);
     });

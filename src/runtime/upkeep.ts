@@ -130,8 +130,8 @@ function keptSince({ store, config, clock }: UpkeepParts): (channel: ChannelId) 
   };
 }
 
-function prunedText({ entries, messages, posts, calls }: Pruned, isDryRun: boolean): string {
-  const what = `${entries} entries of journals (${calls} of them in the ledger), ${messages} messages and ${posts} posts`;
+function prunedText({ entries, messages, posts, calls, configs }: Pruned, isDryRun: boolean): string {
+  const what = `${entries} entries of journals (${calls} of them in the ledger), ${messages} messages, ${posts} posts and ${configs} configurations`;
   if (entries + messages + posts === 0)
     return 'Nothing is older than the configuration keeps it (retention.days, for all or per channel).';
   return isDryRun ? `${what} would be taken away. Nothing was.` : `${what} were taken away.`;

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { runConch } from '../kill/bot.ts';
 import type { Place } from '../kill/bot.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import { Bound } from '../work/runs/bound.ts';
 import { CHANNEL, DEMO, STACK, inPlace, readyPage } from './demo.ts';
 
 const KEPT = { ...DEMO, retention: { days: 1 } };
@@ -87,4 +88,31 @@ test('what is older than the configuration keeps it is taken away by conch prune
     expect(db.prepare('SELECT count(*) FROM conversation').pluck().get()).toBe(0);
     expect(db.prepare('SELECT count(*) FROM inbox').pluck().get()).toBe(1);
     db.close();
+  }));
+
+test('what is older of runs and sessions is taken away by conch prune while Conch does not run, too', () =>
+  inPlace(KEPT, async (place) => {
+    const path = join(place.dataDir, 'conch.db');
+    const bound = new Bound(path);
+    bound.at -= 10 * 86_400_000;
+    await (await bound.begins()).besideAsking();
+    await bound.requests('a', { verdict: 'allow' });
+    await bound.store.close();
+    const counts = (): readonly number[] => {
+      const db = new Database(path, { readonly: true });
+      const sql = 'SELECT count(*) FROM journal j JOIN machines m ON m.id = j.machine GROUP BY m.name ORDER BY m.name';
+      const found = db.prepare<[], number>(sql).pluck().all();
+      db.close();
+      return found;
+    };
+    const before = counts();
+    expect(before.every((count) => count > 1)).toBe(true);
+    const entries = before.reduce((sum, count) => sum + count, 0) - 3;
+    const counted = await conch(place, 'prune', '--dry-run');
+    expect(counted.out).toContain(`${entries} entries of journals`);
+    expect(counts()).toEqual(before);
+    const pruned = await conch(place, 'prune');
+    expect(pruned.out).toBe(counted.out.replace('would be taken away. Nothing was.', 'were taken away.'));
+    expect(counts()).toEqual([1, 2]);
+    expect((await conch(place, 'verify')).code).toBe(0);
   }));

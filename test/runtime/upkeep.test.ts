@@ -46,7 +46,7 @@ describe('what is old', () => {
     expect(await carryOut(PRUNE, at(1))).toMatchObject({ ok: true, text: expect.stringContaining('Nothing is older') });
     expect(await carryOut(PRUNE, at(3))).toMatchObject({
       ok: true,
-      text: expect.stringMatching(/1 messages .* taken/),
+      text: expect.stringMatching(/ 1 messages, .* taken/),
     });
     expect(left(store, channels)).toEqual(['test:month', 'test:ever']);
     await carryOut(PRUNE, at(31));

@@ -10,7 +10,13 @@ const KEPT = 1_000;
 const LOOKED_AT = 2_000;
 
 type Row = { readonly id: string; readonly json: string };
-type Naming = { readonly n: number; readonly text: string | null };
+type Naming = { readonly n: number; readonly machine: number; readonly text: string | null };
+
+/** What goes before those that nothing names are taken away: rows of the journal; and what is named in their place. */
+export type Leaving = {
+  readonly isGone: (machine: number, row: number) => boolean;
+  readonly named: ReadonlySet<string>;
+};
 
 /** Configurations that states and facts name: each is stored once, under a hash of it, and stays for as long as something names it. */
 export class Configs {
@@ -30,7 +36,10 @@ export class Configs {
     this.#read = db.prepare<[string], Row>('SELECT id, json FROM configs WHERE id = ?');
     this.#all = db.prepare<[], string>('SELECT id FROM configs').pluck();
     this.#delete = db.prepare<[string]>('DELETE FROM configs WHERE id = ?');
-    this.#naming = [namingRows(db, 'journal', 'row', 'facts'), namingRows(db, 'machines', 'id', 'state')];
+    this.#naming = {
+      journal: namingRows(db, 'journal', 'row', 'facts'),
+      machines: namingRows(db, 'machines', 'id', 'state'),
+    };
   }
 
   /** The id of a configuration, which is the same for equal ones; stores what is new in the transaction under way. */
@@ -57,23 +66,37 @@ export class Configs {
     return config;
   }
 
-  /** Takes away those that nothing names any more, in short commits; what is named meanwhile stays. */
-  async prune(write: <T>(write: () => T) => Promise<T>): Promise<void> {
+  /** Takes away those that nothing names any more, in short commits, and returns how many; what is named meanwhile stays. */
+  async prune(write: Writing): Promise<number> {
     const named = new Set<string>();
     this.#watching.add(named);
     try {
-      for (const rows of this.#naming) {
-        for (let found = await write(() => rows.all(0)); found.length > 0;) {
-          for (const { text } of found) for (const [, id = ''] of text?.matchAll(NAMED) ?? []) named.add(id);
-          const after = found.at(-1)?.n ?? 0;
-          found = await write(() => rows.all(after));
-        }
-      }
-      await write(() => {
-        for (const id of this.#all.all()) if (!named.has(id)) this.#forget(id);
+      await this.#find(write, { isGone: () => false, named });
+      return await write(() => {
+        const gone = this.#all.all().filter((id) => !named.has(id));
+        for (const id of gone) this.#forget(id);
+        return gone.length;
       });
     } finally {
       this.#watching.delete(named);
+    }
+  }
+
+  /** How many of them nothing would name any more. */
+  async count(write: Writing, { isGone, named }: Leaving): Promise<number> {
+    const found = new Set(named);
+    await this.#find(write, { isGone, named: found });
+    return write(() => this.#all.all().filter((id) => !found.has(id)).length);
+  }
+
+  async #find(write: Writing, { isGone, named }: Leaving & { readonly named: Set<string> }): Promise<void> {
+    for (const [table, rows] of Object.entries(this.#naming)) {
+      for (let found = await write(() => rows.all(0)); found.length > 0;) {
+        for (const { n, machine, text } of found)
+          if (table !== 'journal' || !isGone(machine, n)) for (const id of configsIn(text ?? '')) named.add(id);
+        const after = found.at(-1)?.n ?? 0;
+        found = await write(() => rows.all(after));
+      }
     }
   }
 
@@ -100,12 +123,19 @@ export function configProblems(db: Database): readonly string[] {
   return [];
 }
 
+/** The configurations that a stored state, or stored facts, name. */
+export function configsIn(text: string): readonly string[] {
+  return [...text.matchAll(NAMED)].map(([, id = '']) => id);
+}
+
+type Writing = <T>(write: () => T) => Promise<T>;
+
 /** As `recordOf` and `stateText` write it; inside a text the quotes would be escaped. */
 const NAMED = /"config":"([\w-]{43})"/gu;
 
-function namingRows(db: Database, table: string, number: string, column: string) {
+function namingRows(db: Database, table: 'journal' | 'machines', number: string, column: string) {
   return db.prepare<[number], Naming>(
-    `SELECT ${number} AS n, iif(instr(${column}, '"config":"') > 0, ${column}, NULL) AS text FROM ${table}
+    `SELECT ${number} AS n, ${table === 'journal' ? 'machine' : 'id'} AS machine, iif(instr(${column}, '"config":"') > 0, ${column}, NULL) AS text FROM ${table}
      WHERE ${number} > ? ORDER BY ${number} LIMIT ${LOOKED_AT}`,
   );
 }

@@ -1,6 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import { ERASED_TEXT, bodiesIn } from '../reading.ts';
+import { configsIn } from './configs.ts';
 import type { Configs } from './configs.ts';
 import { checksum, checkpointOf } from './rows.ts';
 import type { JournalRow, Owner, Rows } from './rows.ts';
@@ -19,12 +20,13 @@ export type TextStretch = {
 /** How many messages, posts, and entries about what agents did lost their text or their name. */
 export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
 
-/** What retention took away, or would take away; `calls`: of models, in the ledger. */
+/** What retention took away, or would take away; `calls`: of models, in the ledger; `configs`: configurations that nothing names any more. */
 export type Pruned = {
   readonly entries: number;
   readonly messages: number;
   readonly posts: number;
   readonly calls: number;
+  readonly configs: number;
 };
 
 /** A state that was folded so far. */
@@ -120,6 +122,8 @@ export async function prune(
   const { db, rows, write } = ports;
   const sql = pruningStatements(db);
   const cuts = new Map<string, number>();
+  const last = new Map<number, number>();
+  const named = new Set<string>();
   let [entries, messages, posts, calls] = [0, 0, 0, 0];
   for (const owner of rows.owners()) {
     const instant = before(owner);
@@ -129,7 +133,8 @@ export async function prune(
     if (cut !== undefined) cuts.set(owner.key, cut);
     entries += Math.max(0, old.length - 1);
     if (old.length > 1) calls += sql.countCalls.get(owner.id, cut ?? 0) ?? 0;
-    if (!isDryRun) await cutChain(ports, owner, old);
+    for (const id of configsIn((await cutChain(ports, owner, { old, isDryRun }))?.state ?? '')) named.add(id);
+    if (cut !== undefined && old.length > 1) last.set(owner.id, cut);
     const asked = { channel: owner.key, before: instant, machine: owner.id };
     if (isDryRun)
       for await (const page of pages(sql.inboxPage, write))
@@ -142,8 +147,10 @@ export async function prune(
     posts += done.length;
     if (!isDryRun) await write(() => done.forEach(({ n }) => sql.post.run(n)));
   }
-  if (!isDryRun && entries > 0) await ports.configs.prune(write);
-  return { entries, messages, posts, calls };
+  const isGone = (machine: number, row: number): boolean => row <= (last.get(machine) ?? 0);
+  const ofConfigs = (): Promise<number> =>
+    isDryRun ? ports.configs.count(write, { isGone, named }) : ports.configs.prune(write);
+  return { entries, messages, posts, calls, configs: entries > 0 ? await ofConfigs() : 0 };
 }
 
 /** Gives pages that are free back to the disk, and empties the log; `false` when somebody reads it, so that it must stay as it is. */
@@ -176,38 +183,39 @@ async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before
   return found.toReversed();
 }
 
-/** Some rows at a time: the last of them becomes a checkpoint, the others go. Cut short, what is there is whole. */
+/**
+ * Some rows at a time: the last of them becomes a checkpoint, the others go. Cut short, what is there is whole. Returns the state of
+ * the last checkpoint; `null`: there is none.
+ */
 async function cutChain(
   { db, rows, write, foldOn }: RetentionPorts,
   owner: Owner,
-  old: readonly number[],
-): Promise<void> {
+  { old, isDryRun }: { readonly old: readonly number[]; readonly isDryRun: boolean },
+): Promise<FoldedState | null> {
+  if (old.length < 2) return null;
   const sql = pruningStatements(db);
   let folded: FoldedState | null = null;
   let first: number | null = null;
   for (let from = 0; from < old.length; from += TAKEN_OUT) {
     const numbers = old.slice(from, from + TAKEN_OUT);
-    const [last] = numbers.slice(-1);
-    if (last === undefined || old.length < 2) return;
-    await write(() => {
+    const last = numbers.at(-1) ?? 0;
+    folded = await write(() => {
       const read = numbers.flatMap((number) => rows.read(number) ?? []);
-      const state: FoldedState = foldOn(owner, folded, read);
+      const state = foldOn(owner, folded, read);
       const row = read.at(-1);
-      if (row === undefined || row.row !== last) throw new Error(`impossible: row ${last} of the journal is gone`);
+      if (row?.row !== last) throw new Error(`impossible: row ${last} of the journal is gone`);
+      if (isDryRun) return state;
+      const { version, deadline } = state;
       sql.begin.run();
-      sql.checkpoint.run({
-        row: last,
-        version: state.version,
-        deadline: state.deadline,
-        facts: checkpointOf(row, state),
-      });
+      sql.checkpoint.run({ row: last, version, deadline, facts: checkpointOf(row, state) });
       sql.calls.run(owner.id, last);
       for (const number of [...(first === null ? [] : [first]), ...numbers]) if (number !== last) sql.entry.run(number);
       sql.end.run();
-      folded = state;
+      return state;
     });
     first = last;
   }
+  return folded;
 }
 
 async function untilNone(takeOut: () => Promise<number>): Promise<number> {

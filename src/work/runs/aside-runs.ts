@@ -29,7 +29,7 @@ export type AsideWorker = { written(): string; stop(): Promise<void> };
 
 /** What work beside the floors needs. */
 export type AsideRunsPorts = {
-  readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'newest' | 'due' | 'onChange'>;
+  readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'awake' | 'newest' | 'due' | 'onChange'>;
   readonly clock: Clock;
   readonly timers: Timers;
   /** `null`: there is no such agent. */
@@ -60,7 +60,7 @@ export class AsideRuns {
   /** Goes on with what was open when the program ended. */
   async begin(): Promise<void> {
     this.#running = true;
-    for (const key of this.#ports.runs.keys().filter(isAside)) await this.#recover(key);
+    for (const key of this.#ports.runs.awake().filter(isAside)) await this.#recover(key);
   }
 
   /** Ends all work without a word: it goes on after the next start. */

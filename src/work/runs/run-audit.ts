@@ -51,7 +51,7 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
 export type AuditPorts = {
   readonly runs: Pick<
     MachineStore<RunState, RunCommand, RunFact, unknown, string>,
-    'keys' | 'newest' | 'state' | 'onChange'
+    'keys' | 'awake' | 'newest' | 'state' | 'onChange'
   >;
   readonly view: (channel: ChannelId) => FloorView | null;
   readonly nameOf: (id: AgentId) => string;
@@ -78,7 +78,7 @@ export function createAudit({ runs, view, nameOf }: AuditPorts): AuditSource {
       return newestCalls(keys, (key) => runs.newest(key), since);
     },
     standing() {
-      const all = runs.keys().map(standingOf);
+      const all = runs.awake().map(standingOf);
       return { asked: all.flatMap(({ asked }) => asked), remembered: all.flatMap(({ remembered }) => remembered) };
     },
     onChange(listener) {

@@ -29,6 +29,7 @@ export const runMachine = {
   evolve: evolveRun,
   react: reactToRun,
   nextDeadline: runDeadline,
+  rest: restOfRuns,
   state: runStateSchema,
   fact: runFactSchema,
   texts: {
@@ -46,6 +47,11 @@ export const runMachine = {
 /** When nobody has answered in time. */
 function runDeadline({ run }: RunState): Instant | null {
   return run?.pause?.until ?? run?.errorUntil ?? null;
+}
+
+/** At rest nothing is under way, nobody is asked, and nothing is remembered: whoever looks for such seats leaves this one alone. */
+function restOfRuns({ status, remembered }: RunState): string | null {
+  return (status === 'idle' || status === 'completed') && remembered.length === 0 ? '' : null;
 }
 
 function reactToRun(fact: RunFact, state: RunState): readonly RunEffect[] {

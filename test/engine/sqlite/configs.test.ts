@@ -105,9 +105,9 @@ describe('a configuration that nothing names any more', () => {
     using place = folder();
     const store = await changed(place.file());
     const floor = store.floor('test:one');
-    await store.prune(() => AT + 1, true);
-    expect(configsIn(store)).toBe(4);
-    await store.prune(() => AT + 1, false);
+    const counted = await store.prune(() => AT + 1, true);
+    expect([configsIn(store), counted.configs]).toEqual([4, 1]);
+    expect(await store.prune(() => AT + 1, false)).toEqual(counted);
     expect(configsIn(store)).toBe(3);
     expect(store.verify()).toEqual([]);
     await store.close();

@@ -63,7 +63,7 @@ describe('retention', () => {
     expect(readFileSync(place.file()).includes('answer 7')).toBe(false);
     const again = open(place.file());
     expect(again.verify()).toEqual([]);
-    expect(await again.prune(OLD, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0 });
+    expect(await again.prune(OLD, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0, configs: 0 });
     await again.close();
   });
 
@@ -93,8 +93,8 @@ describe('retention', () => {
   test('asked for no channel takes away nothing', async () => {
     using place = folder();
     const store = await withHistory(place.file(), 3);
-    expect(await store.prune(() => null, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0 });
-    expect(await store.prune(() => AT, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0 });
+    expect(await store.prune(() => null, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0, configs: 0 });
+    expect(await store.prune(() => AT, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0, configs: 0 });
     expect(store.message('m1')).not.toBeNull();
     await store.close();
   });

@@ -1,10 +1,13 @@
+import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { StoredFact } from '../../../src/engine/port.ts';
+import { checksum, defineFunctions } from '../../../src/engine/sqlite/rows.ts';
 import type { AuditRow } from '../../../src/turns/tool-calls.ts';
 import { viewOf } from '../../../src/turns/view.ts';
 import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
 import { createAudit, newestCalls, toolCallRows } from '../../../src/work/runs/run-audit.ts';
 import type { RunFact } from '../../../src/work/runs/run-events.ts';
+import { folder } from '../../engine/sqlite/fixture.ts';
 import { BESIDE, Bound, SEAT } from './bound.ts';
 import { RunBench, abort, asking, call, claim, decide, settle, start, step } from './fixture.ts';
 
@@ -123,6 +126,50 @@ describe('the audit of a store', () => {
     ]);
     await bound.run({ type: 'REVOKE', id: yes, by: 'ann', name: 'Ann' });
     expect(audit.standing().remembered).toEqual([]);
+  });
+
+  test('finds in a file of before what is remembered and what is asked', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
+    await bound.answers('allow', { always: 'execute(npm test)' });
+    await bound.besideAsking();
+    await bound.runs.applyAll('console:hall dev', [start(), step(1, []), abort], bound.at);
+    const awake = bound.runs.awake();
+    await bound.store.close();
+    const db = new Database(place.file());
+    defineFunctions(db);
+    db.exec(`UPDATE machines SET rest = '' WHERE name = 'run'; UPDATE machines SET checksum = ${checksum('machines')};
+      PRAGMA user_version = 11`);
+    db.close();
+    await bound.dies();
+    expect(bound.store.verify()).toEqual([]);
+    expect(bound.runs.awake()).toEqual(awake.filter((key) => key !== 'console:hall dev'));
+    await bound.store.close();
+  });
+
+  test('loads the states of none but the seats that are at work, were just now, or have a remembered yes', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
+    await bound.answers('allow', { always: 'execute(npm test)' });
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+    for (let n = 1; n <= 20; n += 1)
+      await bound.runs.applyAll(`console:hall dev${n}`, [start(), step(1, []), abort], bound.at);
+    await bound.besideAsking();
+    await bound.dies();
+    const loaded: string[] = [];
+    const runs: Parameters<typeof createAudit>[0]['runs'] = {
+      state: (key) => (loaded.push(key), bound.runs.state(key)),
+      keys: () => bound.runs.keys(),
+      awake: () => bound.runs.awake(),
+      newest: (key) => bound.runs.newest(key),
+      onChange: () => undefined,
+    };
+    const audit = createAudit({ runs, view: () => null, nameOf: (id) => id });
+    const { asked, remembered } = audit.standing();
+    expect([asked.length, remembered.length]).toEqual([1, 1]);
+    expect(loaded.toSorted()).toEqual(['console:hall pm', 'console:hall pm+']);
   });
 
   test('tells of each call as something happens to it, and of no other', async () => {
