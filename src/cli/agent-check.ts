@@ -149,6 +149,8 @@ async function attempt(
   const gate: ToolGate = {
     step: async () => 'go',
     ask: async ({ title, tool }) => (asked.push(title ?? tool), { verdict: 'refused', code: 'DENIED', words: '' }),
+    spent: async () => 'stop',
+    standing: () => null,
     left: async () => null,
     async settled() {},
     async reported() {},

@@ -3,7 +3,7 @@ import { KeyedQueue } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { Applied } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import { callDigest, scrubbedInput, settlement } from '../work/runs/call-record.ts';
+import { callDigest, reported, scrubbedInput, settlement } from '../work/runs/call-record.ts';
 import { runKeyOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
@@ -78,10 +78,26 @@ class RunGate implements ToolGate {
     this.#said = text;
     try {
       const begun = await this.#queue.run('call', () => this.#step(kept));
-      return begun && (await this.#runs(this.#over.signal)) ? 'go' : 'stop';
+      return begun ? await this.#goesOn() : 'stop';
     } catch (error) {
       return this.#fail(error, 'stop');
     }
+  }
+
+  async spent(): Promise<'go' | 'stop'> {
+    const command: RunCommand = { type: 'PAUSE', reason: 'turn_limit', context: SPENT };
+    const pause = async (): Promise<boolean> => (await this.#begin()) && (await this.#apply(command)).ok;
+    try {
+      return (await this.#queue.run('call', pause)) && (await this.#goesOn()) === 'go' ? 'go' : 'stop';
+    } catch (error) {
+      return this.#fail(error, 'stop');
+    }
+  }
+
+  standing(): Promise<'go' | 'stop'> | null {
+    const { pause = null, session } = this.#state?.run ?? {};
+    const isForPeople = pause?.reason === 'turn_limit' || pause?.reason === 'confirmation';
+    return isForPeople && session === this.#session ? this.#goesOn() : null;
   }
 
   async left(): Promise<LeftSteps | null> {
@@ -112,14 +128,10 @@ class RunGate implements ToolGate {
       const id = this.#newId();
       const digest = digestOf(call);
       const common = { ...this.#called(id, call, digest), verdict: 'allow', rule: UNASKED, repeatable: true } as const;
-      const [{ type: _type, call: _call, ...settled }, ...marks] = settlement(
-        { id, tool: call.tool },
-        result,
-        this.#ports.clean,
-      );
       const { brings } = this.#judge(call);
-      const report = { type: 'REPORT', session: this.#session, call: common, result: settled, brings } as const;
-      await this.#ports.runs.applyAll(this.#key, [report, ...marks], this.#ports.clock.now());
+      const told = { session: this.#session, call: common, brings };
+      const { runs, clean, clock } = this.#ports;
+      await runs.applyAll(this.#key, reported(told, result, clean), clock.now());
     };
     await this.#queue.run('call', record).catch((error: unknown) => this.#fail(error, null));
   }
@@ -207,6 +219,10 @@ class RunGate implements ToolGate {
       ...(requestedBy === null ? {} : { requestedBy }),
     });
     return begun.ok && this.#isOpen;
+  }
+
+  async #goesOn(): Promise<'go' | 'stop'> {
+    return (await this.#runs(this.#over.signal)) ? 'go' : 'stop';
   }
 
   /** Resolves once the run goes on, with whether it does. */
@@ -328,6 +344,7 @@ type AskedCall = {
   readonly words: string;
 };
 const UNASKED = 'unasked';
+const SPENT = 'used up the steps that its own settings allow';
 /** A longer step is not kept, in UTF-16 units. */
 const LONGEST_STEP = 524_288;
 const CANCELLED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: UNDECIDED };

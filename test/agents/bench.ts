@@ -20,6 +20,7 @@ import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Line, FloorView } from '../../src/turns/view.ts';
 import type { OutboxRow } from '../../src/turns/floor-store.ts';
 import { gateThat } from './backends/conversation.ts';
+import type { ToolGate } from '../../src/agents/tools/tool-gate.ts';
 import { createTime } from './time.ts';
 import type { Time } from './time.ts';
 
@@ -180,6 +181,7 @@ export type BenchOptions = {
   readonly journal?: SessionJournal;
   readonly thresholds?: Thresholds;
   readonly taint?: SeatTaint;
+  readonly gate?: ToolGate;
   /** Whether sessions go on with what their agent knew. */
   readonly resumed?: boolean;
   /** The time to go on with. */
@@ -196,7 +198,11 @@ export async function bench(options: BenchOptions = {}) {
   const { backend, sessions, failures, hold } = puppetry(options);
   const thresholds = options.thresholds === undefined ? {} : { thresholds: options.thresholds };
   const { taint } = options;
-  const tainted = taint === undefined ? {} : { taint: () => taint };
+  const { gate } = options;
+  const tainted = {
+    ...(taint === undefined ? {} : { taint: () => taint }),
+    ...(gate === undefined ? {} : { gate: () => gate }),
+  };
   const logged: string[] = [];
   const keep = (level: string) => (fields: object, message: string) => {
     logged.push(`${level}: ${message} ${'cause' in fields ? String(fields.cause) : ''}`.trim());

@@ -59,7 +59,10 @@ async function coding() {
     const epoch = bound.hall.turn?.epoch ?? 0;
     const seat = { ...SEAT, name: 'PM', persona: '' };
     const report = { ...recorder().report, gate: gates(SEAT, epoch) };
-    const run = new AcpGeneration(seat, prompt({ text: 'Go' }), report, systemTimers);
+    const run = new AcpGeneration(seat, prompt({ text: 'Go' }), report, {
+      timers: systemTimers,
+      cancel: () => undefined,
+    });
     const update = (fields: object) => run.update(sessionUpdate.parse({ sessionId: 's', update: fields }).update);
     return {
       taints,

@@ -411,6 +411,28 @@ describe('the steps of a turn', () => {
     expect(bound.state.run).toMatchObject({ turn: 2, maxTurns: 4 });
   });
 
+  test('that an agent has used up by its own settings ask people, who add as many', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
+    expect(gate.standing()).toBeNull();
+    const spent = gate.spent();
+    await question(bound);
+    expect(openQuestion(bound.hall)).toMatchObject({
+      title: 'used up the steps that its own settings allow',
+      pause: 'turn_limit',
+    });
+    const standing = gate.standing();
+    await bound.answers('allow');
+    expect([await spent, await standing, gate.standing()]).toEqual(['go', 'go', null]);
+    expect(bound.state.run).toMatchObject({ turn: 1, maxTurns: 4 });
+  });
+
+  test('keep nobody who is asked for a yes', async () => {
+    const { bound, gate } = await gated();
+    void gate.ask(call('a'), never);
+    await question(bound);
+    expect(gate.standing()).toBeNull();
+  });
+
   test('end the generation when people say no', async () => {
     const { bound, gate } = await gated(() => ({}), 2);
     await gate.step({ text: '', kept: null });

@@ -64,6 +64,8 @@ export class Generation {
   /** How many calls wait until it is decided whether they may run. */
   #asking = 0;
   /** Aborted when nothing more is to be done. */
+  /** Called when nobody need wait for its run any more. */
+  #unheld: (() => void) | null = null;
   /** Made with the gate: most generations ask for nothing. */
   #over: AbortController | null = null;
   /** Made for the first tool. */
@@ -140,6 +142,7 @@ export class Generation {
   mute(): void {
     if (!this.#muted) this.#ports.draft(null);
     this.#muted = true;
+    this.#unheld?.();
     this.#quiet?.cancel();
     this.#over?.abort();
   }
@@ -161,6 +164,7 @@ export class Generation {
   /** Says what is left and tells the floor how it ended, in one commit. A pass says nothing; the signal and nothing else is one, too. */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();
+    await this.#stands();
     await this.#gate?.close();
     if (this.#muted) return;
     const { agent, epoch, send, draft } = this.#ports;
@@ -172,6 +176,15 @@ export class Generation {
     if (closing.type === 'wait' && closing.of !== undefined && told?.ok === false)
       await send({ agent, epoch, type: 'end', ...this.#endOf({ how: 'completed' }) });
     this.#whole = ending.how !== 'interrupted';
+  }
+
+  /** What ends while its run stands still ends when people have decided: no floor would hear of it before. */
+  async #stands(): Promise<void> {
+    const standing = this.#gate?.standing() ?? null;
+    if (standing === null || this.#muted) return;
+    const muted = Promise.withResolvers<void>();
+    this.#unheld = muted.resolve;
+    await Promise.race([standing, muted.promise]);
   }
 
   /** The session failed: says what people have seen, and nothing more. */
@@ -194,6 +207,9 @@ export class Generation {
     const made = (): ToolGate => (this.#gate ??= make());
     const waiting = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
       await this.#endMessage();
+      return await holding(ask);
+    };
+    const holding = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
       this.#asking += 1;
       try {
         return await ask();
@@ -205,6 +221,11 @@ export class Generation {
     };
     return {
       step: (step) => waiting(() => made().step(step)),
+      spent: () => waiting(() => made().spent()),
+      standing: () => {
+        const standing = this.#gate?.standing() ?? null;
+        return standing === null ? null : holding(() => standing);
+      },
       left: () => made().left(),
       ask: (call, stopped) => waiting(() => made().ask(call, AbortSignal.any([stopped, this.#untilOver()]))),
       settled: (call, result) => made().settled(call, result),

@@ -70,6 +70,10 @@ export type CallResult = {
 export type ToolGate = {
   /** Told of every answer of the model before its calls are looked at; `stop`: the generation ends here. */
   step(step: ModelStep): Promise<'go' | 'stop'>;
+  /** Its agent may do no more by its own settings: resolves once people have decided whether it goes on. */
+  spent(): Promise<'go' | 'stop'>;
+  /** Resolves once people have decided whether it goes on, at its limit or with the same call again; `null`: nothing keeps it. */
+  standing(): Promise<'go' | 'stop'> | null;
   /** What a restart has cut; its calls without a result are asked for again, under the same ids, and are the same calls. */
   left(): Promise<LeftSteps | null>;
   /** Resolves when it is decided; a call that may go is carried out once, right after. One at a time, in order. Never rejects. */

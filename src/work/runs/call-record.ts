@@ -23,6 +23,16 @@ function scrub(value: unknown, clean: (text: string) => string): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), scrub(each, clean)]));
 }
 
+/** A call that an agent carried out by itself, and what came of it, without secrets. */
+export function reported(
+  told: Pick<Extract<RunCommand, { type: 'REPORT' }>, 'session' | 'call' | 'brings'>,
+  result: SettledCall,
+  clean: (text: string) => string,
+): readonly RunCommand[] {
+  const [{ type: _type, call: _call, ...settled }, ...marks] = settlement(told.call, result, clean);
+  return [{ type: 'REPORT', ...told, result: settled }, ...marks];
+}
+
 /** What came of a call, without secrets; one in what came back is what should not leave. */
 export function settlement(
   call: { readonly id: string; readonly tool: string },

@@ -146,7 +146,7 @@ export function pauseWords(
 ): Pick<NonNullable<OpenCall['words']>, 'title' | 'detail'> {
   const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
   const HOW = `A yes lets ${runWords(id)} go on${more}, a no ends ${ends} ends it with what is there.`;
-  if (reason === 'turn_limit') return { title: `used ${turn} of ${maxTurns} steps`, detail: HOW };
+  if (reason === 'turn_limit') return { title: context ?? `used ${turn} of ${maxTurns} steps`, detail: HOW };
   const call = calls.at(-1);
   if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };
   const { title, detail } = wordsAsked(call);

@@ -43,6 +43,8 @@ export function gateThat(
       if (choice === 'allow') return { verdict: 'go' };
       return { verdict: 'refused', code: choice === 'reject' ? 'DENIED' : 'CANCELLED', words: 'People said no.' };
     },
+    spent: async () => 'stop',
+    standing: () => null,
     left: async () => null,
     settled: async () => {},
     reported: async () => {},

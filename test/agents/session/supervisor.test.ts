@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { BackendError } from '../../../src/agents/backends/backend.ts';
 import type { Ending, InjectOutcome, Report } from '../../../src/agents/backends/backend.ts';
 import { CHANNEL, bench, holding } from '../bench.ts';
-import { person, spoken } from '../backends/conversation.ts';
+import { gateThat, person, spoken } from '../backends/conversation.ts';
 import type { Time } from '../time.ts';
 
 const CONFIRMED = { state: 'confirmed', platformId: null };
@@ -554,6 +554,46 @@ describe.each([
     const { said, end } = await performed(needsSignal, act, { how: 'waiting', reason: 'answer' });
     expect(said).toEqual(['Which colour?']);
     expect(end).toEqual({ type: 'wait', agent: 'dev', epoch: 1, reason: 'answer' });
+  });
+});
+
+describe('an agent whose run stands still', () => {
+  /** It has used a tool unasked, goes on writing while people are asked, and ends. */
+  async function ended() {
+    let standing: Promise<'go'> | null = null;
+    const decided = Promise.withResolvers<'go'>();
+    const gate = { ...gateThat(() => 'allow'), standing: () => standing };
+    const rig = await bench({ gate });
+    await rig.prompt(1);
+    const { report } = rig.session();
+    assert(report !== null);
+    await report.gate.step({ text: '', kept: null });
+    standing = decided.promise;
+    void report.gate.standing();
+    report.text('All is well.');
+    rig.session().ends({ how: 'completed' });
+    await rig.time.settle();
+    const decide = async () => {
+      standing = null;
+      decided.resolve('go');
+      await rig.time.settle();
+    };
+    return { ...rig, decide };
+  }
+
+  test('ends when people have let it go on, and says then what it has written', async () => {
+    const { types, decide } = await ended();
+    expect(types()).toEqual(['join', 'work']);
+    await decide();
+    expect(types()).toEqual(['join', 'work', 'say', 'end']);
+  });
+
+  test('and that is interrupted ends nothing, and may be prompted again before anybody has decided', async () => {
+    const { types, interrupt, prompt, session } = await ended();
+    await interrupt(1);
+    await prompt(2);
+    expect(session().turn?.epoch).toBe(2);
+    expect(types()).not.toContain('end');
   });
 });
 

@@ -26,6 +26,10 @@ export class AcpGeneration {
   readonly #tools = new Map<string, number>();
   /** What is known of each tool call: later updates hold only what changed. */
   readonly #calls = new Map<string, ToolCall>();
+  /** It was asked to stop because its run stands still. */
+  #isHeld = false;
+  /** Asks the agent to stop. */
+  readonly #cancel: () => void;
   /** It has said something since the last step. */
   #isAnswering = true;
   /** The calls that were let through and are not over. */
@@ -47,17 +51,18 @@ export class AcpGeneration {
   /** What it has written, as far as it is needed to begin anew. */
   #written = '';
 
-  /** `program`: its agent, by its own name and version. */
+  /** `program`: its agent, by its own name and version; `cancel` asks it to stop. */
   constructor(
     seat: SeatContext & { readonly program?: string | null },
     turn: TurnPrompt,
     report: Report,
-    timers: Timers,
+    { timers, cancel }: { readonly timers: Timers; readonly cancel: () => void },
   ) {
     this.#program = seat.program ?? null;
     this.floorTools = new FloorTools(report, seat.agent, turn.roster);
     this.#report = report;
     this.#timers = timers;
+    this.#cancel = cancel;
   }
 
   /** Somebody stopped it. */
@@ -82,6 +87,12 @@ export class AcpGeneration {
     this.floorTools.apart();
     this.#report.work(this.#open, 'host');
     return begun ? GO_ON : text;
+  }
+
+  /** People let it go on: what to prompt it with. What was written is said. */
+  goOn(): string {
+    this.floorTools.apart();
+    return LET_GO_ON;
   }
 
   get written(): string {
@@ -149,6 +160,18 @@ export class AcpGeneration {
       seen = this.#updates;
       await new Promise<void>((resolve) => void this.#timers.after(quietMs, resolve));
     }
+  }
+
+  /**
+   * Resolves once people have decided whether it goes on, where its run stands still or its agent may do no more by its own settings;
+   * `null`: nothing keeps it.
+   */
+  held(stopReason: string): Promise<'go' | 'stop'> | null {
+    const { gate } = this.#report;
+    if (this.#interrupted) return null;
+    const held = stopReason === 'max_turn_requests' ? gate.spent() : gate.standing();
+    this.#isHeld = false;
+    return held === null ? null : Promise.race([held, stopOf(this.stopping)]);
   }
 
   /** How the turn ends, given why the generation stopped; an answer without a word is explained. */
@@ -260,8 +283,16 @@ export class AcpGeneration {
     if (asked !== undefined) void gate.settled(asked, result);
     else if (isElse && !isStopped) {
       void this.#step(gate);
-      void gate.reported(this.#called([told], []), result);
+      void gate.reported(this.#called([told], []), result).then(() => this.#hold());
     }
+  }
+
+  /** It goes on although its run stands still: it is asked to stop. One that is asked about waits by itself. */
+  #hold(): void {
+    if (this.#ended || this.#interrupted || this.#isHeld || this.#asking > 0) return;
+    if (this.#report.gate.standing() === null) return;
+    this.#isHeld = true;
+    this.#cancel();
   }
 
   /** One answer of its model is a step, as far as it can be heard: the first call after text. Resolves with whether it goes on. */
@@ -304,10 +335,17 @@ const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
 const NOT_ASKED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: '' };
 const GO_ON =
   'The service of your model failed in the middle of your answer. What you have written is posted: go on from there and do not repeat it.';
+const LET_GO_ON =
+  'People let you go on: go on from where you stopped. What you have written is posted: do not repeat it.';
 const MOST_WAITS = 10;
 const MOST_TOOLS = 1_000;
 const MOST_TEXT = 2_000_000;
 const TOO_MUCH = '\n\n(cut off: more than two million characters in one turn)';
+
+function stopOf(signal: AbortSignal): Promise<'stop'> {
+  if (signal.aborted) return Promise.resolve('stop');
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve('stop'), { once: true }));
+}
 
 function outcomeOf(optionId: string | null): PermissionOutcome {
   return optionId === null ? CANCELLED : { outcome: 'selected', optionId };

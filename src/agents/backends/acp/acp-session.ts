@@ -135,7 +135,8 @@ class Session implements AcpSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#options.seat.agent} is prompted twice at a time`);
     const { seat, timers, floorTools, profile } = this.#options;
-    const run = new AcpGeneration({ ...seat, program: this.program }, turn, report, timers);
+    const cancel = (): void => void this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    const run = new AcpGeneration({ ...seat, program: this.program }, turn, report, { timers, cancel });
     this.#run = run;
     floorTools?.serve(run.floorTools, this.#callsOf(run, report));
     try {
@@ -227,13 +228,14 @@ class Session implements AcpSession {
         told.count(usage);
         while (this.#seconds.size > 0) await Promise.all(this.#seconds);
         await run.quiet(quietMs);
+        const goesOn = (await run.held(stopReason)) === 'go' && stopReason !== 'end_turn';
         const messages = run.interrupted ? [] : run.takeRestarts();
-        if (messages.length === 0) {
+        if (messages.length === 0 && !goesOn) {
           const ending = run.ending(stopReason);
           outcome = OUTCOMES[ending.how];
           return ending;
         }
-        text = begunAnew(first, run.written, messages);
+        text = messages.length === 0 ? run.goOn() : begunAnew(first, run.written, messages);
       }
     } finally {
       told.tell(report, run.interrupted ? 'stopped' : outcome);

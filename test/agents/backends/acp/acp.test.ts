@@ -179,6 +179,36 @@ describe('an answer', () => {
     expect(await whole({ do: 'stop', reason })).toMatchObject({ ending: { how: 'completed' }, said: [words] });
   });
 
+  test('that its own limit of steps ends goes on when people let it, with a prompt that says so', async () => {
+    await ready();
+    rig!.play({ do: 'write', text: 'The first half.' }, { do: 'stop', reason: 'max_turn_requests' });
+    rig!.play({ do: 'write', text: 'The second half.' });
+    const heard = recorder();
+    const gate = { ...gateThat(() => 'reject'), spent: async () => 'go' as const };
+    const over = session!.prompt(prompt({ text: 'Go' }), { ...heard.report, gate });
+    expect(await over).toEqual({ how: 'completed' });
+    expect(heard.messages.map((each) => each.trim())).toEqual(['The first half.', 'The second half.']);
+    expect(rig!.told.seen.at(-1)).toBe(
+      'People let you go on: go on from where you stopped. What you have written is posted: do not repeat it.',
+    );
+  });
+
+  test('that goes on while its run stands still is stopped, and prompted anew when people let it go on', async () => {
+    await ready();
+    const read = { sessionUpdate: 'tool_call', toolCallId: 'r', title: 'a.txt', kind: 'read', status: 'completed' };
+    rig!.play({ do: 'write', text: 'I look.' }, { do: 'update', body: read }, { do: 'pause' });
+    rig!.play({ do: 'write', text: 'It is fine.' });
+    const decided = Promise.withResolvers<'go'>();
+    const heard = recorder();
+    const gate = { ...gateThat(() => 'reject'), standing: () => decided.promise };
+    const over = session!.prompt(prompt({ text: 'Go' }), { ...heard.report, gate });
+    await rig!.paused();
+    expect(rig!.told.seen).toHaveLength(1);
+    decided.resolve('go');
+    expect(await over).toEqual({ how: 'completed' });
+    expect(heard.text()).toContain('It is fine.');
+  });
+
   test('without a word and without work is a pass', async () => {
     await ready();
     expect(await whole({ do: 'stop', reason: 'end_turn' })).toMatchObject({ ending: { how: 'passed' }, said: [] });

@@ -11,7 +11,9 @@ const ONCE = { optionId: 'once', name: 'Once', kind: 'allow_once' };
 const NO = { optionId: 'no', name: 'No', kind: 'reject_once' };
 
 /** A generation whose gate answers everything alike, and what the gate was told, in order. */
-function generation(verdict: GateVerdict = { verdict: 'go' }) {
+function generation(verdict: GateVerdict | Promise<GateVerdict> = { verdict: 'go' }) {
+  let standing: ReturnType<ToolGate['standing']> = null;
+  const stands = () => void (standing = new Promise(() => undefined));
   const told: string[] = [];
   const programs = new Set<string | undefined>();
   const gate: ToolGate = {
@@ -22,6 +24,8 @@ function generation(verdict: GateVerdict = { verdict: 'go' }) {
       if (call.caution !== null) told.push(`⚠ ${call.caution}`);
       return verdict;
     },
+    spent: async () => 'stop',
+    standing: () => standing,
     left: async () => null,
     settled: async ({ id }, { status, output }) => void told.push(`settled ${id} ${status} ${output}`),
     reported: async ({ id, tool, program: by }, { status }) => {
@@ -33,7 +37,10 @@ function generation(verdict: GateVerdict = { verdict: 'go' }) {
   const program = 'codex 2.6.0';
   const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '', program };
   const report = { ...recorder().report, gate };
-  const run = new AcpGeneration(seat, prompt({ text: 'Clean up' }), report, systemTimers);
+  const run = new AcpGeneration(seat, prompt({ text: 'Clean up' }), report, {
+    timers: systemTimers,
+    cancel: () => void told.push('cancel'),
+  });
   const update = (fields: object) => run.update(sessionUpdate.parse({ sessionId: 's1', update: fields }).update);
   const asks = async (toolCallId: string, options: readonly object[] = [ONCE, NO], kind = 'execute') => {
     const toolCall = { toolCallId, title: 'Test', kind, rawInput: { command: 'npm test' } };
@@ -43,7 +50,7 @@ function generation(verdict: GateVerdict = { verdict: 'go' }) {
   };
   const says = (text: string) =>
     update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text }, messageId: 'm1' });
-  return { told, update, asks, says, run, programs };
+  return { told, update, asks, says, run, programs, stands };
 }
 
 const toolCallOf = (call: object) => permissionRequest.parse({ sessionId: 's1', toolCall: call, options: [] }).toolCall;
@@ -148,6 +155,31 @@ describe('a coding agent before a gate', () => {
     const told = toolCallOf({ toolCallId: 't', title: 'Look', kind: 'search', rawInput: { query: 'x' }, ...fields });
     const uses = toolRequestsOf([told]).map((request) => toolUse(request, null).parts[0].kind);
     expect(uses).toContain('fetch');
+  });
+
+  test('is asked to stop when it has gone on unasked while its run stands still, once', async () => {
+    const { told, update, stands } = generation();
+    update({ ...begun, kind: 'read' });
+    update(done);
+    await Promise.resolve();
+    expect(told).not.toContain('cancel');
+    stands();
+    for (const toolCallId of ['t2', 't3']) {
+      update({ ...begun, toolCallId, kind: 'read' });
+      update({ ...done, toolCallId });
+      await Promise.resolve();
+    }
+    expect(told.filter((each) => each === 'cancel')).toHaveLength(1);
+  });
+
+  test('is left alone while it waits for an answer', async () => {
+    const { told, update, asks, stands } = generation(new Promise(() => undefined));
+    void asks('t1');
+    stands();
+    update({ ...begun, toolCallId: 't2', kind: 'read' });
+    update({ ...done, toolCallId: 't2' });
+    await Promise.resolve();
+    expect(told).not.toContain('cancel');
   });
 
   test('takes a step with the first call after each text, however many calls follow', async () => {

@@ -23,7 +23,10 @@ const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona
 async function asked({ updates = [], toolCall, options }: Omit<Frames, 'shows' | 'allow' | 'reject'>, choice: Choice) {
   const requests: GatedCall[] = [];
   const report = { ...recorder().report, gate: gateThat((call) => (requests.push(call), choice)) };
-  const run = new AcpGeneration(SEAT, prompt({ text: 'Clean up' }), report, systemTimers);
+  const run = new AcpGeneration(SEAT, prompt({ text: 'Clean up' }), report, {
+    timers: systemTimers,
+    cancel: () => undefined,
+  });
   for (const update of updates) run.update(sessionUpdate.parse({ sessionId: 's1', update }).update);
   const request = permissionRequest.parse({ sessionId: 's1', toolCall, options });
   const outcome = await run.permission({ ...request, isOwn: false }, new AbortController().signal);

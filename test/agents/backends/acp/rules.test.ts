@@ -33,7 +33,10 @@ async function answered(
     return 'allow';
   });
   const report = { ...recorder().report, gate };
-  const run = new AcpGeneration(SEAT, prompt({ text: 'Clean up' }), report, systemTimers);
+  const run = new AcpGeneration(SEAT, prompt({ text: 'Clean up' }), report, {
+    timers: systemTimers,
+    cancel: () => undefined,
+  });
   for (const update of updates) run.update(sessionUpdate.parse({ sessionId: 's1', update }).update);
   const request = permissionRequest.parse({ sessionId: 's1', toolCall: { toolCallId: 't1', ...toolCall }, options });
   const outcome = await run.permission({ ...request, isOwn }, new AbortController().signal);

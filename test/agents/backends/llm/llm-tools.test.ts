@@ -83,6 +83,8 @@ function gateOf({ asked, told }: Rig, { rules }: Rig['seat'], { choice, after }:
       told.push(`step ${z.array(z.unknown()).parse(JSON.parse(kept?.calls ?? '')).length}`),
       'go'
     ),
+    spent: async () => 'stop',
+    standing: () => null,
     left: async () => null,
     async ask(call, stopped) {
       const use = toolUse({ name: call.tool, kind: null, input: call.input, locations: [] }, null);
