@@ -63,10 +63,9 @@ export class Generation {
   #open = 0;
   /** How many calls wait until it is decided whether they may run. */
   #asking = 0;
-  /** Aborted when nothing more is to be done. */
   /** Called when nobody need wait for its run any more. */
   #unheld: (() => void) | null = null;
-  /** Made with the gate: most generations ask for nothing. */
+  /** Aborted when nothing more is to be done. Made with the gate: most generations ask for nothing. */
   #over: AbortController | null = null;
   /** Made for the first tool. */
   #gate: ToolGate | null = null;
