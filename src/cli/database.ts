@@ -13,7 +13,7 @@ import type { ExitCode } from '../runtime/exit-codes.ts';
 import type { Instant } from '../lib/time.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
-import { toolCallRows } from '../work/runs/run-audit.ts';
+import { toolCallRows } from '../work/runs/call-record.ts';
 import { floorMachine } from '../turns/floor-store.ts';
 import { callWords } from '../turns/tool-calls.ts';
 

@@ -4,7 +4,7 @@ import { readJournals } from '../../src/engine/sqlite/check.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { runOnFloor, seatOfRuns } from '../../src/work/runs/floor-binding.ts';
 import { brief, without } from './journal.ts';
-import { toolCallRows } from '../../src/work/runs/run-audit.ts';
+import { toolCallRows } from '../../src/work/runs/call-record.ts';
 import type { ToolCallRow } from '../../src/turns/tool-calls.ts';
 import type { RunFact } from '../../src/work/runs/run-events.ts';
 import type { Ledger } from './ledger.ts';

@@ -6,7 +6,7 @@ import { channelId as discordChannel } from '../../src/adapters/discord/client.t
 import { channelId as slackChannel } from '../../src/adapters/slack/client.ts';
 import { readJournals } from '../../src/engine/sqlite/check.ts';
 import { runOnFloor, seatOfRuns } from '../../src/work/runs/floor-binding.ts';
-import { toolCallRows } from '../../src/work/runs/run-audit.ts';
+import { toolCallRows } from '../../src/work/runs/call-record.ts';
 import type { ToolCallRow } from '../../src/turns/tool-calls.ts';
 import type { RunFact } from '../../src/work/runs/run-events.ts';
 import { startDiscord } from '../adapters/discord/server.ts';

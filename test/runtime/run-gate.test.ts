@@ -5,7 +5,7 @@ import { LONGEST_DETAIL } from '../../src/runtime/tool-judge.ts';
 import type { CallJudgement } from '../../src/runtime/tool-judge.ts';
 import { openQuestion } from '../../src/turns/floor/seats.ts';
 import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
-import { toolCallRows } from '../../src/work/runs/run-audit.ts';
+import { toolCallRows } from '../../src/work/runs/call-record.ts';
 import { Bound, HALL, SEAT, by } from '../work/runs/bound.ts';
 
 const OFFER = { rule: 'execute(npm test)', words: 'exactly this command' };

@@ -4,7 +4,7 @@ import { excerpt } from '../../turns/commands/clock-words.ts';
 import { decidedWords } from '../../turns/text/words.ts';
 import { runKeyOf, runOnFloor, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
-import { toolCallRows } from './run-audit.ts';
+import { toolCallRows } from './call-record.ts';
 import type { RunStore } from './run-commands.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 import type { Run, RunGrant, RunState } from './run.ts';

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
 import { canonical } from '../../engine/canonical.ts';
-import type { RunCommand } from './run-events.ts';
+import type { StoredFact } from '../../engine/port.ts';
+import type { Instant } from '../../lib/time.ts';
+import type { ToolCallRow } from '../../turns/tool-calls.ts';
+import type { RunCommand, RunFact } from './run-events.ts';
 
 /** What a yes is bound to: the digest of everything that makes a call the very same. */
 export function callDigest(parts: readonly unknown[]): string {
@@ -25,12 +28,12 @@ function scrub(value: unknown, clean: (text: string) => string): unknown {
 
 /** A call that an agent carried out by itself, and what came of it, without secrets. */
 export function reported(
-  told: Pick<Extract<RunCommand, { type: 'REPORT' }>, 'session' | 'call' | 'brings'>,
+  about: Pick<Extract<RunCommand, { type: 'REPORT' }>, 'session' | 'call' | 'brings'>,
   result: SettledCall,
   clean: (text: string) => string,
 ): readonly RunCommand[] {
-  const [{ type: _type, call: _call, ...settled }, ...marks] = settlement(told.call, result, clean);
-  return [{ type: 'REPORT', ...told, result: settled }, ...marks];
+  const [{ type: _type, call: _call, ...settled }, ...marks] = settlement(about.call, result, clean);
+  return [{ type: 'REPORT', ...about, result: settled }, ...marks];
 }
 
 /** What came of a call, without secrets; one in what came back is what should not leave. */
@@ -65,3 +68,120 @@ function cutOutput(output: string): string {
 }
 
 const LONGEST_OUTPUT = 65_536;
+
+/** The tool calls that a stretch of a seat's journal tells of, oldest first; what was asked for before it is left out. */
+export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] {
+  const rows: ToolCallRow[] = [];
+  const open = new Map<string, number>();
+  const place: Place = { run: '', task: '', requestedBy: null, step: 0, asked: null, askedAt: 0 };
+  for (const entry of entries) {
+    follow(place, entry);
+    if (entry.fact.type === 'callRequested') {
+      open.set(entry.fact.call.id, rows.length);
+      rows.push(requested(place, entry, entry.fact));
+      continue;
+    }
+    const call = callOf(entry.fact, place);
+    const index = call === null ? undefined : open.get(call);
+    const row = index === undefined ? undefined : rows[index];
+    if (call === null || index === undefined || row === undefined) continue;
+    rows[index] = told(row, entry, place);
+    if (entry.fact.type === 'callSettled') open.delete(call);
+  }
+  return rows;
+}
+
+type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
+
+/** Where in a seat's journal a call stands. */
+type Place = {
+  run: string;
+  task: string;
+  requestedBy: string | null;
+  step: number;
+  asked: string | null;
+  askedAt: Instant;
+};
+
+function follow(place: Place, { fact, at }: Entry): void {
+  if (fact.type === 'runStarted')
+    Object.assign(place, { run: fact.run, task: fact.task, requestedBy: fact.requestedBy ?? null, step: 0 });
+  if (fact.type === 'stepped') place.step = fact.turn;
+  if (fact.type === 'paused') Object.assign(place, { asked: fact.approval?.call ?? null, askedAt: at });
+}
+
+function callOf(fact: RunFact, { asked }: Place): string | null {
+  switch (fact.type) {
+    case 'callClaimed':
+    case 'callSettled':
+    case 'grantUsed':
+      return fact.call;
+    case 'approvalClosed':
+      return asked;
+    default:
+      return null;
+  }
+}
+
+type FactRequested = Extract<RunFact, { type: 'callRequested' }>;
+
+function requested(
+  { run, task, requestedBy, step }: Place,
+  { seq, at }: Pick<Entry, 'seq' | 'at'>,
+  { call, taint }: FactRequested,
+): ToolCallRow {
+  const { id, tool, input, source, digest, rule, verdict, program = null, remembered = null } = call;
+  const allowed = remembered === null ? 'rule' : 'remembered';
+  const decision =
+    rule === 'unasked' ? 'unasked' : verdict === 'allow' ? allowed : verdict === 'deny' ? 'denied-rule' : 'open';
+  return {
+    seq,
+    run,
+    task,
+    requestedBy,
+    step,
+    call: id,
+    tool,
+    input,
+    source,
+    program,
+    digest,
+    decision,
+    rule,
+    remembered,
+    decidedBy: null,
+    reason: null,
+    taint: taint ?? null,
+    status: 'pending',
+    outcome: 'known',
+    askedAt: at,
+    startedAt: null,
+    endedAt: null,
+    waitMs: 0,
+    durationMs: null,
+    output: null,
+    code: null,
+  };
+}
+
+function told(row: ToolCallRow, { fact, at }: Entry, { askedAt }: Place): ToolCallRow {
+  switch (fact.type) {
+    case 'approvalClosed': {
+      const { state, by, reason, always } = fact;
+      const decisions = { denied: 'denied-person', expired: 'expired', void: 'void' } as const;
+      const decision = state === 'allowed' ? (always === null ? 'once' : 'always') : decisions[state];
+      return { ...row, decision, rule: always ?? row.rule, decidedBy: by, reason, waitMs: row.waitMs + (at - askedAt) };
+    }
+    case 'grantUsed':
+      return { ...row, decision: 'grant', decidedBy: fact.said?.by ?? null, reason: fact.said?.reason ?? null };
+    case 'callClaimed':
+      return { ...row, status: 'running', startedAt: at };
+    case 'callSettled': {
+      const { status, outcome, duration, output, code } = fact;
+      const tookMs = duration ?? (row.startedAt === null ? null : at - row.startedAt);
+      return { ...row, status, outcome, endedAt: at, durationMs: tookMs, output, code };
+    }
+    default:
+      return row;
+  }
+}

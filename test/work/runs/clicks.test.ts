@@ -5,7 +5,7 @@ import { createOperators } from '../../../src/turns/commands/execute.ts';
 import { openQuestion } from '../../../src/turns/floor/seats.ts';
 import { refusalText } from '../../../src/turns/text/words.ts';
 import { viewOf } from '../../../src/turns/view.ts';
-import { toolCallRows } from '../../../src/work/runs/run-audit.ts';
+import { toolCallRows } from '../../../src/work/runs/call-record.ts';
 import { createRunCommands } from '../../../src/work/runs/run-commands.ts';
 import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
 import { AT } from './fixture.ts';
