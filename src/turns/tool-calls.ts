@@ -41,8 +41,16 @@ export type ToolCallRow = {
   readonly source: 'conch' | 'agent';
   /** The agent's program, by the name and version that it gives itself; `null`: it gave none, or Conch ran the call. */
   readonly program: string | null;
+  /** Of the agent that asked for it: the number of its turn, or of its work beside the floor. */
+  readonly session: string;
+  /** By what its agent knows it; `null`: by nothing. */
+  readonly agentCall: string | null;
   /** Of tool, definition and raw input. */
   readonly digest: string;
+  /** Digest of what its server says that the tool is; `null` for tools without a server. */
+  readonly definition: string | null;
+  /** The question that people were asked about it; `null`: none. */
+  readonly approval: string | null;
   readonly decision: CallDecision;
   readonly rule: string | null;
   /** The remembered yes by which it was allowed, by its id; `null`: none, or told before that was kept. */

@@ -73,7 +73,7 @@ const LONGEST_OUTPUT = 65_536;
 export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] {
   const rows: ToolCallRow[] = [];
   const open = new Map<string, number>();
-  const place: Place = { run: '', task: '', requestedBy: null, step: 0, asked: null, askedAt: 0 };
+  const place: Place = { run: '', session: '', task: '', requestedBy: null, step: 0, asked: null, askedAt: 0 };
   for (const entry of entries) {
     follow(place, entry);
     if (entry.fact.type === 'callRequested') {
@@ -96,6 +96,7 @@ type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 /** Where in a seat's journal a call stands. */
 type Place = {
   run: string;
+  session: string;
   task: string;
   requestedBy: string | null;
   step: number;
@@ -106,6 +107,7 @@ type Place = {
 function follow(place: Place, { fact, at }: Entry): void {
   if (fact.type === 'runStarted')
     Object.assign(place, { run: fact.run, task: fact.task, requestedBy: fact.requestedBy ?? null, step: 0 });
+  if (fact.type === 'runStarted' || fact.type === 'attached') place.session = fact.session;
   if (fact.type === 'stepped') place.step = fact.turn;
   if (fact.type === 'paused') Object.assign(place, { asked: fact.approval?.call ?? null, askedAt: at });
 }
@@ -116,6 +118,8 @@ function callOf(fact: RunFact, { asked }: Place): string | null {
     case 'callSettled':
     case 'grantUsed':
       return fact.call;
+    case 'paused':
+      return fact.approval?.call ?? null;
     case 'approvalClosed':
       return asked;
     default:
@@ -126,11 +130,12 @@ function callOf(fact: RunFact, { asked }: Place): string | null {
 type FactRequested = Extract<RunFact, { type: 'callRequested' }>;
 
 function requested(
-  { run, task, requestedBy, step }: Place,
+  { run, session, task, requestedBy, step }: Place,
   { seq, at }: Pick<Entry, 'seq' | 'at'>,
   { call, taint }: FactRequested,
 ): ToolCallRow {
   const { id, tool, input, source, digest, rule, verdict, program = null, remembered = null } = call;
+  const { agentCall = null, definition = null } = call;
   const allowed = remembered === null ? 'rule' : 'remembered';
   const decision =
     rule === 'unasked' ? 'unasked' : verdict === 'allow' ? allowed : verdict === 'deny' ? 'denied-rule' : 'open';
@@ -145,7 +150,11 @@ function requested(
     input,
     source,
     program,
+    session,
+    agentCall,
     digest,
+    definition,
+    approval: null,
     decision,
     rule,
     remembered,
@@ -166,14 +175,18 @@ function requested(
 
 function told(row: ToolCallRow, { fact, at }: Entry, { askedAt }: Place): ToolCallRow {
   switch (fact.type) {
+    case 'paused':
+      return { ...row, approval: fact.approval?.id ?? row.approval };
     case 'approvalClosed': {
       const { state, by, reason, always } = fact;
       const decisions = { denied: 'denied-person', expired: 'expired', void: 'void' } as const;
       const decision = state === 'allowed' ? (always === null ? 'once' : 'always') : decisions[state];
       return { ...row, decision, rule: always ?? row.rule, decidedBy: by, reason, waitMs: row.waitMs + (at - askedAt) };
     }
-    case 'grantUsed':
-      return { ...row, decision: 'grant', decidedBy: fact.said?.by ?? null, reason: fact.said?.reason ?? null };
+    case 'grantUsed': {
+      const { approval = null, by = null, reason = null } = fact.said ?? {};
+      return { ...row, decision: 'grant', approval, decidedBy: by, reason };
+    }
     case 'callClaimed':
       return { ...row, status: 'running', startedAt: at };
     case 'callSettled': {

@@ -217,6 +217,21 @@ describe('the audit of a store', () => {
     ]);
   });
 
+  test('says in which turn, by which question and of which definition each is, and what its agent calls it', async () => {
+    const { bound, rows } = await opened();
+    await bound.requests('a', { agentCall: 'toolu_1', definition: 'def-1' });
+    const known = { session: '1', agentCall: 'toolu_1', definition: 'def-1' };
+    const approval = bound.state.run?.pause?.approval?.id;
+    expect(approval).toBeDefined();
+    expect(rows()).toMatchObject([{ ...known, approval }]);
+    await bound.answers('allow');
+    await bound.requests('b', { verdict: 'allow' });
+    expect(rows()).toMatchObject([
+      { agentCall: null, definition: null, approval: null },
+      { ...known, approval, decision: 'once' },
+    ]);
+  });
+
   test('reads the same after a restart, also of work beside the floor', async () => {
     const { bound, rows } = await opened();
     await bound.requests('a');

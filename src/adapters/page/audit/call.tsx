@@ -83,9 +83,7 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
             ? 'Conch, which ran it'
             : `${visible(call.program ?? 'the agent')}, by its own account`}
         </Line>
-        <Line name="Digest">
-          <code class="digest">{call.digest}</code>
-        </Line>
+        <Marks {...call} />
       </dl>
       {output !== null && output !== '' && (
         <>
@@ -94,6 +92,26 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
         </>
       )}
     </div>
+  );
+}
+
+/** What a call is found by, and what its yes is bound to. */
+function Marks({ approval, digest, definition }: ShownCall): JSX.Element {
+  const marks = [
+    ['Question', approval],
+    ['Digest', digest],
+    ['Definition', definition],
+  ] as const;
+  return (
+    <>
+      {marks.map(([name, mark]) =>
+        mark === null ? null : (
+          <Line key={name} name={name}>
+            <code class="digest">{visible(mark)}</code>
+          </Line>
+        ),
+      )}
+    </>
   );
 }
 
