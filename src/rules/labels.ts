@@ -3,6 +3,7 @@ import type { ToolRule } from './rule.ts';
 import { programOf, startsOther } from './shell-programs.ts';
 import type { Argv } from './shell-programs.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
+import { PRIVATE_NAMES } from './used-paths.ts';
 import { isAbout, isNamed } from './verdict.ts';
 import type { LabelRules } from './verdict.ts';
 
@@ -150,14 +151,12 @@ const NETWORK_VERBS: Readonly<Record<string, RegExp>> = {
 };
 
 /** Files that hold keys, wherever they lie: one rule with a line for each. */
-const PRIVATE_FILES = ruleOf(
-  'read',
-  (
-    '/**/.env /**/.env.* /**/.envrc /**/.ssh /**/.aws /**/.azure /**/.gnupg /**/.kube /**/.netrc /**/.npmrc /**/.pypirc /**/.pgpass ' +
-    '/**/.git-credentials /**/.docker/config.json /**/.config/gh /**/.config/gcloud /**/.secrets /**/secrets /**/id_rsa /**/id_ed25519 ' +
-    '/**/id_ecdsa /**/*.pem /**/*.key /**/*.p12 /**/*.pfx /**/*.kdbx /**/credentials.json /proc/*/environ /run/secrets'
-  ).split(' '),
-);
+const PRIVATE_FILES = ruleOf('read', [
+  ...PRIVATE_NAMES.map((name) => `/**/${name}`),
+  ...'/**/.env.* /**/.docker/config.json /**/.config/gh /**/.config/gcloud /**/*.pem /**/*.key /**/*.p12 /**/*.pfx /**/*.kdbx /proc/*/environ /run/secrets'.split(
+    ' ',
+  ),
+]);
 
 function ruleOf(tool: string, patterns: readonly string[]): ToolRule {
   const read = parseRule(`${tool}(/${patterns.join('\n')})`);

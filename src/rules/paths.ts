@@ -1,10 +1,10 @@
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:path';
 
 /** Where an agent works; all paths are absolute. */
 export type WorkPlace = {
   readonly folder: string;
   readonly home: string;
-  /** Where a path leads when its links are followed; `null` for what is not there. */
+  /** Where a path leads when its links are followed, also to what is not there yet; `null` for what is not there itself. */
   readonly realpath: (path: string) => string | null;
 };
 
@@ -43,14 +43,16 @@ function absolute(path: string, { folder, home }: WorkPlace): string {
 }
 
 function followed(path: string, { realpath }: WorkPlace): string {
-  let [there, rest] = [path, ''];
-  for (let real = realpath(there); ; real = realpath(there)) {
-    if (real !== null) return join(real, rest);
-    const parent = dirname(there);
-    if (parent === there) return path;
-    rest = join(relative(parent, there), rest);
-    there = parent;
-  }
+  const whole = realpath(path);
+  if (whole !== null) return whole;
+  const parent = realpath(dirname(path));
+  if (parent !== null) return join(parent, basename(path));
+  // From the root down: long paths of which little is there cost little.
+  const { root } = parse(path);
+  const names = relative(root, path).split(sep);
+  const missing = names.findIndex((_, at) => realpath(join(root, ...names.slice(0, at + 1))) === null);
+  const there = realpath(join(root, ...names.slice(0, missing)));
+  return there === null ? path : join(there, ...names.slice(missing));
 }
 
 /** Step by step, as the system goes. */

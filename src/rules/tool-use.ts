@@ -1,10 +1,12 @@
 import { TOOL_ALIASES, TOOL_KINDS, hostOf, mcpToolOf } from './rule.ts';
 import type { McpTool, ToolKind } from './rule.ts';
-import { isThere, namedPath } from './paths.ts';
+import { namedPath } from './paths.ts';
 import type { NamedPath, WorkPlace } from './paths.ts';
 import { onlyReads } from './shell-programs.ts';
 import type { Argv } from './shell-programs.ts';
 import { readShell } from './shell.ts';
+import { patchedPaths, pathWords, pathsMeant, usedPaths, within } from './used-paths.ts';
+import type { UsedPath } from './used-paths.ts';
 
 /** A tool call as it is asked for. */
 export type ToolRequest = {
@@ -25,15 +27,13 @@ export type UsePart = {
   readonly paths: readonly UsedPath[];
 };
 
-/** A path that a call names: whether it is one for certain, and whether what is there may be another afterwards. */
-export type UsedPath = NamedPath & { readonly known: boolean; readonly changed: boolean };
-
 /** What a part is about. */
 export type About =
   /** `words` is `null` when they are not known with certainty; `seen` is what else may run. */
   | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[] }
   | ({ readonly of: 'path' } & NamedPath)
-  | { readonly of: 'host'; readonly host: string | null }
+  /** `plain`: every program reads that host from the address. */
+  | { readonly of: 'host'; readonly host: string | null; readonly plain: boolean }
   | { readonly of: 'input'; readonly values: Readonly<Record<string, string>>; readonly keys: readonly string[] }
   | { readonly of: 'nothing' };
 
@@ -53,16 +53,19 @@ export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse 
   const mcp = name === null ? null : mcpToolOf(name);
   if (mcp !== null && name !== null) {
     const about = inputOf(request.input);
-    const changed = !READING_NAME.test(mcp.name);
-    return { title: name, parts: [{ kind: 'other', mcp, about, paths: used(textsIn(request.input), changed, place) }] };
+    const changed = !READING_NAME.test(mcp.name) || WRITING_NAME.test(mcp.name);
+    const paths = usedPaths(textsIn(request.input), changed, place);
+    return { title: name, parts: [{ kind: 'other', mcp, about, paths }] };
   }
   const kind = kindOf(request);
   const input = kind === 'execute' && typeof request.input === 'string' ? { command: request.input } : request.input;
-  const command = commandIn(input);
-  const commands = command === null ? [] : commandParts(command, place);
+  const commands = commandsIn(input);
+  const elsewhere = folderOf(input, place);
+  const asked = commands.flatMap((command) => commandParts(command, { place, elsewhere }));
   const others = kind === 'execute' ? [] : partsOf(kind, request, place);
-  const [first = { kind, mcp: null, about: NO_COMMAND, paths: [] }, ...rest] = [...others, ...commands];
-  return { title: command === null ? kind : `${kind}(${shortened(command)})`, parts: [first, ...rest] };
+  const [first = { kind, mcp: null, about: NO_COMMAND, paths: [] }, ...rest] = [...others, ...asked];
+  const [command] = commands;
+  return { title: command === undefined ? kind : `${kind}(${shortened(command)})`, parts: [first, ...rest] };
 }
 
 const NO_COMMAND: About = { of: 'words', words: null, seen: [] };
@@ -83,12 +86,18 @@ function kindOf({ name, kind }: ToolRequest): ToolKind {
 
 const WEB_NAME = /web[-_ ]?(?:search|fetch|page|get|read)|google|browse|^fetch(?:[-_]|$)|[-_]fetch$/i;
 
-function commandParts(command: string, place: WorkPlace | null): readonly UsePart[] {
+/** `elsewhere`: the folder in which it would run, if that is another; its words do not say what it does then. */
+function commandParts(
+  command: string,
+  { place, elsewhere }: { readonly place: WorkPlace | null; readonly elsewhere: string | null },
+): readonly UsePart[] {
   const { parts, seen, written } = readShell(command);
-  const whole = parts === null ? [null] : parts;
+  const whole = parts === null || elsewhere !== null ? [null] : parts;
+  const [changing, reading] = [seen.filter((words) => !onlyReads(words)), seen.filter(onlyReads)];
+  const folder = elsewhere === null ? [] : [elsewhere];
   const paths = [
-    ...seen.flatMap((words) => used(pathWords(words), !onlyReads(words), place)),
-    ...used(written, true, place),
+    ...usedPaths([...written, ...changing.flatMap(pathWords), ...(changing.length > 0 ? folder : [])], true, place),
+    ...usedPaths([...reading.flatMap(pathWords), ...folder], false, place),
   ];
   return whole.map((words, at) => ({
     kind: 'execute',
@@ -102,46 +111,25 @@ function commandParts(command: string, place: WorkPlace | null): readonly UsePar
 function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null): readonly UsePart[] {
   const changed = !READING_KINDS.has(kind);
   return aboutOf(kind, request, place).map((about, at) => {
-    if (about.of === 'path') return { kind, mcp: null, about, paths: [{ ...about, known: true, changed }] };
     const texts = at === 0 && about.of !== 'host' ? [...textsIn(request.input), ...request.locations] : [];
-    return { kind, mcp: null, about, paths: used(texts, changed, place) };
+    const others = changed || about.of !== 'path' ? usedPaths(texts, changed, place) : [];
+    const own = about.of === 'path' ? [{ ...about, known: true, changed }] : [];
+    return { kind, mcp: null, about, paths: [...own, ...others] };
   });
 }
 
 const READING_KINDS: ReadonlySet<ToolKind> = new Set(['read', 'search', 'fetch', 'think']);
 /** The names of servers' tools that only look. */
 const READING_NAME = /^(?:read|get|list|search|find|view|show|stat|describe|query|glob|grep|directory)(?:[_-]|$)/i;
+/** What such a name may say beside that: `search_and_replace`. */
+const WRITING_NAME =
+  /writ|replac|creat|delet|updat|edit|mov|remov|insert|append|patch|put|set|save|renam|cop(?:y|ies)|exec|run|appl/i;
 /** What is written into files or compared with what stands in them is no path. */
 const CONTENT_KEYS: ReadonlySet<string> = new Set(
   'content contents text body data message oldText newText old_text new_text old_string new_string oldString newString'.split(
     ' ',
   ),
 );
-/** So many paths of one call are looked at, and so long ones. */
-const MOST_PATHS = 64;
-const LONGEST_PATH = 1_000;
-/** Of an agent on another machine paths are taken as they are written. */
-const ELSEWHERE: WorkPlace = { folder: '/', home: '/', realpath: (path) => path };
-
-function used(texts: readonly string[], changed: boolean, place: WorkPlace | null): readonly UsedPath[] {
-  return texts
-    .filter((text) => text !== '' && text.length <= LONGEST_PATH && !/[\n\0]/.test(text))
-    .slice(0, MOST_PATHS)
-    .map((text) => {
-      const path = text.replace(/^(?:file:\/\/|@)/, '');
-      const known = place !== null && isThere(path.replace(/[*?[{].*$/s, ''), place);
-      return { ...namedPath(path, place ?? ELSEWHERE), known, changed };
-    });
-}
-
-/** What a command's words may name: also what stands behind "=" or is joined to an option of one letter. */
-function pathWords(words: Argv): readonly string[] {
-  return words.slice(1).flatMap((word) => {
-    if (!word.startsWith('-')) return [word, ...(word.includes('=') ? [word.slice(word.indexOf('=') + 1)] : [])];
-    return word.includes('=') ? [word.slice(word.indexOf('=') + 1)] : word.length > 2 ? [word.slice(2)] : [];
-  });
-}
-
 function textsIn(value: unknown): readonly string[] {
   if (typeof value === 'string') return [value];
   if (Array.isArray(value)) return value.flatMap((each: unknown) => textsIn(each));
@@ -157,18 +145,19 @@ function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place:
     case 'delete':
     case 'move': {
       if (place === null) return [{ of: 'nothing' }];
-      const named = [...new Set([...pathsIn(input), ...locations])];
+      const named = [...new Set([...pathsIn(input), ...locations].flatMap(pathsMeant))];
       const searched =
         kind === 'search' ? [...(named.length === 0 ? [place.folder] : []), ...patternsIn(input, name)] : [];
       const paths = [...named, ...searched];
       if (paths.length === 0) return [{ of: 'nothing' }];
-      return paths.map((path) => ({ of: 'path', ...namedPath(path, place) }));
+      const looked = within(paths).map((path): About => ({ of: 'path', ...namedPath(path, place) }));
+      return looked.length < paths.length ? [...looked, { of: 'nothing' }] : looked;
     }
     case 'fetch': {
-      const addresses = stringsAt(input, ADDRESS_KEYS);
+      const addresses = stringsAt(input, ADDRESS_KEY);
       return addresses.length === 0
         ? [{ of: 'nothing' }]
-        : addresses.map((each) => ({ of: 'host', host: hostOf(each) }));
+        : addresses.map((each) => ({ of: 'host', host: hostOf(each), plain: !NOT_PLAIN.test(each) }));
     }
     case 'execute':
     case 'think':
@@ -178,25 +167,31 @@ function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place:
   }
 }
 
-const PATH_KEYS: ReadonlySet<string> = new Set(
-  (
-    'path file file_path filePath absolute_path notebook_path notebookPath dir directory ' +
-    'source destination from to old_path new_path oldPath newPath paths files ' +
-    'filename file_name fileName target target_file targetFile relative_path relativePath'
-  ).split(' '),
-);
-const ADDRESS_KEYS: ReadonlySet<string> = new Set(['url', 'uri', 'urls']);
-const PATTERN_KEYS: ReadonlySet<string> = new Set(['pattern', 'glob', 'glob_pattern', 'include']);
+/** In an address: what browsers leave out or turn round, and other programs do not. */
+const NOT_PLAIN = /[\\\s\p{Cc}]/u;
+
+/** Keys of paths, without `_`, `-` and capitals, as all sorts of tools have them. */
+const PATH_KEY = /(?:path|file|filename|dir|directory|folder)s?$|^(?:source|destination|src|dst|dest|from|to|target)$/;
+const ADDRESS_KEY = /^(?:url|uri|urls|uris|address|link|href)$/;
+const PATTERN_KEY = /^(?:pattern|glob|globpattern|include)$/;
+const PATCH_KEY = /patch|diff/;
 
 /** Codex names the files of a patch as the keys of `changes`. */
 function pathsIn(input: unknown): readonly string[] {
   const changes = isRecord(input) ? input['changes'] : null;
-  return [...stringsAt(input, PATH_KEYS), ...(isRecord(changes) ? Object.keys(changes) : [])];
+  const files = stringsAt(input, ADDRESS_KEY).filter((each) => /^file:/i.test(each));
+  const patches = [
+    ...stringsAt(input, PATCH_KEY),
+    ...stringsAt(input, /^input$/),
+    ...(typeof input === 'string' ? [input] : []),
+  ];
+  const changed = isRecord(changes) ? Object.keys(changes) : [];
+  return [...stringsAt(input, PATH_KEY), ...files, ...changed, ...patches.flatMap(patchedPaths)];
 }
 
 /** Where patterns for names of files lead out of the folder. Those of `Grep` are for what stands in files. */
 function patternsIn(input: unknown, name: string | null): readonly string[] {
-  const patterns = stringsAt(input, PATTERN_KEYS).filter(
+  const patterns = stringsAt(input, PATTERN_KEY).filter(
     (each) => name !== 'Grep' || !stringsAt(input, PATTERN).includes(each),
   );
   return patterns.flatMap((each) =>
@@ -204,15 +199,27 @@ function patternsIn(input: unknown, name: string | null): readonly string[] {
   );
 }
 
-const PATTERN: ReadonlySet<string> = new Set(['pattern']);
+const PATTERN = /^pattern$/;
 const ABSOLUTE = /^[~/]/;
 const ASIDE = /(?:^|[/{,])\.\.(?:[/},]|$)/;
 
-/** A line for a shell, or the words of a command; `bash -c` with one script is that script. */
-function commandIn(input: unknown): string | null {
-  if (!isRecord(input)) return null;
-  const given = [input['command'], input['cmd'], input['script']].find((each) => each !== undefined);
-  if (given === undefined) return null;
+/** Lines for a shell, or the words of commands, under every key that tools have for them: nobody knows which of them runs. */
+function commandsIn(input: unknown): readonly string[] {
+  if (!isRecord(input)) return [];
+  const given = [input['command'], input['cmd'], input['script']].filter((each) => each !== undefined);
+  const args = [input['args'], input['arguments'], input['argv']].flatMap((each) =>
+    isRecord(each) ? [] : argsIn(each),
+  );
+  return given.map((each) => [commandOf(each), ...args].join(' '));
+}
+
+function argsIn(given: unknown): readonly string[] {
+  if (Array.isArray(given)) return given.map((each: unknown) => quoted(String(each)));
+  return typeof given === 'string' && given !== '' ? [given] : [];
+}
+
+/** `bash -c` with one script is that script. */
+function commandOf(given: unknown): string {
   if (typeof given === 'string') return given;
   if (!Array.isArray(given)) return '';
   const words = given.map(String);
@@ -220,15 +227,44 @@ function commandIn(input: unknown): string | null {
   if (/^(?:\/bin\/)?(?:ba)?sh$/.test(shell) && /^-l?c$/.test(option) && script !== undefined && more === undefined) {
     return script;
   }
-  return words.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ');
+  return words.map(quoted).join(' ');
+}
+
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+const FOLDER_KEYS = ['workdir', 'cwd', 'working_directory', 'workingDirectory', 'directory', 'dir', 'dir_path'];
+const OWN_SHELL = /^(?:\/(?:usr\/(?:local\/)?)?bin\/)?(?:ba|z|da|k)?sh$/;
+
+/**
+ * Where a command would not run as it stands there: in another folder than the agent's, or, as if that was one, in a shell of
+ * somebody's, with variables or an input of its own. `null`: as it stands there, as far as is known.
+ */
+function folderOf(input: unknown, place: WorkPlace | null): string | null {
+  if (!isRecord(input)) return null;
+  const { env, environment, shell, stdin } = input;
+  const isOwn = typeof shell !== 'string' || shell === '' || OWN_SHELL.test(shell);
+  const isBare = [env, environment, stdin].every((each) => !each || (isRecord(each) && Object.keys(each).length === 0));
+  const folders = FOLDER_KEYS.map((key) => input[key]).filter(
+    (each): each is string => typeof each === 'string' && each !== '',
+  );
+  const other = place === null ? undefined : folders.find((each) => !isFolderOf(place, each));
+  return other ?? (isOwn && isBare ? null : '.');
+}
+
+function isFolderOf(place: WorkPlace, folder: string): boolean {
+  return namedPath(folder, place).real.every((path) => path.folder === '');
 }
 
 /** All texts that stand under such keys, however deep: a call may hold a list of what it would do. */
-function stringsAt(value: unknown, keys: ReadonlySet<string>, isMeant = false): readonly string[] {
+function stringsAt(value: unknown, keys: RegExp, isMeant = false): readonly string[] {
   if (typeof value === 'string') return isMeant && value !== '' ? [value] : [];
   if (Array.isArray(value)) return value.flatMap((each: unknown) => stringsAt(each, keys, isMeant));
   if (!isRecord(value)) return [];
-  return Object.entries(value).flatMap(([key, each]) => stringsAt(each, keys, keys.has(key)));
+  return Object.entries(value).flatMap(([key, each]) =>
+    stringsAt(each, keys, keys.test(key.replaceAll(/[-_]/g, '').toLowerCase())),
+  );
 }
 
 function inputOf(input: unknown): Extract<About, { of: 'input' }> {

@@ -1,10 +1,11 @@
 import type { Instant } from '../lib/time.ts';
 import { TOOL_KINDS, parseRule } from './rule.ts';
-import type { Paths, RuleSpec, ToolKind, ToolRule } from './rule.ts';
+import type { Paths, RuleSpec, ToolKind, ToolRule, Wildcard } from './rule.ts';
 import { programOf, startsOther } from './shell-programs.ts';
 import type { Argv } from './shell-programs.ts';
 import type { NamedPath, PathFrom } from './paths.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
+import { GRANTING_NAMES } from './used-paths.ts';
 
 /** What a tool call may do: run, run after a yes, or not. */
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
@@ -191,15 +192,19 @@ export function isAbout({ covers, spec }: ToolRule, part: UsePart, isWide: boole
         ? [about.written, ...about.real].some((path) => lies(path, spec, true))
         : about.real.every((path) => lies(path, spec, false, kind === 'search'));
     case 'host':
-      if (about.of !== 'host' || about.host === null) return false;
+      if (about.of !== 'host' || about.host === null || !(isWide || about.plain)) return false;
       return spec.below ? about.host.endsWith(`.${spec.host}`) : about.host === spec.host;
     case 'input': {
       if (about.of !== 'input') return false;
       const { values } = about;
-      return [...spec.wanted].every(([key, fits]) => Object.hasOwn(values, key) && fits(values[key] ?? ''));
+      const fitting = (value: string, fits: Wildcard): boolean => fits(value) && (isWide || !LEADS_ASIDE.test(value));
+      return [...spec.wanted].every(([key, fits]) => Object.hasOwn(values, key) && fitting(values[key] ?? '', fits));
     }
   }
 }
+
+/** A value that may lead elsewhere than it seems: `docs/../x` is nothing in `docs`. */
+const LEADS_ASIDE = /(?:^|[\\/])\.\.(?:[\\/]|$)|%(?:2e|2f|5c)/i;
 
 /** Whether a path is one that a rule with a path means, read widely. */
 export function isNamed({ spec }: ToolRule, { written, real }: NamedPath): boolean {
@@ -227,10 +232,7 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
 }
 
 /** Files that grant or run something when an agent, git or Conch's own agents find them: changing them always asks. */
-const GRANTING_FILES =
-  '.git .claude .mcp.json .opencode opencode.json opencode.jsonc .qwen .gemini .codex .copilot .kimi .husky .envrc'
-    .split(' ')
-    .map((file) => scopedRule(`Edit(${file})!`, 'built in'));
+const GRANTING_FILES = GRANTING_NAMES.map((file) => scopedRule(`Edit(${file})!`, 'built in'));
 
 /** The built-in rule about a file that a call may change, by whatever tool, in the agent's folder or anywhere else. */
 function granting({ paths }: UsePart): ScopedRule | undefined {

@@ -1,6 +1,6 @@
-import { realpathSync } from 'node:fs';
+import { readlinkSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { channelIn, toolRulesOf } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { toolUse } from '../rules/tool-use.ts';
@@ -248,12 +248,27 @@ export function reachesServer(config: Config, seat: RunSeat, server: string, too
 export function workPlaceOf({ backend }: AgentConfig): WorkPlace | null {
   if (backend.kind === 'remote') return null;
   const folder = resolve('cwd' in backend && backend.cwd !== undefined ? backend.cwd : '.');
-  return { folder, home: homedir(), realpath };
+  return { folder, home: homedir(), realpath: (path) => realpath(path) };
 }
 
-function realpath(path: string): string | null {
+function realpath(path: string, links = 0): string | null {
   try {
     return realpathSync(path);
+  } catch {
+    const target = links < MOST_LINKS ? linkAt(path) : null;
+    if (target === null) return null;
+    // What is written to a link makes the file that it leads to.
+    const at = resolve(realpath(dirname(path), links + 1) ?? dirname(path), target);
+    return realpath(at, links + 1) ?? join(realpath(dirname(at), links + 1) ?? dirname(at), basename(at));
+  }
+}
+
+/** As many as systems follow. */
+const MOST_LINKS = 40;
+
+function linkAt(path: string): string | null {
+  try {
+    return readlinkSync(path);
   } catch {
     return null;
   }

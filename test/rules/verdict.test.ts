@@ -222,6 +222,35 @@ describe('a rule on commands', () => {
     expect(decided({ allow: ['execute'], deny: ['read'] }, claimed)).toBe('deny by deny');
   });
 
+  test.each([
+    ['Bash(ls)', { command: 'ls', cmd: 'rm x' }],
+    ['Bash(ls)', { cmd: 'rm x', command: ['ls'] }],
+    ['Bash(git)', { command: 'git', args: ['push', '--force'] }],
+    ['Bash(git status)', { command: 'git status', args: '; rm x' }],
+    ['Bash(npm test)', { command: 'npm test', env: { NODE_OPTIONS: '-r ./x' } }],
+    ['Bash(ls)', { cmd: 'ls', shell: './x' }],
+    ['Bash(npm test)', { command: 'npm test', workdir: '/etc' }],
+    ['Bash(npm test)', { command: 'npm test', cwd: 'src' }],
+    ['Bash(npm test)', { command: 'npm test', directory: 'src/../docs' }],
+    ['Bash(cat)', { command: 'cat', stdin: 'x' }],
+  ])('%s does not let a call pass that would do something else: %j', (text, input) => {
+    expect(decided({ allow: [text], default: 'ask' }, asked({ kind: 'execute', input }))).toBe('ask by default');
+  });
+
+  test.each([
+    { command: 'npm test', workdir: '/work', env: {}, shell: '/bin/bash', args: [], timeout: 5, description: 'x' },
+    { command: 'npm test', cwd: '.', shell: 'zsh' },
+    { command: 'npm test', cwd: '/work/src/..' },
+    { command: 'npm', args: ['test'] },
+  ])('one lets a call pass that says the same in other words: %j', (input) => {
+    expect(decided({ allow: ['Bash(npm test)'] }, asked({ kind: 'execute', input }))).toBe('allow by allow');
+  });
+
+  test('what a call would do beside what a rule forbids is forbidden, under whatever key it stands', () => {
+    const call = asked({ kind: 'execute', input: { command: 'ls', script: 'rm x', workdir: 'src' } });
+    expect(decided({ deny: ['Bash(rm *)'], default: 'allow' }, call)).toBe('deny by deny');
+  });
+
   test('a command may be given as words, and a script for a shell is the command', () => {
     const words = (...command: readonly string[]) => asked({ kind: 'execute', input: { command } });
     expect(decided({ allow: ['Bash(git status)'] }, words('git', 'status'))).toBe('allow by allow');
@@ -300,6 +329,29 @@ describe('a rule on paths', () => {
     expect(decided({ deny: ['Edit(caf\u00E9)'], default: 'allow' }, edit('cafe\u0301'))).toBe('deny by deny');
   });
 
+  test.each([
+    { file_path: 'src/a', filepath: '/etc/x' },
+    { file_path: 'src/a', TargetFile: '/etc/x' },
+    { file_path: 'src/a', 'old-folder': '/etc/x' },
+    { file_path: 'src/a', uri: 'file:///etc/x' },
+    { file_path: 'src/a', patch: '*** Begin Patch\n*** Update File: src/a\n*** Move to: /etc/x\n' },
+    { file_path: 'src/a', diff: '--- src/a\n+++ /etc/x\n@@ -1 +1 @@' },
+    { file_path: 'src/a', input: '*** Begin Patch\n*** Delete File: ../x' },
+    { path: 'file:///etc/x' },
+    { path: 'file:///work/src/%2e%2e/docs/x' },
+  ])('a path counts under whatever name it stands: %j', (input) => {
+    expect(decided({ allow: ['Edit(src/**)'] }, use('Edit', input))).toBe('deny by default');
+  });
+
+  test('a change in a file that looks like the head of a patch names no file', () => {
+    const edit = use('Edit', {
+      file_path: 'src/a',
+      new_string: '--- x\n+++ y\n',
+      diff: '--- src/a\n+++ src/a\n--- gone',
+    });
+    expect(decided({ allow: ['Edit(src/**)'] }, edit)).toBe('allow by allow');
+  });
+
   test('every path of a call counts', () => {
     const move = asked({ kind: 'move', input: { source: 'src/a', destination: '/etc/a' } });
     expect(decided({ allow: ['Edit(src/**)'] }, move)).toBe('deny by default');
@@ -351,6 +403,8 @@ describe('a rule on paths', () => {
     expect(decided({ allow: ['*'], default: 'allow' }, edit, remembering('Edit'))).toBe('ask by ask!');
   });
 
+  const names = (count: number): string => Array.from({ length: count }, (_, at) => `a${at}`).join(' ');
+  const there = (file: string) => place({ [`/work/${file}`]: `/work/${file}` });
   const repo = place({ '/work/hooks': '/work/.git/hooks', '/work/notes.md': '/home/ann/.codex/config.toml' });
   test.each([
     ['in another folder', use('Edit', { file_path: '/home/ann/.claude/settings.json' })],
@@ -385,6 +439,20 @@ describe('a rule on paths', () => {
     ['overwritten by what git would show', bash('git log -p --output=.mcp.json')],
     ['taken away by a search', bash('find .claude -name x -delete')],
     ['given to a program that a search starts', bash('rg --pre ./x .husky')],
+    ['behind six hundred others', bash(`cp ${names(600)} hooks`)],
+    ['behind six hundred others, by a server', use('mcp__files__put', { files: names(600).split(' ') })],
+    ['far away', bash(`cp src/a ${'./'.repeat(2_000)}.git/hooks/x`)],
+    ['far away, by a server', use('mcp__files__put', { path: `${'./'.repeat(2_000)}.git/hooks/x` })],
+    ['behind a line feed', bash('cp src/a "x\n/../.git/hooks/x"')],
+    ['by letters by number', use('mcp__files__put', { uri: 'file:///work/%2Egit/hooks/x' })],
+    ['by a key beside the known one', use('Edit', { file_path: 'src/a', target_file: '.git/hooks/x' })],
+    ['by a patch', asked({ kind: 'edit', input: { patchText: '*** Begin Patch\n*** Add File: .mcp.json\n+{}' } })],
+    ['by a tool that also searches', use('mcp__files__search_and_replace', { path: '.mcp.json', a: 'b' })],
+    ['in the folder of the command', asked({ kind: 'execute', input: { command: 'cp a b', workdir: '.git/hooks' } })],
+    ['by a pattern', use('Bash', { command: 'cp src/a .gi?/hooks/x' }, there('.git'))],
+    ['by a set of letters', use('Bash', { command: 'cp src/a .[g]it/hooks/x' }, there('.git'))],
+    ['by braces', use('Bash', { command: 'cp src/a .gi{t,x}/hooks/x' }, there('.git'))],
+    ['by a pattern for all of its kind', use('Bash', { command: 'tee *.json' }, there('opencode.json'))],
   ])('pitfall 6: a file that grants something always asks, %s', (_way, call) => {
     const all = remembering('*', 'execute', 'mcp__files__*');
     expect(decided({ allow: ['*'], default: 'allow' }, call, all)).toBe('ask by ask!');
@@ -400,6 +468,9 @@ describe('a rule on paths', () => {
       bash('cat .mcp.json | grep -v x && git diff --stat .claude && find . -not -path "./.git/*"'),
     ],
     ['is read by a server', use('mcp__files__read_text_file', { path: '/work/.mcp.json' })],
+    ['is not there for a pattern', bash('cp *.json src/.g* docs')],
+    ['is hidden from a pattern', use('Bash', { command: 'cp src/a */x' }, there('.git'))],
+    ['is one of few', bash(`cp ${names(400)} src`)],
     ['is only written about', use('mcp__files__write_file', { path: '/work/a.md', content: '.mcp.json' })],
     ['has a name like it', use('Edit', { file_path: 'src/opencode.json.ts' })],
     [
@@ -417,6 +488,8 @@ describe('a rule on addresses', () => {
     ['domain:docs.example.org', 'https://DOCS.example.org./', true],
     ['domain:docs.example.org', 'https://example.org', false],
     ['domain:docs.example.org', 'https://docs.example.org@evil.org', false],
+    ['domain:docs.example.org', String.raw`https://docs.example.org\@evil.org`, false],
+    ['domain:docs.example.org', 'https://docs.exam\tple.org', false],
     ['domain:docs.example.org', 'https://evil.org/docs.example.org', false],
     ['domain:docs.example.org', 'https://docs.example.org.evil.org', false],
     ['domain:docs.example.org', 'file://docs.example.org/etc/passwd', false],
@@ -447,6 +520,9 @@ describe('a rule on the tools of servers', () => {
     ['mcp__github__x(repo=acme/*)', 'mcp__github__x', { repo: 'acme/web' }, true],
     ['mcp__github__x(repo=acme/*)', 'mcp__github__x', { repo: 'evil/acme/web' }, false],
     ['mcp__github__x(repo=acme/*)', 'mcp__github__x', {}, false],
+    ['mcp__github__x(repo=acme/*)', 'mcp__github__x', { repo: 'acme/../evil/web' }, false],
+    ['mcp__github__x(repo=acme/*)', 'mcp__github__x', { repo: 'acme/%2e./evil/web' }, false],
+    ['mcp__github__x(repo=acme/*)', 'mcp__github__x', { repo: 'acme/..web' }, true],
     ['mcp__github__x(repo=*)', 'mcp__github__x', { repo: ['acme'] }, false],
     ['mcp__github__x(n=1, dry=true)', 'mcp__github__x', { n: 1, dry: true, more: 'x' }, true],
     ['mcp__github__x(n=1, dry=true)', 'mcp__github__x', { n: 1 }, false],

@@ -1,5 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
+import { toolUse } from '../../src/rules/tool-use.ts';
 import { judgeCall, reachesServer } from '../../src/runtime/tool-judge.ts';
 import type { CallCircumstances } from '../../src/runtime/tool-judge.ts';
 import type { RunSeat } from '../../src/work/runs/floor-binding.ts';
@@ -54,6 +58,72 @@ describe('pitfall 19: a call that a member of the channel asked for', () => {
 
   test('is judged as any other where the configuration makes no difference', () => {
     expect(judged(bob, { agent: 'dev', channel: 'console:c' })).toMatchObject({ verdict: 'allow' });
+  });
+});
+
+describe('a path on a real disk', () => {
+  const disk = mkdtempSync(join(tmpdir(), 'conch-judge-'));
+  afterAll(() => rmSync(disk, { recursive: true, force: true }));
+  const folder = join(disk, 'work');
+  mkdirSync(join(folder, 'src'), { recursive: true });
+  mkdirSync(join(folder, '.git', 'hooks'), { recursive: true });
+  const links = {
+    'src/new': '../.git/hooks/post-commit',
+    'src/far': '../../elsewhere/x',
+    'src/chain': 'far',
+    'src/dir': '../../nowhere',
+    'src/up': '..',
+    'src/a': 'b',
+    'src/b': 'a',
+    'src/fine': 'c',
+  };
+  for (const [link, target] of Object.entries(links)) symlinkSync(target, join(folder, link));
+  const agent = { id: 'dev', backend: { kind: 'acp', profile: 'opencode', cwd: folder } };
+  const file = {
+    agents: [agent],
+    channels: [{ id: 'console:a', agents: ['dev'] }],
+    tools: { allow: ['Edit(src/**)', 'Bash(cp *)'] },
+  };
+  const config = loadConfig(world({ 'turnConfig.json': JSON.stringify(file) }), 'look');
+  const judged = (tool: string, input: Readonly<Record<string, unknown>>): string => {
+    const call = { id: 'a', tool, input, definition: null, repeatable: false, detail: '', caution: null };
+    return judgeCall(config, { agent: 'dev', channel: 'console:a' }, call, { at: 0, remembered: [], member: null })
+      .verdict;
+  };
+
+  test.each([
+    ['src/c', 'allow'],
+    ['src/fine', 'allow'],
+    ['src/new', 'ask'],
+    ['src/far', 'deny'],
+    ['src/chain', 'deny'],
+    ['src/dir/x', 'deny'],
+    ['src/up/src/c', 'allow'],
+    ['src/up/c', 'deny'],
+    ['src/up/.git/hooks/x', 'ask'],
+    ['src/up/../elsewhere/c', 'deny'],
+  ])('%s counts where it leads, also when nothing is there yet: %s', (path, expected) => {
+    expect(judged('Edit', { file_path: path })).toBe(expected);
+  });
+
+  test('a link to nothing counts by whatever tool, and one that leads in a circle leads nowhere', () => {
+    expect(judged('Bash', { command: 'cp x src/new' })).toBe('ask');
+    expect(judged('Edit', { file_path: 'src/a' })).toBe('allow');
+  });
+
+  test.each([
+    ['names that are not there', Array.from({ length: 512 }, (_, at) => `${'d/'.repeat(1_900)}${at}`)],
+    ['ways up and down', Array.from({ length: 512 }, (_, at) => `${'src/../'.repeat(500)}${at}`)],
+  ])('of hundreds of long %s no more is followed than takes little time', (_what, paths) => {
+    const asked = new Set<string>();
+    const place = {
+      folder: '/work',
+      home: '/home/ann',
+      realpath: (path: string) => (asked.add(path), path === '/' ? '/' : null),
+    };
+    const { parts } = toolUse({ name: 'Edit', kind: null, input: { paths }, locations: [] }, place);
+    expect(parts.at(-1)?.about).toEqual({ of: 'nothing' });
+    expect(asked.size).toBeLessThan(50_000);
   });
 });
 
