@@ -139,7 +139,9 @@ function fieldShown(field: AskedField, shown: (text: string) => string): AskedFi
   const { name, label, hint, options, initial } = field;
   return {
     ...field,
-    ...{ name: shown(name), label: shown(label), hint: shown(hint) },
+    name: shown(name),
+    label: shown(label),
+    hint: shown(hint),
     options: options.map((option) => ({ value: shown(option.value), label: shown(option.label) })),
     ...(initial === undefined ? {} : { initial: shown(initial) }),
   };

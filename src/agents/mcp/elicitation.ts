@@ -82,7 +82,7 @@ function formQuestion(
     input,
     detail: [message, '', ...form.map(fieldLine)].join('\n'),
     answer: exampleWords(form),
-    form,
+    ...(form.length === 0 ? {} : { form }),
     ...(unaskable === null ? {} : { unaskable }),
   };
 }

@@ -58,6 +58,16 @@ export function fieldFacts(field: AskedField): string {
   return [required ? 'required' : 'may be left out', ...takenBy(field), ...left].join(', ');
 }
 
+/** What stands beside a field that is drawn: what its server says of it, and what may be written into it. */
+export function fieldHint(field: AskedField): string {
+  const { hint, kind, options, format } = field;
+  const isPlain = options.length > 0 || kind === 'boolean' || (kind === 'text' && format === undefined);
+  const takes = takenBy(field)
+    .slice(isPlain ? 1 : 0)
+    .join(', ');
+  return [hint, takes].filter((text) => text !== '').join(' · ');
+}
+
 /** A field as it stands in a question: "color (required, one of red, green): Which one?". */
 export function fieldLine(field: AskedField): string {
   const { name, label, hint } = field;
