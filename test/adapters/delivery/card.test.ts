@@ -128,8 +128,8 @@ describe('the card of a floor', () => {
       if (holder === null) throw new Error('nobody has the floor');
       const approval = { ...ASKED, about: { ...known, ...about } };
       const view = { ...HELD, holder: { ...holder, status: 'WAITING', waitingFor: 'approval', approval } } as const;
-      const { buttons } = cardOf(view, String, clockLeft);
-      return buttons.slice(0, 3).map(({ label, line, style, opens }) => `${label} ${line} ${style} ${opens?.what}`);
+      const { buttons: drawn } = cardOf(view, String, clockLeft);
+      return drawn.slice(0, 3).map(({ label, line, style, opens }) => `${label} ${line} ${style} ${opens?.what}`);
     };
     const form = { answer: '<name>', form: [field] };
     const whole = 'Whole input /floor status plain input';
