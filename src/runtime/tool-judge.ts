@@ -17,7 +17,7 @@ import { parseRule } from '../rules/rule.ts';
 import { VERDICTS, decideForMember, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
 import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
-import type { AboutCall } from '../turns/floor/settings.ts';
+import type { AboutCall, AskedField } from '../turns/floor/settings.ts';
 import { utcTime } from '../turns/text/words.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RequestedCall } from '../work/runs/run-events.ts';
@@ -110,7 +110,7 @@ export function callAsked(
   { said, clean }: { readonly said: string; readonly clean: (text: string) => string },
 ): NonNullable<RequestedCall['words']> {
   const shown = (text: string): string => visible(clean(text));
-  const { title = call.tool, unaskable, answer } = call;
+  const { title = call.tool, unaskable, answer, form } = call;
   const [reason = '', ...more] = caution?.split('\n') ?? [];
   // A reason of several lines stands whole before what would run.
   const whole = [...(more.length === 0 ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
@@ -123,6 +123,7 @@ export function callAsked(
     folder: about.folder === null ? null : shown(about.folder),
     why: shown(reason === '' ? about.why : `⚠ ${reason}`),
     ...(answer === undefined ? {} : { answer: shown(answer) }),
+    ...(form === undefined || why === TOO_LONG ? {} : { form: form.map((field) => fieldShown(field, shown)) }),
     says: said.trim() === '' ? null : excerpt(shown(said), LONGEST_SAYING),
   };
   return {
@@ -131,6 +132,18 @@ export function callAsked(
     ...(known === null ? {} : { about: known }),
     ...(why === undefined ? {} : { unaskable: why }),
     ...(offers.length === 0 || why !== undefined || !isShownAsIs ? {} : { offers: [...offers] }),
+  };
+}
+
+function fieldShown(field: AskedField, shown: (text: string) => string): AskedField {
+  const { name, label, hint, options, initial } = field;
+  return {
+    ...field,
+    name: shown(name),
+    label: shown(label),
+    hint: shown(hint),
+    options: options.map((option) => ({ value: shown(option.value), label: shown(option.label) })),
+    ...(initial === undefined ? {} : { initial: shown(initial) }),
   };
 }
 

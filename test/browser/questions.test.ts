@@ -4,6 +4,7 @@ import type { Question } from '../../src/turns/floor/settings.ts';
 import type { JournalEntry } from '../../src/turns/view.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
+import { FORM } from './views.ts';
 import type { Stage } from './stage.ts';
 
 const WITHIN = { timeout: 10_000, interval: 20 };
@@ -229,6 +230,101 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await expect
       .poll(() => page.getByTestId('answered').allInnerTexts(), WITHIN)
       .toEqual([expect.stringMatching(/^✅ Ada allowed once what dev asked: run "npm publish" .* → complete, 2\.1 s/)]);
+  });
+
+  describe('that has a form', () => {
+    const filled = async (): Promise<void> => {
+      asks(here, FORM);
+      await page.getByLabel('Title').fill('The page is "red"\nvotes=9');
+    };
+    const send = (): Promise<void> => page.getByTestId('send-answer').click();
+
+    test('is answered by what is filled in, as one command, and takes no key for a yes', async () => {
+      await filled();
+      await page.getByLabel('Title').press('a');
+      await page.getByLabel('BUG', { exact: true }).check();
+      await page.getByLabel('Urgent?').selectOption('no');
+      await page.getByLabel('Mail').fill('ann@example.org');
+      expect(lines()).toEqual([]);
+      await send();
+      const words = String.raw`title="The page is \"red\"\nvotes=9a" kind=idea labels=bug urgent=no votes=2 mail=ann@example.org`;
+      await expect.poll(lines, WITHIN).toEqual([`${here} /answer 3 ${words}`]);
+      expect(stage.intake.commands[0]?.epoch).toBe(7);
+    });
+
+    test.each([1280, 390])(
+      'says what is wrong beside its fields, goes to the first of them, and loses nothing at %s px',
+      async (width) => {
+        await page.setViewportSize({ width, height: 800 });
+        stage.intake.answer = { ok: false, text: 'all of it', fields: { votes: 'Too big', mail: 'Invalid email' } };
+        await filled();
+        await page.getByLabel('Mail').fill('ann');
+        await page.getByLabel('Mail').press('Enter');
+        const votes = page.getByLabel('Votes');
+        await expect.poll(() => votes.getAttribute('aria-invalid'), WITHIN).toBe('true');
+        expect(await votes.evaluate((field) => field === document.activeElement)).toBe(true);
+        const isSeen = (): Promise<boolean> =>
+          page
+            .getByText('Too big')
+            .evaluate(
+              (told) =>
+                document.elementFromPoint(told.getBoundingClientRect().x + 1, told.getBoundingClientRect().y + 1) ===
+                told,
+            );
+        await expect.poll(isSeen, WITHIN).toBe(true);
+        const described = (await votes.getAttribute('aria-describedby'))?.split(' ') ?? [];
+        const told = await Promise.all(described.map((id) => page.locator(`[id="${id}"]`).innerText()));
+        expect(told).toEqual(['a whole number, at least 1', 'Too big']);
+        expect(await page.getByLabel('Title').inputValue()).toContain('votes=9');
+        expect(await page.getByTestId('toast').count()).toBe(0);
+        stage.intake.answer = { ok: false, text: 'Bo answered that before.' };
+        await send();
+        await expect.poll(() => page.getByRole('alert').allInnerTexts(), WITHIN).toContain('Bo answered that before.');
+        expect(await votes.getAttribute('aria-invalid')).toBe('false');
+      },
+    );
+
+    test('keeps what is begun while somebody looks at another channel', async () => {
+      await filled();
+      await page.locator(`[data-testid="channel"][data-channel="${there}"]`).click();
+      await page.getByTestId('answer-form').waitFor({ state: 'detached' });
+      await page.locator(`[data-testid="channel"][data-channel="${here}"]`).click();
+      await expect.poll(() => page.getByLabel('Title').inputValue(), WITHIN).toContain('The page is');
+    });
+
+    test('is declined by a button, or by r outside of its fields', async () => {
+      asks(here, FORM);
+      await settled();
+      await goThere();
+      await page.keyboard.press('a');
+      await page.keyboard.press('r');
+      await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
+      expect(await page.getByTestId('reject').innerText()).toMatch(/^Decline/);
+    });
+
+    test('waits until all of it stands in the channel', async () => {
+      asks(here, { ...FORM, shown: false });
+      await page.getByTestId('answer-form').waitFor();
+      expect(await page.getByTestId('send-answer').isDisabled()).toBe(true);
+    });
+  });
+
+  test('of a link is done by a button, and nothing of it is fetched', async () => {
+    const url = 'https://evil.example/login?a=1';
+    const about = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null, answer: 'done' };
+    const fetched: string[] = [];
+    page.on('request', (request) => void fetched.push(request.url()));
+    asks(here, {
+      title: 'hub asks: Sign in',
+      detail: `Sign in\n\nIt wants you to do that at evil.example:\n${url}`,
+      about,
+    });
+    await expect.poll(() => page.getByTestId('approval').innerText(), WITHIN).toContain(url);
+    expect(await page.locator(`a[href^="https://evil"]`).count()).toBe(0);
+    await settled();
+    await page.getByTestId('done').click();
+    await expect.poll(lines, WITHIN).toEqual([`${here} /answer 3 done`]);
+    expect(fetched.filter((each) => each.includes('evil'))).toEqual([]);
   });
 
   test('T45 is notified only to whom it was asked for, once, and a click goes there', async () => {

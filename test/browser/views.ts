@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
+import type { Question } from '../../src/turns/floor/settings.ts';
 import type { Browser, Page } from 'playwright-core';
 import type { AuditRow } from '../../src/turns/tool-calls.ts';
 import { auditRow } from '../adapters/console/fakes.ts';
@@ -24,6 +25,7 @@ export const VIEWS = [
   'empty',
   'busy',
   'asking',
+  'filling',
   'beside',
   'elsewhere',
   'limit',
@@ -44,7 +46,7 @@ export const VIEWS = [
 
 /** The sizes in which a view is looked at: what depends on the size in all, the rest in the middle one. */
 export function sizesFor(view: ViewName): readonly Scenery[] {
-  return ['empty', 'busy', 'asking', 'beside', 'calls'].includes(view) ? SIZES : SIZES.slice(1, 2);
+  return ['empty', 'busy', 'asking', 'filling', 'beside', 'calls'].includes(view) ? SIZES : SIZES.slice(1, 2);
 }
 
 /** One thing that a person who cannot see or point would stumble over. */
@@ -137,6 +139,15 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
   asking: async (stage, page) => {
     asks(stage, stage.channels[0] ?? '');
     await page.getByTestId('approval').waitFor();
+  },
+  filling: async (stage, page) => {
+    const [channel = ''] = stage.channels;
+    asks(stage, channel, FORM);
+    await page.getByLabel('Title').fill('ab');
+    const text = 'title: Too small: expected text to have at least 3 characters';
+    stage.intake.answer = { ok: false, text, fields: { title: text, labels: 'Too big' } };
+    await page.getByTestId('send-answer').click();
+    await page.locator('.field-error').nth(1).waitFor();
   },
   beside: async (stage, page) => {
     const [channel = ''] = stage.channels;
@@ -324,8 +335,36 @@ const QUESTION = {
   always: [{ rule: 'edit(/src/config.ts)', words: 'edit exactly src/config.ts' }],
 };
 
-function asks(stage: Stage, channel: string): void {
-  stage.hold(channel, stage.agents[0] ?? '', { waitingFor: 'approval', approval: QUESTION });
+const { always: _always, ...WITHOUT_RULES } = QUESTION;
+const plain = { hint: '', required: false, options: [] } as const;
+const KINDS = ['bug', 'idea', `one-with-a-name-${'that-does-not-end'.repeat(6)}`].map((value) => ({
+  value,
+  label: value.toUpperCase(),
+}));
+
+/** A question with a form of every kind of field. */
+export const FORM: Question = {
+  ...WITHOUT_RULES,
+  title: 'hub asks: Which issue is it?',
+  detail: 'Which issue is it?\n\ntitle (required, text, at least 3 characters): What is wrong?',
+  about: {
+    ...QUESTION.about,
+    tool: 'issue of hub',
+    why: 'hub asks it in the middle of this call',
+    answer: 'title=… kind=bug labels=bug urgent=yes votes=… mail=…',
+    form: [
+      { ...plain, name: 'title', label: 'Title', hint: 'What is wrong?', kind: 'text', required: true, least: 3 },
+      { ...plain, name: 'kind', label: 'Kind', kind: 'one', required: true, options: KINDS, initial: 'idea' },
+      { ...plain, name: 'labels', label: 'Labels', kind: 'some', options: KINDS, most: 1 },
+      { ...plain, name: 'urgent', label: 'Urgent?', kind: 'boolean' },
+      { ...plain, name: 'votes', label: 'Votes', kind: 'integer', least: 1, initial: '2' },
+      { ...plain, name: 'mail', label: 'Mail', kind: 'text', format: 'email' },
+    ],
+  },
+};
+
+function asks(stage: Stage, channel: string, approval: Question = QUESTION): void {
+  stage.hold(channel, stage.agents[0] ?? '', { waitingFor: 'approval', approval });
 }
 
 function speakerOf(stage: Stage): { readonly id: string; readonly name: string; readonly avatar: null } {

@@ -4,6 +4,7 @@ import type { Announcement } from '../../turns/floor/fact.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { CALL_ENDINGS, isDecision } from '../../turns/tool-calls.ts';
+import type { Answer } from '../../turns/commands/context.ts';
 import type { AuditRow, AuditStanding, CallDecision } from '../../turns/tool-calls.ts';
 import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
 
@@ -182,7 +183,7 @@ export type ServerFrame =
   | { readonly type: 'accepted'; readonly key: string; readonly id: string }
   /** What the page sent (under this key, if it could be read) was not taken, and why. */
   | { readonly type: 'refused'; readonly key: string | null; readonly text: string }
-  | { readonly type: 'answer'; readonly key: string; readonly ok: boolean; readonly text: string }
+  | ({ readonly type: 'answer'; readonly key: string } & Answer)
   /** A word to the person that is no message. */
   | { readonly type: 'notice'; readonly text: string }
   | { readonly type: 'beat'; readonly now: Instant };

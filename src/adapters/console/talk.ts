@@ -58,7 +58,7 @@ async function obey(talk: Talk, client: Client, frame: PageFrame): Promise<void>
     case 'command': {
       entry(talk, frame.channel);
       const answer = await talk.intake.command(frame.channel, talk.person, frame.line, frame.epoch);
-      return talk.hub.later(client, { type: 'answer', key: frame.key, ok: answer.ok, text: answer.text });
+      return talk.hub.later(client, { type: 'answer', key: frame.key, ...answer });
     }
     case 'history':
       return history(talk, client, frame);

@@ -1,4 +1,4 @@
-import type { AgentId } from '../../turns/floor/settings.ts';
+import type { AgentId, AskedField } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
@@ -16,9 +16,13 @@ export type CardButton = {
   readonly opens?: ButtonOpens;
 };
 
-/** `rules`: a choice among lines; `reason`: a field whose words go behind the line; `input`: all that is asked, to whoever pressed it. */
+/**
+ * `rules`: a choice among lines; `reason`: a field whose words go behind the line; `form`: fields whose words do; `input`: all
+ * that is asked, to whoever pressed it.
+ */
 export type ButtonOpens =
   | { readonly what: 'rules'; readonly of: readonly { readonly words: string; readonly line: string }[] }
+  | { readonly what: 'form'; readonly of: readonly AskedField[] }
   | { readonly what: 'reason' }
   | { readonly what: 'input' };
 
@@ -174,6 +178,16 @@ export function answersTo({ agent, isAside, epoch, question: asked }: FloorQuest
   const status = isAside ? `/run status${whose}` : '/floor status';
   const because: CardButton = { ...button('No because…', no), opens: { what: 'reason' } };
   const whole: CardButton = { ...button('Whole input', status), opens: { what: 'input' } };
+  if (about?.answer !== undefined) {
+    const { form } = about;
+    const [yes, decline] = about.danger === true ? (['danger', 'good'] as const) : (['good', 'danger'] as const);
+    const answer: CardButton =
+      form === undefined
+        ? button('Done', `/answer ${question} ${about.answer}`, yes)
+        : { ...button('Answer…', `/answer ${question}`, yes), opens: { what: 'form', of: form } };
+    const declined = button('Decline', no, decline);
+    return about.danger === true ? [declined, whole, answer] : [answer, declined, whole];
+  }
   const once = `/allow ${question}`;
   if (about?.danger === true) return [button('No', no, 'good'), because, whole, button('Once', once, 'danger')];
   return [
@@ -194,18 +208,24 @@ export type OpenedQuestion = {
   readonly file?: { readonly name: string; readonly text: string };
 };
 
-/** What a button of an open question opens, to be shown to whoever pressed it; `null` when nothing that is asked has that button. */
-export function questionOpened(
+/** A button of an open question that opens something, and that question; `null` when nothing that is asked has that button. */
+export function openingButton(
   view: FloorView,
   pressed: Pick<CardButton, 'line' | 'epoch'> & { readonly opens: ButtonOpens['what'] },
-): OpenedQuestion | null {
+): { readonly asked: FloorQuestion; readonly opens: ButtonOpens } | null {
   for (const asked of shownOn(view)) {
     const isPressed = ({ line, epoch, opens }: CardButton): boolean =>
       line === pressed.line && epoch === pressed.epoch && opens?.what === pressed.opens;
     const opens = answersTo(asked).find(isPressed)?.opens;
-    if (opens !== undefined) return openedBy(opens, asked);
+    if (opens !== undefined) return { asked, opens };
   }
   return null;
+}
+
+/** What a button of an open question shows to whoever pressed it; `null` when nothing that is asked has that button. */
+export function questionOpened(...button: Parameters<typeof openingButton>): OpenedQuestion | null {
+  const found = openingButton(...button);
+  return found === null ? null : openedBy(found.opens, found.asked);
 }
 
 function openedBy(opens: ButtonOpens, { question: { question, detail }, epoch }: FloorQuestion): OpenedQuestion {

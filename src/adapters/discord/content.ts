@@ -22,7 +22,7 @@ const STYLES = { plain: 2, good: 3, danger: 4 } as const;
 const BUTTONS_A_ROW = 5;
 const LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
-const ID = /^conch(?:\?(rules|reason|input))?:(-|\d{1,15}):(.+)$/s;
+const ID = /^conch(?:\?(rules|reason|form|input))?:(-|\d{1,15}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
 /** Room for the words that tell of a file. */
 const NOTE_LENGTH = 120;
@@ -117,16 +117,7 @@ export type PressedButton = {
   readonly opens?: ButtonOpens['what'];
 };
 
-const OPENS = ['rules', 'reason', 'input'] as const;
-
-/** A form with one field, whose words go behind the line of the button that opened it. */
-export function reasonForm(button: PressedButton): object {
-  const field = { type: 4, custom_id: 'why', label: 'Why not? Models read it', style: 2, max_length: LONGEST_REASON };
-  const { line, epoch } = button;
-  return { custom_id: customId({ line, epoch }), title: 'No because…', components: [{ type: 1, components: [field] }] };
-}
-
-const LONGEST_REASON = 500;
+const OPENS = ['rules', 'reason', 'form', 'input'] as const;
 
 /** What a draft shows of a text so far: its end when it is long, open code closed, and the cursor. */
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {

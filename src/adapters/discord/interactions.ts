@@ -8,17 +8,19 @@ import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { FloorQueries, Intake, Memory, Principal } from '../port.ts';
-import { answerBody, readCustomId, reasonForm, rowsOf, textFile } from './content.ts';
+import { answerBody, readCustomId, rowsOf, textFile } from './content.ts';
 import type { PressedButton } from './content.ts';
-import { questionOpened } from '../delivery/card.ts';
+import { openingButton, questionOpened } from '../delivery/card.ts';
 import type { OpenedQuestion } from '../delivery/card.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
+import type { FilledForm } from '../../turns/text/form.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
 import { channelId } from './client.ts';
 import type { Calls, Self } from './client.ts';
 import { authorOf, commandIn, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
+import { SentForms, formModal, readModal, reasonModal } from './modal.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
 import { COMMAND_RULE, createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
@@ -42,6 +44,7 @@ export type InteractionPorts = {
  */
 export function createInteractions(ports: InteractionPorts): (payload: unknown) => Promise<void> {
   const served = createDeduplicator(ports.clock);
+  const desk: Desk = { ...ports, forms: new SentForms() };
   return async (payload) => {
     const parsed = interactionSchema.safeParse(payload);
     if (!parsed.success) {
@@ -50,11 +53,13 @@ export function createInteractions(ports: InteractionPorts): (payload: unknown) 
     }
     const interaction = parsed.data;
     if (!served.claim(interaction.id)) return;
-    await answered(ports, interaction).catch((error: unknown) => {
+    await answered(desk, interaction).catch((error: unknown) => {
       ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
     });
   };
 }
+
+type Desk = InteractionPorts & { readonly forms: SentForms };
 
 const TYPES = { command: 2, button: 3, autocomplete: 4, form: 5 } as const;
 const DEFERRED = 5;
@@ -68,11 +73,6 @@ const ANSWER_AGAIN = { firstMs: 1_000, longestMs: 10_000, attempts: 4 };
 const LINES_OFFERED = 25;
 const SUMMARY_LENGTH = 60;
 
-const formSchema = z.object({
-  custom_id: z.string(),
-  components: z.array(z.object({ components: z.array(z.object({ value: z.string() })) })),
-});
-
 const interactionSchema = z.object({
   id: snowflakeSchema,
   type: z.int(),
@@ -85,18 +85,36 @@ const interactionSchema = z.object({
 
 type Interaction = z.infer<typeof interactionSchema>;
 
-async function answered(ports: InteractionPorts, interaction: Interaction): Promise<void> {
+async function answered(ports: Desk, interaction: Interaction): Promise<void> {
   switch (interaction.type) {
     case TYPES.autocomplete:
       return callback(ports, interaction, { type: CHOICES, data: { choices: await offered(ports, interaction) } });
     case TYPES.command:
     case TYPES.button:
     case TYPES.form: {
-      const pressed = askedBy(interaction);
-      if (pressed?.opens === 'reason') return callback(ports, interaction, { type: MODAL, data: reasonForm(pressed) });
+      const modal = await modalFor(ports, interaction);
+      if (modal !== null) return callback(ports, interaction, { type: MODAL, data: modal });
       if (await acknowledged(ports, interaction)) await show(ports, interaction, await done(ports, interaction));
     }
   }
+}
+
+/** What a button opens to be filled in; `null`: nothing, or what it opens is over or does not fit. */
+async function modalFor(ports: Desk, interaction: Interaction): Promise<object | null> {
+  const pressed = askedBy(interaction);
+  if (pressed?.opens === 'reason') return reasonModal(pressed);
+  if (pressed?.opens !== 'form') return null;
+  const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
+  const view = where === null ? null : ports.queries.view(where.channel);
+  const found = view === null ? null : openingButton(view, { ...pressed, opens: 'form' });
+  if (found?.opens.what !== 'form') return null;
+  const { title } = found.asked.question;
+  return formModal(pressed, { title, fields: found.opens.of }, ports.forms.of(writerOf(interaction), pressed));
+}
+
+/** Whose form it is, and of which channel. */
+function writerOf(interaction: Interaction): string {
+  return `${interaction.channel_id} ${principalOf(interaction)?.id}`;
 }
 
 /** Says that an answer comes. Without it, nothing is done: the person was told that it failed, or it was done already. */
@@ -117,19 +135,47 @@ async function acknowledged(ports: InteractionPorts, interaction: Interaction): 
   }
 }
 
-async function done(ports: InteractionPorts, interaction: Interaction): Promise<Shown> {
+async function done(ports: Desk, interaction: Interaction): Promise<Shown> {
   const asked = askedBy(interaction);
   const by = principalOf(interaction);
   if (asked === null || by === null) return { ok: false, text: OVER };
   try {
     const where = await ports.places.resolve(interaction.channel_id ?? '');
     if (where === null) return { ok: false, text: NOT_HERE };
-    if (asked.opens !== undefined) return opened(ports.queries.view(where.channel), asked);
-    return await ports.intake.command(where.channel, by, asked.line, asked.epoch ?? undefined);
+    // A form that was not drawn is over, or is answered in words: its line says which.
+    if (asked.opens !== undefined && asked.opens !== 'form') return opened(ports.queries.view(where.channel), asked);
+    const answer = await ports.intake.command(where.channel, by, asked.line, asked.epoch ?? undefined);
+    return asked.filled == null ? answer : refilled(ports, { interaction, asked, answer, filled: asked.filled });
   } catch (error) {
     ports.log.error({ interaction: interaction.id, why: wordsOf(error) }, 'a command failed');
-    return { ok: false, text: `That did not work: ${wordsOf(error)}. Nothing was changed.` };
+    const answer = { ok: false, text: `That did not work: ${wordsOf(error)}. Nothing was changed.` };
+    return asked.filled == null ? answer : refilled(ports, { interaction, asked, answer, filled: asked.filled });
   }
+}
+
+/** What was sent and not taken is kept, and its form opens again with it. */
+function refilled(
+  { forms }: Desk,
+  sent: {
+    readonly interaction: Interaction;
+    readonly asked: Asked;
+    readonly answer: Answer;
+    readonly filled: FilledForm;
+  },
+): Shown {
+  const { interaction, asked, answer } = sent;
+  forms.answered(writerOf(interaction), asked, sent);
+  if (answer.fields === undefined) return answer;
+  const [path = '', question = ''] = asked.line.split(' ');
+  const opens = { what: 'form', of: [] } as const;
+  const again = {
+    label: 'Answer again…',
+    line: `${path} ${question}`,
+    epoch: asked.epoch,
+    style: 'good',
+    opens,
+  } as const;
+  return { ...answer, buttons: [again] };
 }
 
 const OVER = 'That turn is over.';
@@ -145,18 +191,16 @@ function opened(view: FloorView | null, { line, epoch, opens = 'input' }: Presse
   return found === null ? { ok: false, text: OVER } : { ok: true, ...found };
 }
 
-function askedBy(interaction: Interaction): PressedButton | null {
-  if (interaction.type === TYPES.form) {
-    const form = formSchema.safeParse(interaction.data).data;
-    const button = form === undefined ? null : readCustomId(form.custom_id);
-    const words = form?.components.flatMap((row) => row.components.map(({ value }) => value)).join(' ') ?? '';
-    return button === null ? null : { ...button, line: `${button.line} ${words.replaceAll(/\s+/g, ' ')}`.trim() };
-  }
-  if (interaction.type === TYPES.button) {
-    const button = z.object({ custom_id: z.string() }).safeParse(interaction.data);
+/** What somebody wants done; `filled`: by a form that is filled in. */
+type Asked = PressedButton & { readonly filled?: FilledForm | null };
+
+function askedBy({ type, data }: Interaction): Asked | null {
+  if (type === TYPES.form) return readModal(data);
+  if (type === TYPES.button) {
+    const button = z.object({ custom_id: z.string() }).safeParse(data);
     return button.success ? readCustomId(button.data.custom_id) : null;
   }
-  const given = givenSchema.safeParse(interaction.data);
+  const given = givenSchema.safeParse(data);
   return given.success ? { line: lineOf(given.data), epoch: null } : null;
 }
 

@@ -77,7 +77,7 @@ function listen(mine: WebSocket): void {
 function hear(frame: ServerFrame): void {
   if (frame.type === 'accepted') accepted(frame.key);
   else if (frame.type === 'refused') refused(frame.key, frame.text);
-  else if (frame.type === 'answer') answered(frame.key, frame.ok, frame.text);
+  else if (frame.type === 'answer') answered(frame.key, frame);
   else if (frame.type === 'notice') toast('notice', frame.text);
   else take(frame);
   if (frame.type === 'state') {

@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals';
+import type { Answer } from '../../turns/commands/context.ts';
 import type { PageFrame } from '../console/protocol.ts';
 import { channel, messages } from './state.ts';
 
@@ -29,7 +30,12 @@ export type Spoken = Word & { readonly line: string; readonly channel: string; r
 export const answers = signal<readonly Spoken[]>([]);
 
 let transmit: (frame: PageFrame) => boolean = () => false;
-const asked = new Map<string, { readonly line: string; readonly typed: boolean; readonly channel: string }>();
+const asked = new Map<string, Pending>();
+
+type Pending = Told & { readonly line: string; readonly typed: boolean; readonly channel: string };
+
+/** Whoever sent a command hears why it was refused; nothing else shows that then. */
+type Told = { readonly refused?: (answer: Answer) => void };
 
 /** Gives this module the way to the server. */
 export function setTransmitter(send: (frame: PageFrame) => boolean): void {
@@ -62,15 +68,15 @@ export function discard(key: string): void {
 /** Runs a command line, in the open channel unless told. `typed` answers stand in the conversation, those of buttons are toasts. */
 export function sendCommand(
   line: string,
-  options: { readonly epoch?: number; readonly typed?: boolean; readonly channel?: string } = {},
+  options: Told & { readonly epoch?: number; readonly typed?: boolean; readonly channel?: string } = {},
 ): void {
-  const { epoch, typed = false, channel: where = channel.value } = options;
+  const { epoch, typed = false, channel: where = channel.value, ...told } = options;
   if (where === null) return;
   const key = crypto.randomUUID();
-  asked.set(key, { line, typed, channel: where });
+  asked.set(key, { line, typed, channel: where, ...told });
   const frame = { type: 'command', channel: where, key, line } as const;
   const sent = transmit(epoch === undefined ? frame : { ...frame, epoch });
-  if (!sent) answered(key, false, 'There is no connection to Conch now. Try again when it is back.');
+  if (!sent) answered(key, { ok: false, text: 'There is no connection to Conch now. Try again when it is back.' });
 }
 
 /** Changes or takes back a message of one's own. */
@@ -92,14 +98,16 @@ export function refused(key: string | null, text: string): void {
   const message = unsent.value.find((one) => one.key === key);
   if (message !== undefined) {
     keep(unsent.value.map((one) => (one.key === key ? { ...one, refusal: text } : one)));
-  } else if (key !== null && asked.has(key)) answered(key, false, text);
+  } else if (key !== null && asked.has(key)) answered(key, { ok: false, text });
   else toast('refused', text);
 }
 
 /** A command was answered. */
-export function answered(key: string, ok: boolean, text: string): void {
+export function answered(key: string, answer: Answer): void {
   const question = asked.get(key);
   asked.delete(key);
+  const { ok, text } = answer;
+  if (!ok && question?.refused !== undefined) return question.refused(answer);
   const kind = ok ? 'answer' : 'refused';
   if (question?.typed !== true) return toast(kind, text);
   const { line, channel: where } = question;

@@ -90,6 +90,27 @@ export async function answer(
   }
 }
 
+/** Acknowledges what was sent as soon as it is done, with what is wrong beside its fields; resolves with what came too late for that. */
+export async function toldInTime(
+  ports: Pick<CommandPorts, 'timers'>,
+  ack: Ack,
+  sent: { readonly running: Promise<void>; readonly errors: Readonly<Record<string, string>> },
+): Promise<readonly string[]> {
+  const late = Promise.withResolvers<'late'>();
+  const timer = ports.timers.after(ACK_WITHIN_MS, () => late.resolve('late'));
+  const outcome = await Promise.race([sent.running, late.promise]);
+  timer.cancel();
+  const isRefused = Object.keys(sent.errors).length > 0;
+  await ack(isRefused ? { response_action: 'errors', errors: { ...sent.errors } } : undefined);
+  if (outcome !== 'late' || isRefused) return [];
+  await sent.running;
+  return Object.values(sent.errors);
+}
+
+const ACK_WITHIN_MS = 2_300;
+/** What Slack shows of an error beside a field. */
+export const ERROR_LIMIT = 300;
+
 /** The line that opens the form with a floor's settings. */
 export const SETTINGS = '/settings';
 const ANSWER_LIMIT = 3_500;

@@ -54,12 +54,13 @@ export const SETTINGS_ACTION = 'conch:settings';
 export type ButtonValue = {
   readonly line: string;
   readonly epoch: number | null;
-  readonly opens?: 'reason' | undefined;
+  readonly opens?: 'reason' | 'form' | undefined;
 };
 
 /** A button's value, as Slack carries it. */
 export function buttonValue({ line, epoch, opens }: Pick<CardButton, 'line' | 'epoch' | 'opens'>): string {
-  return JSON.stringify({ line, epoch, ...(opens?.what === 'reason' ? { opens: opens.what } : {}) });
+  const isForm = opens?.what === 'reason' || opens?.what === 'form';
+  return JSON.stringify({ line, epoch, ...(isForm ? { opens: opens.what } : {}) });
 }
 
 /** Reads a button's value back; `null` when it is not one of ours. */
@@ -70,7 +71,7 @@ export function readButtonValue(text: string): ButtonValue | null {
 const valueSchema = z.object({
   line: z.string().startsWith('/').max(500),
   epoch: z.int().nullable().default(null),
-  opens: z.literal('reason').optional(),
+  opens: z.enum(['reason', 'form']).optional(),
 });
 
 /** The time that is left, in words that stay true until the card is written anew. */

@@ -4,12 +4,12 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 import { SETTINGS_ACTION, inSlackWords, textObject, readButtonValue } from './content.ts';
-import type { ButtonValue } from './content.ts';
-import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
+import { ERROR_LIMIT, NO_FLOOR, SETTINGS, answer, command, lineOf, obey, toldInTime } from './commands.ts';
 import type { Ack, Recipient, CommandPorts } from './commands.ts';
+import { inputBlock } from './form-view.ts';
+import { openPressed, takeForm } from './question-forms.ts';
 import { floorAt } from './parse-message.ts';
 import type { Spot } from './parse-message.ts';
-import { parsedJson } from '../delivery/inbound.ts';
 import { platformChannel } from './client.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
@@ -60,9 +60,7 @@ export function createInteractions(ports: CommandPorts): Interactions {
       }
       const submission = submissionSchema.safeParse(body);
       if (submission.success) await submitted(ports, submission.data, ack);
-      const reason = reasonSchema.safeParse(body);
-      if (reason.success) await explained(ports, reason.data, ack);
-      return submission.success || reason.success;
+      return submission.success || (await takeForm(ports, body, ack));
     },
   };
 }
@@ -81,7 +79,8 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
     return openSettings(ports, { asker, floor, trigger: click.trigger_id });
   }
   if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
-  if (meant.opens === 'reason') return openReason(ports, { asker, floor, trigger: click.trigger_id, meant });
+  const pressed = { asker, floor, trigger: click.trigger_id, meant };
+  if (await openPressed(ports, pressed)) return;
   const { line, epoch } = meant;
   await command(ports, asker, { floor, line, ...(epoch === null ? {} : { epoch }) });
 }
@@ -170,15 +169,7 @@ export async function submitted(ports: CommandPorts, sent: Submission, ack: Ack)
       if (!ok) errors[field] = inSlackWords(text, false).slice(0, ERROR_LIMIT);
     }
   })();
-  const late = Promise.withResolvers<'late'>();
-  const timer = ports.timers.after(ACK_WITHIN_MS, () => late.resolve('late'));
-  const outcome = await Promise.race([running, late.promise]);
-  timer.cancel();
-  const isRefused = Object.keys(errors).length > 0;
-  await ack(isRefused ? { response_action: 'errors', errors: { ...errors } } : undefined);
-  if (outcome !== 'late' || isRefused) return;
-  await running;
-  const refused = Object.values(errors).join('\n');
+  const refused = (await toldInTime(ports, ack, { running, errors })).join('\n');
   const asker: Recipient = { user: sent.user.id, at: platformChannel(floor), responseUrl: null };
   if (refused !== '') await answer(ports, asker, { ok: false, text: refused });
 }
@@ -195,85 +186,15 @@ export function settingsForm(view: FloorView): object {
     submit: textObject('Save'),
     close: textObject('Cancel'),
     blocks: [
-      input('mode', 'A message during a turn', choice('mode', modes, view.mode)),
-      input('order', 'Who is next', choice('order', orders, view.order)),
-      ...(view.holder === null ? [] : [input('extend', 'More seconds for the turn under way', SECONDS, true)]),
+      inputBlock('mode', { label: 'A message during a turn', element: choice('mode', modes, view.mode) }),
+      inputBlock('order', { label: 'Who is next', element: choice('order', orders, view.order) }),
+      ...(view.holder === null
+        ? []
+        : [inputBlock('extend', { label: 'More seconds for the turn under way', element: SECONDS, optional: true })]),
     ],
   };
 }
 
-const REASON_FORM = 'conch:reason';
-const LONGEST_REASON = 500;
-
-const reasonSchema = z.looseObject({
-  type: z.literal('view_submission'),
-  user: z.looseObject({ id: z.string().min(1) }),
-  trigger_id: z.string().min(1),
-  view: z.looseObject({
-    callback_id: z.literal(REASON_FORM),
-    private_metadata: z.string().min(1),
-    state: z.looseObject({
-      values: z.looseObject({ why: z.looseObject({ why: z.looseObject({ value: z.string().nullish() }) }) }),
-    }),
-  }),
-});
-
-/** What the form for a reason keeps until it is sent. */
-const refusedSchema = z.object({
-  floor: z.string(),
-  line: z.string().startsWith('/'),
-  epoch: z.int().nullable(),
-  channel: z.string(),
-  thread: z.string().nullable(),
-});
-
-/** Asks for the words that go behind the line of a button; must come within 3 s of the click. */
-async function openReason(
-  ports: CommandPorts,
-  asked: {
-    readonly asker: Recipient;
-    readonly floor: ChannelId;
-    readonly trigger: string;
-    readonly meant: ButtonValue;
-  },
-): Promise<void> {
-  const { asker, floor, trigger, meant } = asked;
-  const { line, epoch } = meant;
-  const { channel, thread } = asker.at;
-  const field = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
-  const view = {
-    type: 'modal',
-    callback_id: REASON_FORM,
-    private_metadata: JSON.stringify({ floor, line, epoch, channel, thread }),
-    title: textObject('No because…'),
-    submit: textObject('No'),
-    close: textObject('Back'),
-    blocks: [input('why', 'Why not? Models read it', field)],
-  };
-  try {
-    await ports.web.apiCall('views.open', { trigger_id: trigger, view });
-  } catch (error) {
-    ports.log.warn({ channel: floor, why: reasonOf(error) }, 'the form for a reason could not be shown');
-    await answer(ports, asker, { ok: false, text: `Slack did not show the form. Say ${line} and why.` });
-  }
-}
-
-async function explained(ports: CommandPorts, sent: z.output<typeof reasonSchema>, ack: Ack): Promise<void> {
-  await ack();
-  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
-  const { private_metadata: kept, state } = sent.view;
-  const refused = parsedJson(kept, refusedSchema);
-  if (refused === null) return;
-  const { floor, line, epoch, channel, thread } = refused;
-  const words = (state.values.why.why.value ?? '').replaceAll(/\s+/g, ' ');
-  const asker: Recipient = { user: sent.user.id, at: { channel, thread }, responseUrl: null };
-  const order = { floor, line: `${line} ${words}`.trim(), ...(epoch === null ? {} : { epoch }) };
-  await answer(ports, asker, await obey(ports, sent.user.id, order));
-}
-
-const ACK_WITHIN_MS = 2_300;
-/** What Slack shows of an error beside a field. */
-const ERROR_LIMIT = 300;
 const OPTION_LIMIT = 75;
 const SECONDS = {
   type: 'number_input',
@@ -317,8 +238,4 @@ function choice(name: string, options: readonly Option[], current: string): obje
     options,
     ...(initial === undefined ? {} : { initial_option: initial }),
   };
-}
-
-function input(id: string, label: string, element: object, optional = false): object {
-  return { type: 'input', block_id: id, label: textObject(label), element, optional };
 }

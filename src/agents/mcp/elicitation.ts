@@ -1,6 +1,10 @@
 import type { ElicitRequestParams, ElicitResult } from '@modelcontextprotocol/client';
 import { z } from 'zod';
+import { visible } from '../../lib/visible.ts';
+import { checkForm } from '../../turns/commands/check-form.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
+import type { AskedField } from '../../turns/floor/settings.ts';
+import { exampleWords, fieldLine, listWords } from '../../turns/text/form.ts';
 import type { GatedCall, ToolGate } from '../tools/tool-gate.ts';
 
 /** What a server asks in the middle of a call, and what it is asked through. */
@@ -13,62 +17,44 @@ export type ServerAsking = {
   readonly withdrawn: AbortSignal;
 };
 
-/** What people answered, as far as it can be taken. */
-type Read =
-  | { readonly ok: true; readonly content: NonNullable<ElicitResult['content']> }
-  | { readonly ok: false; readonly why: string };
-
-/** A question of a server: what people are shown, how they answer, and what their words mean. */
-type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable'> & {
-  readonly answer: string;
-  readonly read: (words: string) => Read;
-};
+/** A question of a server: what people are shown, how they answer, and what of their words it is given. */
+type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form'> & { readonly answer: string };
 
 /**
- * Asks people what a server wants to know in the middle of a call: a question of the call's run, answered in words. What does
- * not fit is asked again, with what is wrong, three times in all. A no declines; nobody's answer, or the end of the turn, cancels.
+ * Asks people what a server wants to know in the middle of a call: a question of the call's run, answered in words that fill in
+ * its form, or none at all. A no declines; nobody's answer, or the end of the turn, cancels.
  */
 export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking): Promise<ElicitResult> {
   const { gate, withdrawn } = asking;
-  const question = questionOf(asked);
-  for (let tries = 1, wrong = ''; tries <= MOST_TRIES; tries += 1) {
-    const call = callOf(question, { ...asking, title: asked.message, tries, wrong });
-    const verdict = await gate.ask(call, withdrawn);
-    if (verdict.verdict === 'refused') return { action: verdict.code === 'CANCELLED' ? 'cancel' : 'decline' };
-    const read = question.read(verdict.words ?? '');
-    const output = read.ok ? JSON.stringify(read.content) : read.why;
-    const result = { status: read.ok ? 'complete' : 'error', code: read.ok ? null : 'TOOL_FAILED' } as const;
-    await gate.settled(call, { ...result, output, durationMs: 0 });
-    if (read.ok) return { action: 'accept', content: read.content };
-    wrong = read.why;
-  }
-  return { action: 'cancel' };
+  const question = asked.mode === 'url' ? linkQuestion(asked) : formQuestion(asked, asking.scrub);
+  const call = callOf(question, { ...asking, title: asked.message });
+  const verdict = await gate.ask(call, withdrawn);
+  if (verdict.verdict === 'refused') return { action: verdict.code === 'CANCELLED' ? 'cancel' : 'decline' };
+  const read = checkForm(verdict.words ?? '', question.form ?? []);
+  const output = read.ok ? JSON.stringify(read.content) : read.text;
+  const result = { status: read.ok ? 'complete' : 'error', code: read.ok ? null : 'TOOL_FAILED' } as const;
+  await gate.settled(call, { ...result, output, durationMs: 0 });
+  return read.ok ? { action: 'accept', content: read.content } : { action: 'cancel' };
 }
 
-type Asked = ServerAsking & { readonly title: string; readonly tries: number; readonly wrong: string };
-
 /** It goes by the rules of the call that it is asked in, and is asked whatever they allow. */
-function callOf(question: ServerQuestion, { call, scrub, title, tries, wrong }: Asked): GatedCall {
-  const { detail, input, answer, unaskable } = question;
+function callOf(
+  { detail, ...question }: ServerQuestion,
+  { call, scrub, title }: ServerAsking & { readonly title: string },
+): GatedCall {
   const server = call.tool.split('__')[1] ?? '';
   return {
-    id: `${call.id}/${tries}`,
+    id: `${call.id}/1`,
     tool: call.tool,
-    input,
     definition: null,
     repeatable: false,
     title: scrub(`${server} asks: ${excerpt(title, LONGEST_TITLE)}`),
-    detail: scrub([...(wrong === '' ? [] : [`⚠ ${wrong}`, '']), detail].join('\n')),
+    detail: scrub(detail),
     caution: `${server} asks it in the middle of this call`,
     accounts: [{ name: call.tool, kind: null, input: call.input, locations: [] }],
-    answer,
+    ...question,
     ...(call.server === undefined ? {} : { server: call.server }),
-    ...(unaskable === undefined ? {} : { unaskable }),
   };
-}
-
-function questionOf(asked: ElicitRequestParams): ServerQuestion {
-  return asked.mode === 'url' ? linkQuestion(asked) : formQuestion(asked);
 }
 
 /** People open the link themselves, if they want to: nothing of it is fetched. */
@@ -79,38 +65,36 @@ function linkQuestion({ message, url }: { readonly message: string; readonly url
     input: { message, url },
     detail: `${message}\n\nIt wants you to do that at ${host}:\n${href}`,
     answer: 'done',
-    read: () => ({ ok: true, content: {} }),
     ...(isWeb ? {} : { unaskable: 'its link is no address of the web' }),
   };
 }
 
 function formQuestion(
-  asked: Pick<ElicitRequestParams, 'message'> & { readonly requestedSchema?: unknown },
+  { message, requestedSchema }: Pick<ElicitRequestParams, 'message'> & { readonly requestedSchema?: unknown },
+  scrub: ServerAsking['scrub'],
 ): ServerQuestion {
-  const { message, requestedSchema } = asked;
   const read = formSchema.safeParse(requestedSchema);
   const input = { message, requestedSchema };
-  if (!read.success) return { input, detail: message, answer: '', read: () => NOTHING, unaskable: NOT_FLAT };
-  const { properties, required } = read.data;
-  const fields = Object.entries(properties);
-  const secret = [
-    message,
-    ...fields.filter(isFree).map(([name, { title, description }]) => `${name} ${title} ${description}`),
-  ];
-  const lines = fields.map((field) => fieldLine(field, required.includes(field[0])));
+  if (!read.success) return { input, detail: message, answer: '', unaskable: NOT_FLAT };
+  const form = Object.entries(read.data.properties).map((field) => fieldOf(field, read.data.required));
+  const unaskable = whyUnaskable(message, form, scrub);
   return {
     input,
-    detail: [message, '', ...lines].join('\n'),
-    answer: fields
-      .map(([name, field]) => (fields.length === 1 ? `<${name}>` : `${name}=${exampleOf(field)}`))
-      .join(' '),
-    read: (words) => readForm(words, read.data),
-    ...(fields.some(isFree) && secret.some((text) => SECRET.test(text)) ? { unaskable: FOR_SECRETS } : {}),
+    detail: [message, '', ...form.map(fieldLine)].join('\n'),
+    answer: exampleWords(form),
+    ...(form.length === 0 ? {} : { form }),
+    ...(unaskable === null ? {} : { unaskable }),
   };
 }
 
-type Form = z.output<typeof formSchema>;
-type Field = Form['properties'][string];
+/** A text of one's own could be a secret; and what answers name must stand in the channel as it is. */
+function whyUnaskable(message: string, form: readonly AskedField[], scrub: ServerAsking['scrub']): string | null {
+  const free = form.filter(({ kind, options }) => kind === 'text' || (kind === 'some' && options.length === 0));
+  const about = [message, ...free.flatMap(({ name, label, hint }) => [name, label, hint])];
+  if (free.length > 0 && about.some((text) => SECRET.test(text))) return FOR_SECRETS;
+  const named = form.flatMap(({ name, options }) => [name, ...options.map(({ value }) => value)]);
+  return named.every((text) => visible(scrub(text)) === text) ? null : HIDDEN;
+}
 
 const option = z.object({ const: z.string(), title: z.string() });
 const fieldSchema = z.object({
@@ -137,115 +121,47 @@ const formSchema = z.object({
   required: z.array(z.string()).default([]),
 });
 
-/** A text of one's own: what could be a secret. */
-function isFree([, field]: readonly [string, Field]): boolean {
-  return field.type === 'string' && optionsOf(field).length === 0;
-}
+type Field = z.output<typeof fieldSchema>;
 
-function optionsOf({ enum: values, oneOf, items }: Field): readonly z.output<typeof option>[] {
-  const titled = oneOf ?? items?.anyOf;
-  return titled ?? (values ?? items?.enum ?? []).map((value) => ({ const: value, title: value }));
-}
-
-/** "color (required): Which one? One of red, green". */
-function fieldLine([name, field]: readonly [string, Field], isRequired: boolean): string {
-  const options = optionsOf(field).map(({ const: value, title }) => (value === title ? value : `${value} (${title})`));
-  const limits = (['minimum', 'maximum', 'minLength', 'maxLength', 'minItems', 'maxItems'] as const).flatMap((limit) =>
-    field[limit] === undefined ? [] : [`${limit} ${field[limit]}`],
-  );
-  const what = options.length > 0 ? `${field.type === 'array' ? 'some' : 'one'} of ${options.join(', ')}` : field.type;
-  const facts = [
-    isRequired ? 'required' : 'may be left out',
-    field.format ?? what,
-    ...limits,
-    ...(field.default === undefined ? [] : [`${JSON.stringify(field.default)} if left out`]),
-  ];
-  const about = [field.title, field.description].filter((text) => text !== '').join(': ');
-  return `${name} (${facts.join(', ')})${about === '' ? '' : `: ${about}`}`;
-}
-
-function exampleOf(field: Field): string {
-  const [first] = optionsOf(field);
-  if (first !== undefined) return first.const;
-  return field.type === 'boolean' ? 'yes' : '…';
-}
-
-function readForm(words: string, form: Form): Read {
-  const { properties, required } = form;
-  const given = valuesIn(words, Object.keys(properties));
-  if (given === null) return { ok: false, why: 'Each value needs the name of its field before it: name=value.' };
-  const content = Object.fromEntries(
-    Object.entries(properties).flatMap(([name, field]) => {
-      const text = given.get(name);
-      const value = text === undefined ? field.default : valueOf(text, field);
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
-  const checked = z.fromJSONSchema({ type: 'object', properties: checkedBy(properties), required }).safeParse(content);
-  if (checked.success) return { ok: true, content };
-  const [wrong] = checked.error.issues;
-  const name = String(wrong?.path[0] ?? '');
-  const why = Object.hasOwn(content, name) ? (wrong?.message ?? '') : 'it is missing';
-  return { ok: false, why: `${name}: ${why}` };
-}
-
-/** Only what a value is checked by: no pattern of a server is ever run. */
-function checkedBy(properties: Form['properties']): z.core.JSONSchema.JSONSchema['properties'] & object {
-  return Object.fromEntries(
-    Object.entries(properties).map(([name, field]) => {
-      const { title: _title, description: _description, enum: _enum, oneOf: _oneOf, items: _items, ...rest } = field;
-      const values = optionsOf(field).map((each) => each.const);
-      const { default: _default, format, ...limits } = rest;
-      const checked = { ...limits, ...(format === undefined ? {} : { format }) };
-      if (field.type === 'array') return [name, { ...checked, items: { type: 'string', enum: values } }];
-      return [name, values.length === 0 ? checked : { ...checked, enum: values }];
-    }),
-  );
-}
-
-/** The texts behind the names of fields; of a form with one field all of it is its value. `null`: one stands behind no name. */
-function valuesIn(words: string, names: readonly string[]): ReadonlyMap<string, string> | null {
-  const pattern = names.map((name) => name.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join('|');
-  const found = [...words.matchAll(new RegExp(`(?<=^|[\\s,;])(${pattern})\\s*=`, 'g'))];
-  const [only] = names;
-  const text = words.trim();
-  if (found.length === 0 && names.length === 1 && only !== undefined && text !== '') return new Map([[only, text]]);
-  if (words.slice(0, found[0]?.index ?? words.length).trim() !== '') return null;
-  const values = found.map((match, index): [string, string] => {
-    const value = words.slice(match.index + match[0].length, found[index + 1]?.index ?? words.length);
-    return [match[1] ?? '', value.trim().replace(/[,;]$/, '').replaceAll(/^"|"$/g, '')];
-  });
-  return new Map(values);
-}
-
-function valueOf(text: string, field: Field): string | number | boolean | string[] {
+function fieldOf([name, field]: readonly [string, Field], required: readonly string[]): AskedField {
+  const { type, title, description: hint, format, default: initial } = field;
   const options = optionsOf(field);
-  const chosen = (said: string): string =>
-    options.find((each) => [each.const, each.title].some((word) => same(word, said)))?.const ?? said;
-  switch (field.type) {
-    case 'boolean':
-      return YES.test(text) ? true : NO.test(text) ? false : text;
-    case 'number':
-    case 'integer':
-      return text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text);
-    case 'array':
-      return text.split(',').map((each) => chosen(each.trim()));
-    case 'string':
-      return chosen(text);
-  }
+  const [least, most] = limitsOf(field);
+  return {
+    name,
+    label: title === '' ? name : title,
+    hint,
+    kind: type === 'array' ? 'some' : type !== 'string' ? type : options.length > 0 ? 'one' : 'text',
+    required: required.includes(name),
+    options,
+    ...(least === undefined ? {} : { least }),
+    ...(most === undefined ? {} : { most }),
+    ...(format === undefined || type !== 'string' ? {} : { format }),
+    ...(initial === undefined ? {} : { initial: initialWords(initial) }),
+  };
 }
 
-function same(one: string, other: string): boolean {
-  return one.toLowerCase() === other.toLowerCase();
+function optionsOf({ type, enum: values, oneOf, items }: Field): AskedField['options'] {
+  if (type !== 'string' && type !== 'array') return [];
+  const titled =
+    oneOf ?? items?.anyOf ?? (values ?? items?.enum ?? []).map((value) => ({ const: value, title: value }));
+  return titled.map(({ const: value, title: label }) => ({ value, label }));
 }
 
-const YES = /^(?:yes|y|true|on)$/i;
-const NO = /^(?:no|n|false|off)$/i;
+function limitsOf(field: Field): readonly [number | undefined, number | undefined] {
+  if (field.type === 'array') return [field.minItems, field.maxItems];
+  return field.type === 'string' ? [field.minLength, field.maxLength] : [field.minimum, field.maximum];
+}
+
+function initialWords(initial: Field['default'] & {}): string {
+  if (typeof initial === 'boolean') return initial ? 'yes' : 'no';
+  return typeof initial === 'object' ? listWords(initial) : String(initial);
+}
+
 const SECRET =
   /passw|passphrase|passcode|secret|token|credential|api[-_ ]?key|private[-_ ]?key|access[-_ ]?key|\bpin\b|\botp\b|\bcvv?\b/i;
 const FOR_SECRETS = 'it asks for what looks like a secret, and nobody should write one into a channel';
 const NOT_FLAT = 'its form has other fields than texts, numbers, yes or no, and choices';
-const NOTHING: Read = { ok: false, why: NOT_FLAT };
-const MOST_TRIES = 3;
+const HIDDEN = 'its form has names or choices that do not read as they are';
 /** In characters. */
 const LONGEST_TITLE = 80;

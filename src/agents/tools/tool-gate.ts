@@ -1,4 +1,5 @@
 import type { ToolRequest } from '../../rules/tool-use.ts';
+import type { AskedField } from '../../turns/floor/settings.ts';
 
 /** A tool call that Conch would carry out for a model, or that an agent asks to carry out itself. */
 export type GatedCall = {
@@ -30,6 +31,8 @@ export type GatedCall = {
   readonly unaskable?: string;
   /** It is a question that people answer in words, such as these. */
   readonly answer?: string;
+  /** What such words have to fill in: an answer that does not is never taken. */
+  readonly form?: readonly AskedField[];
 };
 
 /** One answer of the model: its text, and what its agent needs to go on from here after a restart; `null`: it could not. */

@@ -1,7 +1,8 @@
 import { MODES, POLICIES } from '../floor/policies.ts';
 import type { OperatorCommand, Refusal } from '../floor/command.ts';
 import type { Fact } from '../floor/fact.ts';
-import type { AgentId, Choice } from '../floor/settings.ts';
+import type { AgentId, Choice, Question } from '../floor/settings.ts';
+import { checkForm } from './check-form.ts';
 import { clockWords, counted } from './clock-words.ts';
 import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
@@ -83,15 +84,15 @@ export async function runAnswer(request: Request, how: Choice | 'words', context
   }
   const { scope, count = 1, words: reason } = request.values;
   const asked = view === null ? null : (askedAs(view, question)?.question ?? null);
-  if (how === 'words' && asked !== null && asked.about?.answer === undefined)
-    return { ok: false, text: `That takes a yes or a no: /allow ${question} or /reject ${question}.` };
+  const wrong = asked === null || how === 'reject' ? null : wrongWith(asked, how, reason);
+  if (wrong !== null) return { ok: false, ...wrong };
   const choice = how === 'words' ? 'allow' : how;
   const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
   if (scope === 'always' && asked !== null && always === undefined)
     return { ok: false, text: 'Nothing is offered for always here, or not so many rules: say /allow once.' };
   const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
   const did = (): string => {
-    if (choice === 'reject') return 'Rejected.';
+    if (choice === 'reject') return asked?.about?.answer === undefined ? 'Rejected.' : 'Declined.';
     if (how === 'words') return 'Answered.';
     return always === undefined ? 'Allowed.' : `Allowed, and from now on by the rule ${always} (/run approvals).`;
   };
@@ -100,6 +101,20 @@ export async function runAnswer(request: Request, how: Choice | 'words', context
   const answer = await apply(request, { command, did }, context);
   const before = answer.ok ? null : (context.runs?.answered(request.channel, question) ?? null);
   return before === null ? answer : { ok: false, text: before };
+}
+
+/** What keeps an answer from being taken: a form is filled in by words alone, and nothing else takes any. */
+function wrongWith(
+  { question, about }: Question,
+  how: 'allow' | 'words',
+  words: string | undefined,
+): Omit<Answer, 'ok'> | null {
+  if (about?.answer === undefined)
+    return how === 'allow' ? null : { text: `That takes a yes or a no: /allow ${question} or /reject ${question}.` };
+  if (about.form === undefined) return null;
+  if (words === undefined) return { text: `Say /answer ${question} ${about.answer}, or /reject ${question}.` };
+  const checked = checkForm(words, about.form);
+  return checked.ok ? null : { text: checked.text, fields: checked.fields };
 }
 
 /** Grants nothing more until `resume`. */

@@ -29,7 +29,12 @@ export type Audit = {
 };
 
 /** What a command says: shown to whoever gave it, and to nobody else. */
-export type Answer = { readonly ok: boolean; readonly text: string };
+export type Answer = {
+  readonly ok: boolean;
+  readonly text: string;
+  /** What is wrong in a form that was filled in, by the names of its fields. */
+  readonly fields?: Readonly<Record<string, string>>;
+};
 
 /** A command on its way: where it was given, by whom, and the turn that its button was drawn for. */
 export type Request = {

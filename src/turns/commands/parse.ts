@@ -40,7 +40,8 @@ export type CommandTable = readonly (CommandRow & { readonly path: CommandPath }
  * case; an argument with spaces stands in double quotes. "stop" is understood whatever follows it.
  */
 export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed {
-  const words = lineWords(line.trim().replace(/^[/!]\s*/, ''));
+  const plain = line.trim().replace(/^[/!]\s*/, '');
+  const words = lineWords(plain);
   const stop = isStopWord(words[0] ?? '') ? table.find(({ path }) => path === 'stop') : undefined;
   if (stop !== undefined) return { ok: true, invocation: { path: stop.path, needs: stop.needs, values: {} } };
   if (line.length > MAX_LINE) return no(`That line is too long: a command has at most ${MAX_LINE} characters.`);
@@ -48,7 +49,7 @@ export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed 
   const row = rowOf(words, table);
   if (row === null) return no(unknownCommand(words, table));
   const given = words.slice(row.path.split(' ').length);
-  const values = valuesOf(row, given);
+  const values = valuesOf(row, given, (left) => endOf(plain, words.length - left));
   if (!values.ok) return values;
   const needs = given.length === 0 && row.bare !== undefined ? row.bare : row.needs;
   return { ok: true, invocation: { path: row.path, needs, values: values.values } };
@@ -65,7 +66,7 @@ export function usage(row: CommandRow): string {
 
 /** The words of a line; double quotes keep spaces together, a missing closing quote ends at the end. */
 export function lineWords(line: string): string[] {
-  return [...line.matchAll(/"([^"]*)"?|[^\s"]+/gu)].map((match) => match[1] ?? match[0]);
+  return [...line.matchAll(WORD)].map((match) => match[1] ?? match[0]);
 }
 
 /** A word as errors repeat it: in quotes, short, on one line, unable to mention anybody. */
@@ -74,6 +75,12 @@ export function quoted(word: string): string {
   return `"${plain.length > MAX_QUOTED ? `${plain.slice(0, MAX_QUOTED)}…` : plain}"`;
 }
 
+/** What stands behind so many words, letter by letter. */
+function endOf(line: string, words: number): string {
+  return line.slice([...line.matchAll(WORD)][words]?.index ?? line.length);
+}
+
+const WORD = /"([^"]*)"?|[^\s"]+/gu;
 const MAX_LINE = 2_000;
 const MAX_QUOTED = 40;
 const MAX_SECONDS = 86_400;
@@ -110,7 +117,7 @@ function inGroup(word: string, table: CommandTable): string {
   return row === undefined ? '' : ` Did you mean "${row.path}"?`;
 }
 
-function valuesOf(row: CommandRow, given: readonly string[]): Read {
+function valuesOf(row: CommandRow, given: readonly string[], end: (left: number) => string): Read {
   const values: Values = {};
   let left = given;
   for (const argument of row.arguments) {
@@ -119,7 +126,7 @@ function valuesOf(row: CommandRow, given: readonly string[]): Read {
       if (argument.required) return no(`Expected ${article(argument)}: ${usage(row)}, for example ${row.example}`);
       continue;
     }
-    const read = argument.rest === true ? readRest(argument, left) : READERS[argument.kind](word);
+    const read = argument.rest === true ? readRest(argument, left, end) : READERS[argument.kind](word);
     if (!read.ok) return read;
     Object.assign(values, read.values);
     left = argument.rest === true ? [] : left.slice(1);
@@ -128,8 +135,10 @@ function valuesOf(row: CommandRow, given: readonly string[]): Read {
   return extra === undefined ? { ok: true, values } : no(`Expected nothing after ${quoted(extra)}: ${usage(row)}`);
 }
 
-function readRest(argument: Argument, left: readonly string[]): Read {
-  if (argument.kind === 'words') return { ok: true, values: { words: left.join(' ') } };
+/** Words stay as they were written; one in quotes loses them. */
+function readRest(argument: Argument, left: readonly string[], end: (left: number) => string): Read {
+  const [only = ''] = left;
+  if (argument.kind === 'words') return { ok: true, values: { words: left.length === 1 ? only : end(left.length) } };
   return argument.kind === 'command'
     ? { ok: true, values: { command: left.join(' ').replace(/^[/!]/, '').toLowerCase() } }
     : { ok: true, values: { agents: left.map(plainAgent) } };

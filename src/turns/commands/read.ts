@@ -137,8 +137,10 @@ export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
 
 /** What is asked and how to answer, a line each. */
 export function questionLines(view: FloorView, name: NameOf): readonly string[] {
-  return askedOn(view).map(({ agent, isAside, question: { question, title } }) => {
+  return askedOn(view).map(({ agent, isAside, question: { question, title, about } }) => {
     const who = `${name(agent)}${isAside ? ', beside the floor,' : ''}`;
+    if (about?.answer !== undefined)
+      return `${who} asks something. Say /answer ${question} ${about.answer} to answer, /reject ${question} to decline: ${excerpt(title, TITLE_LENGTH)}`;
     return `${who} asks for a yes. Say /allow ${question} to allow, /reject ${question} to reject: ${excerpt(title, TITLE_LENGTH)}`;
   });
 }

@@ -14,6 +14,27 @@ export type Choice = 'allow' | 'reject';
 /** Why a run stands still until people decide: its steps are used up, or somebody has to say that it is meant. */
 export const PAUSES = ['turn_limit', 'confirmation'] as const;
 
+/** One field of a form that a server of tools asks people to fill in. */
+export const askedFieldSchema = z.strictObject({
+  /** By which answers in words name it. */
+  name: z.string(),
+  label: z.string(),
+  /** What its server says of it; empty: nothing. */
+  hint: z.string(),
+  /** `one` and `some` are choices among its options; `some` without options are texts of one's own. */
+  kind: z.enum(['text', 'number', 'integer', 'boolean', 'one', 'some']),
+  required: z.boolean(),
+  options: z.array(z.strictObject({ value: z.string(), label: z.string() }).readonly()).readonly(),
+  /** The least and the most: characters of a text, of a number itself, how many of some. */
+  least: z.number().exactOptional(),
+  most: z.number().exactOptional(),
+  format: z.enum(['email', 'uri', 'date', 'date-time']).exactOptional(),
+  /** What counts if it is left out, as people would write it. */
+  initial: z.string().exactOptional(),
+});
+
+export type AskedField = Readonly<z.infer<typeof askedFieldSchema>>;
+
 /** What people must know of a call beside what would run. Its texts are spelled out as `visible` does it. */
 export const aboutSchema = z.strictObject({
   /** Its run, by its id. */
@@ -35,6 +56,8 @@ export const aboutSchema = z.strictObject({
   danger: z.literal(true).exactOptional(),
   /** It is answered in words, such as these. */
   answer: z.string().exactOptional(),
+  /** What such words have to fill in. */
+  form: z.array(askedFieldSchema.readonly()).readonly().exactOptional(),
   /** How many questions of its agent there are with this one, if more than one: the others come after it. */
   questions: z.number().exactOptional(),
   /** How often the very same is asked for at once, if more than once: the answer counts for each. */
@@ -92,6 +115,8 @@ export const answerSchema = z.strictObject({
   reason: z.string().exactOptional(),
   /** The run stood still: the answer let it go on, or ended it. */
   pause: z.enum(PAUSES).exactOptional(),
+  /** It was asked for words. */
+  inWords: z.literal(true).exactOptional(),
   at: z.number(),
 });
 

@@ -73,8 +73,12 @@ export function answersAsked(asked: AskedQuestion, agent: string): readonly stri
 
 function yesMeans({ question, about, pause, gone }: AskedQuestion, agent: string): readonly string[] {
   if (pause !== undefined || gone === true) return [];
-  if (about?.answer !== undefined)
-    return [`It is answered in words: /answer ${question} ${about.answer}. No declines.`];
+  if (about?.answer !== undefined) {
+    const words = `/answer ${question} ${about.answer}`;
+    const way =
+      about.form === undefined ? `Done, or ${words}, says that it is done.` : `Its form answers it, or ${words}.`;
+    return [`${way} Decline says no.`];
+  }
   const { times = 1 } = about ?? {};
   const howOften = times === 1 ? 'one time' : `${times} times, for so often it is asked for now`;
   const without = times === 1 ? 'it' : 'any of them';
@@ -247,10 +251,11 @@ export function decidedWords({ title, choice, reason: why }: DecidedRequest): st
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 
 /** "✅ ann allowed once". */
-function answerWords({ choice, by, always, pause }: AnsweredNotice): string {
+function answerWords({ choice, by, always, pause, inWords }: AnsweredNotice): string {
   if (choice === null || by === null) return '⌛ Nobody has to answer any more';
   const who = inline(excerpt(by, HEADING_LENGTH));
   if (pause !== undefined) return choice === 'allow' ? `▶️ ${who} let go on` : `⏹️ ${who} ended`;
+  if (inWords === true) return choice === 'allow' ? `✅ ${who} answered` : `⛔ ${who} declined`;
   if (choice === 'reject') return `⛔ ${who} rejected`;
   return always === undefined ? `✅ ${who} allowed once` : `✅ ${who} allowed by "${inline(always)}" from now on`;
 }

@@ -88,6 +88,8 @@ export type FakeIntake = Intake & {
   readonly commands: { readonly channel: ChannelId; readonly line: string; readonly epoch: number | undefined }[];
   /** Thrown at the next message, once. */
   failure: Error | null;
+  /** What every command is answered. */
+  answer: Answer;
 };
 
 export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIntake {
@@ -96,6 +98,7 @@ export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIn
     changes: [],
     commands: [],
     failure: null,
+    answer,
     message: async (message) => {
       const { failure } = intake;
       intake.failure = null;
@@ -107,7 +110,7 @@ export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIn
     },
     command: async (channel, _by, line, epoch) => {
       intake.commands.push({ channel, line, epoch });
-      return answer;
+      return intake.answer;
     },
     thread: async () => {},
     disconnected() {},

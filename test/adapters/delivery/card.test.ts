@@ -120,6 +120,28 @@ describe('the card of a floor', () => {
       expect(parseLine(line).ok).toBe(true);
   });
 
+  test('has the form of a question that is answered in words, or Done for a link, and No first when it is dangerous', () => {
+    const field = { name: 'name', label: 'Name', hint: '', kind: 'text', required: true, options: [] } as const;
+    const known = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null };
+    const buttonsOf = (about: object): readonly string[] => {
+      const { holder } = HELD;
+      if (holder === null) throw new Error('nobody has the floor');
+      const approval = { ...ASKED, about: { ...known, ...about } };
+      const view = { ...HELD, holder: { ...holder, status: 'WAITING', waitingFor: 'approval', approval } } as const;
+      const { buttons: drawn } = cardOf(view, String, () => '');
+      return drawn.slice(0, 3).map(({ label, line, style, opens }) => `${label} ${line} ${style} ${opens?.what}`);
+    };
+    const form = { answer: '<name>', form: [field] };
+    const whole = 'Whole input /floor status plain input';
+    expect(buttonsOf(form)).toEqual(['Answer… /answer 8 good form', 'Decline /reject 8 danger undefined', whole]);
+    expect(buttonsOf({ answer: 'done' })[0]).toBe('Done /answer 8 done good undefined');
+    expect(buttonsOf({ ...form, danger: true })).toEqual([
+      'Decline /reject 8 good undefined',
+      whole,
+      'Answer… /answer 8 danger form',
+    ]);
+  });
+
   describe('beside which somebody works', () => {
     const asides = [{ agent: 'qa', run: 3, question: { ...ASKED, question: 9 } }];
     const HALTED = { ...ASKED, title: 'used 200 of 200 steps', question: 9, pause: 'turn_limit' } as const;

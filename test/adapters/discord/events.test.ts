@@ -568,6 +568,90 @@ describe('a command', () => {
       ]);
     });
 
+    describe('with a form', () => {
+      const about = { step: 1, steps: 9, tool: 'issue of hub', folder: null, why: 'hub asks', says: null };
+      const plain = { hint: '', required: false, options: [] } as const;
+      const kinds = ['bug', 'idea'].map((value) => ({ value, label: value.toUpperCase() }));
+      const form = [
+        { ...plain, name: 'title', label: 'Title', hint: 'What is wrong?', kind: 'text', required: true, least: 3 },
+        { ...plain, name: 'kind', label: 'Kind', kind: 'one', required: true, options: kinds, initial: 'idea' },
+        { ...plain, name: 'labels', label: 'Labels', kind: 'some', options: kinds, most: 1 },
+        { ...plain, name: 'urgent', label: 'Urgent?', kind: 'boolean' },
+        { ...plain, name: 'votes', label: 'Votes', kind: 'integer', least: 1, initial: '2' },
+      ];
+      const withForm = (fields: readonly object[] = form): FloorView =>
+        asking({ title: 'hub asks: Which issue?', about: { ...about, answer: 'title=… kind=bug', form: fields } });
+      const use = (floor: FloorView): void => {
+        Object.assign(here.queries, { view: () => floor });
+        here.adapter.card?.(`discord:${discord.channel}`, floor);
+      };
+
+      beforeEach(() => use(withForm()));
+
+      test('has Answer… and Decline, and opens it with what counts if it is left out', async () => {
+        const { modal } = await press('Answer…');
+        expect(modal).toMatchObject({
+          title: 'hub asks: Which issue?',
+          custom_id: 'conch:7:/answer 8',
+          components: [
+            { label: 'Title', description: 'What is wrong? · at least 3 characters', component: { required: true } },
+            { label: 'Kind', component: { options: [{ label: 'BUG' }, { label: 'IDEA', default: true }] } },
+            { label: 'Labels', component: { min_values: 0, max_values: 1 } },
+            { label: 'Urgent?', component: { options: [{ value: 'yes' }, { value: 'no' }] } },
+            { label: 'Votes', description: 'a whole number, at least 1', component: { style: 1, value: '2' } },
+          ],
+        });
+        expect(here.listener.commands).toEqual([]);
+        await press('Decline');
+        expect(here.listener.commands).toMatchObject([{ line: '/reject 8', epoch: 7 }]);
+      });
+
+      test('is answered by one command with all that was filled in', async () => {
+        const { modal } = await press('Answer…');
+        const filled = { title: 'a=b\nvotes=9', labels: ['bug'], urgent: 'yes' };
+        const answer = await discord.submit('ann', discord.channel, modal, filled);
+        expect(answer).toMatchObject({ ephemeral: true });
+        const line = String.raw`/answer 8 title="a=b\nvotes=9" kind=idea labels=bug urgent=yes votes=2`;
+        expect(here.listener.commands).toMatchObject([{ line, epoch: 7 }]);
+      });
+
+      test('that was filled in wrongly opens again with what was written, and what is wrong beside it', async () => {
+        const wrong = { title: 'Too small: at least 3 characters' };
+        here.listener.answers.next = async () => ({ ok: false, text: `title: ${wrong.title}`, fields: wrong });
+        const { modal } = await press('Answer…');
+        const told = await discord.submit('ann', discord.channel, modal, { title: 'ab', votes: '5' });
+        expect(told).toMatchObject({ ephemeral: true, text: `title: ${wrong.title}` });
+        expect(JSON.stringify(told.components)).toContain(
+          '"custom_id":"conch?form:7:/answer 8","label":"Answer again…"',
+        );
+        const again = [
+          { description: `⚠ ${wrong.title}`, component: { value: 'ab' } },
+          { component: { options: [{ value: 'bug' }, { value: 'idea', default: true }] } },
+          {},
+          {},
+          { component: { value: '5' } },
+        ];
+        expect((await press('Answer…')).modal).toMatchObject({ components: again });
+        here.listener.answers.next = async () => ({ ok: true, text: 'Answered.' });
+        await discord.submit('ann', discord.channel, modal, { title: 'abc' });
+        expect(JSON.stringify((await press('Answer…')).modal)).not.toContain('abc');
+      });
+
+      test('that is too long for Discord says how to answer in words', async () => {
+        const long = [...form, { ...plain, name: 'more', label: 'More', kind: 'text' }];
+        const many = Array.from({ length: 26 }, (_, index) => ({ value: `v${index}`, label: `v${index}` }));
+        for (const fields of [long, [{ ...plain, name: 'of', label: 'of', kind: 'one', options: many }]]) {
+          use(withForm(fields));
+          expect(await press('Answer…')).toMatchObject({ modal: null, text: 'done: /answer 8' });
+        }
+      });
+
+      test('that is over by now is told as the command says it', async () => {
+        Object.assign(here.queries, { view: () => asking({ question: 9 }) });
+        expect(await press('Answer…')).toMatchObject({ modal: null, text: 'done: /answer 8' });
+      });
+    });
+
     test('gives its whole input as a file to whoever asks', async () => {
       expect(await press('Whole input')).toMatchObject({ ephemeral: true, text: 'All of what is asked (8):' });
       expect(here.listener.commands).toEqual([]);

@@ -94,12 +94,64 @@ function act(world: World, interaction: Interaction, said: { readonly type: numb
   } else if (type === 8) {
     offer(interaction, type, { choices: checked(proposals, body.json).choices });
   } else if (type === 9) {
-    offer(interaction, type, {
-      modal: checked(z.looseObject({ custom_id: z.string(), title: z.string().max(45) }), body.json),
-    });
+    offer(interaction, type, { modal: modalIn(body) });
   } else {
     throw invalid('type', 'BASE_TYPE_CHOICES', 'Value is not one of the types for this interaction.');
   }
+}
+
+const textInput = z.looseObject({
+  type: z.literal(4),
+  custom_id: z.string().min(1).max(100),
+  style: z.union([z.literal(1), z.literal(2)]),
+  min_length: z.int().min(0).max(4000).optional(),
+  max_length: z.int().min(1).max(4000).optional(),
+  value: z.string().max(4000).optional(),
+  required: z.boolean().optional(),
+});
+const select = z
+  .looseObject({
+    type: z.literal(3),
+    custom_id: z.string().min(1).max(100),
+    required: z.boolean().optional(),
+    min_values: z.int().min(0).max(25),
+    max_values: z.int().min(1).max(25),
+    options: z
+      .array(z.looseObject({ value: z.string().min(1).max(100), label: z.string().min(1).max(100) }))
+      .min(1)
+      .max(25),
+  })
+  .refine(({ min_values: least, required = true }) => required === least > 0, 'Optional selects take none')
+  .refine(({ min_values: least, max_values: most, options }) => least <= most && most <= options.length)
+  .refine(({ options }) => new Set(options.map(({ value }) => value)).size === options.length, 'Values are unique');
+const modal = z.looseObject({
+  custom_id: z.string().min(1).max(100),
+  title: z.string().min(1).max(45),
+  components: z
+    .array(
+      z.union([
+        z.looseObject({ type: z.literal(1), components: z.array(textInput).length(1) }),
+        z.looseObject({
+          type: z.literal(18),
+          label: z.string().min(1).max(45),
+          description: z.string().min(1).max(100).optional(),
+          component: z.union([textInput, select]),
+        }),
+      ]),
+    )
+    .min(1)
+    .max(5),
+});
+
+/** A form that keeps all of Discord's limits. */
+function modalIn(body: Body): z.output<typeof modal> {
+  const read = checked(modal, body.json);
+  const ids = read.components.flatMap((part) =>
+    'component' in part ? [part.component] : part.components,
+  ) as readonly { readonly custom_id: string }[];
+  if (new Set(ids.map(({ custom_id: id }) => id)).size !== ids.length)
+    throw invalid('components', 'COMPONENT_CUSTOM_ID_DUPLICATED', 'Component custom id cannot be duplicated');
+  return read;
 }
 
 function more(call: Call, interaction: Interaction): Reply {

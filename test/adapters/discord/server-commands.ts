@@ -89,16 +89,41 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       if (one.disabled) throw new Error(`the button ${button} is disabled`);
       return start({ user, channel: place(source.channel), source }, 3, { custom_id: one.customId, component_type: 2 });
     },
-    /** Sends a form that an answer showed, with the words of its one field. */
-    submit(user: string, channel: string, form: Json | null, value: string): Promise<Answer> {
-      const rows = must(form ?? undefined, 'a form')['components'];
-      const field = JSON.stringify(rows).match(/"type":4,"custom_id":"(\w+)"/)?.[1];
-      const components = [{ type: 1, components: [{ type: 4, custom_id: must(field, 'a field'), value }] }];
+    /** Sends a form that an answer showed, with the words of its one field, or with those of each: what is not given stays as it was. */
+    submit(user: string, channel: string, form: Json | null, given: string | Filled): Promise<Answer> {
+      const parts = must(form ?? undefined, 'a form')['components'] as readonly FormPart[];
+      const components = parts.map((part) => {
+        const { type, component, components: [only] = [] } = part;
+        if (component !== undefined) return { type, component: sentField(component, given as Filled) };
+        return { type, components: [{ type: 4, custom_id: must(only, 'a field').custom_id, value: given }] };
+      });
       return start({ user, channel: place(channel), source: null }, 5, { custom_id: form?.['custom_id'], components });
     },
     /** The commands that are offered in a channel, as registered. */
     registered: (channel: string): readonly Json[] => offered(world, place(channel)).map(({ wire }) => wire),
   };
+}
+
+type Filled = Readonly<Record<string, string | readonly string[]>>;
+type FormField = {
+  readonly type: number;
+  readonly custom_id: string;
+  readonly value?: string;
+  readonly options?: readonly { readonly value: string; readonly default?: boolean }[];
+};
+type FormPart = { readonly type: number; readonly component?: FormField; readonly components?: readonly FormField[] };
+
+/** A field as Discord sends it: nothing that a select does not offer. */
+function sentField({ type, custom_id, value = '', options }: FormField, given: Filled): Json {
+  if (options === undefined) return { type, custom_id, value: given[custom_id] ?? value };
+  const before = options.flatMap((option) => (option.default === true ? [option.value] : []));
+  const values = given[custom_id] === undefined ? before : [given[custom_id]].flat();
+  for (const each of values)
+    must(
+      options.find((option) => option.value === each),
+      `the choice ${each}`,
+    );
+  return { type, custom_id, values };
 }
 
 async function settled(interaction: Interaction): Promise<Answer> {

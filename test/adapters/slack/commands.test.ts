@@ -5,7 +5,8 @@ import { buttonValue, wordingOf } from '../../../src/adapters/slack/content.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import { answer } from '../../../src/adapters/slack/commands.ts';
 import type { Answer } from '../../../src/turns/commands/context.ts';
-import { stand, until } from './listener.ts';
+import type { AskedField } from '../../../src/turns/floor/settings.ts';
+import { stand, until, viewOf } from './listener.ts';
 import type { Run, Stand, StandOptions } from './listener.ts';
 
 let here: Stand;
@@ -337,6 +338,99 @@ describe('a question', () => {
     });
     await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/allow 8 always 1', epoch: 7 }]);
+  });
+});
+
+describe('a question with a form', () => {
+  const about = { step: 1, steps: 9, tool: 'issue of hub', folder: null, why: 'hub asks', says: null };
+  const plain = { hint: '', required: false, options: [] } as const;
+  const kinds = ['bug', 'idea'].map((value) => ({ value, label: value.toUpperCase() }));
+  const FORM: readonly AskedField[] = [
+    { ...plain, name: 'title', label: 'Title', hint: 'What is wrong?', kind: 'text', required: true, least: 3 },
+    { ...plain, name: 'kind', label: 'Kind', kind: 'one', required: true, options: kinds, initial: 'idea' },
+    { ...plain, name: 'labels', label: 'Labels', kind: 'some', options: kinds, most: 1 },
+    { ...plain, name: 'urgent', label: 'Urgent?', kind: 'boolean' },
+    { ...plain, name: 'votes', label: 'Votes', kind: 'integer', least: 1, initial: '2' },
+  ];
+  const askWith = (form: readonly AskedField[], question = 8): void => {
+    here.ears.view = (channel) => {
+      const asked = { question, title: 'hub asks: Which issue?', detail: 'Which issue?', shown: true };
+      const approval = { ...asked, about: { ...about, answer: 'title=…', form } };
+      const times = { startedAt: 0, deadlineAt: 0, working: false };
+      const holder = { agent: 'dev', epoch: 7, status: 'WAITING', waitingFor: 'approval', approval, ...times } as const;
+      return { ...viewOf(channel), condition: 'open', holder };
+    };
+  };
+  const opened = async (form = FORM, options: StandOptions = {}) => {
+    await begin(options);
+    askWith(form);
+    return press();
+  };
+  const press = () => {
+    const { ids } = here.slack;
+    const opens = { what: 'form', of: [] } as const;
+    return here.slack.press(ids.ann, ids.channel, button({ line: '/answer 8', epoch: 7, opens }), 'conch:0');
+  };
+
+  test('opens it with what counts if it is left out, and does nothing before', async () => {
+    const { view } = await opened();
+    const blocks = [
+      { type: 'section', text: { text: 'hub asks: Which issue?' } },
+      {
+        block_id: 'title',
+        label: { text: 'Title' },
+        hint: { text: 'What is wrong? · at least 3 characters' },
+        optional: false,
+        element: { type: 'plain_text_input', multiline: true },
+      },
+      { block_id: 'kind', element: { type: 'static_select', initial_option: { value: 'idea' } } },
+      { block_id: 'labels', optional: true, element: { type: 'multi_static_select', max_selected_items: 1 } },
+      { block_id: 'urgent', element: { options: [{ value: 'yes' }, { value: 'no' }] } },
+      { block_id: 'votes', element: { type: 'number_input', is_decimal_allowed: false, initial_value: '2' } },
+    ];
+    expect(view?.view).toMatchObject({ title: { text: 'Answer' }, blocks });
+    expect(here.ears.runs).toEqual([]);
+  });
+
+  test('is answered by one command with all that was filled in', async () => {
+    const { view } = await opened();
+    const filled = { title: 'a=b\nvotes=9', labels: 'bug', urgent: 'yes' };
+    expect(await here.slack.submit(view?.id ?? '', filled)).toMatchObject({ acked: true, errors: null });
+    const line = String.raw`/answer 8 title="a=b\nvotes=9" kind=idea labels=bug urgent=yes votes=2`;
+    expect(here.ears.runs).toMatchObject([{ channel: here.floor, line, epoch: 7, by: { id: here.slack.ids.ann } }]);
+    await until('the answer', () => here.slack.ephemerals(here.slack.ids.ann).some(({ text }) => text === 'Done.'));
+  });
+
+  test('says what is wrong beside each field, and keeps what was written', async () => {
+    const { view } = await opened();
+    const fields = { title: 'Too small', votes: 'Too big' };
+    here.ears.answer = () => ({ ok: false, text: 'all of it', fields });
+    const { slack, ears } = here;
+    expect((await slack.submit(view?.id ?? '', { title: 'ab', votes: '99' })).errors).toEqual(fields);
+    ears.answer = () => ({ ok: false, text: 'Bo answered 8: /floor status.' });
+    const over = { title: 'Bo answered 8: /conch floor status.' };
+    expect((await slack.submit(view?.id ?? '', { title: 'abc' })).errors).toEqual(over);
+    expect(slack.openViews(slack.ids.ann)).toHaveLength(1);
+  });
+
+  test('that is refused too late to stay open gives back what was written', async () => {
+    const { view } = await opened(FORM, { slack: { ackMs: 3_000 } });
+    here.ears.answer = async () => {
+      await wait(2_600);
+      return { ok: false, text: 'title: Too small', fields: { title: 'Too small' } };
+    };
+    expect(await here.slack.submit(view?.id ?? '', { title: 'ab' })).toMatchObject({ acked: true, errors: null });
+    const told = 'Too small\nYou wrote: /conch answer 8 title=ab kind=idea votes=2';
+    await until('the answer', () => here.slack.ephemerals(here.slack.ids.ann).some(({ text }) => text === told));
+  });
+
+  test('that is over by now, or too long for Slack, is told as the command says it', async () => {
+    const many = Array.from({ length: 101 }, (_, index) => ({ value: `v${index}`, label: `v${index}` }));
+    const { view } = await opened([{ ...plain, name: 'of', label: 'of', kind: 'one', options: many }]);
+    expect(view).toBeNull();
+    askWith(FORM, 9);
+    expect((await press()).view).toBeNull();
+    expect(here.ears.runs.map(({ line }) => line)).toEqual(['/answer 8', '/answer 8']);
   });
 });
 

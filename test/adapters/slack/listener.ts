@@ -36,6 +36,8 @@ export type Ears = Intake & {
   isFull: boolean;
   /** Decides on commands. */
   answer: (run: Run) => Answer | Promise<Answer>;
+  /** What it tells of floors. */
+  view: (channel: ChannelId) => FloorView;
   texts(): readonly string[];
 };
 
@@ -50,6 +52,7 @@ export function ears(): Ears {
     handed: new Map(),
     isFull: false,
     answer: () => ({ ok: true, text: 'Done.' }),
+    view: viewOf,
     texts: () => all.messages.map(({ text }) => text),
     async message(message) {
       if (all.isFull) throw new Error('the disk is full');
@@ -147,7 +150,7 @@ export async function stand(options: StandOptions = {}): Promise<Stand> {
   const log = pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) });
   const adapter = createAdapter({ ...adapterOptions(slack), log, ...options.adapter });
   const places = [placeOf(slack.ids.channel, options.place), placeOf(slack.ids.other, { name: 'reviews' })];
-  const starting = adapter.start(own, sights(places, own.threads));
+  const starting = adapter.start(own, { ...sights(places, own.threads), view: (channel) => own.view(channel) });
   if (options.start !== false) await starting;
   else starting.catch(() => undefined);
   return {

@@ -253,10 +253,20 @@ function valuesOf({ view }: View, values: Readonly<Record<string, string>>): Jso
 
 function valueOf(element: Json, chosen: string | undefined): Json {
   const type = element['type'];
+  if (type === 'multi_static_select') return { type, selected_options: severalOf(element, chosen) };
   if (type !== 'static_select' && type !== 'radio_buttons')
     return { type, value: chosen ?? element['initial_value'] ?? null };
   const initial = isObject(element['initial_option']) ? element['initial_option'] : null;
   const option = objects(element['options']).find(({ value }) => value === chosen);
   if (chosen !== undefined && option === undefined) throw new Error(`the view does not offer ${chosen}`);
   return { type, selected_option: option ?? initial };
+}
+
+/** Several are chosen with a comma between them. */
+function severalOf(element: Json, chosen: string | undefined): readonly Json[] {
+  if (chosen === undefined) return objects(element['initial_options']);
+  const wanted = chosen === '' ? [] : chosen.split(',');
+  const options = objects(element['options']).filter(({ value }) => wanted.includes(words(value)));
+  if (options.length !== wanted.length) throw new Error(`the view does not offer ${chosen}`);
+  return options;
 }

@@ -11,6 +11,8 @@ const BLOCK_KINDS = new Set([
 const ACTION_ID_LENGTH = 255;
 const BUTTON_TEXT_LENGTH = 75;
 const BUTTON_VALUE_LENGTH = 2_000;
+const OPTION_VALUE_LENGTH = 150;
+const LABEL_LENGTH = 2_000;
 
 /** The parts of a message that can notify somebody. */
 export type Wording = {
@@ -112,6 +114,7 @@ function badBlock(block: Json): boolean {
   if (block['type'] === 'section') return ownText(block['text']) === '' && objects(block['fields']).length === 0;
   if (block['type'] === 'context')
     return objects(block['elements']).length === 0 || objects(block['elements']).length > 10;
+  if (block['type'] === 'input') return badInput(block);
   if (block['type'] !== 'actions') return false;
   const elements = objects(block['elements']);
   const ids = elements.map((element) => String(element['action_id']));
@@ -125,6 +128,41 @@ function badElement(element: Json): boolean {
   if (style !== undefined && style !== 'primary' && style !== 'danger') return true;
   const label = ownText(element['text']);
   return label === '' || label.length > BUTTON_TEXT_LENGTH || words(element['value']).length > BUTTON_VALUE_LENGTH;
+}
+
+/** The kinds of fields that a form may have here, and what each must keep to. */
+const FIELDS: Readonly<Record<string, (element: Json) => boolean>> = {
+  plain_text_input: ({ max_length: most = 3_000, initial_value: before = '' }) =>
+    Number(most) >= 1 && Number(most) <= 3_000 && words(before).length <= Number(most),
+  number_input: ({ is_decimal_allowed: decimal, initial_value: before = '0' }) =>
+    typeof decimal === 'boolean' && !Number.isNaN(Number(before)),
+  static_select: (element) =>
+    offers(element, element['initial_option'] === undefined ? [] : [element['initial_option']]),
+  multi_static_select: (element) =>
+    offers(element, objects(element['initial_options'])) && Number(element['max_selected_items'] ?? 1) >= 1,
+};
+
+function badInput(block: Json): boolean {
+  const { element } = block;
+  const label = ownText(block['label']);
+  const hint = block['hint'] === undefined ? 'none' : ownText(block['hint']);
+  if (label === '' || hint === '' || Math.max(label.length, hint.length) > LABEL_LENGTH || !isObject(element))
+    return true;
+  const action = words(element['action_id']);
+  return action === '' || action.length > ACTION_ID_LENGTH || FIELDS[String(element['type'])]?.(element) !== true;
+}
+
+/** A menu has choices, none too long and none twice, and what is chosen before is one of them, letter by letter. */
+function offers(element: Json, before: readonly unknown[]): boolean {
+  const options = objects(element['options']);
+  const known = new Set(options.map((option) => JSON.stringify(option)));
+  const isGood = (option: Json): boolean => {
+    const [text, value] = [ownText(option['text']), words(option['value'])];
+    return text !== '' && text.length <= BUTTON_TEXT_LENGTH && value !== '' && value.length <= OPTION_VALUE_LENGTH;
+  };
+  const isWhole = options.length > 0 && options.length <= 100 && options.every(isGood);
+  const isUnique = new Set(options.map(({ value }) => value)).size === options.length;
+  return isWhole && isUnique && before.every((option) => known.has(JSON.stringify(option)));
 }
 
 function ownText(text: unknown): string {

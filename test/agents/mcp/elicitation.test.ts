@@ -66,6 +66,16 @@ const ISSUE = form(
   ['title'],
 );
 
+const PLAIN = { hint: '', required: false, options: [] };
+const [B, F] = [
+  { value: 'b', label: 'Bug' },
+  { value: 'f', label: 'Feature' },
+];
+const [UI, API] = [
+  { value: 'ui', label: 'ui' },
+  { value: 'api', label: 'api' },
+];
+
 describe('a form that a server sends', () => {
   test('is shown whole, by the rules of the call in which it is asked, and asked whatever they allow', async () => {
     const { calls } = await asked(ISSUE);
@@ -82,18 +92,37 @@ describe('a form that a server sends', () => {
     expect(calls[0]?.detail.split('\n')).toEqual([
       'Which one?',
       '',
-      'title (required, string, minLength 3): What it is about',
+      'title (required, text, at least 3 characters): What it is about',
       'kind (may be left out, one of b (Bug), f (Feature))',
-      'labels (may be left out, some of ui, api, maxItems 1)',
-      'votes (may be left out, integer, minimum 1, maximum 5, 2 if left out)',
-      'urgent (may be left out, boolean)',
+      'labels (may be left out, some of ui, api, at most 1 of them)',
+      'votes (may be left out, a whole number, at least 1, at most 5, "2" if left out)',
+      'urgent (may be left out, yes or no)',
       'mail (may be left out, email)',
+    ]);
+  });
+
+  test('comes with its fields, so that it can be drawn', async () => {
+    const { calls } = await asked(ISSUE);
+    expect(calls[0]?.form).toEqual([
+      {
+        name: 'title',
+        label: 'title',
+        hint: 'What it is about',
+        kind: 'text',
+        required: true,
+        options: [],
+        least: 3,
+      },
+      { ...PLAIN, name: 'kind', label: 'kind', kind: 'one', options: [B, F] },
+      { ...PLAIN, name: 'labels', label: 'labels', kind: 'some', options: [UI, API], most: 1 },
+      { ...PLAIN, name: 'votes', label: 'votes', kind: 'integer', least: 1, most: 5, initial: '2' },
+      { ...PLAIN, name: 'urgent', label: 'urgent', kind: 'boolean' },
+      { ...PLAIN, name: 'mail', label: 'mail', kind: 'text', format: 'email' },
     ]);
   });
 
   test.each([
     ['title=Broken link', { title: 'Broken link', votes: 2 }],
-    ['title=The answer is x=3, urgent=no', { title: 'The answer is x=3', votes: 2, urgent: false }],
     [
       'title="Broken", kind=feature; labels=API votes=5 urgent=yes mail=ann@example.org',
       { title: 'Broken', kind: 'f', labels: ['api'], votes: 5, urgent: true, mail: 'ann@example.org' },
@@ -104,34 +133,10 @@ describe('a form that a server sends', () => {
     expect(settled).toMatchObject([{ status: 'complete', output: JSON.stringify(content) }]);
   });
 
-  test('with one field takes all that was said as its value', async () => {
-    const name = form({ name: { type: 'string' } }, ['name']);
-    expect((await asked(name, 'Ann = Lee')).result).toEqual({ action: 'accept', content: { name: 'Ann = Lee' } });
-    expect((await asked(name, 'name=Ann')).result).toEqual({ action: 'accept', content: { name: 'Ann' } });
-  });
-
-  test.each([
-    ['', 'title: it is missing'],
-    ['Broken link', 'Each value needs the name of its field before it: name=value.'],
-    ['title=ab', 'title: Too small'],
-    ['title=abc kind=chore', 'kind: Invalid option'],
-    ['title=abc labels=ui,api', 'labels: Too big'],
-    ['title=abc votes=6', 'votes: Too big'],
-    ['title=abc votes=1.5', 'votes: Invalid input'],
-    ['title=abc votes=many', 'votes: Invalid input'],
-    ['title=abc urgent=perhaps', 'urgent: Invalid input'],
-    ['title=abc mail=ann', 'mail: Invalid email'],
-  ])('asks again after "%s", with what is wrong', async (words, why) => {
-    const { result, calls, settled } = await asked(ISSUE, words, 'title=abc');
-    expect(calls.map(({ id }) => id)).toEqual(['c1/1', 'c1/2']);
-    expect(calls[1]?.detail).toContain(`⚠ ${why}`);
-    expect(settled).toMatchObject([{ status: 'error', output: expect.stringContaining(why) }, { status: 'complete' }]);
-    expect(result).toEqual({ action: 'accept', content: { title: 'abc', votes: 2 } });
-  });
-
-  test('is asked three times and no more', async () => {
-    const { result, calls } = await asked(ISSUE, '', '', '', 'title=abc');
-    expect([result, calls.length]).toEqual([{ action: 'cancel' }, 3]);
+  test('is cancelled by words that do not fill it in, which nobody can say', async () => {
+    const { result, settled } = await asked(ISSUE, 'votes=6');
+    expect(result).toEqual({ action: 'cancel' });
+    expect(settled).toMatchObject([{ status: 'error', output: expect.stringContaining('title: it is missing') }]);
   });
 
   test('is declined by a no, and cancelled when nobody decides', async () => {
@@ -150,6 +155,14 @@ describe('a form that a server sends', () => {
     expect(calls[0]?.unaskable).toMatch(/looks like a secret/);
   });
 
+  test.each([
+    ['name', { ['na\u200Bme']: { type: 'string' } }],
+    ['choice', { colour: { type: 'string', enum: ['red\u202E'] } }],
+  ] as const)('with a %s that does not read as it is is put to nobody', async (_what, properties) => {
+    const { calls } = await asked(form(properties));
+    expect(calls[0]?.unaskable).toMatch(/do not read as they are/);
+  });
+
   test('may ask for a number of tokens, or which of some keys', async () => {
     const keys = { type: 'string', enum: ['api-key-1', 'api-key-2'] } as const;
     const { calls } = await asked(form({ tokens: { type: 'integer' }, key: keys }));
@@ -161,7 +174,7 @@ describe('a link that a server sends', () => {
   const link = (url: string): ElicitRequestParams => ({ mode: 'url', message: 'Sign in', elicitationId: 'e1', url });
 
   test('is shown with the host that it leads to', async () => {
-    const { calls, result } = await asked(link('https://github.com@evil.example/login?a=1'), '');
+    const { calls, result } = await asked(link('https://github.com@evil.example/login?a=1'), 'done');
     expect(calls[0]?.detail).toBe(
       'Sign in\n\nIt wants you to do that at evil.example:\nhttps://github.com@evil.example/login?a=1',
     );

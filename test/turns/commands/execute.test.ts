@@ -219,6 +219,56 @@ describe('T7 a question', () => {
     expect(commands).toEqual([]);
   });
 
+  describe('that is answered in words', () => {
+    const field = { label: 'Colour', hint: '', kind: 'one', required: true } as const;
+    const options = ['red', 'blue'].map((value) => ({ value, label: value }));
+    const about = { step: 1, steps: 9, tool: 'ask of files', folder: null, why: 'it asks', says: null };
+    const withAbout = (more: object) =>
+      view({ holder: { ...asking.holder!, approval: { ...approval, about: { ...about, ...more } } } });
+    const form = [{ name: 'colour', ...field, options }];
+    const colour = withAbout({ answer: '<colour>', form });
+
+    test('takes what fills in its form, by whatever word', async () => {
+      const { run, commands } = room({ view: colour });
+      expect((await run('/answer 8 Blue', OLA, 2)).text).toContain('Answered.');
+      expect((await run('/reject 8', OLA)).text).toContain('Declined.');
+      expect(commands.map(({ command }) => command)).toMatchObject([
+        { choice: 'allow', question: 8, reason: 'Blue' },
+        { choice: 'reject', question: 8 },
+      ]);
+    });
+
+    test('takes nothing else, says what is wrong with each field, and stays open', async () => {
+      const { run, commands } = room({ view: colour });
+      const wrong = expect.stringContaining('Invalid option');
+      expect(await run('/answer 8 green', OLA)).toEqual({ ok: false, text: wrong, fields: { colour: wrong } });
+      for (const line of ['/answer 8', '/allow 8', '/allow 8 always'])
+        expect(await run(line, OLA)).toEqual({ ok: false, text: 'Say /answer 8 <colour>, or /reject 8.' });
+      const [told] = (await run('/allow', OLA)).text.split('\n');
+      expect(told).toBe(
+        'Developer asks something. Say /answer 8 <colour> to answer, /reject 8 to decline: rm -rf build',
+      );
+      expect(commands).toEqual([]);
+    });
+
+    test('and has no form takes any, and a plain yes', async () => {
+      const { run, commands } = room({ view: withAbout({ answer: 'done' }) });
+      for (const line of ['/answer 8 done', '/allow 8']) expect((await run(line, OLA)).ok).toBe(true);
+      expect(commands).toHaveLength(2);
+    });
+
+    test('takes no words when it wants a yes or a no', async () => {
+      const { run, commands } = room({ view: asking });
+      expect((await run('/answer 8 yes', OLA)).text).toBe('That takes a yes or a no: /allow 8 or /reject 8.');
+      expect(commands).toEqual([]);
+    });
+
+    test('tells whoever opens it late by whom it was answered', async () => {
+      const { run } = room({ view: asking, refusal: 'stale-question' });
+      expect((await run('/answer 1', OLA)).text).toContain('bob');
+    });
+  });
+
   test('is nothing to answer when nobody asks', async () => {
     expect((await room().run('/allow', OLA)).text).toMatch(/^Nobody waits for a yes here/);
   });

@@ -163,6 +163,15 @@ describe('a line that is not understood', () => {
 });
 
 describe('words', () => {
+  test.each([
+    ['/reject 8 use  "b.txt"\nand c', 'use  "b.txt"\nand c'],
+    ['/reject "8" "two words"', 'two words'],
+    ['!reject 8 why', 'why'],
+    ['/reject 8 "a" "b', '"a" "b'],
+  ])('behind the rest of a line stay as they were written: %s', (line, words) => {
+    expect(valuesOf(line)).toEqual({ question: 8, words });
+  });
+
   test('are parted by any white space, and quotes keep them together', () => {
     expect(lineWords('a  "b c"\td\n"e')).toEqual(['a', 'b c', 'd', 'e']);
   });

@@ -11,8 +11,9 @@ import type { CardButton } from '../../delivery/card.ts';
 import { askedOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
 import { answerText, answersAsked, factsAsked, isDiff } from '../../../turns/text/words.ts';
-import type { Question } from '../../../turns/floor/settings.ts';
+import type { AskedField, Question } from '../../../turns/floor/settings.ts';
 import { agentOf, channel, view } from '../state.ts';
+import { AnswerForm } from './answer-form.tsx';
 
 /** A key that was meant for what stood here before answers nothing. */
 const SETTLED_MS = 500;
@@ -53,7 +54,7 @@ export function Answered({ answered }: { readonly answered: AnsweredQuestion }):
 function Request({ asked, until }: { readonly asked: FloorQuestion; readonly until: number | null }): JSX.Element {
   const { agent, isAside, epoch } = asked;
   const { question, title, shown } = asked.question;
-  const isDanger = asked.question.about?.danger === true;
+  const { danger: isDanger = false, answer: example } = asked.question.about ?? {};
   const why = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLElement>(null);
   const settled = useSettled();
@@ -74,9 +75,10 @@ function Request({ asked, until }: { readonly asked: FloorQuestion; readonly unt
       if (event.key === 'Enter') answer(`/reject ${question}`);
       return;
     }
+    if (event.target instanceof Element && event.target.closest('.answer-field') !== null) return;
     if (event.altKey || event.ctrlKey || event.metaKey || !settled) return;
     // What is dangerous is allowed by the button alone.
-    if (event.key === 'a' && shown && !isDanger) answer(`/allow ${question}`);
+    if (event.key === 'a' && shown && !isDanger && example === undefined) answer(`/allow ${question}`);
     else if (event.key === 'r') answer(`/reject ${question}`);
     else return;
     event.preventDefault();
@@ -94,7 +96,7 @@ function Request({ asked, until }: { readonly asked: FloorQuestion; readonly unt
     >
       <p>
         <strong>{name}</strong>
-        {isAside && ', beside the floor,'} asks for a yes ({question}): {title}
+        {isAside && ', beside the floor,'} {example === undefined ? 'asks for a yes' : 'asks'} ({question}): {title}
       </p>
       <Whole asked={asked.question} name={name} until={until} />
       <Answers asked={asked} why={why} answer={answer} />
@@ -142,6 +144,9 @@ function Answers({ asked, why, answer }: AnswersProps): JSX.Element {
   const click = (line: string) => (event: MouseEvent) => {
     if (event.detail < 2) answer(line);
   };
+  const form = buttons.find(({ opens }) => opens?.what === 'form');
+  if (form?.opens?.what === 'form')
+    return <FormAnswers asked={asked} form={form} fields={form.opens.of} click={click} />;
   return (
     <div role="group" aria-label="Your answer">
       <div class="actions answers">
@@ -179,6 +184,35 @@ function Answers({ asked, why, answer }: AnswersProps): JSX.Element {
   );
 }
 
+type FormProps = {
+  readonly asked: FloorQuestion;
+  readonly form: CardButton;
+  readonly fields: readonly AskedField[];
+  readonly click: (line: string) => (event: MouseEvent) => void;
+};
+
+/** The form that a question is answered by, and its no. */
+function FormAnswers({ asked, form, fields, click }: FormProps): JSX.Element {
+  const { epoch, question } = asked;
+  const decline = answersTo(asked).filter(({ opens }) => opens === undefined);
+  const send = (words: string, refused: (answer: { readonly text: string }) => void): void =>
+    sendCommand(`${form.line} ${words}`, { refused, ...(epoch === null ? {} : { epoch }) });
+  return (
+    <AnswerForm id={`${channel.value} ${question.question}`} fields={fields} answer={send}>
+      <div role="group" aria-label="Your answer">
+        <div class="actions answers">
+          <button type="submit" data-testid="send-answer" disabled={!question.shown}>
+            Answer
+          </button>
+          {decline.map((button) => (
+            <Answer key={button.line} button={button} shown={question.shown} click={click(button.line)} />
+          ))}
+        </div>
+      </div>
+    </AnswerForm>
+  );
+}
+
 /** Nothing is allowed that does not stand whole in its channel. */
 function Answer(props: {
   readonly button: CardButton;
@@ -187,8 +221,9 @@ function Answer(props: {
 }): JSX.Element {
   const { label, line, style } = props.button;
   const { id, key } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
+  const isYes = id === 'allow' || id === 'done';
   return (
-    <button type="button" data-testid={id} disabled={id === 'allow' && !props.shown} onClick={props.click}>
+    <button type="button" data-testid={id} disabled={isYes && !props.shown} onClick={props.click}>
       {label} {key !== undefined && !(id === 'allow' && style === 'danger') && <kbd class="wide-only">{key}</kbd>}
     </button>
   );
@@ -197,6 +232,7 @@ function Answer(props: {
 /** What the lines of answers say, and the keys for it. */
 const MEANT: readonly { readonly begins: string; readonly id: string; readonly key?: string }[] = [
   { begins: '/allow', id: 'allow', key: 'a' },
+  { begins: '/answer', id: 'done' },
   { begins: '/reject', id: 'reject', key: 'r' },
   { begins: '/run complete', id: 'complete' },
 ];

@@ -139,11 +139,12 @@ type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 /** The answer takes the place of the question in the channel. */
 export function tellAnswer(
   decision: DecisionBuilder,
-  { question, title, pause, approval }: Question,
+  { question, title, pause, approval, about }: Question,
   answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason'>,
 ): void {
   const of = { ...(pause === undefined ? {} : { pause }), ...(approval === undefined ? {} : { approval }) };
-  decision.announce({ kind: 'answered', question, title, at: decision.at, ...of, ...answer });
+  const how = about?.answer === undefined ? {} : { inWords: true as const };
+  decision.announce({ kind: 'answered', question, title, at: decision.at, ...of, ...how, ...answer });
 }
 
 function rejectAside(decision: DecisionBuilder, question: number, why: string): void {

@@ -1,0 +1,116 @@
+import type { AskedField } from '../floor/settings.ts';
+
+/** What people filled in, by the names of fields; of a field that takes several, a list. */
+export type FilledForm = Readonly<Record<string, string | readonly string[]>>;
+
+/** The words that fill in a form so: "name=Ann colour=red". What is empty is left out, and what could be misread is in quotes. */
+export function formWords(filled: FilledForm): string {
+  const given = Object.entries(filled).flatMap(([name, value]) => {
+    const text = typeof value === 'string' ? value : listWords(value);
+    return text === '' ? [] : [`${name}=${PLAIN.test(text) ? text : JSON.stringify(text)}`];
+  });
+  return given.length > 0 ? given.join(' ') : `${Object.keys(filled)[0] ?? ''}=`;
+}
+
+/** Several values of one field in words. */
+export function listWords(values: readonly string[]): string {
+  return values.some((value) => /[,[]/.test(value)) ? JSON.stringify(values) : values.join(', ');
+}
+
+/** The values in such words. */
+export function valuesListed(words: string): readonly string[] {
+  return (words.startsWith('[') ? textsIn(words) : null) ?? words.split(',').map((value) => value.trim());
+}
+
+/** The texts behind the names of fields; of a form with one field all of it is its value. `null`: one stands behind no name. */
+export function filledIn(words: string, names: readonly string[]): ReadonlyMap<string, string> | null {
+  if (names.length === 0) return new Map();
+  const text = words.trim();
+  const name = names.map((each) => each.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join('|');
+  const here = new RegExp(`[\\s,;]*(${name})\\s*=\\s*`, 'y');
+  const later = new RegExp(`(?<=[\\s,;])(?:${name})\\s*=`, 'g');
+  const values = new Map<string, string>();
+  for (let at = 0; at < text.length;) {
+    here.lastIndex = at;
+    const found = here.exec(text);
+    if (found === null) return values.size === 0 && names.length === 1 ? new Map([[names[0] ?? '', text]]) : null;
+    const from = here.lastIndex;
+    const quoted = quotedAt(text, from);
+    later.lastIndex = from;
+    at = quoted?.end ?? later.exec(text)?.index ?? text.length;
+    values.set(found[1] ?? '', quoted?.value ?? unquoted(text.slice(from, at)));
+  }
+  return values;
+}
+
+/** Words such as a form is answered with; `<name>` where there is one field. */
+export function exampleWords(form: readonly AskedField[]): string {
+  const [only] = form;
+  if (only === undefined) return 'done';
+  if (form.length === 1) return `<${only.name}>`;
+  return form.map((field) => `${field.name}=${exampleOf(field)}`).join(' ');
+}
+
+/** What may be written into a field: "required, one of red, green". */
+export function fieldFacts(field: AskedField): string {
+  const { required, initial } = field;
+  const left = initial === undefined ? [] : [`${JSON.stringify(initial)} if left out`];
+  return [required ? 'required' : 'may be left out', ...takenBy(field), ...left].join(', ');
+}
+
+/** What stands beside a field that is drawn: what its server says of it, and what may be written into it. */
+export function fieldHint(field: AskedField): string {
+  const { hint, kind, options, format } = field;
+  const isPlain = options.length > 0 || kind === 'boolean' || (kind === 'text' && format === undefined);
+  const takes = takenBy(field)
+    .slice(isPlain ? 1 : 0)
+    .join(', ');
+  return [hint, takes].filter((text) => text !== '').join(' · ');
+}
+
+/** A field as it stands in a question: "color (required, one of red, green): Which one?". */
+export function fieldLine(field: AskedField): string {
+  const { name, label, hint } = field;
+  const about = [label === name ? '' : label, hint].filter((text) => text !== '').join(': ');
+  return `${name} (${fieldFacts(field)})${about === '' ? '' : `: ${about}`}`;
+}
+
+function takenBy({ kind, options, least, most, format }: AskedField): readonly string[] {
+  const what = kind === 'integer' ? 'a whole number' : kind === 'boolean' ? 'yes or no' : kind;
+  const choices = options.map(({ value, label }) => (value === label ? value : `${value} (${label})`));
+  const many = kind === 'text' ? ' characters' : kind === 'some' ? ' of them' : '';
+  return [
+    format ?? (choices.length === 0 ? what : `${kind} of ${choices.join(', ')}`),
+    ...(least === undefined ? [] : [`at least ${least}${many}`]),
+    ...(most === undefined ? [] : [`at most ${most}${many}`]),
+  ];
+}
+
+function exampleOf({ kind, options: [first] }: AskedField): string {
+  return first?.value ?? (kind === 'boolean' ? 'yes' : '…');
+}
+
+function quotedAt(text: string, from: number): { readonly value: string; readonly end: number } | null {
+  const quoted = /"(?:[^"\\]|\\.)*"(?=[\s,;]|$)/y;
+  quoted.lastIndex = from;
+  const [literal] = quoted.exec(text) ?? [];
+  const [value] = (literal === undefined ? null : textsIn(`[${literal}]`)) ?? [];
+  return value === undefined ? null : { value, end: quoted.lastIndex };
+}
+
+function unquoted(text: string): string {
+  return text.trim().replace(/[,;]$/, '').replaceAll(/^"|"$/g, '');
+}
+
+/** A list of texts as JSON has it; `null` when it is none. */
+function textsIn(json: string): readonly string[] | null {
+  try {
+    const read: unknown = JSON.parse(json);
+    return Array.isArray(read) && read.every((each) => typeof each === 'string') ? read : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What reads as it was written without quotes. */
+const PLAIN = /^[^\s"=,;[]+(?: [^\s"=]*[^\s"=,;])*$/;
