@@ -288,7 +288,7 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
     ].join(' · '),
     ...(error ? [`  ${error.code}: ${error.message}. /run retry ${named} or /run abort ${named}`] : []),
     ...(pause?.reason === 'turn_limit'
-      ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue, /run complete ${named} or /run abort ${named}`]
+      ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue ${named}, /run complete ${named} or /run abort ${named}`]
       : []),
   ];
 }
