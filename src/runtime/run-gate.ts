@@ -4,7 +4,7 @@ import type { Clock } from '../lib/time.ts';
 import type { Applied } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { callDigest, reported, scrubbedInput, settlement } from '../work/runs/call-record.ts';
-import { runKeyOf } from '../work/runs/floor-binding.ts';
+import { runKeyOf, runKeysOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
 import type { RunCommand, RunFact } from '../work/runs/run-events.ts';
@@ -299,7 +299,9 @@ class RunGate implements ToolGate {
   }
 
   #judge(call: GatedCall): CallJudgement {
-    return this.#ports.judge(this.#seat, call, this.#state?.remembered ?? []);
+    const { runs, judge } = this.#ports;
+    const said = runKeysOf(this.#seat).flatMap((key) => runs.state(key)?.remembered ?? []);
+    return judge(this.#seat, call, said);
   }
 
   /** With what of those that wait is asked about, too; an answer that is dangerous counts for no other. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { Report } from '../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../src/agents/tools/tool-gate.ts';
 import type { Puppet } from '../agents/bench.ts';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
@@ -191,6 +192,38 @@ describe('the tools of work beside a floor', () => {
     expect(await asked).toEqual({ verdict: 'go' });
     await gate?.settled(call('npm publish'), DONE);
     expect(await type('/run log dev+')).toContain('allowed once by Ada');
+    await app.stop();
+  });
+
+  test('know what was allowed for always at the floor, and what is allowed here counts there, until it is revoked', async () => {
+    const { type, worker, intake, sessions, time, app } = await program();
+    const outcome = async (gate: Report['gate'] | undefined, command: string) => {
+      let came = 'asked';
+      void gate?.ask(call(command), never).then(({ verdict }) => void (came = verdict));
+      await time.advance(1_000);
+      if (came === 'go') await gate?.settled(call(command), DONE);
+      return came;
+    };
+    await intake().message({ ...written('m1', 'hello', CHANNEL), author: ADA });
+    await time.advance(1_000);
+    const turn = sessions.find((session) => session.turn?.channel === CHANNEL)?.report?.gate;
+    expect(await outcome(turn, 'eslint')).toBe('asked');
+    await type('/allow 1 always');
+    await turn?.settled(call('eslint'), DONE);
+    await type('/run start dev fix the build');
+    const beside = worker().report?.gate;
+    expect(await outcome(beside, 'eslint')).toBe('go');
+    expect(await outcome(beside, 'tsc')).toBe('asked');
+    await type('/allow 2 always');
+    await beside?.settled(call('tsc'), DONE);
+    expect(await outcome(turn, 'tsc')).toBe('go');
+    const listed = (await type('/run approvals')).split('\n');
+    expect(listed).toEqual([
+      expect.stringMatching(/^dev 1\. execute\(eslint\).* · \/run revoke dev 1$/),
+      expect.stringMatching(/^dev\+ 1\. execute\(tsc\).* · \/run revoke dev\+ 1$/),
+    ]);
+    expect(await type('/run revoke dev 1')).toContain('Taken back: execute(eslint)');
+    expect(await outcome(beside, 'eslint')).toBe('asked');
     await app.stop();
   });
 

@@ -3,7 +3,7 @@ import { ApplicationCommandOptionType, Routes } from 'discord.js';
 import { z } from 'zod';
 import { completions, MAX_COMPLETIONS } from '../../turns/commands/completions.ts';
 import type { Completable } from '../../turns/commands/completions.ts';
-import { COMMANDS } from '../../turns/commands/command-table.ts';
+import { COMMANDS, MAX_COUNT } from '../../turns/commands/command-table.ts';
 import type { Argument, CommandRow } from '../../turns/commands/command-table.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Calls } from './client.ts';
@@ -111,8 +111,8 @@ const { Subcommand: SUBCOMMAND, String: STRING, Integer: INTEGER } = Application
 const DESCRIPTION_LENGTH = 100;
 const VALUE_LENGTH = 100;
 const TYPED_LENGTH = 500;
-/** The longest that `/floor extend` and `/floor log` take. */
-const LARGEST = { seconds: 86_400, count: 50 } as const;
+/** The longest that `/floor extend` takes, in seconds. */
+const LONGEST = 86_400;
 const SCOPES = [
   ['once', 'this call and no other'],
   ['always', 'by the rule that stands with it, for 30 days'],
@@ -142,7 +142,7 @@ function described(type: number, row: CommandRow, name: string): Option {
 }
 
 function optionOf(argument: Argument): Option {
-  const { name, kind, required, summary } = argument;
+  const { name, kind, required, summary, most = MAX_COUNT } = argument;
   const common = { name, description: cut(summary), required };
   switch (kind) {
     case 'agent':
@@ -160,7 +160,7 @@ function optionOf(argument: Argument): Option {
       return { type: STRING, ...common, choices: ORDERS.map((each) => choice(each, POLICIES[each].summary)) };
     case 'seconds':
     case 'count':
-      return { type: INTEGER, ...common, min_value: 1, max_value: LARGEST[kind] };
+      return { type: INTEGER, ...common, min_value: 1, max_value: kind === 'count' ? most : LONGEST };
   }
 }
 

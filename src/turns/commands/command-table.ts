@@ -18,8 +18,13 @@ export type Argument = {
   readonly required: boolean;
   /** Takes all the words that are left; only the last argument may. */
   readonly rest?: boolean;
+  /** The largest count that is taken, if that is not `MAX_COUNT`. */
+  readonly most?: number;
   readonly summary: string;
 };
+
+/** The largest count that commands take. */
+export const MAX_COUNT = 50;
 
 /** One operator command as every platform offers it. */
 export type CommandRow = {
@@ -264,7 +269,7 @@ export const COMMANDS = [
   {
     path: 'run continue',
     summary: 'Let a run go on at its limit, with as many steps again',
-    arguments: [{ name: 'steps', kind: 'count', required: false, summary: 'how many steps more' }, RUNNING],
+    arguments: [{ name: 'steps', kind: 'count', required: false, most: 200, summary: 'how many steps more' }, RUNNING],
     needs: 'operate',
     example: '/run continue 20',
   },

@@ -2,7 +2,7 @@ import type { InterruptMode, OrderPolicy } from '../floor/policies.ts';
 import { INTERRUPT_MODES, MODES, ORDERS } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
 import { isStopWord } from '../text/recognition.ts';
-import { COMMANDS } from './command-table.ts';
+import { COMMANDS, MAX_COUNT } from './command-table.ts';
 import type { Argument, CommandPath, CommandRow } from './command-table.ts';
 
 /** The arguments of a command, by what they are. Agents are still as they were written. */
@@ -84,7 +84,6 @@ const WORD = /"([^"]*)"?|[^\s"]+/gu;
 const MAX_LINE = 2_000;
 const MAX_QUOTED = 40;
 const MAX_SECONDS = 86_400;
-const MAX_COUNT = 50;
 
 type Read = { readonly ok: true; readonly values: Values } | { readonly ok: false; readonly message: string };
 
@@ -120,19 +119,27 @@ function inGroup(word: string, table: CommandTable): string {
 function valuesOf(row: CommandRow, given: readonly string[], end: (left: number) => string): Read {
   const values: Values = {};
   let left = given;
-  for (const argument of row.arguments) {
+  for (const [place, argument] of row.arguments.entries()) {
     const [word] = left;
+    if (word !== undefined && isLeftOut(argument, row.arguments[place + 1], word)) continue;
     if (word === undefined) {
       if (argument.required) return no(`Expected ${article(argument)}: ${usage(row)}, for example ${row.example}`);
       continue;
     }
-    const read = argument.rest === true ? readRest(argument, left, end) : READERS[argument.kind](word);
+    const read = argument.rest === true ? readRest(argument, left, end) : READERS[argument.kind](word, argument);
     if (!read.ok) return read;
     Object.assign(values, read.values);
     left = argument.rest === true ? [] : left.slice(1);
   }
   const [extra] = left;
   return extra === undefined ? { ok: true, values } : no(`Expected nothing after ${quoted(extra)}: ${usage(row)}`);
+}
+
+/** Of a number and an agent that stand side by side the word tells which is meant. */
+function isLeftOut({ kind, required }: Argument, next: Argument | undefined, word: string): boolean {
+  if (required || next === undefined) return false;
+  const isNumber = /^\d+$/.test(word);
+  return kind === 'count' ? next.kind === 'agent' && !isNumber : kind === 'agent' && next.kind === 'count' && isNumber;
 }
 
 /** Words stay as they were written; one in quotes loses them. */
@@ -144,7 +151,7 @@ function readRest(argument: Argument, left: readonly string[], end: (left: numbe
     : { ok: true, values: { agents: left.map(plainAgent) } };
 }
 
-type Reader = (word: string) => Read;
+type Reader = (word: string, argument: Argument) => Read;
 
 const READERS: Readonly<Record<Argument['kind'], Reader>> = {
   agent: (word) => ({ ok: true, values: { agent: plainAgent(word) } }),
@@ -165,10 +172,10 @@ function readOrder(word: string): Read {
   return no(`Expected one of ${ORDERS.join(', ')}, got ${quoted(word)}.${didYouMean(word, ORDERS)}`);
 }
 
-function readCount(word: string): Read {
+function readCount(word: string, { most = MAX_COUNT }: Argument): Read {
   const count = Number(word);
-  if (/^\d+$/.test(word) && count >= 1 && count <= MAX_COUNT) return { ok: true, values: { count } };
-  return no(`Expected a number from 1 to ${MAX_COUNT}, got ${quoted(word)}.`);
+  if (/^\d+$/.test(word) && count >= 1 && count <= most) return { ok: true, values: { count } };
+  return no(`Expected a number from 1 to ${most}, got ${quoted(word)}.`);
 }
 
 function readQuestion(word: string): Read {

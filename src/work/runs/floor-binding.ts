@@ -23,6 +23,11 @@ export function runKeyOf({ channel, agent, aside }: RunSeat): string {
   return `${channel} ${agent}${aside === true ? ASIDE : ''}`;
 }
 
+/** The keys of all that an agent does in a channel: in its turns, and beside the floor. */
+export function runKeysOf({ channel, agent }: RunSeat): readonly [turns: string, beside: string] {
+  return [runKeyOf({ channel, agent }), runKeyOf({ channel, agent, aside: true })];
+}
+
 /** The seat of a key; agents' ids have no spaces, and end in no mark. */
 export function seatOfRuns(key: string): RunSeat {
   const at = key.lastIndexOf(' ');
@@ -116,11 +121,8 @@ function stoppedWords({ why }: FactOf<'asideStopped'>): string {
 function recovered(floor: Floor): readonly CommandFor[] {
   const cut = turnsOf(floor).filter(({ run }) => run === true);
   const command: RunCommand = { type: 'RECOVER' };
-  return cut.map(({ agent }) => ({
-    machine: runMachine.name,
-    key: runKeyOf({ channel: floor.channel, agent }),
-    command,
-  }));
+  const keys = cut.map(({ agent }) => runKeyOf({ channel: floor.channel, agent }));
+  return keys.map((key) => ({ machine: runMachine.name, key, command }));
 }
 
 function commandsOf(fact: Fact, floor: Floor): readonly RunCommand[] {

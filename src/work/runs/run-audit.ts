@@ -12,7 +12,7 @@ import type {
 import { askedBy } from '../../turns/floor/seats.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { toolCallRows } from './call-record.ts';
-import { seatOfRuns } from './floor-binding.ts';
+import { runKeysOf, seatOfRuns } from './floor-binding.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 import type { RunState } from './run.ts';
 
@@ -36,7 +36,7 @@ export function createAudit({ runs, view, nameOf }: AuditPorts): AuditSource {
     return known;
   };
   runs.onChange(({ key, facts }) => {
-    if (facts.some(({ type }) => MOVES.has(type))) standing.delete(key);
+    if (facts.some(({ type }) => MOVES.has(type))) for (const each of runKeysOf(seatOfRuns(key))) standing.delete(each);
   });
   return {
     nameOf,
@@ -90,9 +90,10 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
     until: expiresAt,
     question: floor === null ? null : (askedBy(floor, id)?.question ?? null),
   }));
+  const journals = () => runKeysOf({ channel, agent }).map((each) => runs.newest(each));
   const yes = remembered.map(({ id, rule, by, at, until }): RememberedYes => {
     const revoke = `/run revoke ${agent}${aside === true ? '+' : ''} ${id.slice(id.lastIndexOf('#'))}`;
-    return { channel, agent, rule, by, at, until, revoke, ...usesOf(id, runs.newest(key), at) };
+    return { channel, agent, rule, by, at, until, revoke, ...usesOf(id, journals(), at) };
   });
   return { asked, remembered: yes };
 }
@@ -165,23 +166,21 @@ const STRETCH = 200;
 /** Among how many of the newest entries it is counted what a rule let through. */
 const LOOKED_AT = 2_000;
 
-/** How often a remembered yes let a call through, and when last. */
-function usesOf(
-  yes: string,
-  newest: Iterable<Entry>,
-  since: Instant,
-): { readonly uses: number; readonly usedAt: Instant | null } {
-  let [uses, read] = [0, 0];
-  let usedAt: Instant | null = null;
-  for (const { fact, at } of newest) {
-    read += 1;
-    if (at < since || read > LOOKED_AT) break;
-    if (fact.type !== 'callRequested' || fact.call.remembered !== yes) continue;
-    uses += 1;
-    usedAt ??= at;
+/** How often a remembered yes let a call through, and when last; by each of these journals. */
+function usesOf(yes: string, journals: readonly Iterable<Entry>[], since: Instant): Uses {
+  const used: Instant[] = [];
+  for (const newest of journals) {
+    let read = 0;
+    for (const { fact, at } of newest) {
+      read += 1;
+      if (at < since || read > LOOKED_AT) break;
+      if (fact.type === 'callRequested' && fact.call.remembered === yes) used.push(at);
+    }
   }
-  return { uses, usedAt };
+  return { uses: used.length, usedAt: used.length === 0 ? null : Math.max(...used) };
 }
+
+type Uses = Pick<RememberedYes, 'uses' | 'usedAt'>;
 
 /** The narrowest rules that the questions offered which people allowed three times and more, and how often; those that are remembered are left out. */
 export function habits(

@@ -7,7 +7,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { askedAs } from '../../turns/floor/seats.ts';
 import { callWords } from '../../turns/tool-calls.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
-import { runKeyOf, seatOfRuns } from './floor-binding.ts';
+import { runKeyOf, runKeysOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
 import { habits } from './run-audit.ts';
@@ -97,7 +97,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
   revoke: async (agent, request, ports) => {
     const { words = '' } = request.values;
     // A button names the very yes that it was drawn for: by the time of a click its number may be another's.
-    const key = words.startsWith('#') ? keyNamed(agent, request) : keyFor(agent, request, ports);
+    const key = keyNamed(agent, request);
     const { remembered = [] } = ports.runs.state(key) ?? {};
     const yes = remembered.find(({ id }, index) => words === `${index + 1}` || `${key}${words}` === id);
     if (yes === undefined)
@@ -255,8 +255,7 @@ function listed(
   { channel, values }: Request,
   ports: RunCommandPorts,
 ): Answer {
-  const all =
-    agent === null ? ports.runs.keys() : [runKeyOf({ channel, agent }), runKeyOf({ channel, agent, aside: true })];
+  const all = agent === null ? ports.runs.keys() : runKeysOf({ channel, agent });
   const keys = all.filter((key) => values.agent?.endsWith('+') !== true || seatOfRuns(key).aside === true);
   const states = keys
     .filter((key) => seatOfRuns(key).channel === channel)
@@ -290,26 +289,28 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
     ].join(' · '),
     ...(error ? [`  ${error.code}: ${error.message}. /run retry ${named} or /run abort ${named}`] : []),
     ...(pause?.reason === 'turn_limit'
-      ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue, /run complete ${named} or /run abort ${named}`]
+      ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue ${named}, /run complete ${named} or /run abort ${named}`]
       : []),
   ];
 }
 
 function yesLines({ key, run, remembered }: RunState, { nameOf, time, clock }: RunCommandPorts): readonly string[] {
-  const { agent } = seatOfRuns(key);
+  const { agent, aside } = seatOfRuns(key);
+  const mark = aside === true ? '+' : '';
   const asked = run?.pause?.approval ?? null;
   const now = clock.now();
   return [
-    ...(asked === null ? [] : [`${nameOf(agent)} asks for a yes: ${asked.tool} (${asked.id})`]),
+    ...(asked === null ? [] : [`${nameOf(agent)}${mark} asks for a yes: ${asked.tool} (${asked.id})`]),
     ...remembered.map(
       ({ rule, by, at, until }, index) =>
-        `${nameOf(agent)} ${index + 1}. ${rule} · by ${nameOf(by)} ${time(at, now)} · ${until <= now ? 'over' : `until ${time(until, now)}`} · /run revoke ${agent} ${index + 1}`,
+        `${nameOf(agent)}${mark} ${index + 1}. ${rule} · by ${nameOf(by)} ${time(at, now)} · ${until <= now ? 'over' : `until ${time(until, now)}`} · /run revoke ${agent}${mark} ${index + 1}`,
     ),
   ];
 }
 
 /** What people let through again and again, with the narrowest rule by which they need not be asked. */
-function habitLines({ key, remembered }: RunState, { runs, nameOf }: RunCommandPorts): readonly string[] {
+function habitLines({ key }: RunState, { runs, nameOf }: RunCommandPorts): readonly string[] {
+  const remembered = runKeysOf(seatOfRuns(key)).flatMap((each) => runs.state(each)?.remembered ?? []);
   return habits(runs.journal(key, LOG_FACTS), remembered).map(
     ([rule, times]) =>
       `${nameOf(seatOfRuns(key).agent)} was allowed ${times} times what the rule ${rule} covers: /allow with "always" when it asks next, or "allow": ["${rule}"]`,

@@ -99,6 +99,17 @@ describe('a line', () => {
     );
   });
 
+  test.each([
+    ['/run continue', {}],
+    ['/run continue dev+', { agent: 'dev+' }],
+    ['/run continue 20', { count: 20 }],
+    ['/run continue 200 dev', { count: 200, agent: 'dev' }],
+    ['/run log 5', { count: 5 }],
+    ['/run log dev 5', { agent: 'dev', count: 5 }],
+  ])('tells the number from the agent in %s, whichever is left out', (line, values) => {
+    expect(valuesOf(line)).toEqual(values);
+  });
+
   test('takes a policy and any number of agents', () => {
     expect(valuesOf('/floor order priority dev @qa pm')).toEqual({ order: 'priority', agents: ['dev', 'qa', 'pm'] });
   });
@@ -136,6 +147,8 @@ describe('a line that is not understood', () => {
       'Expected one of round-robin, priority, manual, mention, facilitator, got "rond-robin". Did you mean "round-robin"?',
     ],
     ['/floor log 51', 'Expected a number from 1 to 50, got "51".'],
+    ['/run continue 201', 'Expected a number from 1 to 200, got "201".'],
+    ['/run continue dev 5', 'Expected nothing after "5": /run continue [steps] [agent]'],
     ['/floor pause 5', 'Expected nothing after "5": /floor pause'],
   ])('%j is answered %j', (line, message) => {
     expect(parseLine(line)).toEqual({ ok: false, message });

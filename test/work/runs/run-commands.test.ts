@@ -216,11 +216,13 @@ describe('/run', () => {
 
   test.each([
     ['/run continue', 4],
+    ['/run continue pm', 4],
     ['/run continue 20', 22],
+    ['/run continue 200 pm', 202],
   ])('%s at the limit gives the run more steps', async (line, limit) => {
     const { bound, type } = await atWork(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [call('a')] });
-    expect((await type('/run status')).text).toContain('AGENT_TURN_LIMIT_EXCEEDED');
+    expect((await type('/run status')).text).toContain('AGENT_TURN_LIMIT_EXCEEDED: /run continue pm, ');
     expect((await type(line)).text).toBe(`It goes on: step 2 of ${limit}.`);
     expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', ['a cleared']]);
   });
