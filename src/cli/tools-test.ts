@@ -34,7 +34,7 @@ export function testTool(test: ToolTest, config: Config): ToolTestResult {
   if (channel === null && test.channel !== null) return unknown('channel', test.channel, channels);
   const input = objectIn(test.input);
   if (input === null) return { ok: false, message: `Expected the input as JSON, such as '{"command":"npm test"}'.` };
-  const use = toolUse({ name: test.tool, kind: null, input, locations: [] }, workPlaceOf(agent));
+  const use = toolUse({ name: test.tool, kind: null, input, locations: [] }, workPlaceOf(agent, config));
   const rules = toolRulesOf(config, agent, channel);
   const verdict = decideUse(use, rules, { at: 0, definition: null, remembered: [] });
   const lines = [`${verdict.verdict}: ${reasonOf(verdict)}`];

@@ -6,6 +6,8 @@ export type WorkPlace = {
   readonly home: string;
   /** Where a path leads when its links are followed, also to what is not there yet; `null` for what is not there itself. */
   readonly realpath: (path: string) => string | null;
+  /** What decides what agents may do, and what lets in whoever answers for people: absolute paths, links followed or not. */
+  readonly own?: { readonly config: readonly string[]; readonly data: readonly string[] };
 };
 
 /** A path as seen from the agent's folder, from its home and from the root; `null` where it does not lie. */
@@ -31,6 +33,15 @@ export function namedPath(path: string, place: WorkPlace): NamedPath {
 function realPathsOf(path: string, place: WorkPlace): readonly string[] {
   const direct = followed(absolute(path, place), place);
   return path.split(/[\\/]/).includes('..') ? [...new Set([direct, walked(path, place)])] : [direct];
+}
+
+/** Which of a place's own files a path is, or lies in. */
+export function ownAt({ written, real }: NamedPath, { own }: WorkPlace): 'config' | 'data' | null {
+  const isAt = (files: readonly string[] = []): boolean =>
+    [written, ...real].some(({ disk }) =>
+      files.some((file) => below(file.toLowerCase(), `/${disk}`.toLowerCase()) !== null),
+    );
+  return isAt(own?.data) ? 'data' : isAt(own?.config) ? 'config' : null;
 }
 
 /** Whether something is at a path, links followed. */

@@ -5,7 +5,7 @@ import type { NamedPath, WorkPlace } from './paths.ts';
 import { onlyReads } from './shell-programs.ts';
 import type { Argv } from './shell-programs.ts';
 import { readShell } from './shell.ts';
-import { patchedPaths, pathWords, pathsMeant, usedPaths, within } from './used-paths.ts';
+import { patchedPaths, pathWords, pathsMeant, usedPath, usedPaths, within } from './used-paths.ts';
 import type { UsedPath } from './used-paths.ts';
 
 /** A tool call as it is asked for. */
@@ -113,7 +113,7 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
   return aboutOf(kind, request, place).map((about, at) => {
     const texts = at === 0 && about.of !== 'host' ? [...textsIn(request.input), ...request.locations] : [];
     const others = changed || about.of !== 'path' ? usedPaths(texts, changed, place) : [];
-    const own = about.of === 'path' ? [{ ...about, known: true, changed }] : [];
+    const own = about.of === 'path' && place !== null ? [usedPath(about, place, { known: true, changed })] : [];
     return { kind, mcp: null, about, paths: [...own, ...others] };
   });
 }

@@ -1,10 +1,14 @@
-import { isThere, namedPath } from './paths.ts';
+import { isThere, namedPath, ownAt } from './paths.ts';
 import type { NamedPath, WorkPlace } from './paths.ts';
 import { wildcard } from './rule.ts';
 import type { Argv } from './shell-programs.ts';
 
 /** A path that a call names: whether it is one for certain, and whether what is there may be another afterwards. */
-export type UsedPath = NamedPath & { readonly known: boolean; readonly changed: boolean };
+export type UsedPath = NamedPath & {
+  readonly known: boolean;
+  readonly changed: boolean;
+  readonly own: ReturnType<typeof ownAt>;
+};
 
 /** Names of files and folders that grant or run something when an agent, git or Conch's own agents find them. */
 export const GRANTING_NAMES =
@@ -29,8 +33,13 @@ export function usedPaths(texts: readonly string[], changed: boolean, place: Wor
   if (looked.length < paths.size && changed) followed.push(GRANTING_NAMES[0] ?? '');
   return followed.map((path) => {
     const known = place !== null && isThere(path.replace(/[*?[{].*$/s, ''), place);
-    return { ...namedPath(path, place ?? ELSEWHERE), known, changed };
+    return usedPath(namedPath(path, place ?? ELSEWHERE), place, { known, changed });
   });
+}
+
+/** A path as a call uses it. */
+export function usedPath(path: NamedPath, place: WorkPlace | null, how: Pick<UsedPath, 'known' | 'changed'>): UsedPath {
+  return { ...path, ...how, own: place === null ? null : ownAt(path, place) };
 }
 
 /** The first paths, as many as are followed. */

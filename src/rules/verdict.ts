@@ -234,8 +234,14 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
 /** Files that grant or run something when an agent, git or Conch's own agents find them: changing them always asks. */
 const GRANTING_FILES = GRANTING_NAMES.map((file) => scopedRule(`Edit(${file})!`, 'built in'));
 
-/** The built-in rule about a file that a call may change, by whatever tool, in the agent's folder or anywhere else. */
+/** Conch's own files: its configuration says what agents may do, and its folder holds what lets in whoever answers for people. */
+const OWN_CONFIG = scopedRule('Edit(turnConfig.json)!', 'built in');
+const OWN_DATA = scopedRule('Read(.conch)!', 'built in');
+
+/** The built-in rule about a file that a call may change, by whatever tool, in the agent's folder or anywhere else; of Conch's own folder also about one that it reads. */
 function granting({ paths }: UsePart): ScopedRule | undefined {
+  if (paths.some(({ own }) => own === 'data')) return OWN_DATA;
+  if (paths.some(({ own, changed }) => own === 'config' && changed)) return OWN_CONFIG;
   const changed = paths.filter((path) => path.changed).flatMap(({ written, real }) => [written, ...real]);
   const anywhere = changed.map((path) => ({ ...path, folder: path.folder ?? path.disk }));
   if (anywhere.length === 0) return undefined;

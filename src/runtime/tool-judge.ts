@@ -64,7 +64,7 @@ export function judgeCall(
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
   const rules = toolRulesOf(config, agent, channelIn(config, seat.channel) ?? null);
-  const place = workPlaceOf(agent);
+  const place = workPlaceOf(agent, config);
   const memory = { at, definition: call.definition, remembered: remembered.flatMap(readYes) };
   const { tool: name, input, accounts = [{ name, kind: null, input, locations: [] }] } = call;
   const uses = accounts.map((account) => toolUse(account, place));
@@ -77,7 +77,7 @@ export function judgeCall(
   if (strictest === undefined) return UNJUDGED;
   const { use, decided } = strictest;
   const labels = labelsOfAll(uses, rules, call);
-  const { caution, isDanger } = cautionsAbout(call, labels, read);
+  const { caution, isDanger } = cautionsAbout({ ...call, caution: ownCaution(call, config) }, labels, read);
   const { unaskable, server = { trusted: false } } = call;
   const facts = { shownWhole: unaskable === undefined, tainted: caution !== null, ...server };
   const offered = judged.map((each) => offersFor(each.use, each.decided, facts));
@@ -207,6 +207,16 @@ function cautionsAbout(
   return { caution: reasons.length === 0 ? null : reasons.join('; '), isDanger };
 }
 
+/** Where a call names the page on which people answer, beside why it is asked anyway: whoever opens that page is an operator. */
+function ownCaution({ caution, input }: GatedCall, { adapters: { console: page } }: Config): string | null {
+  const names = new RegExp(String.raw`(?<![\w.-])${LOOPBACK}[:\s"',]{1,4}${page.port}(?!\d)`, 'i');
+  if (!page.enabled || !names.test(JSON.stringify(input))) return caution;
+  return [`it names the page of Conch, on which people answer`, ...(caution === null ? [] : [caution])].join('; ');
+}
+
+/** This machine, as programs take it. */
+const LOOPBACK = String.raw`(?:localhost|127(?:\.\d+){1,3}|0x7f\w+|2130706433|0(?:\.0){0,3}|\[::(?:1|ffff:[\w.:]+)?\])`;
+
 /** The class of a call and its tool, for people; a tool of a server is named with it. */
 function toolWords(tool: string, { parts }: ToolUse): string {
   const [{ kind, mcp }] = parts;
@@ -258,10 +268,17 @@ export function reachesServer(config: Config, seat: RunSeat, server: string, too
 }
 
 /** Where an agent works; `null` for one that connects from a machine whose files nobody sees from here. */
-export function workPlaceOf({ backend }: AgentConfig): WorkPlace | null {
+export function workPlaceOf(
+  { backend }: AgentConfig,
+  { file, dataDir }: Pick<Config, 'file' | 'dataDir'>,
+): WorkPlace | null {
   if (backend.kind === 'remote') return null;
   const folder = resolve('cwd' in backend && backend.cwd !== undefined ? backend.cwd : '.');
-  return { folder, home: homedir(), realpath: (path) => realpath(path) };
+  const both = (path: string): readonly string[] => [path, realpath(path) ?? path];
+  const isInside = both(dataDir).some((data) => both(folder).some((each) => `${each}/`.startsWith(`${data}/`)));
+  const data = both(isInside ? join(dataDir, 'console-token') : dataDir);
+  const own = { config: [...both(file ?? resolve('turnConfig.json')), ...both(resolve('.env'))], data };
+  return { folder, home: homedir(), realpath: (path) => realpath(path), own };
 }
 
 function realpath(path: string, links = 0): string | null {

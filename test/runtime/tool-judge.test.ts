@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { toolUse } from '../../src/rules/tool-use.ts';
@@ -124,6 +124,61 @@ describe('a path on a real disk', () => {
     const { parts } = toolUse({ name: 'Edit', kind: null, input: { paths }, locations: [] }, place);
     expect(parts.at(-1)?.about).toEqual({ of: 'nothing' });
     expect(asked.size).toBeLessThan(50_000);
+  });
+});
+
+describe('what decides about agents', () => {
+  const disk = mkdtempSync(join(tmpdir(), 'conch-own-'));
+  afterAll(() => rmSync(disk, { recursive: true, force: true }));
+  mkdirSync(join(disk, '.conch', 'work'), { recursive: true });
+  symlinkSync('.conch', join(disk, 'data'));
+  const backends = { dev: disk, inside: join(disk, '.conch', 'work') };
+  const file = {
+    agents: Object.entries(backends).map(([id, cwd]) => ({ id, backend: { kind: 'acp', profile: 'opencode', cwd } })),
+    channels: [{ id: 'console:a', agents: ['dev', 'inside'] }],
+    tools: { allow: ['*'] },
+  };
+  const around = { ...world({ 'turnConfig.json': JSON.stringify(file) }), cwd: disk };
+  const read: typeof around.readFile = (path) =>
+    path === join(disk, 'turnConfig.json') ? { text: JSON.stringify(file), public: false } : null;
+  const config = loadConfig({ ...around, readFile: read }, 'look');
+  const judged = (agent: string, tool: string, input: Readonly<Record<string, unknown>>) => {
+    const call = { id: 'a', tool, input, definition: null, repeatable: false, detail: '', caution: null };
+    const remembered = [{ id: '1', rule: '*', until: 1, definition: null, by: 'ann', at: 0 }];
+    return judgeCall(config, { agent, channel: 'console:a' }, call, { at: 0, remembered, member: null });
+  };
+
+  test.each([
+    ['the configuration is changed', 'Edit', { file_path: 'turnConfig.json' }],
+    ['it is changed by a command', 'Bash', { command: 'sed -i s/ask/allow/ ./turnConfig.json' }],
+    ['it is written by a shell', 'Bash', { command: 'echo {} > turnConfig.json' }],
+    ['it is changed by a server', 'mcp__files__write_file', { path: join(disk, 'turnConfig.json') }],
+    ['the environment of the next start is changed', 'Edit', { file_path: resolve('.env') }],
+    ['the token is read', 'Read', { file_path: '.conch/console-token' }],
+    ['the token is read by way of a link', 'Read', { file_path: 'data/console-token' }],
+    ['the token is read by a command', 'Bash', { command: 'cat .conch/console-token' }],
+    ['the folder is read by a command', 'Bash', { command: 'cat .conch/*' }],
+    ['the token is read by a server', 'mcp__files__read_file', { path: '.conch/console-token' }],
+    ['the page is opened', 'mcp__browser__navigate', { url: 'http://127.0.0.1:7420/' }],
+    ['the page is fetched', 'WebFetch', { url: 'http://LOCALHOST:7420' }],
+    ['the page is fetched by a command', 'Bash', { command: 'curl -sd @x [::1]:7420/ctl' }],
+    ['the page is reached by a command', 'Bash', { command: 'nc 127.1 7420' }],
+  ])('is asked about whatever is allowed: %s', (_what, tool, input) => {
+    expect(judged('dev', tool, input)).toMatchObject({ verdict: 'ask', offers: [] });
+  });
+
+  test.each([
+    ['the configuration is read', 'dev', 'Read', { file_path: 'turnConfig.json' }],
+    ['another of that name is changed', 'dev', 'Edit', { file_path: 'src/turnConfig.json' }],
+    ['another port is reached', 'dev', 'Bash', { command: 'curl localhost:74200' }],
+    ['another host is reached', 'dev', 'WebFetch', { url: 'http://xlocalhost:7420' }],
+    ['an agent works in its own folder there', 'inside', 'Edit', { file_path: 'a.ts' }],
+  ])('is as anything else where %s', (_what, agent, tool, input) => {
+    expect(judged(agent, tool, input)).toMatchObject({ verdict: 'allow' });
+  });
+
+  test('is asked about where an agent that works beside it reads the token', () => {
+    expect(judged('inside', 'Read', { file_path: '../console-token' })).toMatchObject({ verdict: 'ask' });
   });
 });
 
