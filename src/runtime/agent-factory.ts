@@ -13,10 +13,13 @@ import { toolRulesOf } from '../config/config.ts';
 import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { planOf, plansWord } from '../turns/channel-plan.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
 import type { Plans } from '../turns/channel-plan.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 
 const SECOND_MS = 1_000;
+/** Under which name it is kept what servers say of their tools. */
+const TOOLS = 'tools';
 /** Coding agents take seconds of a core and hundreds of megabytes each to start. */
 const STARTS = 3;
 
@@ -26,6 +29,8 @@ export type BackendsParts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
+  /** Keeps what servers of tools said of them. */
+  readonly store?: Pick<FloorStore, 'recall' | 'remember'>;
   /** Told of every session of a coding agent of this machine, with the release as which it runs, if it tells that. */
   readonly opened?: (agent: AgentConfig, program: string | null) => void;
 };
@@ -196,11 +201,16 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
 }
 
 /** The servers of tools, for all agents that Conch runs tools for; none is started by it. */
-async function serverToolsOf({ clock, timers, log, inForce }: SharedParts, doors: Doors): Promise<ServerTools> {
+async function serverToolsOf({ clock, timers, log, inForce, store }: SharedParts, doors: Doors): Promise<ServerTools> {
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
   const secrets = await secretsOf(inForce);
   if (doors.serverTools !== null) return doors.serverTools;
-  const pool = new McpPool(() => inForce().mcp, { clock, timers, log });
+  const lost = (error: unknown): void => log.error({ err: error }, 'what a server says of its tools could not be kept');
+  const memory = store && {
+    recall: (name: string) => store.recall(TOOLS, name),
+    remember: (name: string, text: string) => void store.remember(TOOLS, name, text).catch(lost),
+  };
+  const pool = new McpPool(() => inForce().mcp, { clock, timers, log, ...(memory ? { memory } : {}) });
   doors.closing.push(() => pool.close());
   doors.serverTools = { pool, secrets, clock };
   return doors.serverTools;

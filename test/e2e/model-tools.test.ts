@@ -1,6 +1,6 @@
 import { LLMock } from '@copilotkit/aimock';
 import { randomUUID } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test, vi } from 'vitest';
@@ -103,6 +103,32 @@ describe('a model with tools, in a channel', () => {
         await page.until(() => page.texts('agent').length === 2, 'the second answer');
         expect(page.texts('system').filter((text) => text.includes('mcp__files__write'))).toHaveLength(1);
         await bot.end('SIGTERM');
+      });
+    });
+  });
+
+  test('is asked about what a rule allows when the tool is another than before the restart', async () => {
+    await withModel('files__echo', async (url) => {
+      const config = configured(url, { allow: ['mcp__files__echo'] });
+      await inPlace(config, async ({ configFile }, start) => {
+        const bot = start();
+        const page = await readyPage(bot);
+        await page.say(CHANNEL, 'Say it');
+        await page.until(() => page.texts('agent').length === 1, 'the answer, unasked');
+        await bot.end('SIGTERM');
+        const another = { command: process.execPath, args: [SERVER, MARK, 'another'] };
+        writeFileSync(configFile, JSON.stringify({ ...config, mcp: { files: another } }));
+        const again = start();
+        const later = await readyPage(again);
+        await later.say(CHANNEL, 'And again');
+        await later.until(() => later.view?.holder?.approval?.shown === true, 'a question');
+        const told = later.texts('system').join('\n');
+        expect(told).toContain('description is: Says it again, and keeps it');
+        await later.command(CHANNEL, '/allow 1');
+        await later.until(() => later.texts('agent').length === 2, 'the second answer');
+        await later.say(CHANNEL, 'Once more');
+        await later.until(() => later.texts('agent').length === 3, 'the third answer, unasked');
+        await again.end('SIGTERM');
       });
     });
   });

@@ -17,6 +17,10 @@ export type McpPorts = {
   readonly log: AgentLog;
   /** How long a server may take to end after its input has, and again after it was asked to, in milliseconds. */
   readonly stopGraceMs?: number;
+  /** Keeps what servers said of their tools over restarts; without it they are known while this program runs. */
+  readonly memory?: { recall(name: string): string | null; remember(name: string, text: string): void };
+  /** Under which name that is kept; its id unless told. */
+  readonly name?: string;
   /** Told why it is given up, and (`null`) each time that it has said what tools it has. */
   readonly turned?: (why: string | null) => void;
 };

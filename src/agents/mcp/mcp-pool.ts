@@ -117,7 +117,7 @@ export class McpPool {
     }
     void known?.server.close();
     const turned = (why: string | null): void => this.#tell(key, id, why);
-    const server = new McpServer(id, config, { ...this.#ports, turned });
+    const server = new McpServer(id, config, { ...this.#ports, turned, name: key });
     this.#servers.set(key, { server, seats: new Set([...(known?.seats ?? []), seat]) });
     return server;
   }

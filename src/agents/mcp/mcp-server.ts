@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { backoffMs } from '../../lib/retry.ts';
 import type { Instant, Timer } from '../../lib/time.ts';
 import type { McpServerConfig } from '../../config/config.ts';
@@ -24,8 +25,8 @@ export class McpServer {
   #why = '';
   #isTrouble = false;
   #over = false;
-  /** The definitions that were shown first, or were accepted since. */
-  readonly #known = new Map<string, ServerTool>();
+  /** The definitions that were shown first, or were accepted since; `null` before they are looked up. */
+  #known: Map<string, KnownTool> | null = null;
 
   constructor(id: string, config: McpServerConfig, ports: McpPorts) {
     this.id = id;
@@ -61,13 +62,14 @@ export class McpServer {
 
   /** Why people should look at a tool again before it is used; `null`: its definition is the one that was shown first. */
   changeOf(tool: ServerTool): string | null {
-    const known = this.#known.get(tool.name);
+    const known = this.#definitions.get(tool.name);
     return known === undefined || known.digest === tool.digest ? null : differenceOf(known, tool);
   }
 
   /** Somebody has seen what changed. */
   accept(tool: ServerTool): void {
-    this.#known.set(tool.name, tool);
+    if (this.#definitions.get(tool.name)?.digest === tool.digest) return;
+    this.#keep([tool]);
   }
 
   /** Carries a call out, once: what came of it is a value, also when nobody knows. */
@@ -170,6 +172,7 @@ export class McpServer {
     try {
       const { tools, refused } = await connection.list();
       for (const why of refused) this.#ports.log.warn({ server: this.id, why }, 'a tool is not used');
+      this.#keep(tools.filter(({ name }) => !this.#definitions.has(name)));
       for (const tool of tools) this.#compare(tool);
       this.#isTrouble = false;
       this.#ports.turned?.(null);
@@ -180,8 +183,21 @@ export class McpServer {
     }
   }
 
+  get #definitions(): ReadonlyMap<string, KnownTool> {
+    const { memory, name = this.id } = this.#ports;
+    this.#known ??= new Map(Object.entries(readKnown(memory?.recall(name) ?? null)));
+    return this.#known;
+  }
+
+  #keep(tools: readonly ServerTool[]): void {
+    if (tools.length === 0) return;
+    const fresh = tools.map(({ name, ...tool }) => [name, knownTool.parse(tool)] as const);
+    this.#known = new Map([...this.#definitions, ...fresh].slice(-MOST_KNOWN));
+    const { memory, name = this.id } = this.#ports;
+    memory?.remember(name, JSON.stringify(Object.fromEntries(this.#known)));
+  }
+
   #compare(tool: ServerTool): void {
-    if (!this.#known.has(tool.name)) this.#known.set(tool.name, tool);
     const change = this.changeOf(tool);
     if (change !== null) this.#ports.log.warn({ server: this.id, tool: tool.name, change }, 'a tool was changed');
   }
@@ -197,7 +213,27 @@ function wordsOf(error: unknown): string {
   return message.replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
 }
 
+/** What is kept of a tool, to tell what is another about it. */
+const knownTool = z.object({
+  digest: z.string(),
+  description: z.string(),
+  schema: z.record(z.string(), z.unknown()),
+  claims: z.object({ readOnly: z.boolean(), closedWorld: z.boolean(), destructive: z.boolean() }),
+});
+type KnownTool = z.output<typeof knownTool>;
+
+/** A record that cannot be read counts as none: its tools are then what is shown first. */
+function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
+  try {
+    return z.record(z.string(), knownTool).parse(JSON.parse(text ?? '{}'));
+  } catch {
+    return {};
+  }
+}
+
 const LONGEST_WORDS = 500;
+/** Of so many tools it is kept what was said of them. */
+const MOST_KNOWN = 1_000;
 /** In milliseconds. */
 const IDLE_MS = 600_000;
 const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };

@@ -52,8 +52,10 @@ export function unlistedTool(servers: readonly string[], alias: string): ServerT
     : toolOf(server, { name: alias.slice(`${server}__`.length), inputSchema: { type: 'object' } });
 }
 
+type Said = Pick<ServerTool, 'description' | 'schema' | 'claims'>;
+
 /** What differs between two definitions of a tool, for people. */
-export function differenceOf(before: ServerTool, now: ServerTool): string {
+export function differenceOf(before: Said, now: Said): string {
   const parts = [
     ['description', before.description, now.description],
     ['input', canonical(before.schema), canonical(now.schema)],

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
-import type { CallOutcome } from '../../../src/agents/mcp/mcp-connection.ts';
+import type { CallOutcome, McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
 import type { McpServerConfig } from '../../../src/config/config.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
-import { createTime } from '../time.ts';
+import type { createTime } from '../time.ts';
 import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
 
 const open: McpServer[] = [];
@@ -12,9 +12,9 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((server) => server.close()));
 });
 
-function started(flags: readonly string[] = [], more: Partial<McpServerConfig> = {}, time = createTime()) {
-  const rig = mcpPorts(time);
-  const server = new McpServer('raw', toolsServer(flags, more), rig.ports);
+function started(flags: readonly string[] = [], more: Partial<McpServerConfig> = {}, given: Partial<McpPorts> = {}) {
+  const rig = mcpPorts();
+  const server = new McpServer('raw', toolsServer(flags, more), { ...rig.ports, ...given });
   open.push(server);
   return { server, ...rig };
 }
@@ -247,6 +247,29 @@ describe('the list of tools', () => {
     expect(logged.join()).toContain('a tool was changed');
     server.accept(changed);
     expect(server.changeOf(changed)).toBeNull();
+  });
+
+  test('tells of a tool that is another since the program ran last, until somebody has seen that', async () => {
+    const kept = new Map<string, string>();
+    const memory = {
+      recall: (name: string) => kept.get(name) ?? null,
+      remember: (name: string, text: string) => void kept.set(name, text),
+    };
+    const begin = (flags: readonly string[]) => started(flags, {}, { memory }).server;
+    const echoOf = async (server: McpServer) => {
+      const [echo] = await server.tools();
+      if (echo === undefined) throw new Error('it has no tool');
+      return echo;
+    };
+    await begin([]).tools();
+    const changed = begin(['another']);
+    const echo = await echoOf(changed);
+    expect(changed.changeOf(echo)).toBe('description was: Says it again\ndescription is: Says it again, and keeps it');
+    const later = begin(['another']);
+    expect(later.changeOf(await echoOf(later))).not.toBeNull();
+    later.accept(echo);
+    const last = begin(['another']);
+    expect(last.changeOf(await echoOf(last))).toBeNull();
   });
 
   test('leaves out what holds characters that nobody sees', async () => {
