@@ -12,12 +12,15 @@ import { parseCall } from './cli/arguments.ts';
 import type { CommandLine } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';
 import type { CtlCall, CtlWorld } from './cli/ctl.ts';
+import type { LoginCall } from './cli/mcp-login.ts';
 import type { RunWatch } from './cli/run-watch.ts';
 import type { DatabaseCall } from './cli/database.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
 import { usageText } from './cli/help.ts';
 import { recordCheck } from './agents/backends/check-record.ts';
+import { LoginStore } from './agents/mcp/login-store.ts';
+import { loginLine, waitingServers } from './agents/mcp/server-logins.ts';
 import { sessionJournal } from './agents/session/session-journal.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './cli/replay-view.ts';
 import { ConfigError } from './config/error.ts';
@@ -58,6 +61,10 @@ async function run(call: CommandLine): Promise<ExitCode> {
       return checkAgent(call, loadConfig(thisWorld(), 'look'));
     case 'tools test':
       return testTools(call, loadConfig(thisWorld(), 'look'));
+    case 'mcp login':
+    case 'mcp logout':
+    case 'mcp list':
+      return logins(call, loadConfig(thisWorld(), 'look'));
     case 'doctor':
       return doctor(call.json);
     case 'discord invite':
@@ -123,6 +130,22 @@ async function checkAgent(call: Extract<CommandLine, { verb: 'agent check' }>, c
   return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
 
+async function logins(call: LoginCall, config: Config): Promise<ExitCode> {
+  const { typedLines, runLoginCall } = await import('./cli/mcp-login.ts');
+  const { createLog } = await import('./runtime/log.ts');
+  const store = new LoginStore(config.dataDir);
+  const log = createLog({ level: 'fatal', pretty: false, secrets: [], destination: process.stderr });
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  process.once('SIGINT', end).once('SIGTERM', end).once('SIGHUP', end);
+  const terminal = { ...worldOf(config), lines: typedLines(process.stdin, ending.signal), signal: ending.signal };
+  try {
+    return await runLoginCall(call, { ...terminal, config, store, log, clock: systemClock(), timers: systemTimers });
+  } finally {
+    end();
+  }
+}
+
 async function testTools(call: Extract<CommandLine, { verb: 'tools test' }>, config: Config): Promise<ExitCode> {
   const { testTool } = await import('./cli/tools-test.ts');
   const result = testTool(call, config);
@@ -172,6 +195,8 @@ function changeToken(call: Extract<CommandLine, { verb: 'agent' }>, config: Conf
 function checkConfig(config: Config): ExitCode {
   const { channels, agents, warnings } = config;
   for (const warning of warnings) process.stderr.write(`${warning}\n`);
+  const waiting = waitingServers(new LoginStore(config.dataDir), config.mcp);
+  for (const each of waiting) process.stderr.write(`${loginLine(each)}\n`);
   return say(
     `${config.file ?? 'The built-in demo'} is in order: ${channels.length} channel(s), ${agents.length} agent(s).`,
   );

@@ -4,6 +4,7 @@ import { quoted } from '../turns/commands/parse.ts';
 import { COST_GROUPS } from './cost.ts';
 import type { CostGroup } from './cost.ts';
 import { VERBS } from './help.ts';
+import type { LoginCall } from './mcp-login.ts';
 import type { RunWatch } from './run-watch.ts';
 import type { ToolTest } from './tools-test.ts';
 
@@ -38,6 +39,7 @@ export type CommandLine =
   | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
   | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
   | { readonly verb: 'config check' }
+  | LoginCall
   | ({ readonly verb: 'tools test'; readonly json: boolean } & ToolTest)
   | ({ readonly verb: 'run watch' } & RunWatch)
   | { readonly verb: 'doctor'; readonly json: boolean }
@@ -90,6 +92,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   ctl: ['channel', 'json'],
   replay: ['from'],
   agent: ['json'],
+  mcp: ['json'],
   doctor: ['json'],
   verify: ['json', 'background'],
   tools: ['channel', 'json'],
@@ -113,6 +116,7 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['cost', readCost],
   ['config', readConfig],
   ['agent', readAgent],
+  ['mcp', readMcp],
   ['tools', readTools],
   ['run', readRun],
   ['doctor', (given) => nothingMore(given, { verb: 'doctor', json: given.json }, 'doctor')],
@@ -189,6 +193,16 @@ function readAgent(given: Given): Understood {
     return yes({ verb: 'agent', what, agent });
   }
   return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')} or ${usageOf('agent check')}`);
+}
+
+function readMcp({ words: [what, server, extra], json }: Given): Understood {
+  if (extra !== undefined) return unexpected(server ?? '', 'mcp');
+  if (what === 'list' && server === undefined) return yes({ verb: 'mcp list', json });
+  if ((what !== 'login' && what !== 'logout') || server === undefined) {
+    return no(`Expected what to do, and a server. Usage: conch ${usageOf('mcp')}`);
+  }
+  if (json) return no(`There is no option "--json" here. Usage: conch ${usageOf('mcp')}`);
+  return yes({ verb: `mcp ${what}`, server });
 }
 
 function readTools(given: Given): Understood {

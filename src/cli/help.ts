@@ -39,6 +39,10 @@ export const VERBS = {
     usage: 'agent check <id> [--json]',
     summary: 'see whether a coding agent asks before it acts',
   },
+  mcp: {
+    usage: 'mcp <login|logout|list> [server]',
+    summary: 'sign Conch in at a server of tools, or out, or list where it is',
+  },
   doctor: {
     usage: 'doctor [--json]',
     summary: 'try agents, tokens, permissions, ports, database; say what to do',

@@ -134,6 +134,36 @@ export const serverSchema = z.strictObject({
     .record(z.string(), z.string())
     .default({})
     .describe('Headers of every request to it, such as "Authorization"; ${NAME} takes a variable of Conch.'),
+  oauth: z
+    .strictObject({
+      clientId: z
+        .string()
+        .min(1)
+        .exactOptional()
+        .describe('The id of an app of yours at its service; without it Conch registers itself at each login.'),
+      clientSecret: z
+        .string()
+        .min(1)
+        .exactOptional()
+        .describe("That app's secret, as ${NAME}; it needs `issuer`, to whom alone it is sent."),
+      issuer: z
+        .url({ protocol: /^https?$/, error: 'Expected an address that begins with "https://"' })
+        .exactOptional()
+        .describe('Who signs people in for it; nobody else is taken for that then.'),
+      scopes: z
+        .array(z.string().regex(/^[\x21\x23-\x5B\x5D-\x7E]+$/, 'Expected the name of one scope, without spaces'))
+        .max(100)
+        .exactOptional()
+        .describe('What is asked for; without it what the server wants.'),
+      callbackPort: z
+        .int()
+        .min(1)
+        .max(65_535)
+        .exactOptional()
+        .describe('The port of this machine to which the browser comes back, where your app names one.'),
+    })
+    .exactOptional()
+    .describe('That somebody signs in at it for Conch, by `conch mcp login`; {} says no more than that.'),
   share: z
     .enum(['agent', 'seat'])
     .default('agent')

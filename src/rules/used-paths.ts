@@ -18,7 +18,7 @@ export const GRANTING_NAMES =
 
 /** Names of files and folders that hold keys. */
 export const PRIVATE_NAMES = (
-  '.env .envrc .ssh .aws .azure .gnupg .kube .netrc .npmrc .pypirc .pgpass .git-credentials .secrets secrets ' +
+  '.env .envrc .ssh .aws .azure .gnupg .kube .netrc .npmrc .pypirc .pgpass .git-credentials mcp-logins .secrets secrets ' +
   'id_rsa id_ed25519 id_ecdsa credentials.json'
 ).split(' ');
 

@@ -24,6 +24,8 @@ export type PlatformsParts = {
   readonly current: () => Config;
   /** How the database is. */
   readonly database: NonNullable<ConsoleOptions['database']>;
+  /** At which servers of tools somebody has to sign in. */
+  readonly waiting?: NonNullable<ConsoleOptions['waiting']>;
 };
 
 /** The chat platforms that a configuration asks for. */
@@ -79,11 +81,20 @@ const ALREADY_USED = {
 } as const;
 
 function openConsole(parts: PlatformsParts): ConsoleAdapter {
-  const { config, clock, log, store, database } = parts;
+  const { config, clock, log, store, database, waiting } = parts;
   const upkeep = (order: UpkeepOrder): Promise<Answer> => carryOut(order, { store, clock, config: parts.current });
   const platform = createPlatform(store.tables, clock);
   const { port } = config.adapters.console;
-  return createConsoleAdapter({ dataDir: config.dataDir, platform, port, clock, log, upkeep, database });
+  return createConsoleAdapter({
+    dataDir: config.dataDir,
+    platform,
+    port,
+    clock,
+    log,
+    upkeep,
+    database,
+    ...(waiting && { waiting }),
+  });
 }
 
 async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
 import { uncheckedWords } from '../agents/backends/check-record.ts';
+import type { ServerLogins } from '../agents/mcp/server-logins.ts';
 import type { ServerTools } from '../agents/mcp/session-tools.ts';
 import type { KnownSecrets } from '../agents/tools/known-secrets.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
@@ -31,6 +32,8 @@ export type BackendsParts = {
   readonly log: Log;
   /** Keeps what servers of tools said of them. */
   readonly store?: Pick<FloorStore, 'recall' | 'remember'>;
+  /** Who is signed in at servers of tools; without it nobody is. */
+  readonly logins?: ServerLogins;
   /** Told of every session of a coding agent of this machine, with the release as which it runs, if it tells that. */
   readonly opened?: (agent: AgentConfig, program: string | null) => void;
 };
@@ -201,34 +204,39 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
 }
 
 /** The servers of tools, for all agents that Conch runs tools for; none is started by it. */
-async function serverToolsOf({ clock, timers, log, inForce, store }: SharedParts, doors: Doors): Promise<ServerTools> {
+async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTools> {
+  const { clock, timers, log, logins, inForce, store } = parts;
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
-  const secrets = await secretsOf(inForce);
+  const secrets = await secretsOf(parts);
   if (doors.serverTools !== null) return doors.serverTools;
   const lost = (error: unknown): void => log.error({ err: error }, 'what a server says of its tools could not be kept');
   const memory = store && {
     recall: (name: string) => store.recall(TOOLS, name),
     remember: (name: string, text: string) => void store.remember(TOOLS, name, text).catch(lost),
   };
-  const pool = new McpPool(() => inForce().mcp, { clock, timers, log, ...(memory ? { memory } : {}) });
+  const kept = { ...(logins && { logins }), ...(memory && { memory }) };
+  const pool = new McpPool(() => inForce().mcp, { clock, timers, log, ...kept });
   doors.closing.push(() => pool.close());
   doors.serverTools = { pool, secrets, clock };
   return doors.serverTools;
 }
 
-/** What must not leave without a question, as the configuration in force has it. */
-async function secretsOf(inForce: () => Config): Promise<() => KnownSecrets> {
+/** What must not leave without a question: as the configuration in force has it, and what servers are told who somebody is. */
+async function secretsOf({ inForce, logins }: SharedParts): Promise<() => KnownSecrets> {
   const { KnownSecrets } = await import('../agents/tools/known-secrets.ts');
-  let known: { readonly of: Config; readonly secrets: KnownSecrets } | null = null;
+  let known: { readonly of: Config; readonly and: readonly string[]; readonly secrets: KnownSecrets } | null = null;
   return () => {
-    const of = inForce();
-    if (known?.of !== of) {
+    const [of, and] = [inForce(), logins?.secrets ?? NONE];
+    if (known?.of !== of || known.and !== and) {
       const named = of.secrets.map((secret) => ({ name: secret.name ?? 'a secret', value: secret.reveal() }));
-      known = { of, secrets: new KnownSecrets(named) };
+      const tokens = and.map((value) => ({ name: 'the token of a login', value }));
+      known = { of, and, secrets: new KnownSecrets([...named, ...tokens]) };
     }
     return known.secrets;
   };
 }
+
+const NONE: readonly string[] = [];
 
 async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   const { config, timers, log, opened } = parts;

@@ -23,8 +23,8 @@ import type { Plans } from '../turns/channel-plan.ts';
 import { agentSpecs, keptBackends, plansOf } from './agent-factory.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
-import { createCommandContext } from './command-context.ts';
-import { ChangeLog, redactedDraft, redactedReport, textRedactor } from './log.ts';
+import { createCommandContext, type CommandContextPorts } from './command-context.ts';
+import { ChangeLog, redactedDraft, redactedReport, textCleaner } from './log.ts';
 import type { Log } from './log.ts';
 import { channelsOf, createReadModel, createShowing, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
@@ -33,7 +33,7 @@ import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What a running Conch is put together from. */
-export type AppParts = {
+export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly config: Config;
   readonly store: FloorStore;
   readonly clock: Clock;
@@ -44,6 +44,8 @@ export type AppParts = {
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
   /** Who may operate without being named in the configuration: the person at this machine's console. */
   readonly owners: readonly string[];
+  /** What no text may hold, where there may be more of it later; else what the configuration says. */
+  readonly secrets?: () => readonly string[];
   /** The store or the program itself failed: nothing can be trusted to be written any more. */
   readonly onBroken: (error: unknown) => void;
 };
@@ -93,7 +95,7 @@ export class App {
       config: () => this.#config,
       adapterOf: (channel: ChannelId) => this.#adapterOf(channel),
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
-      clean: textRedactor(parts.config.secrets.map((secret) => secret.reveal())),
+      clean: textCleaner(parts),
     };
     this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
     this.#show = createShowing(parts.adapters);

@@ -1,5 +1,6 @@
 import type { FloorQueries } from '../adapters/port.ts';
 import { channelIn, seatSettingsOf } from '../config/config.ts';
+import type { WaitingServer } from '../agents/mcp/server-logins.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
@@ -23,11 +24,13 @@ export type CommandContextPorts = {
   readonly people: Pick<KnownPeople, 'operators' | 'nameOf'>;
   readonly suspended: (channel: ChannelId) => string | null;
   readonly runs: RunCommands;
+  /** Servers of tools at which somebody has to sign in. */
+  readonly waiting?: () => readonly WaitingServer[];
 };
 
 /** The running floors and agents for operators' commands, with the names and roles of the configuration in force. */
 export function createCommandContext(ports: CommandContextPorts): CommandContext {
-  const { manager, roster, floors, store, config, clock, log, people, suspended, runs } = ports;
+  const { manager, roster, floors, store, config, clock, log, people, suspended, runs, waiting = () => [] } = ports;
   return {
     floors: {
       apply: (channel, command) => manager.apply(channel, command),
@@ -36,7 +39,12 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
       why: (message) => store.why(message),
       message: (id) => store.message(id),
     },
-    roster,
+    roster: {
+      list: () => roster.list(),
+      status: (agent) =>
+        roster.status(agent)?.concat(waiting().map(({ server, why }) => `⚠ ${server}: ${why}`)) ?? null,
+      restart: (agent) => roster.restart(agent),
+    },
     operators: () => people.operators(),
     names: {
       agent: (id) => nameIn(config().agents, people.nameOf(id), id),

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
+import type { Config } from '../config/config.ts';
 import type { Instant } from '../lib/time.ts';
 import type { AgentCommand, TurnDraft } from '../turns/floor/command.ts';
 import type { Fact, Outcome } from '../turns/floor/fact.ts';
@@ -19,8 +20,8 @@ export type LogOptions = {
   readonly level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace';
   /** Lines for people in place of JSON; "auto" when standard output is a terminal. */
   readonly pretty: boolean | 'auto';
-  /** Values that no line may hold, in any of the forms in which they get into one. */
-  readonly secrets: readonly string[];
+  /** Values that no line may hold, in any of the forms in which they get into one; a function where there may be others later. */
+  readonly secrets: readonly string[] | (() => readonly string[]);
   /** Standard output unless another is named. */
   readonly destination?: LogDestination;
   readonly clock?: { now(): Instant };
@@ -37,7 +38,7 @@ export function createLog(options: LogOptions): Log {
   const { level, secrets, clock = Date } = options;
   const destination = options.destination ?? standardOutput();
   destination.on?.('error', () => undefined);
-  const redacted = redactor(secrets);
+  const redacted = typeof secrets === 'function' ? currentRedactor(secrets, redactor) : redactor(secrets);
   const shaped = isPretty(options.pretty) ? forPeople() : String;
   const errors = withErrors(level === 'debug' || level === 'trace');
   return pino(
@@ -131,6 +132,28 @@ export function redactor(secrets: readonly string[]): (line: string) => string {
   const redact = textRedactor(secrets);
   const hasNumbers = secrets.some((secret) => secret.length >= SHORTEST && isNumber(secret));
   return hasNumbers ? (line) => redactValues(line, redact) : redact;
+}
+
+/** The same for texts of a running program, with the secrets that it has learned since its configuration was read. */
+export function textCleaner({ config, secrets }: CleanerParts): (text: string) => string {
+  const own = config.secrets.map((secret) => secret.reveal());
+  return currentRedactor(secrets ?? (() => own), textRedactor);
+}
+
+type CleanerParts = { readonly config: Pick<Config, 'secrets'>; readonly secrets?: () => readonly string[] };
+
+/** It is made anew when there is another list of secrets. */
+function currentRedactor(
+  secrets: () => readonly string[],
+  make: (secrets: readonly string[]) => (text: string) => string,
+): (text: string) => string {
+  let known = secrets();
+  let redact = make(known);
+  return (text) => {
+    const now = secrets();
+    if (now !== known) [known, redact] = [now, make(now)];
+    return redact(text);
+  };
 }
 
 /** The same for a text that is not JSON, such as one for a channel. */

@@ -9,6 +9,8 @@ import type { Config } from '../config/config.ts';
 import { loadConfigFrom } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
 import { changedUntilRestart, watchConfig } from '../config/watch.ts';
+import { LoginStore } from '../agents/mcp/login-store.ts';
+import { ServerLogins, loginLine } from '../agents/mcp/server-logins.ts';
 import { createLog } from './log.ts';
 import type { Log } from './log.ts';
 import { createPlatforms } from './adapter-factory.ts';
@@ -33,7 +35,7 @@ const DRAIN_MS = 10_000;
 export async function runBot(first: Config): Promise<ExitCode> {
   let config = first;
   const clock = systemClock();
-  const log = createLog({ ...first.log, secrets: first.secrets.map((secret) => secret.reveal()) });
+  const { log, ...known } = openLog(first, clock);
   const end = Promise.withResolvers<ExitCode>();
   let platforms: Platforms | null = null;
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
@@ -41,17 +43,18 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const failed = (error: unknown): void => health.failed(error);
   const store = await openStore({ config: () => config, clock, adapters, log, failed });
   health.watch(store);
-  const shared = { clock, timers: systemTimers, log, store };
+  const shared = { ...known, clock, timers: systemTimers, log, store };
   const upkeep = new Upkeep({ ...shared, config: () => config });
   const database = () => health.stuck ?? (upkeep.isDamaged ? 'degraded' : 'ok');
-  const parts = { ...shared, config: first, current: () => config, database };
+  const waiting = () => known.logins.waiting(config.mcp);
+  const parts = { ...shared, config: first, current: () => config, database, waiting };
   const made = await createPlatforms(parts);
   platforms = made;
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
   const onBroken = (error: unknown): void => end.resolve(broken(error, log));
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   made.page?.tell(app.runs);
-  for (const warning of first.warnings) log.warn(warning);
+  for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve });
   const stop = stopper([upkeep, health, app, backends, { stop: () => made.release() }]);
   try {
@@ -63,14 +66,13 @@ export async function runBot(first: Config): Promise<ExitCode> {
     await store.close();
     throw error;
   }
-  const { page } = made;
-  if (page !== null) greet(page.url ?? '', first);
+  if (made.page !== null) greet(made.page.url ?? '', first);
   const watching = watch(first, log, async (next) => {
     await backends.load(next);
     config = next;
     await app.reload(next);
   });
-  app.connect().then(() => page?.setReady(), onBroken);
+  app.connect().then(() => made.page?.setReady(), onBroken);
   upkeep.start();
   flushCompileCache();
   const code = await end.promise;
@@ -79,6 +81,31 @@ export async function runBot(first: Config): Promise<ExitCode> {
   unlisten();
   if (!inOrder) process.exit(code);
   return code;
+}
+
+type Known = {
+  readonly log: Log;
+  readonly logins: ServerLogins;
+  /** What no line and no text may hold; another array when there is another. */
+  readonly secrets: () => readonly string[];
+};
+
+/** The log, with the logins whose tokens it must not show. */
+function openLog(config: Config, clock: Clock): Known {
+  const store = new LoginStore(config.dataDir);
+  const secrets = secretsOf(config, store);
+  const log = createLog({ ...config.log, secrets });
+  return { log, secrets, logins: new ServerLogins(store, { clock, timers: systemTimers, log }) };
+}
+
+function secretsOf(config: Config, logins: LoginStore): () => readonly string[] {
+  const own = config.secrets.map((secret) => secret.reveal());
+  let tokens = logins.secrets;
+  let all = [...own, ...tokens];
+  return () => {
+    if (tokens !== logins.secrets) [tokens, all] = [logins.secrets, [...own, ...logins.secrets]];
+    return all;
+  };
 }
 
 /** Ends the parts of the program, one after the other. */

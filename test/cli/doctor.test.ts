@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startAuth } from '../agents/mcp/auth-rig.ts';
 import { examine, reportText } from '../../src/cli/doctor.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { World } from '../../src/config/world.ts';
@@ -276,6 +277,19 @@ describe('T39 conch doctor', () => {
       })),
     );
     expect([code, reportText(findings).split('\n').at(-1)]).toEqual([EXIT_CODES.ok, 'Conch can start.']);
+  });
+
+  test('says where somebody has to sign in, and with what', async () => {
+    const auth = await startAuth();
+    const file = { ...one({ kind: 'command', command: 'date' }), mcp: { web: { url: auth.url } } };
+    const { findings } = await examined(file);
+    await auth.close();
+    expect(findings.find(({ what }) => what === 'web: tools')).toEqual({
+      what: 'web: tools',
+      verdict: 'bad',
+      text: 'it wants somebody signed in, and nobody is: run "conch mcp login web"',
+      todo: 'Run: conch mcp login web',
+    });
   });
 
   test('gives no tools to a model that is said to take none', async () => {

@@ -36,6 +36,15 @@ test.each([
   expect(config.channels[1]?.seats[0]?.rejoin).toBe(rejoin);
 });
 
+test('of an agent it is said which servers of tools wait for a login', () => {
+  const config = load({});
+  const waiting = () => [{ server: 'github', why: 'nobody is: run "conch mcp login github"' }];
+  const roster = { ...nobody.roster, status: (agent: string) => (agent === 'pm' ? ['pm · idle'] : null) };
+  const context = createCommandContext({ ...nobody, roster, waiting, config: () => config });
+  expect(context.roster.status('pm')).toEqual(['pm · idle', '⚠ github: nobody is: run "conch mcp login github"']);
+  expect(context.roster.status('nobody')).toBeNull();
+});
+
 test('people are called what they were called when they were met last, agents by the configuration, and nobody else otherwise', () => {
   const config = load({
     agents: [{ id: 'pm', name: 'PM', backend: { kind: 'scripted', script: 'pm' } }],

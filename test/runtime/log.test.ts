@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { text as readText } from 'node:stream/consumers';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createLog, redactor, transitionLine } from '../../src/runtime/log.ts';
+import { createLog, redactor, textCleaner, transitionLine } from '../../src/runtime/log.ts';
 import type { LogOptions } from '../../src/runtime/log.ts';
 import { mustGrowLinearly } from '../lib/growth.ts';
 
@@ -26,6 +26,21 @@ function open(options: Partial<LogOptions> = {}) {
   });
   return { log, lines, last: () => JSON.parse(lines.at(-1) ?? '') as Record<string, unknown> };
 }
+
+describe('a secret that comes later', () => {
+  test('is in no line from then on, and in no text', () => {
+    let secrets: readonly string[] = ['access-one'];
+    const known = () => secrets;
+    const { log, last } = open({ secrets: known });
+    const clean = textCleaner({ config: { secrets: [] }, secrets: known });
+    log.info('access-one and access-two');
+    expect(last()['message']).toBe('[secret] and access-two');
+    secrets = [...secrets, 'access-two'];
+    log.info('access-one and access-two');
+    expect(last()['message']).toBe('[secret] and [secret]');
+    expect(clean('access-two')).toBe('[secret]');
+  });
+});
 
 describe('the line of a transition', () => {
   const example = {

@@ -61,6 +61,8 @@ export type ConsoleOptions = {
   readonly upkeep?: (order: UpkeepOrder) => Promise<Answer>;
   /** How the database is; well unless told. */
   readonly database?: () => Health['database']['status'];
+  /** At which servers of tools somebody has to sign in; at none unless told. */
+  readonly waiting?: () => readonly unknown[];
   /** The folder of the built page, if it is not the one that `npm install` builds. */
   readonly pageDir?: string;
 };
@@ -186,11 +188,13 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
   }
 }
 
-function healthOf({ database }: ConsoleOptions, floors: FloorQueries, isReady: boolean): Health {
+function healthOf({ database, waiting }: ConsoleOptions, floors: FloorQueries, isReady: boolean): Health {
   const status = database?.() ?? 'ok';
   const isStuck = status === 'full' || status === 'locked';
   const agents = agentsIn(floors);
-  return { status: !isReady ? 'starting' : isStuck ? 'stuck' : 'ready', agents, database: { status } };
+  const logins = waiting?.().length ?? 0;
+  const tools = { status: logins === 0 ? 'ok' : 'degraded', logins } as const;
+  return { status: !isReady ? 'starting' : isStuck ? 'stuck' : 'ready', agents, tools, database: { status } };
 }
 
 /** How many of the agents are OFFLINE, and not disabled, in one of their channels: at a floor at rest all are there. */

@@ -32,6 +32,8 @@ export type Health = {
   /** `stuck`: nothing can be written, so nobody is heard. */
   readonly status: 'starting' | 'ready' | 'stuck';
   readonly agents: { readonly status: 'ok' | 'degraded' | 'down'; readonly offline: number; readonly of: number };
+  /** `degraded`: so many servers of tools wait for a login; `conch mcp list` says which. */
+  readonly tools: { readonly status: 'ok' | 'degraded'; readonly logins: number };
   /**
    * `degraded`: the last check of the whole file found something; the log says what. `full`: its disk takes nothing;
    * `locked`: another program writes to it.

@@ -1,4 +1,11 @@
-import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client';
+import {
+  Client,
+  InsufficientScopeError,
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+} from '@modelcontextprotocol/client';
 import type { ElicitRequestParams, ElicitResult, Transport } from '@modelcontextprotocol/client';
 import type { McpServerConfig } from '../../config/config.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
@@ -9,6 +16,9 @@ import { outputOf } from './mcp-output.ts';
 import type { ToolOutput } from './mcp-output.ts';
 import { readTools } from './mcp-tools.ts';
 import type { ServerTool, ReadTools } from './mcp-tools.ts';
+import { LoginError } from './login-store.ts';
+import { LoginNeededError } from './server-logins.ts';
+import type { ServerLogins } from './server-logins.ts';
 
 /** What a server needs besides its configuration. */
 export type McpPorts = {
@@ -23,6 +33,8 @@ export type McpPorts = {
   readonly name?: string;
   /** Told why it is given up, and (`null`) each time that it has said what tools it has. */
   readonly turned?: (why: string | null) => void;
+  /** Who is signed in at servers; without it nobody is. */
+  readonly logins?: ServerLogins;
 };
 
 /** What came of a call. `code` as for the gate; `null` when the tool itself says that it did what it was to do. */
@@ -46,8 +58,8 @@ export type ConnectParts = {
   readonly ports: McpPorts;
   /** Its list of tools is another one. */
   readonly changed: () => void;
-  /** It broke off, and why. */
-  readonly lost: (why: string) => void;
+  /** It broke off, or lets nobody in any more, and why. */
+  readonly lost: (why: Error) => void;
 };
 
 /** A server of tools that has answered. */
@@ -100,9 +112,9 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
     await within(START_MS, 'did not start', ports, () => client.connect(transport, { timeout: NEVER_MS }));
   } catch (error) {
     await close();
-    throw isEraUnknown(error) ? error : (endOf(transport) ?? new Error(reasonOf(error), { cause: error }));
+    throw isEraUnknown(error) ? error : (endOf(transport) ?? loginOf(error, parts) ?? withReason(error));
   }
-  Object.assign(client, { onclose: () => lost(endOf(transport)?.message ?? 'it broke off') });
+  Object.assign(client, { onclose: () => lost(endOf(transport) ?? new Error('it broke off')) });
   return {
     instructions: client.getInstructions() ?? '',
     list: () => list(client, parts),
@@ -113,7 +125,7 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
 
 function transportOf({ id, config, ports }: ConnectParts): Transport {
   const { command, args, cwd = '.', env, url, headers } = config;
-  if (url !== undefined) return httpTransport(url, headers);
+  if (url !== undefined) return httpTransport(url, headers, ports.logins?.presented(id, config) ?? null);
   if (command === undefined) throw new Error(`impossible: the server ${id} was checked to be something`);
   const { timers, stopGraceMs = STOP_MS } = ports;
   return new StdioTransport({ command, args, cwd, env, stopGraceMs, timers });
@@ -135,13 +147,14 @@ async function answer(open: OpenCalls, asked: ElicitRequestParams, withdrawn: Ab
   return ask === undefined || others.length > 0 ? { action: 'cancel' } : await ask(asked, withdrawn);
 }
 
-type Sent = Pick<ConnectParts, 'config' | 'ports'> & {
+type Sent = ConnectParts & {
   readonly tool: ServerTool;
   readonly call: McpCall;
   readonly open: OpenCalls;
 };
 
-async function send(client: Client, { tool, call, open, config, ports }: Sent): Promise<CallOutcome> {
+async function send(client: Client, sent: Sent): Promise<CallOutcome> {
+  const { tool, call, open, config, ports } = sent;
   const { id, input, stopped, progressed } = call;
   const time = new CallTime(config.timeoutSeconds * 1_000, ports);
   const signal = AbortSignal.any([stopped, time.over]);
@@ -159,7 +172,7 @@ async function send(client: Client, { tool, call, open, config, ports }: Sent): 
     const output = outputOf(await client.callTool(params, { signal, timeout: NEVER_MS, onprogress }));
     return { ...output, code: output.isError ? 'TOOL_FAILED' : null };
   } catch (error) {
-    return time.over.aborted ? failure(`It did not answer in time. ${UNKNOWN}`, 'TIMEOUT') : broken(error);
+    return time.over.aborted ? failure(`It did not answer in time. ${UNKNOWN}`, 'TIMEOUT') : broken(error, sent);
   } finally {
     open.delete(ask);
     time.end();
@@ -216,9 +229,25 @@ class CallTime {
 }
 
 /** What a server answered is known; of what broke off nothing is. */
-function broken(error: unknown): CallOutcome {
+function broken(error: unknown, sent: Sent): CallOutcome {
+  const login = loginOf(error, sent);
+  if (login instanceof LoginNeededError && !login.isWider) sent.lost(login);
+  if (login !== null) return failure(`It was not run: ${login.message}.`, 'TOOL_FAILED');
   const words = reasonOf(error).replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
   return error instanceof ProtocolError ? failure(words, 'TOOL_FAILED') : failure(`${words}. ${UNKNOWN}`, 'UNKNOWN');
+}
+
+/** What of a login kept a request from being carried out; `null`: nothing of one. */
+function loginOf(error: unknown, { id, config, ports: { logins } }: ConnectParts): LoginError | null {
+  if (error instanceof LoginError) return error;
+  if (logins === undefined || logins.presented(id, config) === null) return null;
+  if (error instanceof InsufficientScopeError) return logins.widen(id, config, error);
+  const isRefused = error instanceof SdkHttpError && error.status === UNAUTHORIZED;
+  return isRefused ? new LoginError('it does not take the login that it has just been given') : null;
+}
+
+function withReason(error: unknown): Error {
+  return new Error(reasonOf(error), { cause: error });
 }
 
 /** What a server answered beside its protocol is not repeated: it may be a whole page. */
@@ -251,6 +280,7 @@ function isEraUnknown(error: unknown): boolean {
   return error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed;
 }
 
+const UNAUTHORIZED = 401;
 const UNKNOWN = 'Nobody knows what it has done: look before you try it again.';
 const LONGEST_WORDS = 500;
 

@@ -5,6 +5,7 @@ import type { McpServerConfig } from '../../config/config.ts';
 import type { CallOutcome, McpCall, McpConnection, McpPorts } from './mcp-connection.ts';
 import { differenceOf } from './mcp-tools.ts';
 import type { ServerTool } from './mcp-tools.ts';
+import { LoginNeededError } from './server-logins.ts';
 
 /**
  * One server of tools: started when it is first used, stopped when nobody has used it for a while. One that breaks off starts
@@ -24,6 +25,7 @@ export class McpServer {
   #notBefore: Instant = -Infinity;
   #why = '';
   #isTrouble = false;
+  #needsLogin = false;
   #over = false;
   /** The definitions that were shown first, or were accepted since; `null` before they are looked up. */
   #known: Map<string, KnownTool> | null = null;
@@ -85,6 +87,7 @@ export class McpServer {
 
   /** It may be started again, whatever came of it before. */
   reset(): void {
+    this.#needsLogin = false;
     this.#failures = 0;
     this.#notBefore = -Infinity;
   }
@@ -116,6 +119,8 @@ export class McpServer {
 
   async #connected(): Promise<McpConnection> {
     if (this.#over) throw new Error('it is not configured any more');
+    if (this.#needsLogin && this.#ports.logins?.isReady(this.config) === true) this.reset();
+    if (this.#needsLogin) throw new Error(this.#why);
     if (this.#connection !== null) return await this.#connection;
     if (this.down !== null) throw new Error(`it is not tried again after ${MOST_FAILURES} failures: ${this.#why}`);
     const waitMs = this.#notBefore - this.#ports.clock.now();
@@ -125,7 +130,7 @@ export class McpServer {
     try {
       return await connection;
     } catch (error) {
-      if (this.#connection === connection) this.#failed(wordsOf(error));
+      if (this.#connection === connection) this.#failed(error);
       throw error;
     }
   }
@@ -137,8 +142,10 @@ export class McpServer {
     const { id, config } = this;
     let opened: McpConnection | null = null;
     const isCurrent = async (): Promise<boolean> => (await this.#connection?.catch(() => null)) === opened;
-    const lost = async (why: string): Promise<void> => {
-      if (await isCurrent()) this.#failed(why);
+    const lost = async (why: Error): Promise<void> => {
+      if (!(await isCurrent())) return;
+      if (why instanceof LoginNeededError) this.#shutOut(why);
+      else this.#failed(why);
     };
     opened = await connectServer({
       id,
@@ -150,9 +157,22 @@ export class McpServer {
     return opened;
   }
 
-  #failed(why: string): void {
+  /** What it is doing goes on, and so does its connection when somebody has signed in. */
+  #shutOut(error: LoginNeededError): void {
+    this.#list = null;
+    this.#note(error);
+  }
+
+  #failed(error: unknown): void {
     void this.#forget();
-    this.#failures += 1;
+    this.#note(error);
+  }
+
+  /** Where somebody has to sign in first, nothing is tried before that. */
+  #note(error: unknown): void {
+    const why = wordsOf(error);
+    this.#needsLogin = error instanceof LoginNeededError;
+    this.#failures = this.#needsLogin ? MOST_FAILURES : this.#failures + 1;
     this.#why = why;
     this.#isTrouble = true;
     this.#notBefore = this.#ports.clock.now() + backoffMs(BACKOFF, this.#failures);

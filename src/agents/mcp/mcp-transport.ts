@@ -1,5 +1,5 @@
 import { StreamableHTTPClientTransport, deserializeMessage, serializeMessage } from '@modelcontextprotocol/client';
-import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
+import type { AuthProvider, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { delay } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { childEnvironment } from '../process/process-environment.ts';
@@ -161,12 +161,25 @@ class UnfinishedLine {
   }
 }
 
-/** A server of tools that is reached by HTTP: it is followed to no other host, and no answer is longer than `LONGEST_MESSAGE`. */
-export function httpTransport(url: string, headers: Readonly<Record<string, string>>): Transport {
-  return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, fetch: limitedFetch });
+/**
+ * A server of tools that is reached by HTTP: it is followed to no other host, and no answer is longer than `LONGEST_MESSAGE`.
+ * `auth`: what is presented to it, if somebody is signed in there.
+ */
+export function httpTransport(
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  auth: AuthProvider | null,
+): Transport {
+  return new StreamableHTTPClientTransport(new URL(url), {
+    requestInit: { headers },
+    fetch: limitedFetch,
+    onInsufficientScope: 'throw',
+    ...(auth === null ? {} : { authProvider: auth }),
+  });
 }
 
-async function limitedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
+/** Fetches; an answer that is longer than `LONGEST_MESSAGE` breaks off. */
+export async function limitedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
   if (response.body === null) return response;
   let received = 0;

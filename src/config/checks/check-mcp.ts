@@ -73,7 +73,7 @@ const serverFaults = (id: string, draft: unknown, around: Around): readonly Foun
 };
 
 const programOf = (server: Server, around: Around): readonly Found[] => {
-  const { command, args, cwd, env, headers } = server;
+  const { command, args, cwd, env, headers, oauth } = server;
   if (command === undefined) {
     return [{ path: [], message: 'There is neither a program nor an address: add `command`, or `url`' }];
   }
@@ -83,7 +83,7 @@ const programOf = (server: Server, around: Around): readonly Found[] => {
     ...programFaults(started, around),
     ...folderFaults(started, around),
     ...variableFaults(named),
-    ...misplaced({ headers: Object.keys(headers).length > 0 }, '`url`'),
+    ...misplaced({ headers: Object.keys(headers).length > 0, oauth: oauth !== undefined }, '`url`'),
     ...fetching(command, args),
   ];
 };
@@ -102,22 +102,48 @@ const fetching = (command: string, args: readonly string[]): readonly Found[] =>
       ]
     : [];
 
-const addressOf = ({ command, args, cwd, env, headers }: Server, text: string): readonly Found[] => {
-  const { protocol, hostname, username, password } = new URL(text);
+const addressOf = ({ command, args, cwd, env, headers, oauth }: Server, text: string): readonly Found[] => {
+  const { username, password } = new URL(text);
   const path = ['url'];
   if (command !== undefined)
     return [{ path, message: 'A server is a program or an address: take `url` or `command` away' }];
-  const isHere = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
   const open: Found = { path, message: 'What is sent could be read on the way: write "https://", or use a tunnel' };
   const named: Found = {
     path,
     message: 'Names and passwords do not stand in the address: write a header "Authorization"',
   };
   return [
-    ...(protocol === 'http:' && !isHere ? [open] : []),
+    ...(isReadable(text) ? [open] : []),
     ...(username !== '' || password !== '' ? [named] : []),
     ...misplaced({ args: args.length > 0, cwd: cwd !== undefined, env: Object.keys(env).length > 0 }, '`command`'),
     ...Object.entries(headers).flatMap(headerFaults),
+    ...(oauth === undefined ? [] : loginFaults(oauth, headers)),
+  ];
+};
+
+/** Whether others could read along on the way to an address. */
+const isReadable = (text: string): boolean => {
+  const { protocol, hostname } = new URL(text);
+  return protocol === 'http:' && !/^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
+};
+
+const loginFaults = (oauth: NonNullable<Server['oauth']>, headers: Server['headers']): readonly Found[] => {
+  const { clientId, clientSecret, issuer } = oauth;
+  const header = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization');
+  const secret = ['oauth', 'clientSecret'];
+  return [
+    ...(header === undefined
+      ? []
+      : [{ path: ['headers', header], message: 'It stands in place of a login: take it away, or `oauth`' }]),
+    ...(clientSecret !== undefined && clientId === undefined
+      ? [{ path: secret, message: "It is an app's secret: write the app's `clientId` beside it" }]
+      : []),
+    ...(clientSecret !== undefined && issuer === undefined
+      ? [{ path: secret, message: 'Nobody says to whom it may be sent: write the `issuer` of the app beside it' }]
+      : []),
+    ...(issuer !== undefined && isReadable(issuer)
+      ? [{ path: ['oauth', 'issuer'], message: 'What is sent could be read on the way: write "https://"' }]
+      : []),
   ];
 };
 

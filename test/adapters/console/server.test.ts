@@ -84,6 +84,18 @@ describe('a running console', () => {
     await adapter.stop();
   });
 
+  test('healthz counts the servers of tools that wait for a login, names none, and stays ready', async () => {
+    const { platform } = ownMessages();
+    const options = { dataDir: newFolder(), platform, port: 0, clock: wallClock, log: silent };
+    const adapter = createConsoleAdapter({ ...options, waiting: () => [{ server: 'github', why: 'nobody is' }] });
+    await adapter.start(fakeIntake(), fakeQueries());
+    adapter.setReady();
+    const { status, body } = await call(`${adapter.url}/healthz`);
+    expect([status, JSON.parse(body)]).toMatchObject([200, { tools: { status: 'degraded', logins: 1 } }]);
+    expect(body).not.toContain('github');
+    await adapter.stop();
+  });
+
   test.each([
     ['ok', 0, { pm: 'IDLE', dev: 'ACTIVE', qa: 'QUEUED' }],
     ['degraded', 1, { pm: 'IDLE', dev: 'OFFLINE', qa: 'QUEUED' }],

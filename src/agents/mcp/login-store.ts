@@ -1,0 +1,187 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { lockFile } from '../../engine/sqlite/lock.ts';
+import { writePrivately } from '../../lib/private-file.ts';
+import { delay } from '../../lib/retry.ts';
+import type { Timers } from '../../lib/time.ts';
+
+const tokensSchema = z.strictObject({
+  access: z.string().min(1),
+  /** `null`: when it ends somebody signs in again. */
+  refresh: z.string().min(1).nullable(),
+  /** In milliseconds since 1970 by the machine's clock; `null`: nobody says. */
+  expiresAt: z.number().nullable(),
+  /** What was granted, as far as the service says. */
+  scope: z.string().nullable(),
+});
+
+const loginSchema = z.strictObject({
+  /** The server of tools, for which alone its tokens are. */
+  url: z.string(),
+  /** What the tokens are asked for by (RFC 8707). */
+  resource: z.string(),
+  /** Who made the tokens, and the only one to whom they are ever given back. */
+  issuer: z.string(),
+  authorizationServer: z.string(),
+  /** What the issuer said of itself when somebody signed in; `null`: nothing. */
+  metadata: z
+    .object({
+      issuer: z.string(),
+      authorization_endpoint: z.string(),
+      token_endpoint: z.string(),
+      response_types_supported: z.array(z.string()),
+      token_endpoint_auth_methods_supported: z.array(z.string()).exactOptional(),
+    })
+    .nullable(),
+  client: z.object({
+    client_id: z.string(),
+    client_secret: z.string().exactOptional(),
+    token_endpoint_auth_method: z.string().exactOptional(),
+  }),
+  /** `null`: the service has refused to renew them. */
+  tokens: tokensSchema.nullable(),
+  /** Why somebody has to sign in again. */
+  refused: z.string().nullable(),
+  /** What the server wants besides what was granted. */
+  wanted: z.string().nullable(),
+  /** When somebody signed in, in milliseconds since 1970. */
+  signedInAt: z.number(),
+});
+
+/** That somebody has signed in at a server of tools for Conch. */
+export type Login = Readonly<z.output<typeof loginSchema>>;
+
+/** A login could not be read, kept or made; the message says why, and what to do. */
+export class LoginError extends Error {
+  override readonly name = 'LoginError';
+}
+
+/**
+ * The logins at servers of tools, in the data folder: a file for each server, which only this user can read. A running Conch and
+ * a command may use them at once.
+ */
+export class LoginStore {
+  readonly #folder: string;
+  #secrets: readonly string[] = [];
+  /** What no disk took: the tokens before are spent. */
+  readonly #unsaved = new Map<string, Login>();
+
+  constructor(dataDir: string) {
+    this.#folder = join(dataDir, 'mcp-logins');
+    for (const file of filesIn(this.#folder)) if (file.endsWith('.json')) this.#readFile(join(this.#folder, file));
+  }
+
+  /** Every token and secret that it has read or been given, the newest last; another array when there is another. */
+  get secrets(): readonly string[] {
+    return this.#secrets;
+  }
+
+  /** The login at a server; `null` when nobody is signed in there. Throws a `LoginError`. */
+  read(url: string): Login | null {
+    const path = this.#pathOf(url, 'json');
+    const login = this.#readFile(path);
+    if (login instanceof LoginError) throw login;
+    const unsaved = this.#unsaved.get(path);
+    if (unsaved === undefined) return login;
+    if (login === null || login.signedInAt !== unsaved.signedInAt) {
+      this.#unsaved.delete(path);
+      return login;
+    }
+    this.save(unsaved);
+    return unsaved;
+  }
+
+  /** Keeps a login; says why when only this process can go on with it, for no disk took it. */
+  save(login: Login): LoginError | null {
+    const path = this.#pathOf(login.url, 'json');
+    this.#know(login);
+    try {
+      writePrivately(path, `${JSON.stringify(login, null, 2)}\n`);
+      this.#unsaved.delete(path);
+      return null;
+    } catch (error) {
+      this.#unsaved.set(path, login);
+      return new LoginError(`${path} cannot be written: ${wordsOf(error)}`);
+    }
+  }
+
+  /** Forgets a login; whether there was one. */
+  remove(url: string): boolean {
+    const path = this.#pathOf(url, 'json');
+    const had = this.#unsaved.delete(path) || this.#readFile(path) !== null;
+    rmSync(path, { force: true });
+    return had;
+  }
+
+  /**
+   * Works on the login at one server while nobody else does, in this process or another; the system lifts the lock of one that
+   * ends. Rejects with a `LoginError` when another has it for too long.
+   */
+  async alone<T>(url: string, timers: Timers, work: () => Promise<T>): Promise<T> {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    const path = this.#pathOf(url, 'lock');
+    for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+      const lock = lockFile(path);
+      if (lock === null) await delay(TRY_AGAIN_MS, { timers });
+      else {
+        try {
+          return await work();
+        } finally {
+          lock.release();
+        }
+      }
+    }
+    throw new LoginError('another program is at work on its login');
+  }
+
+  #pathOf(url: string, ending: 'json' | 'lock'): string {
+    const name = createHash('sha256').update(new URL(url).href).digest('hex').slice(0, 32);
+    return join(this.#folder, `${name}.${ending}`);
+  }
+
+  #readFile(path: string): Login | LoginError | null {
+    let text: string;
+    try {
+      text = readFileSync(path, 'utf8');
+    } catch (error) {
+      return isMissing(error) ? null : new LoginError(`${path} cannot be read: ${wordsOf(error)}`);
+    }
+    try {
+      const login = loginSchema.parse(JSON.parse(text));
+      this.#know(login);
+      return login;
+    } catch {
+      return new LoginError(`${path} is damaged: delete it, and sign in again`);
+    }
+  }
+
+  #know({ tokens, client }: Login): void {
+    const values = [tokens?.access, tokens?.refresh, client.client_secret].flatMap((value) => value ?? []);
+    const unknown = values.filter((value) => !this.#secrets.includes(value));
+    if (unknown.length > 0) this.#secrets = [...this.#secrets, ...unknown].slice(-MOST_SECRETS);
+  }
+}
+
+/** Longer than a service may take to renew a token. */
+const MOST_TRIES = 400;
+const TRY_AGAIN_MS = 100;
+/** Earlier tokens are of no use to anybody after a while. */
+const MOST_SECRETS = 256;
+
+function filesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

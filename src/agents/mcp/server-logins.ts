@@ -1,0 +1,214 @@
+import type { AuthProvider, InsufficientScopeError } from '@modelcontextprotocol/client';
+import type { McpServerConfig } from '../../config/config.ts';
+import { shownAt } from '../../lib/time.ts';
+import type { Clock, Instant, Timers } from '../../lib/time.ts';
+import type { AgentLog } from '../session/floor-port.ts';
+import { LoginError } from './login-store.ts';
+import type { Login, LoginStore } from './login-store.ts';
+
+/** What logins need of the program. */
+export type LoginPorts = { readonly clock: Clock; readonly timers: Timers; readonly log: AgentLog };
+
+/** Somebody has to sign in before a server can be used, or used for this; the message says what to run. */
+export class LoginNeededError extends LoginError {
+  /** Somebody is signed in, and that is not enough for this call. */
+  readonly isWider: boolean;
+
+  constructor(id: string, why: string, isWider = false) {
+    super(`${why}: run "conch mcp login ${id}"`);
+    this.isWider = isWider;
+  }
+}
+
+/** A server for which somebody has to sign in, and what to say about it. */
+export type WaitingServer = { readonly server: string; readonly why: string };
+
+/**
+ * The logins of a running program: each agent's connection to a server presents the same, and however many need another token at
+ * once, one asks for it.
+ */
+export class ServerLogins {
+  readonly #store: LoginStore;
+  readonly #ports: LoginPorts;
+  /** By address: the access token that it will be. */
+  readonly #renewing = new Map<string, Promise<string>>();
+  /** Servers that wanted somebody signed in while nobody was. */
+  readonly #wanting = new Set<string>();
+
+  constructor(store: LoginStore, ports: LoginPorts) {
+    this.#store = store;
+    this.#ports = ports;
+  }
+
+  /** Every token that it has seen; another array when there is another. */
+  get secrets(): readonly string[] {
+    return this.#store.secrets;
+  }
+
+  /** What a connection to a server presents; `null` for one that is told another header in its place. */
+  presented(id: string, { url, headers }: McpServerConfig): AuthProvider | null {
+    if (url === undefined || Object.keys(headers).some(isAuthorization)) return null;
+    let last: string | undefined;
+    return {
+      token: async () => (last = await this.#token(id, url)),
+      onUnauthorized: async () => await this.#replace(id, url, last),
+    };
+  }
+
+  /** Keeps what a server wants besides what was granted, for the next who signs in. */
+  widen(id: string, { url }: McpServerConfig, { requiredScope }: InsufficientScopeError): LoginNeededError {
+    const scope = (requiredScope ?? '').replaceAll(/[^\x21\x23-\x5B\x5D-\x7E ]+/g, '').slice(0, LONGEST_SCOPE);
+    const needed = narrow(id, scope);
+    const login = url === undefined ? null : this.#store.read(url);
+    if (login === null || login.wanted === scope) return needed;
+    this.#keep(id, { ...login, wanted: scope });
+    this.#ports.log.warn({ server: id, why: needed.message }, 'a server of tools wants another login');
+    return needed;
+  }
+
+  /** Whether the next connection has something to present. */
+  isReady({ url }: McpServerConfig): boolean {
+    const login = seen(this.#store, url);
+    return login !== null && !(login instanceof LoginError) && login.tokens !== null && login.wanted === null;
+  }
+
+  /** The servers for which somebody has to sign in, as far as that is known. */
+  waiting(servers: Servers): readonly WaitingServer[] {
+    return waitingServers(this.#store, servers, this.#wanting);
+  }
+
+  /** One that lasts a while yet. */
+  async #token(id: string, url: string): Promise<string | undefined> {
+    const login = this.#store.read(url);
+    if (login === null) return undefined;
+    if (login.tokens === null) throw over(id, login);
+    const { access, refresh, expiresAt } = login.tokens;
+    const leftMs = expiresAt === null ? Infinity : expiresAt - this.#now();
+    if (leftMs > SOON_MS || refresh === null) return access;
+    try {
+      return await this.#renew(id, url, access);
+    } catch (error) {
+      if (error instanceof LoginNeededError || leftMs <= 0) throw error;
+      return access;
+    }
+  }
+
+  /** The server did not take what was presented. */
+  async #replace(id: string, url: string, presented: string | undefined): Promise<void> {
+    const login = this.#store.read(url);
+    if (login === null) {
+      this.#wanting.add(url);
+      throw nobody(id);
+    }
+    if (login.tokens === null) throw over(id, login);
+    if (login.tokens.access === presented) await this.#renew(id, url, presented);
+  }
+
+  #renew(id: string, url: string, stale: string): Promise<string> {
+    const running = this.#renewing.get(url);
+    if (running !== undefined) return running;
+    const begun = this.#store.alone(url, this.#ports.timers, () => this.#renewAlone(id, url, stale));
+    const renewing = begun.finally(() => this.#renewing.delete(url));
+    this.#renewing.set(url, renewing);
+    return renewing;
+  }
+
+  /** Another program may have renewed it meanwhile, or somebody may have signed in or out. */
+  async #renewAlone(id: string, url: string, stale: string): Promise<string> {
+    const login = this.#store.read(url);
+    if (login === null) throw nobody(id);
+    if (login.tokens === null) throw over(id, login);
+    if (login.tokens.access !== stale) return login.tokens.access;
+    if (login.tokens.refresh === null) throw this.#refuse(id, login, 'it has ended');
+    // The library is loaded with the first server that needs it.
+    const { refusalOf, renewed } = await import('./sign-in.ts');
+    try {
+      const next = await renewed(login, this.#now());
+      this.#keep(id, next);
+      return next.tokens?.access ?? stale;
+    } catch (error) {
+      const why = refusalOf(error);
+      if (why !== null) throw this.#refuse(id, login, why);
+      throw new LoginError(`${new URL(login.issuer).host}, where somebody is signed in, does not renew the login now`);
+    }
+  }
+
+  /** What is refused once is not tried again: the tokens go. */
+  #refuse(id: string, login: Login, why: string): LoginNeededError {
+    const refused = { ...login, tokens: null, refused: why };
+    this.#keep(id, refused);
+    const needed = over(id, refused);
+    this.#ports.log.warn({ server: id, why: needed.message }, 'a login at a server of tools is over');
+    return needed;
+  }
+
+  #keep(id: string, login: Login): void {
+    const unsaved = this.#store.save(login);
+    if (unsaved !== null) this.#ports.log.error({ server: id, err: unsaved }, 'a login is not kept over a restart');
+  }
+
+  #now(): Instant {
+    return shownAt(this.#ports.clock, this.#ports.clock.now());
+  }
+}
+
+/** What to say of one beside the warnings of a configuration. */
+export function loginLine({ server, why }: WaitingServer): string {
+  return `mcp.${server}: ${why}`;
+}
+
+/**
+ * The servers for which somebody has to sign in, as far as the configuration and the data folder tell; `wanting` are addresses at
+ * which that was seen.
+ */
+export function waitingServers(
+  store: LoginStore,
+  servers: Servers,
+  wanting: ReadonlySet<string> = new Set(),
+): readonly WaitingServer[] {
+  return Object.entries(servers).flatMap(([server, config]) => {
+    const why = lackOf(server, config, { login: seen(store, config.url), wanting });
+    return why === null ? [] : [{ server, why: why.message }];
+  });
+}
+
+type Seen = { readonly login: Login | LoginError | null; readonly wanting: ReadonlySet<string> };
+
+function lackOf(id: string, { url, oauth, headers }: McpServerConfig, { login, wanting }: Seen): LoginError | null {
+  if (login instanceof LoginError) return login;
+  if (login?.tokens === null) return over(id, login);
+  if (login !== null) return login.wanted === null ? null : narrow(id, login.wanted);
+  const isWanted = oauth !== undefined || (url !== undefined && wanting.has(url));
+  return isWanted && !Object.keys(headers).some(isAuthorization) ? nobody(id) : null;
+}
+
+function seen(store: LoginStore, url: string | undefined): Login | LoginError | null {
+  try {
+    return url === undefined ? null : store.read(url);
+  } catch (error) {
+    if (error instanceof LoginError) return error;
+    throw error;
+  }
+}
+
+type Servers = Readonly<Record<string, McpServerConfig>>;
+
+/** A token that lasts no longer is renewed before it is presented, in milliseconds. */
+const SOON_MS = 30_000;
+const LONGEST_SCOPE = 500;
+
+function nobody(id: string): LoginNeededError {
+  return new LoginNeededError(id, 'it wants somebody signed in, and nobody is');
+}
+
+function narrow(id: string, scope: string): LoginNeededError {
+  return new LoginNeededError(id, `it wants more than was granted (${scope})`, true);
+}
+
+function over(id: string, { refused }: Login): LoginNeededError {
+  return new LoginNeededError(id, `the login there is over (${refused ?? 'it has ended'})`);
+}
+
+function isAuthorization(header: string): boolean {
+  return header.toLowerCase() === 'authorization';
+}

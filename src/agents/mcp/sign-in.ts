@@ -1,0 +1,291 @@
+import { randomBytes } from 'node:crypto';
+import {
+  InsecureTokenEndpointError,
+  IssuerMismatchError,
+  OAuthError,
+  OAuthErrorCode,
+  RegistrationRejectedError,
+  checkResourceAllowed,
+  computeScopeUnion,
+  discoverOAuthServerInfo,
+  exchangeAuthorization,
+  extractWWWAuthenticateParams,
+  refreshAuthorization,
+  registerClient,
+  resolveClientMetadata,
+  resourceUrlFromServerUrl,
+  startAuthorization,
+  validateAuthorizationResponseIssuer,
+} from '@modelcontextprotocol/client';
+import type { FetchLike, OAuthServerInfo, OAuthTokens } from '@modelcontextprotocol/client';
+import type { McpServerConfig } from '../../config/config.ts';
+import { isLoopback } from '../../lib/guarded-server.ts';
+import type { Instant } from '../../lib/time.ts';
+import { LoginError } from './login-store.ts';
+import type { Login } from './login-store.ts';
+import { limitedFetch } from './mcp-transport.ts';
+
+/** Where somebody signs in, and how. */
+export type SignInOrder = {
+  readonly url: string;
+  /** What the configuration says of it. */
+  readonly oauth?: NonNullable<McpServerConfig['oauth']>;
+  /** Where the browser is sent afterwards, on this machine. */
+  readonly redirectUrl: string;
+  /** The login before, if there is one. */
+  readonly earlier: Login | null;
+};
+
+/** Somebody signs in, in a browser. */
+export type SignIn = {
+  /** What to open there. */
+  readonly address: string;
+  readonly issuer: string;
+  /** Whether the address at which the browser ended is the answer to this. */
+  isAnswer(answer: URLSearchParams): boolean;
+  /** Trades the answer for tokens, once. Rejects with a `LoginError`. */
+  finish(answer: URLSearchParams, at: Instant): Promise<Login>;
+};
+
+/**
+ * Asks a server of tools who signs people in for it, makes Conch known there unless the configuration names a client, and says
+ * where to go. Rejects with a `LoginError`.
+ */
+export async function beginSignIn(order: SignInOrder): Promise<SignIn> {
+  try {
+    return await begin(order);
+  } catch (error) {
+    throw inWords(error);
+  }
+}
+
+/** The login with tokens that last longer. Rejects as the library does: `refusalOf` tells what that means. */
+export async function renewed(login: Login, at: Instant): Promise<Login> {
+  const { authorizationServer, metadata, client, tokens, resource, url } = login;
+  if (tokens === null || tokens.refresh === null) throw new Error('impossible: there is nothing to renew it by');
+  const made = await refreshAuthorization(authorizationServer, {
+    ...(metadata === null ? {} : { metadata }),
+    clientInformation: client,
+    refreshToken: tokens.refresh,
+    resource,
+    fetchFn: safeFetch(url),
+  });
+  return { ...login, tokens: tokensOf(made, tokens.scope, at) };
+}
+
+/** Why a service does not renew a login, in its own short code; `null`: it may do so later. */
+export function refusalOf(error: unknown): string | null {
+  return !(error instanceof OAuthError) || PASSING.has(error.code) ? null : plain(error.code);
+}
+
+const PASSING: ReadonlySet<string> = new Set([
+  OAuthErrorCode.ServerError,
+  OAuthErrorCode.TemporarilyUnavailable,
+  OAuthErrorCode.TooManyRequests,
+]);
+
+async function begin(order: SignInOrder): Promise<SignIn> {
+  const { url, redirectUrl } = order;
+  const fetchFn = safeFetch(url);
+  const { scope: challenged, ...where } = await challengeOf(url, fetchFn);
+  const info = await discoverOAuthServerInfo(url, { ...where, fetchFn });
+  const { authorizationServerUrl: authorizationServer, authorizationServerMetadata: metadata } = info;
+  const issuer = issuerOf(order, info);
+  const resource = resourceOf(url, info);
+  const scope = scopeOf(order, info, challenged);
+  const client = await clientOf(order, info, { scope, fetchFn });
+  const state = randomBytes(STATE_BYTES).toString('base64url');
+  const known = { ...(metadata === undefined ? {} : { metadata }), clientInformation: client, resource };
+  const { authorizationUrl, codeVerifier } = await startAuthorization(authorizationServer, {
+    ...known,
+    redirectUrl,
+    state,
+    ...(scope === undefined ? {} : { scope }),
+  });
+  assertSafe(authorizationUrl, url);
+  const finish: SignIn['finish'] = async (answer, at) => {
+    const asked = { ...known, ...codeIn(answer, metadata), codeVerifier, redirectUri: redirectUrl, fetchFn };
+    const tokens = tokensOf(await exchangeAuthorization(authorizationServer, asked), scope ?? null, at);
+    const made = { tokens, refused: null, wanted: null, signedInAt: at };
+    return { url, resource, issuer, authorizationServer, metadata: keptOf(metadata), client, ...made };
+  };
+  return {
+    address: authorizationUrl.href,
+    issuer,
+    isAnswer: (answer) => answer.get('state') === state,
+    finish: (answer, at) => finish(answer, at).catch((error: unknown) => Promise.reject(inWords(error))),
+  };
+}
+
+/** As much of what a service says of itself as it takes to renew a login there. */
+function keptOf(metadata: OAuthServerInfo['authorizationServerMetadata']): Login['metadata'] {
+  if (metadata === undefined) return null;
+  const { issuer, authorization_endpoint, token_endpoint, response_types_supported } = metadata;
+  const methods = metadata.token_endpoint_auth_methods_supported;
+  return {
+    issuer,
+    authorization_endpoint,
+    token_endpoint,
+    response_types_supported,
+    ...(methods === undefined ? {} : { token_endpoint_auth_methods_supported: methods }),
+  };
+}
+
+type Challenge = Pick<ReturnType<typeof extractWWWAuthenticateParams>, 'resourceMetadataUrl' | 'scope'>;
+
+/** What the server answers to somebody whom it does not know: where more is said, and what it wants. */
+async function challengeOf(url: string, fetchFn: FetchLike): Promise<Challenge> {
+  const response = await fetchFn(url, { headers: { accept: 'text/event-stream' }, redirect: 'manual' });
+  await response.body?.cancel();
+  const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response);
+  return {
+    ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
+    ...(scope === undefined ? {} : { scope }),
+  };
+}
+
+function issuerOf({ oauth }: SignInOrder, info: OAuthServerInfo): string {
+  const issuer = info.authorizationServerMetadata?.issuer ?? info.authorizationServerUrl;
+  const wanted = oauth?.issuer ?? issuer;
+  if (wanted === issuer) return issuer;
+  throw new LoginError(
+    `it says that ${plain(issuer)} signs people in for it, and the configuration that ${wanted} does`,
+  );
+}
+
+/** Tokens are asked for this server alone, whatever it says of itself. */
+function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo): string {
+  const requestedResource = resourceUrlFromServerUrl(url);
+  const configuredResource = resourceMetadata?.resource ?? requestedResource.href;
+  if (checkResourceAllowed({ requestedResource, configuredResource })) return configuredResource;
+  throw new LoginError(`it says of itself that it is ${plain(configuredResource)}, which is another server`);
+}
+
+/** What the configuration names, else what the server wants; with it all that it has wanted since the last time. */
+function scopeOf({ oauth, earlier }: SignInOrder, info: OAuthServerInfo, challenged?: string): string | undefined {
+  const asked = oauth?.scopes?.join(' ') ?? challenged ?? info.resourceMetadata?.scopes_supported?.join(' ');
+  const wanted = earlier?.wanted ?? null;
+  const wider = wanted === null ? [] : [earlier?.tokens?.scope ?? undefined, wanted];
+  const scope = computeScopeUnion(asked, ...wider);
+  const mayLast = info.authorizationServerMetadata?.scopes_supported?.includes('offline_access') === true;
+  return scope !== undefined && mayLast ? computeScopeUnion(scope, 'offline_access') : scope;
+}
+
+/** One that is registered is another each time: whoever forgot it does not say so before the browser is there. */
+async function clientOf(
+  { oauth, redirectUrl }: SignInOrder,
+  { authorizationServerUrl, authorizationServerMetadata: metadata }: OAuthServerInfo,
+  { scope, fetchFn }: { readonly scope: string | undefined; readonly fetchFn: FetchLike },
+): Promise<Login['client']> {
+  if (oauth?.clientId !== undefined) {
+    const { clientId, clientSecret } = oauth;
+    return { client_id: clientId, ...(clientSecret === undefined ? {} : { client_secret: clientSecret }) };
+  }
+  if (metadata !== undefined && metadata.registration_endpoint === undefined) throw new LoginError(NOT_REGISTERED);
+  const clientMetadata = resolveClientMetadata({
+    redirectUrl,
+    clientMetadata: {
+      client_name: 'Conch',
+      redirect_uris: [redirectUrl],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'none',
+    },
+  });
+  const made = await registerClient(authorizationServerUrl, {
+    ...(metadata === undefined ? {} : { metadata }),
+    clientMetadata,
+    ...(scope === undefined ? {} : { scope }),
+    fetchFn,
+  });
+  const { client_id, client_secret, token_endpoint_auth_method } = made;
+  return {
+    client_id,
+    ...(client_secret === undefined ? {} : { client_secret }),
+    ...(token_endpoint_auth_method === undefined ? {} : { token_endpoint_auth_method }),
+  };
+}
+
+const NOT_REGISTERED =
+  'its service registers no programs by itself: make an app of yours there, and write its id as oauth.clientId';
+
+/** The code of an answer, after it is sure that it comes from who was asked. */
+function codeIn(
+  answer: URLSearchParams,
+  metadata: OAuthServerInfo['authorizationServerMetadata'],
+): { readonly authorizationCode: string; readonly iss?: string } {
+  const iss = answer.get('iss') ?? undefined;
+  const issParameterSupported = metadata?.authorization_response_iss_parameter_supported === true;
+  validateAuthorizationResponseIssuer({ iss, expectedIssuer: metadata?.issuer, issParameterSupported });
+  const error = answer.get('error');
+  if (error !== null) throw new LoginError(`it was refused there (${plain(error)})`);
+  const authorizationCode = answer.get('code');
+  if (authorizationCode === null) throw new LoginError('the address holds no code: copy all of it');
+  return { authorizationCode, ...(iss === undefined ? {} : { iss }) };
+}
+
+/** The service says what it has granted only where that is not what was asked for. */
+function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNullable<Login['tokens']> {
+  const { access_token: access, refresh_token: refresh = null, expires_in, scope = asked, token_type } = made;
+  if (token_type.toLowerCase() !== 'bearer') {
+    throw new LoginError(`its tokens are of a kind that Conch cannot use (${plain(token_type)})`);
+  }
+  return { access, refresh, expiresAt: expires_in === undefined ? null : at + expires_in * SECOND_MS, scope };
+}
+
+/** Reaches nothing but TLS and this machine, and this machine only for a server that is on it. */
+function safeFetch(server: string): FetchLike {
+  return async (url, init) => {
+    assertSafe(new URL(url), server);
+    const limit = AbortSignal.timeout(LIMIT_MS);
+    const signal = init?.signal == null ? limit : AbortSignal.any([init.signal, limit]);
+    return await limitedFetch(url, { ...init, signal });
+  };
+}
+
+function assertSafe(url: URL, server: string): void {
+  const { protocol, host } = url;
+  const isHere = isOnThisMachine(url);
+  if (isHere && !isOnThisMachine(new URL(server))) {
+    throw new LoginError(`it sends Conch to this machine (${host}), where it is not itself`);
+  }
+  if (protocol === 'https:' || (protocol === 'http:' && isHere)) return;
+  throw new LoginError(`it sends Conch to ${protocol}//${host}, where others could read along`);
+}
+
+function isOnThisMachine({ hostname }: URL): boolean {
+  return isLoopback(hostname.replaceAll(/^\[|\]$/g, ''));
+}
+
+/** What a service wrote is not repeated, but for its short codes: it may hold what it was sent, or a whole page. */
+function inWords(error: unknown): LoginError {
+  if (error instanceof LoginError) return error;
+  if (error instanceof IssuerMismatchError) return new LoginError(OTHER_ISSUER[error.kind]);
+  if (error instanceof InsecureTokenEndpointError) return new LoginError('its service takes tokens without TLS');
+  if (error instanceof RegistrationRejectedError) return new LoginError(`${NOT_REGISTERED} (${error.status})`);
+  if (error instanceof OAuthError) {
+    const code = refusalOf(error);
+    return new LoginError(code === null ? UNREADABLE : `its service refused (${code})`);
+  }
+  if (!(error instanceof Error)) return new LoginError(UNREADABLE);
+  const { message, cause, name } = error;
+  if (message === 'fetch failed' && cause instanceof Error)
+    return new LoginError(`it cannot be reached: ${cause.message}`);
+  if (name === 'TimeoutError') return new LoginError(`it does not answer within ${LIMIT_MS / SECOND_MS} s`);
+  return new LoginError(/^(?:HTTP \d+ trying|Incompatible auth server)/.test(message) ? plain(message) : UNREADABLE);
+}
+
+const UNREADABLE = 'its service answered something that cannot be understood';
+const OTHER_ISSUER = {
+  metadata: 'its service says of itself that it is another one',
+  authorization_response: 'the answer comes from another service than the one that was asked: nothing was sent to it',
+} as const;
+
+/** What others wrote, as far as it can be shown. */
+function plain(text: string): string {
+  return text.replaceAll(/[^\x20-\x7E]+/g, ' ').slice(0, LONGEST_WORDS);
+}
+
+const STATE_BYTES = 32;
+const SECOND_MS = 1_000;
+const LIMIT_MS = 30_000;
+const LONGEST_WORDS = 200;

@@ -1,0 +1,261 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createInterface } from 'node:readline';
+import { LoginError } from '../agents/mcp/login-store.ts';
+import type { Login, LoginStore } from '../agents/mcp/login-store.ts';
+import { waitingServers } from '../agents/mcp/server-logins.ts';
+import type { LoginPorts } from '../agents/mcp/server-logins.ts';
+import type { SignIn } from '../agents/mcp/sign-in.ts';
+import type { Config, McpServerConfig } from '../config/config.ts';
+import { createQuietServer, guardServer, targetOf } from '../lib/guarded-server.ts';
+import { didYouMean } from '../lib/nearest.ts';
+import { isoTime, shownAt } from '../lib/time.ts';
+import type { Instant } from '../lib/time.ts';
+import { EXIT_CODES } from '../runtime/exit-codes.ts';
+import type { ExitCode } from '../runtime/exit-codes.ts';
+import { quoted } from '../turns/commands/parse.ts';
+
+/** What is done about the logins of Conch at servers of tools. */
+export type LoginCall =
+  | { readonly verb: 'mcp login' | 'mcp logout'; readonly server: string }
+  | { readonly verb: 'mcp list'; readonly json: boolean };
+
+/** What such a command needs: the terminal that it is given in, and what a running Conch has of logins. */
+export type LoginCallPorts = LoginPorts & {
+  readonly config: Pick<Config, 'mcp'>;
+  readonly store: LoginStore;
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  /** What is typed or pasted, line by line. */
+  readonly lines: AsyncIterable<string>;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+};
+
+/** Signs Conch in or out at a server of tools, or lists where it is. A mistake is a line and an exit code. */
+export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Promise<ExitCode> {
+  try {
+    if (call.verb === 'mcp list') return list(call.json, ports);
+    const { mcp } = ports.config;
+    const config = Object.hasOwn(mcp, call.server) ? mcp[call.server] : undefined;
+    if (config?.url === undefined) return fail(missing(call.server, config, mcp), EXIT_CODES.usage, ports);
+    const at = { ...config, id: call.server, url: config.url };
+    return call.verb === 'mcp login' ? await login(at, ports) : await logout(at, ports);
+  } catch (error) {
+    if (error instanceof LoginError) return fail(`It did not work: ${error.message}.`, EXIT_CODES.refused, ports);
+    throw error;
+  }
+}
+
+/** What is typed: nothing is read before somebody wants a line, and nothing after the signal. */
+export async function* typedLines(input: NodeJS.ReadableStream, signal: AbortSignal): AsyncGenerator<string> {
+  yield* createInterface({ input, signal });
+}
+
+type Place = McpServerConfig & { readonly id: string; readonly url: string };
+
+function missing(id: string, config: McpServerConfig | undefined, mcp: Config['mcp']): string {
+  if (config !== undefined) return `${id} is a program of this machine: nobody signs in there.`;
+  const known = Object.keys(mcp);
+  const there = known.length === 0 ? 'There is none.' : `There are: ${known.join(', ')}.`;
+  return `There is no server ${quoted(id)} under "mcp" in the configuration.${didYouMean(id, known)} ${there}`;
+}
+
+async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
+  const { id, url, oauth, headers } = place;
+  const { store, timers, out } = ports;
+  const header = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization');
+  if (header !== undefined) {
+    return fail(
+      `${id} is told the header ${header} in place of a login: take one of them away.`,
+      EXIT_CODES.usage,
+      ports,
+    );
+  }
+  const { beginSignIn } = await import('../agents/mcp/sign-in.ts');
+  const browser = await expectBrowser(oauth?.callbackPort ?? 0, ports);
+  try {
+    const { redirectUrl } = browser;
+    const signIn = await beginSignIn({ ...place, redirectUrl, earlier: earlierOf(place, store) });
+    out(invitation(place, signIn));
+    const { answer, tell } = await firstAnswer(signIn, browser, ports);
+    try {
+      const made = await signIn.finish(answer, now(ports));
+      const unsaved = await store.alone(url, timers, async () => store.save(made));
+      if (unsaved !== null) throw unsaved;
+      tell('Conch is signed in. You can close this page.\n');
+      out(`${id}: ${wordsOf(made)}. A running Conch uses it from its next call on.\n`);
+      return EXIT_CODES.ok;
+    } catch (error) {
+      tell('It did not work. The terminal says why.\n');
+      throw error;
+    }
+  } finally {
+    browser.close();
+  }
+}
+
+async function logout({ id, url }: Place, { store, timers, out }: LoginCallPorts): Promise<ExitCode> {
+  const had = await store.alone(url, timers, async () => store.remove(url));
+  const gone = `Conch is signed out of ${id}: its tokens are deleted here. Take them back at the service, too, where it lets you.`;
+  out(had ? `${gone}\n` : `Nobody was signed in at ${id}.\n`);
+  return EXIT_CODES.ok;
+}
+
+/** One that cannot be read is no reason not to sign in anew. */
+function earlierOf({ url }: Place, store: LoginStore): Login | null {
+  try {
+    return store.read(url);
+  } catch {
+    return null;
+  }
+}
+
+function invitation({ id, url }: Place, { address, issuer }: SignIn): string {
+  return [
+    `Whoever signs in now lends Conch an account at ${new URL(issuer).host}: all agents that use "${id}" (${url}) act`,
+    'as that account, whoever asks them to. Sign in as an account that is meant for it.',
+    '',
+    'Open this address in a browser:',
+    '',
+    `  ${address}`,
+    '',
+    'If the browser is on another machine, it ends at a page that it cannot load: paste the address of that page here.',
+    '',
+    '',
+  ].join('\n');
+}
+
+/** The address at which a browser ended, and how to tell the person who looks at it. */
+type Answer = { readonly answer: URLSearchParams; readonly tell: (text: string) => void };
+
+/** The browser comes back to this machine, or somebody pastes where it would have. */
+async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPorts): Promise<Answer> {
+  const { timers, signal, lines, err } = ports;
+  const found = Promise.withResolvers<Answer>();
+  const refuse = (why: string): void => found.reject(new LoginError(why));
+  const timer = timers.after(LIMIT_MS, () =>
+    refuse(`nobody came back from the browser within ${LIMIT_MS / MINUTE_MS} minutes`),
+  );
+  const end = (): void => refuse('it was ended');
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  browser.listen((offered) => {
+    if (!signIn.isAnswer(offered.answer)) return false;
+    found.resolve(offered);
+    return true;
+  });
+  const read = async (): Promise<void> => {
+    for await (const line of lines) {
+      const answer = URL.parse(line.trim())?.searchParams;
+      if (answer !== undefined && signIn.isAnswer(answer)) return found.resolve({ answer, tell: () => undefined });
+      if (line.trim() !== '') err(answer?.has('state') === true ? OTHER_SIGN_IN : NO_ADDRESS);
+    }
+  };
+  read().catch(() => undefined);
+  try {
+    return await found.promise;
+  } finally {
+    timer.cancel();
+    signal.removeEventListener('abort', end);
+  }
+}
+
+const MINUTE_MS = 60_000;
+const LIMIT_MS = 10 * MINUTE_MS;
+const NO_ADDRESS = 'That is not the address: it begins with "http://127.0.0.1" and holds "state=". Copy all of it.\n';
+const OTHER_SIGN_IN = 'That address belongs to another sign-in: open the one above, and paste where that ends.\n';
+
+/** Where a browser of this machine comes back to. */
+type Browser = {
+  readonly redirectUrl: string;
+  /** `take`: whether this is the answer. */
+  listen(take: (offered: Answer) => boolean): void;
+  close(): void;
+};
+
+async function expectBrowser(port: number, { log }: LoginCallPorts): Promise<Browser> {
+  const server = createQuietServer();
+  let take: ((offered: Answer) => boolean) | null = null;
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    const target = targetOf(request);
+    if (request.method !== 'GET' || target?.path !== CALLBACK) return finish(response, 404, 'There is nothing here.\n');
+    const tell = (text: string): void => finish(response, 200, text);
+    const isTaken = take?.({ answer: new URLSearchParams(target.query), tell }) ?? false;
+    if (isTaken) take = null;
+    else finish(response, 400, 'This is not the answer that Conch waits for. Look at its terminal.\n');
+  };
+  guardServer(server, { request: answer }, log);
+  await listening(server, port);
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('impossible: a server without a port');
+  return {
+    redirectUrl: `http://127.0.0.1:${address.port}${CALLBACK}`,
+    listen: (taker) => void (take = taker),
+    close: () => void server.close(),
+  };
+}
+
+const CALLBACK = '/callback';
+
+function listening(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', ({ message }) => reject(new LoginError(`the browser cannot come back: ${message}`)));
+    server.listen(port, '127.0.0.1', resolve);
+  });
+}
+
+function finish(response: ServerResponse, status: number, text: string): void {
+  const headers = { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store', Connection: 'close' };
+  response.writeHead(status, headers).end(text);
+}
+
+/** Where Conch is signed in, and where it waits for somebody to do so. */
+function list(json: boolean, ports: LoginCallPorts): ExitCode {
+  const { config, store, out } = ports;
+  const waiting = new Map(waitingServers(store, config.mcp).map(({ server, why }) => [server, why]));
+  const rows = Object.entries(config.mcp).map(([server, each]) => {
+    const why = waiting.get(server) ?? null;
+    const made = each.url === undefined || why !== null ? null : store.read(each.url);
+    return { server, url: each.url ?? null, why, made, words: why ?? (made === null ? noLogin(each) : wordsOf(made)) };
+  });
+  if (json) return say(JSON.stringify(rows.map(rowOf)), out);
+  if (rows.length === 0) return say('There is no server under "mcp" in the configuration.', out);
+  return say(
+    rows.map(({ server, url, words }) => `${server}${url === null ? '' : ` (${url})`}: ${words}`).join('\n'),
+    out,
+  );
+}
+
+type Row = Pick<Place, 'url'> | { readonly url: null };
+
+function rowOf({ made, why, server, url }: Row & { made: Login | null; why: string | null; server: string }): object {
+  const state = why !== null ? 'waits' : made === null ? 'none' : 'signed in';
+  const since = made === null ? null : isoTime(made.signedInAt);
+  return { server, url, state, why, issuer: made?.issuer ?? null, scope: made?.tokens?.scope ?? null, since };
+}
+
+function noLogin({ url, headers }: McpServerConfig): string {
+  if (url === undefined) return 'a program of this machine, without a login';
+  return Object.keys(headers).length > 0 ? 'no login; it is told headers' : 'no login';
+}
+
+function wordsOf({ issuer, tokens, signedInAt }: Login): string {
+  const what = tokens?.scope == null ? '' : ` (${tokens.scope})`;
+  const ends = tokens?.expiresAt == null ? 'it does not say when that ends' : `it ends at ${isoTime(tokens.expiresAt)}`;
+  const how = tokens?.refresh == null ? ends : 'it renews itself';
+  return `signed in by ${issuer} since ${isoTime(signedInAt)}${what}, ${how}`;
+}
+
+function now({ clock }: LoginCallPorts): Instant {
+  return shownAt(clock, clock.now());
+}
+
+function say(text: string, out: (text: string) => void): ExitCode {
+  out(`${text}\n`);
+  return EXIT_CODES.ok;
+}
+
+function fail(text: string, code: ExitCode, { err }: LoginCallPorts): ExitCode {
+  err(`${text}\n`);
+  return code;
+}

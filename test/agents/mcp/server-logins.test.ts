@@ -1,0 +1,328 @@
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, rmdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { LoginStore } from '../../../src/agents/mcp/login-store.ts';
+import type { Login } from '../../../src/agents/mcp/login-store.ts';
+import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
+import { ServerLogins } from '../../../src/agents/mcp/server-logins.ts';
+import { beginSignIn, renewed } from '../../../src/agents/mcp/sign-in.ts';
+import { serverSchema } from '../../../src/config/backends.ts';
+import { KnownSecrets } from '../../../src/agents/tools/known-secrets.ts';
+import { browse, startAuth } from './auth-rig.ts';
+import { mcpPorts, toolNamed } from './mcp-rig.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close();
+});
+
+const REDIRECT = 'http://127.0.0.1:9/callback';
+
+/** A program with agents that use a server at which somebody may be signed in. */
+async function program({ more = {}, isSignedIn = true }: { more?: object; isSignedIn?: boolean } = {}) {
+  const auth = await startAuth();
+  const dataDir = mkdtempSync(join(tmpdir(), 'conch-logins-'));
+  closing.push(
+    () => rmSync(dataDir, { recursive: true, force: true }),
+    () => auth.close(),
+  );
+  const rig = mcpPorts();
+  const store = new LoginStore(dataDir);
+  const config = serverSchema.parse({ url: auth.url, ...more });
+  const signIn = async () => {
+    const { clock } = rig.time;
+    const begun = await beginSignIn({ ...config, url: auth.url, redirectUrl: REDIRECT, earlier: store.read(auth.url) });
+    const login = await begun.finish(new URL(await browse(begun.address)).searchParams, clock.now());
+    // As another program does it, at another time.
+    new LoginStore(dataDir).save({ ...login, signedInAt: clock.now() + 1 });
+  };
+  if (isSignedIn) await signIn();
+  const logins = new ServerLogins(store, rig.ports);
+  const agent = () => {
+    const turned: (string | null)[] = [];
+    const ports = { ...rig.ports, logins, turned: (why: string | null) => void turned.push(why) };
+    const server = new McpServer('web', config, ports);
+    closing.push(() => server.close());
+    return { server, turned };
+  };
+  const renewals = () => auth.asked.filter(({ form }) => form.get('grant_type') === 'refresh_token').length;
+  return { auth, dataDir, store, logins, config, agent, signIn, renewals, ...rig };
+}
+
+const call = (server: McpServer, name = 'echo') =>
+  server.call(toolNamed(name), { id: '1', input: {}, stopped: new AbortController().signal, progressed() {} });
+
+const NEEDED = 'run "conch mcp login web"';
+
+describe('a server at which somebody is signed in', () => {
+  test('is told the access token of the login with every request, and nothing else', async () => {
+    const { auth, agent } = await program();
+    const { server } = agent();
+    expect(await server.tools()).toHaveLength(2);
+    expect(await call(server)).toMatchObject({ text: 'done', code: null });
+    expect([...auth.presented]).toEqual([undefined, `Bearer ${auth.good()?.access}`]);
+  });
+
+  test('runs a call once, whose token ends in the middle, with the next token', async () => {
+    const { auth, agent, store, renewals } = await program();
+    const { server } = agent();
+    await server.tools();
+    auth.expire();
+    expect(await call(server)).toMatchObject({ text: 'done', code: null });
+    expect([renewals(), auth.runs()]).toEqual([1, 1]);
+    expect(store.read(auth.url)?.tokens?.refresh).toBe(auth.good()?.refresh);
+  });
+
+  test('is told another token before the one that it has ends', async () => {
+    const { auth, agent, time, renewals } = await program();
+    const { server } = agent();
+    await server.tools();
+    time.pass(3_600_000 - 30_001);
+    await call(server);
+    expect(renewals()).toBe(0);
+    time.pass(1);
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(renewals()).toBe(1);
+    expect(auth.presented.has(`Bearer ${auth.good()?.access}`)).toBe(true);
+  });
+
+  test('makes one new token for all agents that want one at once', async () => {
+    const { auth, agent, renewals } = await program();
+    const agents = [agent(), agent(), agent(), agent()];
+    for (const { server } of agents) await server.tools();
+    auth.expire();
+    const outcomes = await Promise.all(agents.map(({ server }) => call(server)));
+    expect(outcomes.map(({ code }) => code)).toEqual([null, null, null, null]);
+    expect(renewals()).toBe(1);
+  });
+
+  test('makes one new token for two programs that want one at once', async () => {
+    const { auth, config, dataDir, agent, renewals, ports } = await program();
+    const other = new ServerLogins(new LoginStore(dataDir), { ...ports, timers: realTimers });
+    const elsewhere = new McpServer('web', config, { ...ports, logins: other });
+    closing.push(() => elsewhere.close());
+    const { server } = agent();
+    await server.tools();
+    await elsewhere.tools();
+    auth.expire();
+    const waiting: ReturnType<typeof call>[] = [];
+    auth.faults.renewing = async () => {
+      auth.faults.renewing = null;
+      waiting.push(call(elsewhere));
+      // The other program is refused, and waits for this one.
+      await vi.waitFor(() => expect(auth.refused()).toBe(2));
+    };
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(await Promise.all(waiting)).toMatchObject([{ code: null }]);
+    expect(renewals()).toBe(1);
+  });
+
+  test('goes on with a token that is good when its service does not answer, and fails in words when it is not', async () => {
+    const { auth, agent, time, dataDir } = await program();
+    const { server, turned } = agent();
+    await server.tools();
+    auth.faults.tokenStatus = 503;
+    auth.faults.tokenBody = `<html>${auth.good()?.refresh}</html>`;
+    time.pass(3_600_000 - 1_000);
+    expect(await call(server)).toMatchObject({ code: null });
+    time.pass(1_000);
+    const failed = await call(server);
+    expect(failed).toMatchObject({ isError: true, code: 'TOOL_FAILED' });
+    expect(failed.text).toMatch(/^It was not run: 127\.0\.0\.1:\d+, where somebody is signed in, does not renew/);
+    auth.faults.tokenStatus = null;
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(turned).toEqual([null]);
+    expect(readdirSync(join(dataDir, 'mcp-logins')).every((file) => /\.(?:json|lock)$/.test(file))).toBe(true);
+  });
+});
+
+describe('a login that is refused', () => {
+  test('is an error of the call, is told once with what to run, and is not asked for again', async () => {
+    const { auth, agent, logged, renewals } = await program();
+    const { server, turned } = agent();
+    await server.tools();
+    auth.revoke();
+    const first = await call(server);
+    expect(first).toMatchObject({ isError: true, code: 'TOOL_FAILED' });
+    expect(first.text).toBe(`It was not run: the login there is over (invalid_grant): ${NEEDED}.`);
+    expect((await call(server)).text).toContain(NEEDED);
+    await expect(server.tools()).rejects.toThrow(NEEDED);
+    expect(turned).toEqual([null, `the login there is over (invalid_grant): ${NEEDED}`]);
+    expect(renewals()).toBe(1);
+    expect(logged.filter((line) => line.startsWith('a login'))).toEqual([expect.stringContaining('invalid_grant')]);
+  });
+
+  test('is over for every agent, each told once, and over a restart', async () => {
+    const { auth, agent, renewals, dataDir, config, ports } = await program();
+    const agents = [agent(), agent()];
+    for (const { server } of agents) await server.tools();
+    auth.revoke();
+    await Promise.all(agents.map(({ server }) => call(server)));
+    for (const { turned } of agents) expect(turned).toEqual([null, expect.stringContaining(NEEDED)]);
+    const later = new ServerLogins(new LoginStore(dataDir), ports);
+    expect(later.waiting({ web: config })).toEqual([{ server: 'web', why: expect.stringContaining(NEEDED) }]);
+    expect(renewals()).toBe(1);
+  });
+
+  test('is used again as soon as somebody has signed in anew, without a restart', async () => {
+    const { auth, agent, signIn, logins, config } = await program();
+    const { server, turned } = agent();
+    await server.tools();
+    auth.revoke();
+    await call(server);
+    await signIn();
+    expect(logins.waiting({ web: config })).toEqual([]);
+    expect(await server.tools()).toHaveLength(2);
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(turned.at(-1)).toBeNull();
+  });
+
+  test('leaves no token behind', async () => {
+    const { auth, agent, store } = await program();
+    const { server } = agent();
+    await server.tools();
+    auth.revoke();
+    await call(server);
+    expect(store.read(auth.url)).toMatchObject({ tokens: null, refused: 'invalid_grant' });
+  });
+});
+
+describe('a server at which nobody is signed in', () => {
+  test('says what to run, once, and lets in who signs in then', async () => {
+    const { agent, signIn, logins, config } = await program({ isSignedIn: false });
+    const { server, turned } = agent();
+    await expect(server.tools()).rejects.toThrow(`it wants somebody signed in, and nobody is: ${NEEDED}`);
+    await expect(server.tools()).rejects.toThrow(NEEDED);
+    expect(turned).toEqual([expect.stringContaining(NEEDED)]);
+    expect(logins.waiting({ web: config })).toHaveLength(1);
+    await signIn();
+    expect(await server.tools()).toHaveLength(2);
+    expect(turned).toEqual([expect.stringContaining(NEEDED), null]);
+  });
+
+  test('is known to wait before anybody has tried, where the configuration says so', async () => {
+    const { logins, config } = await program({ isSignedIn: false, more: { oauth: {} } });
+    expect(logins.waiting({ web: config })).toHaveLength(1);
+    expect(logins.waiting({ web: serverSchema.parse({ url: 'http://127.0.0.1:1/mcp' }) })).toEqual([]);
+  });
+
+  test('is told a header of the configuration, and no login, where there is one', async () => {
+    const { auth, agent } = await program({ more: { headers: { Authorization: 'Bearer t0k3n' } } });
+    auth.presented.clear();
+    await expect(agent().server.tools()).rejects.toThrow('it answered with 401');
+    expect([...auth.presented]).toEqual(['Bearer t0k3n']);
+  });
+
+  test('is told no token that was made for another address', async () => {
+    const { auth, ports, logins } = await program();
+    auth.presented.clear();
+    const config = serverSchema.parse({ url: `${auth.url}?other` });
+    const server = new McpServer('web', config, { ...ports, logins });
+    closing.push(() => server.close());
+    await expect(server.tools()).rejects.toThrow('it answered with 404');
+    expect([...auth.presented].filter((each) => each !== undefined)).toEqual([]);
+  });
+});
+
+describe('a server that wants more for one tool', () => {
+  test('says so to the model, goes on with the others, and the next login asks for both', async () => {
+    const { auth, agent, logins, config, signIn } = await program();
+    const { server, turned } = agent();
+    await server.tools();
+    auth.faults.adminScope = 'admin:write';
+    const refused = await call(server, 'admin');
+    expect(refused).toMatchObject({ isError: true, code: 'TOOL_FAILED' });
+    expect(refused.text).toBe(`It was not run: it wants more than was granted (admin:write): ${NEEDED}.`);
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(turned).toEqual([null]);
+    expect(logins.waiting({ web: config })).toEqual([{ server: 'web', why: expect.stringContaining('admin:write') }]);
+    await signIn();
+    expect(auth.good()?.scope).toBe('read admin:write');
+    expect(await call(server, 'admin')).toMatchObject({ code: null });
+    expect(logins.waiting({ web: config })).toEqual([]);
+  });
+});
+
+describe('a token', () => {
+  test('is known as a secret from the moment that it is there, in whatever form', async () => {
+    const { auth, agent, logins } = await program();
+    const { server } = agent();
+    await server.tools();
+    auth.expire();
+    await call(server);
+    const { access = '', refresh = '' } = auth.good() ?? {};
+    const known = new KnownSecrets(logins.secrets.map((value) => ({ name: 'a login', value })));
+    expect(known.scrub(`${access} ${Buffer.from(refresh).toString('base64')}`)).not.toMatch(/access-|cmVmcmVzaC/);
+    expect(known.namesIn(refresh)).toEqual(['a login']);
+  });
+
+  test('stands in no line of the log and no error, also when its service sends it back', async () => {
+    const { auth, agent, logged } = await program();
+    const { server } = agent();
+    await server.tools();
+    auth.expire();
+    const { access = '', refresh = '' } = auth.good() ?? {};
+    auth.faults.tokenStatus = 400;
+    auth.faults.tokenBody = JSON.stringify({ error: 'invalid_grant', error_description: `${access} ${refresh}` });
+    const { text } = await call(server);
+    for (const said of [text, ...logged]) expect(said).not.toMatch(new RegExp(`${access}|${refresh}`));
+  });
+
+  test('is sent to nobody on this machine for a server that is elsewhere', async () => {
+    const { auth, store } = await program();
+    const login: Login = { ...(store.read(auth.url) ?? fail()), url: 'https://tools.example.org/mcp' };
+    const before = auth.asked.length;
+    await expect(renewed(login, 0)).rejects.toThrow('it sends Conch to this machine');
+    expect(auth.asked).toHaveLength(before);
+  });
+
+  test('that no disk takes is used by the program that has it, and kept as soon as one does', async () => {
+    const { auth, agent, dataDir, logged } = await program();
+    const { server } = agent();
+    await server.tools();
+    const folder = join(dataDir, 'mcp-logins');
+    const name = readdirSync(folder).find((file) => file.endsWith('.json')) ?? fail();
+    const inTheWay = join(folder, `${name}.${process.pid}.new`);
+    mkdirSync(inTheWay);
+    const kept = () => new LoginStore(dataDir).read(auth.url)?.tokens?.refresh;
+    auth.expire();
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(logged.filter((line) => line.startsWith('a login is not kept over a restart'))).toHaveLength(1);
+    expect(kept()).not.toBe(auth.good()?.refresh);
+    rmdirSync(inTheWay);
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(kept()).toBe(auth.good()?.refresh);
+  });
+
+  test('that was made for a program that is killed before it has it leaves a whole login, which says what to run', async () => {
+    const { auth, agent, dataDir, renewals } = await program();
+    const child = spawn(process.execPath, [RENEW, dataDir, auth.url], { stdio: 'inherit' });
+    const ended = new Promise<string | null>((resolve) => child.once('exit', (_, signal) => resolve(signal)));
+    auth.faults.renewing = async () => {
+      child.kill('SIGKILL');
+      await ended;
+    };
+    expect(await ended).toBe('SIGKILL');
+    auth.faults.renewing = null;
+    const { server, turned } = agent();
+    auth.expire();
+    await expect(server.tools()).rejects.toThrow(`the login there is over (invalid_grant): ${NEEDED}`);
+    expect([renewals(), turned]).toEqual([2, [expect.stringContaining(NEEDED)]]);
+  });
+});
+
+const RENEW = fileURLToPath(new URL('fixtures/renew.ts', import.meta.url));
+
+function fail(): never {
+  throw new Error('nobody is signed in');
+}
+
+const realTimers = {
+  after(ms: number, run: () => void) {
+    const timer = setTimeout(run, ms);
+    return { cancel: () => clearTimeout(timer) };
+  },
+};
