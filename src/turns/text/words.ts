@@ -82,9 +82,21 @@ function yesMeans({ question, about, pause, gone }: AskedQuestion, agent: string
   const { times = 1 } = about ?? {};
   const howOften = times === 1 ? 'one time' : `${times} times, for so often it is asked for now`;
   const without = times === 1 ? 'it' : 'any of them';
+  if (about?.bare === true)
+    return [
+      `Once lets ${agent} do this, by its own account, ${howOften}. No is all that ${agent} hears of a no: what you say why is on record, and it may end its answer there.`,
+    ];
   return [
     `Once runs exactly this, ${howOften}. No lets ${agent} go on without ${without}, and it reads why if you say so.`,
   ];
+}
+
+/** What becomes of the words of a no, in at most 45 letters; `asked`: what is answered, if that is still asked. */
+export function reasonLabel(asked: AskedQuestion | null): string {
+  const { bare, answer } = asked?.about ?? {};
+  // Whoever is gone is prompted with them when it is back.
+  const isUnread = asked?.gone !== true && (bare === true || answer !== undefined);
+  return isUnread ? 'Why not? On record: whoever asks hears a no' : 'Why not? Its agent reads it';
 }
 
 function factsAbout(

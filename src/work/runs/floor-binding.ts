@@ -321,14 +321,15 @@ function questionOf(
 }
 
 function aboutOf(
-  { words, verdict, digest }: OpenCall,
+  { words, verdict, digest, source }: OpenCall,
   { id: run, turn, maxTurns }: Run,
   unknown: RunState['unknown'],
 ): Pick<Asking['approval'], 'about'> {
   if (words?.about === undefined) return {};
   const allowed = unknown.includes(digest) ? CUT_SHORT : CHANGED;
   const why = verdict === 'allow' ? allowed : words.about.why;
-  return { about: { ...words.about, why, run, step: turn, steps: maxTurns } };
+  const bare = source === 'agent' && words.about.answer === undefined ? ({ bare: true } as const) : {};
+  return { about: { ...words.about, why, run, step: turn, steps: maxTurns, ...bare } };
 }
 
 const CUT_SHORT = 'nobody knows what came of an equal call, which may have worked';

@@ -53,7 +53,7 @@ export const openCallSchema = z.strictObject({
     .strictObject({
       title: text,
       detail: text,
-      about: aboutSchema.omit({ run: true, step: true, steps: true }).exactOptional(),
+      about: aboutSchema.omit({ run: true, step: true, steps: true, bare: true }).exactOptional(),
       unaskable: text.exactOptional(),
       /** The rules that may be remembered, the narrowest first. */
       offers: z.array(z.strictObject({ rule: text, words: text })).exactOptional(),
