@@ -7,7 +7,7 @@ import { callDigest, reported, scrubbedInput, settlement } from '../work/runs/ca
 import { runKeyOf, runKeysOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
-import type { RunCommand, RunFact } from '../work/runs/run-events.ts';
+import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
 import { AskedOutcome, UNDECIDED, leftSteps, refusedBy } from '../work/runs/run-left.ts';
 import type { OpenCall, RunState } from '../work/runs/run.ts';
 import { callAsked } from './tool-judge.ts';
@@ -56,7 +56,7 @@ class RunGate implements ToolGate {
   readonly #epoch: number;
   readonly #queue = new KeyedQueue<'call'>();
   /** The calls that wait for those before them. */
-  readonly #waiting = new Set<{ readonly call: GatedCall; readonly withdrawn: AbortSignal }>();
+  readonly #waiting = new Set<Waiting>();
   /** The calls that may run, by the id that their agent gave them, under the id that they have in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
@@ -105,13 +105,20 @@ class RunGate implements ToolGate {
   }
 
   async ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
-    const waiting = { call, withdrawn };
-    this.#waiting.add(waiting);
-    const asked = this.#queue.run('call', () => {
-      this.#waiting.delete(waiting);
-      return this.#ask(call, withdrawn);
-    });
-    return asked.catch((error: unknown) => this.#fail(error, CANCELLED));
+    const stopped = AbortSignal.any([withdrawn, this.#over.signal]);
+    const one: Waiting = { call, stopped, id: null };
+    const withdraw = (): void => {
+      if (one.id !== null) void this.#apply({ type: 'WITHDRAW', call: one.id }).catch(this.#ports.failed);
+    };
+    this.#waiting.add(one);
+    stopped.addEventListener('abort', withdraw, { once: true });
+    const asked = this.#queue.run('call', () => this.#ask(one));
+    const listed = this.#listed().catch((error: unknown) => this.#fail(error, null));
+    const answer = await asked.catch((error: unknown) => this.#fail(error, CANCELLED));
+    await listed;
+    this.#waiting.delete(one);
+    stopped.removeEventListener('abort', withdraw);
+    return answer;
   }
 
   async settled({ id: known, tool }: GatedCall, result: CallResult): Promise<void> {
@@ -234,46 +241,63 @@ class RunGate implements ToolGate {
     const unwatch = this.#ports.watch(this.#key, look);
     stopped.addEventListener('abort', look, { once: true });
     look();
+    await this.#listed();
     await changed.promise;
     stopped.removeEventListener('abort', look);
     unwatch();
     return !stopped.aborted && this.#isOpen;
   }
 
-  async #ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
-    const stopped = AbortSignal.any([withdrawn, this.#over.signal]);
+  async #ask(one: Waiting): Promise<GateVerdict> {
+    const { call, stopped } = one;
     if (stopped.aborted || !(await this.#begin())) return CANCELLED;
     const digest = digestOf(call);
     const left = call.accounts === undefined ? this.#leftCalls.find((each) => each.digest === digest) : undefined;
     if (left === undefined) await this.#dropLeft();
     if (left === undefined && !(await this.#runs(stopped))) return CANCELLED;
-    const id = left?.id ?? this.#newId();
+    this.#waiting.delete(one);
+    const id = left?.id ?? one.id ?? this.#newId();
+    one.id = id;
     this.#asked.add(id);
     const judged = this.#judge(call);
     const outcome = new AskedOutcome(id);
     const unwatch = this.#ports.watch(this.#key, (facts) => outcome.hear(facts));
-    const withdraw = (): void => void this.#apply({ type: 'WITHDRAW', call: id }).catch(this.#ports.failed);
-    stopped.addEventListener('abort', withdraw, { once: true });
     try {
       if (left !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
-      const requested = await this.#apply({
-        type: 'REQUEST',
-        session: this.#session,
-        call: {
-          ...this.#called(id, call, digest),
-          verdict: judged.verdict,
-          rule: judged.rule,
-          ...(judged.remembered === null ? {} : { remembered: judged.remembered }),
-          words: callAsked(call, this.#amongOthers(judged, digest), { said: this.#said, clean: this.#ports.clean }),
-        },
-      });
+      const { verdict, rule, remembered } = judged;
+      const words = callAsked(call, judged, { said: this.#said, clean: this.#ports.clean });
+      const yes = remembered === null ? {} : { remembered };
+      const front = { ...this.#called(id, call, digest), verdict, rule, ...yes, words, ...aloneBy(judged) };
+      const calls = verdict === 'ask' ? [front, ...this.#unlisted()] : [front];
+      const requested = await this.#apply({ type: 'REQUEST', session: this.#session, calls });
       if (!requested.ok) return CANCELLED;
-      if (stopped.aborted) withdraw();
+      if (stopped.aborted) await this.#apply({ type: 'WITHDRAW', call: id });
       return await this.#decided(call, { id, digest, outcome, words: judged.words });
     } finally {
-      stopped.removeEventListener('abort', withdraw);
       unwatch();
     }
+  }
+
+  /** While people are waited for, whatever waits with that is on record. */
+  async #listed(): Promise<void> {
+    if (!this.#isOpen || this.#state?.status !== 'paused') return;
+    const calls = this.#unlisted();
+    if (calls.length > 0) await this.#apply({ type: 'REQUEST', session: this.#session, calls });
+  }
+
+  /** The calls that wait and are not on record, as the rules see them now. */
+  #unlisted(): RequestedCall[] {
+    return [...this.#waiting].flatMap((one): RequestedCall[] => {
+      if (one.id !== null || one.stopped.aborted) return [];
+      const judged = this.#judge(one.call);
+      const { verdict, rule } = judged;
+      // What is refused asks nobody, and is on record when it is refused.
+      if (verdict === 'deny') return [];
+      one.id = this.#newId();
+      this.#asked.add(one.id);
+      const called = this.#called(one.id, one.call, digestOf(one.call));
+      return [{ ...called, verdict, rule, waits: true, ...aloneBy(judged) }];
+    });
   }
 
   /** The very call that was asked for before a restart: what was decided about it since counts. */
@@ -286,6 +310,7 @@ class RunGate implements ToolGate {
   /** Claims the call once it is cleared, by the rules as they are then; it may have to be asked about again. */
   async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {
+      await this.#listed();
       const came = await outcome.next();
       if (came !== 'cleared') return { verdict: 'refused', ...refusedBy(came, call.tool, words) };
       const { verdict, brings } = this.#judge(call);
@@ -302,17 +327,6 @@ class RunGate implements ToolGate {
     const { runs, judge } = this.#ports;
     const said = runKeysOf(this.#seat).flatMap((key) => runs.state(key)?.remembered ?? []);
     return judge(this.#seat, call, said);
-  }
-
-  /** With what of those that wait is asked about, too; an answer that is dangerous counts for no other. */
-  #amongOthers(judged: CallJudgement, digest: string): CallJudgement {
-    if (judged.about === null || this.#waiting.size === 0) return judged;
-    const calls = [...this.#waiting].flatMap(({ call, withdrawn }) => (withdrawn.aborted ? [] : [call]));
-    const asked = calls.filter((call) => this.#judge(call).verdict === 'ask').map(digestOf);
-    const same = judged.about.danger === true ? 0 : asked.filter((each) => each === digest).length;
-    const questions = 1 + asked.length - same;
-    const more = { ...(questions > 1 ? { questions } : {}), ...(same > 0 ? { times: 1 + same } : {}) };
-    return { ...judged, about: { ...judged.about, ...more } };
   }
 
   #called(id: string, call: GatedCall, digest: string) {
@@ -339,6 +353,9 @@ class RunGate implements ToolGate {
   }
 }
 
+/** `id`: in the run, once it is on record. */
+type Waiting = { readonly call: GatedCall; readonly stopped: AbortSignal; id: string | null };
+
 type AskedCall = {
   readonly id: string;
   readonly digest: string;
@@ -350,6 +367,11 @@ const SPENT = 'used up the steps that its own settings allow';
 /** A longer step is not kept, in UTF-16 units. */
 const LONGEST_STEP = 524_288;
 const CANCELLED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: UNDECIDED };
+
+/** What could carry something away in somebody else's words is asked about by itself. */
+function aloneBy({ about }: CallJudgement): Pick<RequestedCall, 'alone'> {
+  return about?.danger === true ? { alone: true } : {};
+}
 
 /** Of the tool, its definition and its raw input. */
 function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {

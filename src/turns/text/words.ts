@@ -36,7 +36,7 @@ export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'al
 /** What people must know of what would run, a line each; backticks are turned, so that nothing opens code. */
 export function factsAsked({ detail, about, gone }: AskedQuestion, agent: string): readonly string[] {
   const mixed = mixedWords(detail).slice(0, MOST_MIXED).join(', ');
-  const known = about === undefined ? [] : factsAbout(about, agent);
+  const known = about === undefined ? [] : factsAbout(about, agent, gone === true);
   return [
     ...(gone === true ? [GONE(agent)] : []),
     ...known,
@@ -102,9 +102,11 @@ export function reasonLabel(asked: AskedQuestion | null): string {
 function factsAbout(
   { run, step, steps, tool, folder, why, says, danger, questions }: AboutCall,
   agent: string,
+  isGone: boolean,
 ): readonly string[] {
   const at = run === undefined ? 'Step' : `R${runWords(run).slice(1)}, step`;
-  const place = questions === undefined ? [] : [`question 1 of ${questions}`];
+  // What stood behind it is gone with whoever asked.
+  const place = questions === undefined || isGone ? [] : [`question 1 of ${questions}`];
   return [
     ...(danger === true
       ? [`🟥 Danger: somebody else’s text may be speaking through ${agent}. Say no unless you know why it does this`]

@@ -109,6 +109,7 @@ describe('T21 a question', () => {
     const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, questions: 3, times: 2 };
     const words = said({ ...asks, about, until: 0 });
     expect(words).toContain('Step 1 of 2 · edit · question 1 of 3');
+    expect(said({ ...asks, about, gone: true, until: 0 })).toContain('Step 1 of 2 · edit\n');
     expect(words).toContain(
       'Once runs exactly this, 2 times, for so often it is asked for now. No lets dev go on without',
     );
