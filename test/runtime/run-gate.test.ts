@@ -504,6 +504,17 @@ describe('what an agent did unasked', () => {
     expect(bound.state.run?.turn).toBe(2);
   });
 
+  test('is on record at once while people are asked about another call', async () => {
+    const { bound, gate } = await gated();
+    const asking = gate.ask(call('a', { accounts: [] }), never);
+    await question(bound);
+    void gate.reported(read('r1'), DONE);
+    await until(() => rows(bound).length === 2);
+    expect(rows(bound)).toEqual(['open pending', taken]);
+    await bound.answers('reject');
+    expect(await asking).toMatchObject({ code: 'DENIED' });
+  });
+
   test('is on record while the run stands at its limit, and when people end it there', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
     await gate.reported(read('r1'), DONE);
