@@ -3,14 +3,14 @@ import { KeyedQueue } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { Applied } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import { callDigest, reported, scrubbedInput, settlement } from '../work/runs/call-record.ts';
+import { reported, settlement } from '../work/runs/call-record.ts';
 import { runKeyOf, runKeysOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
 import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
 import { AskedOutcome, UNDECIDED, leftSteps, refusedBy } from '../work/runs/run-left.ts';
 import type { OpenCall, RunState } from '../work/runs/run.ts';
-import { callAsked } from './tool-judge.ts';
+import { callAsked, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
 
 /** What gates need. */
@@ -132,12 +132,11 @@ class RunGate implements ToolGate {
     if (this.#over.signal.aborted) return;
     const record = async (): Promise<void> => {
       if (this.#state?.run?.session !== this.#session && !(await this.#begin())) return;
-      const id = this.#newId();
-      const digest = digestOf(call);
-      const common = { ...this.#called(id, call, digest), verdict: 'allow', rule: UNASKED, repeatable: true } as const;
-      const { brings } = this.#judge(call);
-      const told = { session: this.#session, call: common, brings };
       const { runs, clean, clock } = this.#ports;
+      const judged = this.#judge(call);
+      const asked = { ...judged, verdict: 'allow', rule: UNASKED, about: null } as const;
+      const common = { ...recordedCall(call, asked, { id: this.#newId(), clean }), repeatable: true };
+      const told = { session: this.#session, call: common, brings: judged.brings };
       await runs.applyAll(this.#key, reported(told, result, clean), clock.now());
     };
     // People take their time, and it is done.
@@ -266,11 +265,11 @@ class RunGate implements ToolGate {
     const unwatch = this.#ports.watch(this.#key, (facts) => outcome.hear(facts));
     try {
       if (left !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
-      const { verdict, rule, remembered } = judged;
-      const words = callAsked(call, judged, { said: this.#said, clean: this.#ports.clean });
-      const yes = remembered === null ? {} : { remembered };
-      const front = { ...this.#called(id, call, digest), verdict, rule, ...yes, words, ...aloneBy(judged) };
-      const calls = verdict === 'ask' ? [front, ...this.#unlisted()] : [front];
+      const { clean } = this.#ports;
+      const yes = judged.remembered === null ? {} : { remembered: judged.remembered };
+      const words = callAsked(call, judged, { said: this.#said, clean });
+      const front = { ...recordedCall(call, judged, { id, clean }), ...yes, words };
+      const calls = judged.verdict === 'ask' ? [front, ...this.#unlisted()] : [front];
       const requested = await this.#apply({ type: 'REQUEST', session: this.#session, calls });
       if (!requested.ok) return CANCELLED;
       if (stopped.aborted) await this.#apply({ type: 'WITHDRAW', call: id });
@@ -292,13 +291,11 @@ class RunGate implements ToolGate {
     return [...this.#waiting].flatMap((one): RequestedCall[] => {
       if (one.id !== null || one.stopped.aborted) return [];
       const judged = this.#judge(one.call);
-      const { verdict, rule } = judged;
       // What is refused asks nobody, and is on record when it is refused.
-      if (verdict === 'deny') return [];
+      if (judged.verdict === 'deny') return [];
       one.id = this.#newId();
       this.#asked.add(one.id);
-      const called = this.#called(one.id, one.call, digestOf(one.call));
-      return [{ ...called, verdict, rule, waits: true, ...aloneBy(judged) }];
+      return [{ ...recordedCall(one.call, judged, { id: one.id, clean: this.#ports.clean }), waits: true }];
     });
   }
 
@@ -331,14 +328,6 @@ class RunGate implements ToolGate {
     return judge(this.#seat, call, said);
   }
 
-  #called(id: string, call: GatedCall, digest: string) {
-    const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
-    const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
-    const more = { ...(definition === null ? {} : { definition }), ...(program === undefined ? {} : { program }) };
-    const asked = { id, agentCall, tool, input: scrubbedInput(input, this.#ports.clean) };
-    return { ...asked, digest, source, repeatable, ...more };
-  }
-
   #settle(call: { readonly id: string; readonly tool: string }, result: CallResult): Promise<unknown> {
     const { runs, clean, clock } = this.#ports;
     return runs.applyAll(this.#key, settlement(call, result, clean), clock.now());
@@ -369,13 +358,3 @@ const SPENT = 'used up the steps that its own settings allow';
 /** A longer step is not kept, in UTF-16 units. */
 const LONGEST_STEP = 524_288;
 const CANCELLED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: UNDECIDED };
-
-/** What could carry something away in somebody else's words is asked about by itself. */
-function aloneBy({ about }: CallJudgement): Pick<RequestedCall, 'alone'> {
-  return about?.danger === true ? { alone: true } : {};
-}
-
-/** Of the tool, its definition and its raw input. */
-function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {
-  return callDigest([tool, definition, accounts === undefined ? input : [input, detail]]);
-}

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readJournals } from '../../src/engine/sqlite/check.ts';
 import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
-import { toolCallRows } from '../../src/work/runs/run-audit.ts';
+import { toolCallRows } from '../../src/work/runs/call-record.ts';
 import type { Place } from '../kill/bot.ts';
 import type { Page } from '../kill/page.ts';
 import { CHANNEL, inPlace, readyPage } from './demo.ts';
