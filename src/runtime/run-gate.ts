@@ -3,14 +3,14 @@ import { KeyedQueue } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { Applied } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import { callDigest, reported, scrubbedInput, settlement } from '../work/runs/call-record.ts';
+import { reported, settlement } from '../work/runs/call-record.ts';
 import { runKeyOf, runKeysOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
-import type { RunCommand, RunFact } from '../work/runs/run-events.ts';
+import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
 import { AskedOutcome, UNDECIDED, leftSteps, refusedBy } from '../work/runs/run-left.ts';
 import type { OpenCall, RunState } from '../work/runs/run.ts';
-import { callAsked } from './tool-judge.ts';
+import { callAsked, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
 
 /** What gates need. */
@@ -56,7 +56,7 @@ class RunGate implements ToolGate {
   readonly #epoch: number;
   readonly #queue = new KeyedQueue<'call'>();
   /** The calls that wait for those before them. */
-  readonly #waiting = new Set<{ readonly call: GatedCall; readonly withdrawn: AbortSignal }>();
+  readonly #waiting = new Set<Waiting>();
   /** The calls that may run, by the id that their agent gave them, under the id that they have in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
@@ -105,13 +105,20 @@ class RunGate implements ToolGate {
   }
 
   async ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
-    const waiting = { call, withdrawn };
-    this.#waiting.add(waiting);
-    const asked = this.#queue.run('call', () => {
-      this.#waiting.delete(waiting);
-      return this.#ask(call, withdrawn);
-    });
-    return asked.catch((error: unknown) => this.#fail(error, CANCELLED));
+    const stopped = AbortSignal.any([withdrawn, this.#over.signal]);
+    const one: Waiting = { call, stopped, id: null };
+    const withdraw = (): void => {
+      if (one.id !== null) void this.#apply({ type: 'WITHDRAW', call: one.id }).catch(this.#ports.failed);
+    };
+    this.#waiting.add(one);
+    stopped.addEventListener('abort', withdraw, { once: true });
+    const asked = this.#queue.run('call', () => this.#ask(one));
+    const listed = this.#listed().catch((error: unknown) => this.#fail(error, null));
+    const answer = await asked.catch((error: unknown) => this.#fail(error, CANCELLED));
+    await listed;
+    this.#waiting.delete(one);
+    stopped.removeEventListener('abort', withdraw);
+    return answer;
   }
 
   async settled({ id: known, tool }: GatedCall, result: CallResult): Promise<void> {
@@ -125,15 +132,16 @@ class RunGate implements ToolGate {
     if (this.#over.signal.aborted) return;
     const record = async (): Promise<void> => {
       if (this.#state?.run?.session !== this.#session && !(await this.#begin())) return;
-      const id = this.#newId();
-      const digest = digestOf(call);
-      const common = { ...this.#called(id, call, digest), verdict: 'allow', rule: UNASKED, repeatable: true } as const;
-      const { brings } = this.#judge(call);
-      const told = { session: this.#session, call: common, brings };
       const { runs, clean, clock } = this.#ports;
+      const judged = this.#judge(call);
+      const asked = { ...judged, verdict: 'allow', rule: UNASKED, about: null } as const;
+      const common = { ...recordedCall(call, asked, { id: this.#newId(), clean }), repeatable: true };
+      const told = { session: this.#session, call: common, brings: judged.brings };
       await runs.applyAll(this.#key, reported(told, result, clean), clock.now());
     };
-    await this.#queue.run('call', record).catch((error: unknown) => this.#fail(error, null));
+    // People take their time, and it is done.
+    const told = this.#isOpen && this.#state?.status === 'paused' ? record() : this.#queue.run('call', record);
+    await told.catch((error: unknown) => this.#fail(error, null));
   }
 
   async close(): Promise<void> {
@@ -234,46 +242,61 @@ class RunGate implements ToolGate {
     const unwatch = this.#ports.watch(this.#key, look);
     stopped.addEventListener('abort', look, { once: true });
     look();
+    await this.#listed();
     await changed.promise;
     stopped.removeEventListener('abort', look);
     unwatch();
     return !stopped.aborted && this.#isOpen;
   }
 
-  async #ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
-    const stopped = AbortSignal.any([withdrawn, this.#over.signal]);
+  async #ask(one: Waiting): Promise<GateVerdict> {
+    const { call, stopped } = one;
     if (stopped.aborted || !(await this.#begin())) return CANCELLED;
     const digest = digestOf(call);
     const left = call.accounts === undefined ? this.#leftCalls.find((each) => each.digest === digest) : undefined;
     if (left === undefined) await this.#dropLeft();
     if (left === undefined && !(await this.#runs(stopped))) return CANCELLED;
-    const id = left?.id ?? this.#newId();
+    this.#waiting.delete(one);
+    const id = left?.id ?? one.id ?? this.#newId();
+    one.id = id;
     this.#asked.add(id);
     const judged = this.#judge(call);
     const outcome = new AskedOutcome(id);
     const unwatch = this.#ports.watch(this.#key, (facts) => outcome.hear(facts));
-    const withdraw = (): void => void this.#apply({ type: 'WITHDRAW', call: id }).catch(this.#ports.failed);
-    stopped.addEventListener('abort', withdraw, { once: true });
     try {
       if (left !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
-      const requested = await this.#apply({
-        type: 'REQUEST',
-        session: this.#session,
-        call: {
-          ...this.#called(id, call, digest),
-          verdict: judged.verdict,
-          rule: judged.rule,
-          ...(judged.remembered === null ? {} : { remembered: judged.remembered }),
-          words: callAsked(call, this.#amongOthers(judged, digest), { said: this.#said, clean: this.#ports.clean }),
-        },
-      });
+      const { clean } = this.#ports;
+      const yes = judged.remembered === null ? {} : { remembered: judged.remembered };
+      const words = callAsked(call, judged, { said: this.#said, clean });
+      const front = { ...recordedCall(call, judged, { id, clean }), ...yes, words };
+      const calls = judged.verdict === 'ask' ? [front, ...this.#unlisted()] : [front];
+      const requested = await this.#apply({ type: 'REQUEST', session: this.#session, calls });
       if (!requested.ok) return CANCELLED;
-      if (stopped.aborted) withdraw();
+      if (stopped.aborted) await this.#apply({ type: 'WITHDRAW', call: id });
       return await this.#decided(call, { id, digest, outcome, words: judged.words });
     } finally {
-      stopped.removeEventListener('abort', withdraw);
       unwatch();
     }
+  }
+
+  /** While people are waited for, whatever waits with that is on record. */
+  async #listed(): Promise<void> {
+    if (!this.#isOpen || this.#state?.status !== 'paused') return;
+    const calls = this.#unlisted();
+    if (calls.length > 0) await this.#apply({ type: 'REQUEST', session: this.#session, calls });
+  }
+
+  /** The calls that wait and are not on record, as the rules see them now. */
+  #unlisted(): RequestedCall[] {
+    return [...this.#waiting].flatMap((one): RequestedCall[] => {
+      if (one.id !== null || one.stopped.aborted) return [];
+      const judged = this.#judge(one.call);
+      // What is refused asks nobody, and is on record when it is refused.
+      if (judged.verdict === 'deny') return [];
+      one.id = this.#newId();
+      this.#asked.add(one.id);
+      return [{ ...recordedCall(one.call, judged, { id: one.id, clean: this.#ports.clean }), waits: true }];
+    });
   }
 
   /** The very call that was asked for before a restart: what was decided about it since counts. */
@@ -286,6 +309,7 @@ class RunGate implements ToolGate {
   /** Claims the call once it is cleared, by the rules as they are then; it may have to be asked about again. */
   async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {
+      await this.#listed();
       const came = await outcome.next();
       if (came !== 'cleared') return { verdict: 'refused', ...refusedBy(came, call.tool, words) };
       const { verdict, brings } = this.#judge(call);
@@ -304,25 +328,6 @@ class RunGate implements ToolGate {
     return judge(this.#seat, call, said);
   }
 
-  /** With what of those that wait is asked about, too; an answer that is dangerous counts for no other. */
-  #amongOthers(judged: CallJudgement, digest: string): CallJudgement {
-    if (judged.about === null || this.#waiting.size === 0) return judged;
-    const calls = [...this.#waiting].flatMap(({ call, withdrawn }) => (withdrawn.aborted ? [] : [call]));
-    const asked = calls.filter((call) => this.#judge(call).verdict === 'ask').map(digestOf);
-    const same = judged.about.danger === true ? 0 : asked.filter((each) => each === digest).length;
-    const questions = 1 + asked.length - same;
-    const more = { ...(questions > 1 ? { questions } : {}), ...(same > 0 ? { times: 1 + same } : {}) };
-    return { ...judged, about: { ...judged.about, ...more } };
-  }
-
-  #called(id: string, call: GatedCall, digest: string) {
-    const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
-    const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
-    const more = { ...(definition === null ? {} : { definition }), ...(program === undefined ? {} : { program }) };
-    const asked = { id, agentCall, tool, input: scrubbedInput(input, this.#ports.clean) };
-    return { ...asked, digest, source, repeatable, ...more };
-  }
-
   #settle(call: { readonly id: string; readonly tool: string }, result: CallResult): Promise<unknown> {
     const { runs, clean, clock } = this.#ports;
     return runs.applyAll(this.#key, settlement(call, result, clean), clock.now());
@@ -339,6 +344,9 @@ class RunGate implements ToolGate {
   }
 }
 
+/** `id`: in the run, once it is on record. */
+type Waiting = { readonly call: GatedCall; readonly stopped: AbortSignal; id: string | null };
+
 type AskedCall = {
   readonly id: string;
   readonly digest: string;
@@ -350,8 +358,3 @@ const SPENT = 'used up the steps that its own settings allow';
 /** A longer step is not kept, in UTF-16 units. */
 const LONGEST_STEP = 524_288;
 const CANCELLED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: UNDECIDED };
-
-/** Of the tool, its definition and its raw input. */
-function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {
-  return callDigest([tool, definition, accounts === undefined ? input : [input, detail]]);
-}

@@ -19,6 +19,7 @@ import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
 import type { AboutCall, AskedField } from '../turns/floor/settings.ts';
 import { utcTime } from '../turns/text/words.ts';
+import { callDigest, scrubbedInput } from '../work/runs/call-record.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RequestedCall } from '../work/runs/run-events.ts';
 import type { Requester } from '../turns/requesters.ts';
@@ -145,6 +146,26 @@ function fieldShown(field: AskedField, shown: (text: string) => string): AskedFi
     options: options.map((option) => ({ value: shown(option.value), label: shown(option.label) })),
     ...(initial === undefined ? {} : { initial: shown(initial) }),
   };
+}
+
+/** A call as it goes on record, by what the rules say of it; `clean` takes secrets out of a text. */
+export function recordedCall(
+  call: GatedCall,
+  { verdict, rule, about }: Pick<CallJudgement, 'verdict' | 'rule' | 'about'>,
+  { id, clean }: { readonly id: string; readonly clean: (text: string) => string },
+): RequestedCall {
+  const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
+  const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
+  const more = { ...(definition === null ? {} : { definition }), ...(program === undefined ? {} : { program }) };
+  // What could carry something away in somebody else's words is asked about by itself.
+  const alone = about?.danger === true ? ({ alone: true } as const) : {};
+  const asked = { id, agentCall, tool, input: scrubbedInput(input, clean), digest: digestOf(call) };
+  return { ...asked, source, repeatable, ...more, verdict, rule, ...alone };
+}
+
+/** Of the tool, its definition and its raw input. */
+export function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {
+  return callDigest([tool, definition, accounts === undefined ? input : [input, detail]]);
 }
 
 /** A longer text is not asked, in UTF-16 units: nobody would read it. */

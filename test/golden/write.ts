@@ -70,7 +70,7 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
     .do(start({ cause: 'grant 1' }), step(1), request(asking('c')), error(true, 'LOST'))
     .do({ type: 'DECIDE', approval: `${KEY}#1.1`, choice: 'allow', by, via: 'console' });
   beside.do({ type: 'RESUME', by }, { type: 'ATTACH', session: 's2' });
-  beside.do({ type: 'REQUEST', session: 's2', call: { ...asking('d'), digest: 'd-c', source: 'agent' } });
+  beside.do({ type: 'REQUEST', session: 's2', calls: [{ ...asking('d'), digest: 'd-c', source: 'agent' }] });
   beside.do({ type: 'ABORT', reason: 'not needed', by });
   const rowsOf = (entries: readonly { readonly at: number; readonly fact: unknown }[]) =>
     entries.map(({ at, fact }) => ({ at, facts: [fact] }));

@@ -71,7 +71,7 @@ function runMoves({ run }: RunState, calls: number): readonly RunCommand[] {
   const call = (more: Pick<RequestedCall, 'verdict' | 'source' | 'digest'>): RunCommand => ({
     type: 'REQUEST',
     session,
-    call: { ...plain, ...more },
+    calls: [{ ...plain, ...more }],
   });
   const [open] = run.calls;
   const ofCall: readonly RunCommand[] =

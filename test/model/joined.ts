@@ -104,16 +104,18 @@ export const CUT: JoinedScene = {
     {
       type: 'REQUEST',
       session: '1',
-      call: {
-        id: 'c',
-        tool: 't',
-        input: {},
-        rule: null,
-        repeatable: false,
-        verdict: 'ask',
-        source: 'agent',
-        digest: 'a',
-      },
+      calls: [
+        {
+          id: 'c',
+          tool: 't',
+          input: {},
+          rule: null,
+          repeatable: false,
+          verdict: 'ask',
+          source: 'agent',
+          digest: 'a',
+        },
+      ],
     },
     { type: 'shown', question: 1 },
     { type: 'restart' },
@@ -268,7 +270,7 @@ function runMoves(
           { type: 'WITHDRAW', call: open.id },
         ];
   const commands: readonly RunCommand[] = [
-    ...requests.map((one): RunCommand => ({ type: 'REQUEST', session, call: one })),
+    ...requests.map((one): RunCommand => ({ type: 'REQUEST', session, calls: [one] })),
     ...ofCall,
     { type: 'STEP', session, turn: run.turn + 1, toolCalls: [] },
     { type: 'PAUSE', reason: 'confirmation', context: 'ann paused it' },

@@ -59,7 +59,7 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'calls of one step run at once',
     file: 'run-calls.ts',
-    find: " && !(source === 'conch' && isBusy)",
+    find: " && !(call.source === 'conch' && isBusy)",
     replace: '',
   },
   {
@@ -134,7 +134,7 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a step begins while a call has no result',
     file: 'run-decide.ts',
-    find: "  if (run.calls.length > 0) return 'CALL_OPEN';\n",
+    find: "  if (!run.calls.every(isWaiting)) return 'CALL_OPEN';\n",
     replace: '',
   },
   {
@@ -212,14 +212,14 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'the yes of a request that is gone counts after its time',
     file: 'run-calls.ts',
-    find: 'grant.digest === digest && at < (grant.until ?? Infinity)',
-    replace: 'grant.digest === digest',
+    find: ' && at < (until ?? Infinity)',
+    replace: '',
   },
   {
     name: 'the yes of a request that is gone counts for any request',
     file: 'run-calls.ts',
-    find: 'grant.digest === digest && at <',
-    replace: 'at <',
+    find: 'grant.digest === digest && call',
+    replace: 'call',
   },
   {
     name: 'the no of a request that is gone lets it through',
@@ -230,20 +230,56 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'what people say of a request that is gone counts for nothing',
     file: 'run-evolve.ts',
-    find: '[...run.grants, ...grantsBy(fact, approval)]',
+    find: '[...run.grants, ...grantsBy(run, fact, approval)]',
     replace: 'run.grants',
   },
   {
-    name: 'an answer counts once more than it was shown to',
+    name: 'an answer counts for any call that is the same',
     file: 'run-evolve.ts',
-    find: '{ length: detached ? 1 : others }',
-    replace: '{ length: 1 + others }',
+    find: '.map((call) => ({ ...grant, call }))',
+    replace: '.map(() => grant)',
+  },
+  {
+    name: 'an answer counts for a call that was taken back meanwhile',
+    file: 'run-evolve.ts',
+    find: '.filter((call) => run.calls.some((each) => each.id === call))',
+    replace: '',
+  },
+  {
+    name: 'an answer outlasts the call that it was for',
+    file: 'run-evolve.ts',
+    find: "run.grants.filter((grant) => typeof grant === 'string' || grant.call !== fact.call)",
+    replace: 'run.grants',
   },
   {
     name: 'an answer counts for the one that was shown, and for no other that is asked with it',
-    file: 'run-evolve.ts',
-    find: '{ length: detached ? 1 : others }',
-    replace: '{ length: detached ? 1 : 0 }',
+    file: 'run-calls.ts',
+    find: 'others.length > 0 ? { others }',
+    replace: 'others.length > 9 ? { others }',
+  },
+  {
+    name: 'an answer to what is asked by itself counts for others',
+    file: 'run-calls.ts',
+    find: 'const others = alone === true ? [] :',
+    replace: 'const others =',
+  },
+  {
+    name: 'an answer counts for what is asked by itself',
+    file: 'run-calls.ts',
+    find: '(each.alone === true ? [] : [each.id])',
+    replace: '[each.id]',
+  },
+  {
+    name: 'a call that waits goes with the others',
+    file: 'run-calls.ts',
+    find: ' && !isWaiting(call) && ',
+    replace: ' && ',
+  },
+  {
+    name: 'a call that waits outlasts its agent',
+    file: 'run-calls.ts',
+    find: "source === 'agent' || waits === true || ",
+    replace: "source === 'agent' || ",
   },
   {
     name: 'a command of another machine counts as often as it comes',

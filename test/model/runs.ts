@@ -22,15 +22,16 @@ const NOON: Instant = 43_200_000;
 const WAIT_MS = 1_000;
 const KEY = 'model dev';
 
-const TWICE = { tool: 't', folder: null, why: 'x', says: null, times: 2 } as const;
-
 /** What is known of a call from outside: what was asked, what people said, what became of it. */
 type Ghost = {
   readonly digest: string;
   readonly verdict: RequestedCall['verdict'];
   readonly repeatable: boolean;
-  /** How many of the same people are asked about at once. */
-  readonly times: number;
+  /** It stands behind others, and is no one's turn. */
+  readonly waits: boolean;
+  readonly alone: boolean;
+  /** The open question whose answer counts for it, too; `null`: none. */
+  readonly asked: string | null;
   /** People said yes to it, or to a call like it whose agent was gone. */
   readonly yes: boolean;
   readonly claims: number;
@@ -38,7 +39,13 @@ type Ghost = {
   readonly armed: boolean;
 };
 
-type Said = { readonly digest: string; readonly choice: string; readonly until: Instant | null };
+type Said = {
+  readonly digest: string;
+  readonly choice: string;
+  readonly until: Instant | null;
+  /** The one call that it is for; `null`: any that is the same. */
+  readonly call: string | null;
+};
 
 /** A state with what an onlooker remembers of the way to it. */
 type Place = {
@@ -123,19 +130,25 @@ function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[]
     [one(0, { verdict: 'deny' })],
     [one(0, { digest: 'r', repeatable: true })],
   ];
-  const twice = {
-    source: 'agent',
-    digest: 'b',
-    verdict: 'ask',
-    words: { title: 't', detail: '', about: TWICE },
-  } as const;
-  const requests = [one(0, { source: 'agent' }), one(0, twice)];
+  const asking = { source: 'agent', digest: 'b', verdict: 'ask' } as const;
+  const waiting = { ...asking, waits: true } as const;
+  const first = run?.calls.find(({ waits }) => waits === true);
+  const requests = [
+    [one(0, { source: 'agent' })],
+    [one(0, asking), one(1, waiting)],
+    [one(0, { ...asking, alone: true }), one(1, { ...waiting, source: 'conch' })],
+    [one(0, { ...waiting, alone: true })],
+    // One that waited comes to the front, and the rules say of it what they say by now.
+    ...(first === undefined
+      ? []
+      : [[{ ...one(0, asking), id: first.id }], [one(0, { ...asking, id: first.id, verdict: 'deny' })]]),
+  ];
   const started = { runType: 'task', prompt: 'p', by: null, waitMs: WAIT_MS, allowedTools: null, maxTurns: 2 } as const;
   const approvals = [run?.pause?.approval, ...state.closed.slice(-1)].flatMap((each) => (each ? [each] : []));
   const grants = (run?.grants ?? []).flatMap((grant) => (typeof grant === 'string' ? [] : [grant]));
   const lapsed = grants.flatMap(({ digest, until }): readonly Move[] => {
     const again = one(0, { source: 'agent', digest, verdict: 'ask' });
-    return until === null ? [] : [{ command: { type: 'REQUEST', session, call: again }, at: Math.max(at, until) }];
+    return until === null ? [] : [{ command: { type: 'REQUEST', session, calls: [again] }, at: Math.max(at, until) }];
   });
   return [
     ...lapsed,
@@ -158,7 +171,8 @@ function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[]
       { type: 'RECOVER' },
       { type: 'TICK' },
       { type: 'CLEANSE' },
-      ...requests.map((call): RunCommand => ({ type: 'REQUEST', session, call })),
+      ...requests.map((all): RunCommand => ({ type: 'REQUEST', session, calls: [...all] })),
+      ...(first === undefined ? [] : [{ type: 'WITHDRAW', call: first.id } as const]),
       { type: 'REPORT', session, call: one(0, UNASKED), result: DONE },
       { type: 'REPORT', session: 's0', call: one(0, UNASKED), result: DONE },
       ...(run?.calls ?? []).flatMap(({ id: call, digest }): readonly RunCommand[] => [
@@ -222,6 +236,8 @@ function reach(core: RunMachine, place: Place, command: RunCommand): Place | nul
   const brought = command.type === 'CLAIM' && facts.some(({ type }) => type === 'callClaimed') ? command.brings : {};
   must(brought?.untrusted === undefined || state.taint !== undefined, 'R15', 'what a call brings in leaves no mark');
   checkEffects(core, facts, state);
+  const isGone = command.type === 'RECOVER' || command.type === 'LOST' || facts.some(({ type }) => type === 'errored');
+  must(!isGone || !state.run?.calls.some(({ waits }) => waits), 'R8', 'a call waits whose agent is gone');
   const calls = place.calls + facts.filter(({ type }) => type === 'callRequested').length;
   return {
     state,
@@ -257,7 +273,8 @@ function checkDecision({ state, at }: Place, command: RunCommand, decision: Retu
     must(!decision.ok, 'R2', 'a task that is done begins');
   if (command.type === 'STEP' && run !== null) {
     if (command.turn !== run.turn + 1) must(!decision.ok, 'R5', `step ${command.turn} follows step ${run.turn}`);
-    if (run.calls.length > 0) must(!decision.ok, 'R5', 'a step begins while a call has no result');
+    if (run.calls.some(({ waits }) => waits === undefined))
+      must(!decision.ok, 'R5', 'a step begins while a call has no result');
   }
   if (command.type === 'RESUME') {
     if (run?.pause?.approval) must(!decision.ok, 'R6', 'a run goes on while a question is open');
@@ -335,33 +352,46 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
   };
   switch (fact.type) {
     case 'callRequested': {
-      const { id, digest, verdict, repeatable, words } = fact.call;
-      const { times = 1 } = words?.about ?? {};
-      return {
-        ...known,
-        ghosts: { ...ghosts, [id]: { digest, verdict, repeatable, times, yes: false, claims: 0, armed: false } },
-      };
+      const { id, digest, verdict, repeatable, waits = false, alone = false } = fact.call;
+      must(ghosts[id]?.waits !== false, 'R10', 'a call is asked for twice');
+      const ghost = { digest, verdict, repeatable, waits, alone, asked: null, yes: false, claims: 0, armed: false };
+      return { ...known, ghosts: { ...ghosts, [id]: ghost } };
     }
     case 'callCleared':
+      must(ghosts[fact.call]?.waits !== true, 'R10', 'a call that waits is let through');
       return change(fact.call, { armed: true });
-    case 'paused':
+    case 'paused': {
       // Whoever comes to claim meanwhile is refused, and does not come again.
-      return { ...known, ghosts: mapped(ghosts, (ghost) => ({ ...ghost, armed: false })) };
+      const disarmed = mapped(ghosts, (ghost) => ({ ...ghost, armed: false }));
+      const { approval } = fact;
+      if (approval === null || approval.id === state.run?.pause?.approval?.id) return { ...known, ghosts: disarmed };
+      const front = ghosts[approval.call];
+      const isSame = ({ waits, alone, verdict, digest }: Ghost): boolean =>
+        waits && !alone && front?.alone === false && verdict === 'ask' && digest === approval.digest;
+      const isAnswered = (id: string): boolean => grants.some(({ call }) => call === id);
+      const counted = Object.entries(disarmed).map(([id, ghost]) => {
+        return [id, isSame(ghost) && !isAnswered(id) ? { ...ghost, asked: approval.id } : ghost] as const;
+      });
+      return { ...known, ghosts: Object.fromEntries(counted) };
+    }
     case 'approvalClosed': {
       const open = state.run?.pause?.approval;
       must(open?.id === fact.id, 'R6', 'a question is closed that is not open');
       if (fact.state === 'allowed')
         must(command.type === 'DECIDE' && command.choice === 'allow', 'R11', 'nobody said yes');
       if (fact.state !== 'allowed' && fact.state !== 'denied') return known;
-      const said = { digest: open.digest, choice: fact.state === 'allowed' ? 'allow' : 'deny', until: open.expiresAt };
+      const choice = fact.state === 'allowed' ? 'allow' : 'deny';
+      const said = { digest: open.digest, choice, until: open.expiresAt, call: null };
       if (open.detached) return { ...known, grants: [...grants, said] };
-      const others = Array.from({ length: (ghosts[open.call]?.times ?? 1) - 1 }, () => said);
+      const same = Object.entries(ghosts).filter(([, { asked: by }]) => by === fact.id);
+      const others = same.map(([call]) => ({ ...said, call }));
       const { ghosts: asked } = fact.state === 'denied' ? known : change(open.call, { yes: true });
       return { ...known, ghosts: asked, grants: [...grants, ...others] };
     }
     case 'grantUsed': {
       const { digest, choice } = { choice: fact.said?.choice, ...ghosts[fact.call] };
-      const isMeant = (said: Said): boolean => said.digest === digest && said.choice === choice;
+      const isMeant = ({ call, ...said }: Said): boolean =>
+        said.digest === digest && said.choice === choice && (call ?? fact.call) === fact.call;
       must(grants.some(isMeant), 'R11', 'an answer is used that nobody gave to such a call');
       const place = grants.findIndex((said) => isMeant(said) && at < (said.until ?? Infinity));
       must(place !== -1, 'R11', 'an answer is used after its time');
@@ -403,13 +433,15 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
         isCut ? 'a call that is cut short has a known outcome' : 'a known outcome is called unknown',
       );
       const isForbidden = ghost.verdict === 'deny' || (command.type === 'CLAIM' && command.verdict === 'deny');
-      if (fact.code === 'AGENT_TOOL_NOT_ALLOWED') must(isForbidden, 'R11', 'a call is refused that is allowed');
+      if (fact.code === 'AGENT_TOOL_NOT_ALLOWED')
+        must(isForbidden && !ghost.waits, 'R11', 'a call is refused that is allowed');
       const isAgents = state.run?.calls.some(({ id, source }) => id === fact.call && source === 'agent') === true;
       const waits = isAgents && !wasRunning && fact.code !== 'LOST';
       must(fact.refused === waits, 'R14', 'an agent that waits for an answer is not answered');
       const rest = doubtful.filter((digest) => digest !== ghost.digest);
-      if (isCut && !ghost.repeatable) return { ...known, ghosts: others, doubtful: [...rest, ghost.digest] };
-      return { ...known, ghosts: others, doubtful: fact.status === 'complete' ? rest : doubtful };
+      const over = { ...known, ghosts: others, grants: grants.filter(({ call }) => call !== fact.call) };
+      if (isCut && !ghost.repeatable) return { ...over, doubtful: [...rest, ghost.digest] };
+      return { ...over, doubtful: fact.status === 'complete' ? rest : doubtful };
     }
     case 'runStarted':
       return { ...known, grants: [] };
@@ -459,7 +491,8 @@ function checkState({ status, run, causes }: RunState, deadline: Instant | null)
   }
   if (status !== 'running') return;
   const isBusy = calls.some(({ cleared, status: each }) => cleared || each === 'running');
-  must(isBusy || !calls.some(isOpen), 'R13', 'a call waits and nobody starts it');
+  const isFront = (call: OpenCall): boolean => isOpen(call) && call.waits === undefined;
+  must(isBusy || !calls.some(isFront), 'R13', 'a call waits and nobody starts it');
   must(run.turn <= run.maxTurns, 'R7', 'it runs beyond its limit');
 }
 
@@ -475,8 +508,8 @@ function checkKnown({ status, run }: RunState, { ghosts, grants }: Known): void 
 function saidIn(grants: NonNullable<RunState['run']>['grants']): readonly Said[] {
   return grants.flatMap((grant) => {
     if (typeof grant === 'string') throw new Violation('R11', 'a yes has no end');
-    const { digest, choice, until } = grant;
-    return [{ digest, choice, until }];
+    const { digest, choice, until, call = null } = grant;
+    return [{ digest, choice, until, call }];
   });
 }
 
@@ -519,11 +552,18 @@ function keyOf({ state, at, ghosts, grants, doubtful }: Place): string {
   const approval =
     asked === null ? null : { call: names.get(asked.call), digest: asked.digest, detached: asked.detached };
   const pause = run?.pause == null ? null : { reason: run.pause.reason, until: from(run.pause.until), approval };
-  const relative = ({ until, ...each }: Said) => ({ ...each, until: Math.max(0, from(until) ?? 0) });
+  const relative = ({ until, call, ...each }: Said) => ({
+    ...each,
+    until: Math.max(0, from(until) ?? 0),
+    call: call === null ? null : names.get(call),
+  });
   const said = [grants, saidIn(run?.grants ?? [])].map((all) => all.map(relative));
   const rest =
     run === null ? null : { ...run, id: '', calls, pause, errorUntil: from(run.errorUntil), asked: 0, grants: [] };
-  const known = [...names].map(([id]) => ghosts[id]);
+  const known = [...names].map(([id]) => {
+    const ghost = ghosts[id];
+    return ghost === undefined ? null : { ...ghost, asked: ghost.asked === asked?.id };
+  });
   const read = taint !== undefined;
   return JSON.stringify([status, rest, closed.length > 0, unknown, causes, known, said, doubtful, read]);
 }

@@ -72,6 +72,17 @@ async function question(bound: Bound): Promise<number> {
   }
 }
 
+async function until(is: () => boolean): Promise<void> {
+  while (!is()) await new Promise((resolve) => void setImmediate(resolve));
+}
+
+/** What is on record of each call: what it is, how it was decided, what became of it. */
+function onRecord(bound: Bound): readonly string[] {
+  return toolCallRows(bound.runs.journal(runKeyOf(SEAT), 100)).map(
+    ({ input, decision, status }) => `${Object.values(input).join(' ')} ${decision} ${status}`,
+  );
+}
+
 async function asks(bound: Bound, gate: ToolGate, one = call('a')) {
   const answer = gate.ask(one, never);
   await question(bound);
@@ -320,7 +331,6 @@ describe('calls that an agent asks for at once', () => {
     expect([a?.verdict, b?.verdict]).toEqual(['go', 'go']);
     expect(await question(bound)).toBe(first + 1);
     expect(openQuestion(bound.hall)?.about).not.toHaveProperty('questions');
-    expect(rowsOf(bound, 'callRequested')).toHaveLength(3);
     expect(
       toolCallRows(bound.runs.journal(runKeyOf(SEAT), 100)).map(({ decision, decidedBy }) => [decision, decidedBy]),
     ).toEqual([
@@ -328,6 +338,115 @@ describe('calls that an agent asks for at once', () => {
       ['grant', 'ann'],
       ['open', null],
     ]);
+  });
+
+  test('are on record while they wait, as one row each, in the order in which they came', async () => {
+    const { bound, gate } = await gated(({ id }) => (id === 'b' ? { verdict: 'allow', rule: 'Bash(ls)' } : {}));
+    const own = { accounts: [] };
+    const late = { ...own, input: { command: 'late' } };
+    const answers = [gate.ask(call('a', own), never), gate.ask(call('b', { ...own, input: { command: 'ls' } }), never)];
+    await question(bound);
+    answers.push(gate.ask(call('c', late), never));
+    await until(() => onRecord(bound).length === 3);
+    expect(onRecord(bound)).toEqual(['npm test open pending', 'ls rule pending', 'late open pending']);
+    expect(openQuestion(bound.hall)?.about).not.toHaveProperty('questions');
+    bound.at += 5_000;
+    await bound.answers('allow');
+    expect([(await answers[0])?.verdict, (await answers[1])?.verdict]).toEqual(['go', 'go']);
+    await until(() => openQuestion(bound.hall)?.question === 2);
+    expect(onRecord(bound)).toEqual(['npm test once running', 'ls rule running', 'late open pending']);
+    const asked = toolCallRows(bound.runs.journal(runKeyOf(SEAT), 100)).map(({ askedAt }) => bound.at - askedAt);
+    expect(asked).toEqual([5_000, 5_000, 5_000]);
+    await bound.answers('reject');
+    expect(await answers[2]).toMatchObject({ code: 'DENIED' });
+  });
+
+  test('are not counted among the questions where the rules refuse them', async () => {
+    const { bound, gate } = await gated(({ id }) => (id === 'b' ? { verdict: 'deny' } : {}));
+    const own = { accounts: [] };
+    const first = gate.ask(call('a', own), never);
+    const second = gate.ask(call('b', own), never);
+    await question(bound);
+    expect([openQuestion(bound.hall)?.about?.times, onRecord(bound)]).toEqual([undefined, ['npm test open pending']]);
+    await bound.answers('allow');
+    expect([(await first).verdict, await second]).toMatchObject(['go', { code: 'AGENT_TOOL_NOT_ALLOWED' }]);
+    expect(onRecord(bound)).toEqual(['npm test once running', 'npm test denied-rule error']);
+  });
+
+  test('have no second row where nobody is waited for', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
+    const ids = ['a', 'b', 'c'];
+    await Promise.all(ids.map((id) => gate.ask(call(id, { accounts: [], input: { id } }), never)));
+    expect(rowsOf(bound, 'callRequested')).toHaveLength(3);
+  });
+
+  test('wait at the limit of steps on record, too', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
+    await gate.step({ text: '', kept: null });
+    const second = gate.step({ text: '', kept: null });
+    await question(bound);
+    const waiting = gate.ask(call('a', { accounts: [] }), never);
+    await until(() => onRecord(bound).length === 1);
+    expect(onRecord(bound)).toEqual(['npm test rule pending']);
+    await bound.answers('allow');
+    expect([await second, (await waiting).verdict, onRecord(bound)]).toEqual(['go', 'go', ['npm test rule running']]);
+  });
+
+  test('are judged again when they come to the front: by what is remembered and by what was read since', async () => {
+    const read = { tainted: false };
+    const tainted = { verdict: 'ask', offers: [], caution: 'its agent has read evil.org' } as const;
+    const { bound, gate } = await gated(({ id }) => (read.tainted && id === 'c' ? tainted : {}));
+    const own = { accounts: [] };
+    const answers = ['a', 'b', 'c'].map((id) => gate.ask(call(id, { ...own, input: { id } }), never));
+    await question(bound);
+    expect(openQuestion(bound.hall)?.about).toMatchObject({ questions: 3 });
+    read.tainted = true;
+    await bound.answers('allow', { always: OFFER.rule });
+    expect([(await answers[0])?.verdict, (await answers[1])?.verdict]).toEqual(['go', 'go']);
+    await until(() => openQuestion(bound.hall)?.question === 2);
+    expect(openQuestion(bound.hall)?.about).toMatchObject({ why: '⚠ its agent has read evil.org' });
+    expect(openQuestion(bound.hall)).not.toHaveProperty('always');
+    await bound.answers('reject');
+    expect(await answers[2]).toMatchObject({ code: 'DENIED' });
+    expect(onRecord(bound)).toEqual(['a always running', 'b remembered running', 'c denied-person error']);
+  });
+
+  test('that are taken back while they wait end at once, and are asked about no more', async () => {
+    const { bound, gate } = await gated();
+    const back = new AbortController();
+    const own = { accounts: [] };
+    const first = gate.ask(call('a', own), never);
+    const second = gate.ask(call('b', own), back.signal);
+    await question(bound);
+    expect(openQuestion(bound.hall)?.about).toMatchObject({ times: 2 });
+    back.abort();
+    await until(() => onRecord(bound).at(-1)?.endsWith('error') === true);
+    expect(onRecord(bound)).toEqual(['npm test open pending', 'npm test void error']);
+    await bound.answers('allow');
+    expect([(await first).verdict, await second]).toMatchObject(['go', { code: 'CANCELLED' }]);
+    expect(bound.state.run?.grants).toEqual([]);
+  });
+
+  test('end with their turn, however it ends, and with the program', async () => {
+    const ends: readonly ((bound: Bound) => Promise<unknown>)[] = [
+      (bound) => bound.floor({ type: 'stop', by }),
+      (bound) => bound.floor({ type: 'skip', by }),
+      async (bound) => {
+        bound.at += 10 * 60_000;
+        await bound.floor({ type: 'tick' });
+      },
+      (bound) => bound.floor({ type: 'restart' }),
+    ];
+    for (const end of ends) {
+      const { bound, gate } = await gated();
+      const own = { accounts: [] };
+      void gate.ask(call('a', { ...own, input: { command: 'ls' } }), never);
+      void gate.ask(call('b', own), never);
+      await question(bound);
+      await end(bound);
+      expect(onRecord(bound).at(-1)).toBe('npm test void error');
+      expect(bound.state.run?.calls).toEqual([]);
+    }
   });
 
   test('that could do harm in somebody else’s words are asked about each by itself', async () => {
@@ -383,6 +502,17 @@ describe('what an agent did unasked', () => {
     await bound.answers('allow');
     await gate.step({ text: '', kept: null });
     expect(bound.state.run?.turn).toBe(2);
+  });
+
+  test('is on record at once while people are asked about another call', async () => {
+    const { bound, gate } = await gated();
+    const asking = gate.ask(call('a', { accounts: [] }), never);
+    await question(bound);
+    void gate.reported(read('r1'), DONE);
+    await until(() => rows(bound).length === 2);
+    expect(rows(bound)).toEqual(['open pending', taken]);
+    await bound.answers('reject');
+    expect(await asking).toMatchObject({ code: 'DENIED' });
   });
 
   test('is on record while the run stands at its limit, and when people end it there', async () => {

@@ -47,7 +47,7 @@ test('what a run does to its floor is told like any change of it, and its deadli
   const asked = { ...call('a'), source: 'agent', verdict: 'ask' } as const;
   await runs.apply(
     runKeyOf({ channel: HALL, agent: 'pm' }),
-    { type: 'REQUEST', session: '1', call: asked },
+    { type: 'REQUEST', session: '1', calls: [asked] },
     clock.now(),
   );
   expect(told).toEqual(['turnWaited', 'seatMoved', 'announced']);

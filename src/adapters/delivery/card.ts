@@ -2,7 +2,7 @@ import type { AgentId, AskedField } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
-import { isDiff } from '../../turns/text/words.ts';
+import { isDiff, reasonLabel } from '../../turns/text/words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
 import type { FloorView } from '../../turns/view.ts';
 
@@ -226,6 +226,12 @@ export function openingButton(
 export function questionOpened(...button: Parameters<typeof openingButton>): OpenedQuestion | null {
   const found = openingButton(...button);
   return found === null ? null : openedBy(found.opens, found.asked);
+}
+
+/** What the field says that the button "No because…" opens: what becomes of its words. */
+export function reasonAsked(view: FloorView | null, pressed: Pick<CardButton, 'line' | 'epoch'>): string {
+  const found = view === null ? null : openingButton(view, { ...pressed, opens: 'reason' });
+  return reasonLabel(found?.asked.question ?? null);
 }
 
 function openedBy(opens: ButtonOpens, { question: { question, detail }, epoch }: FloorQuestion): OpenedQuestion {

@@ -10,7 +10,7 @@ import type { Answer } from '../../turns/commands/context.ts';
 import type { FloorQueries, Intake, Memory, Principal } from '../port.ts';
 import { answerBody, readCustomId, rowsOf, textFile } from './content.ts';
 import type { PressedButton } from './content.ts';
-import { openingButton, questionOpened } from '../delivery/card.ts';
+import { openingButton, questionOpened, reasonAsked } from '../delivery/card.ts';
 import type { OpenedQuestion } from '../delivery/card.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
@@ -32,7 +32,7 @@ export type InteractionPorts = {
   readonly self: Self;
   readonly intake: Pick<Intake, 'command'>;
   readonly queries: FloorQueries;
-  readonly places: Pick<Places, 'resolve'>;
+  readonly places: Pick<Places, 'resolve' | 'at'>;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -102,7 +102,10 @@ async function answered(ports: Desk, interaction: Interaction): Promise<void> {
 /** What a button opens to be filled in; `null`: nothing, or what it opens is over or does not fit. */
 async function modalFor(ports: Desk, interaction: Interaction): Promise<object | null> {
   const pressed = askedBy(interaction);
-  if (pressed?.opens === 'reason') return reasonModal(pressed);
+  if (pressed?.opens === 'reason') {
+    const at = ports.places.at(interaction.channel_id ?? '')?.channel;
+    return reasonModal(pressed, reasonAsked(at === undefined ? null : ports.queries.view(at), pressed));
+  }
   if (pressed?.opens !== 'form') return null;
   const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
   const view = where === null ? null : ports.queries.view(where.channel);
@@ -258,7 +261,7 @@ function placeOf(interaction: Interaction): string {
 export type TypedPorts = {
   readonly calls: Calls;
   readonly intake: Pick<Intake, 'command'>;
-  readonly places: Pick<Places, 'resolve'>;
+  readonly places: Pick<Places, 'resolve' | 'at'>;
   readonly context: MessageContext;
   readonly memory: Memory;
   readonly log: Logger;

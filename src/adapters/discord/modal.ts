@@ -8,15 +8,9 @@ import type { FilledForm } from '../../turns/text/form.ts';
 import { customId, readCustomId } from './content.ts';
 import type { PressedButton } from './content.ts';
 
-/** A form with one field, whose words go behind the line of the button that opened it. */
-export function reasonModal(button: PressedButton): object {
-  const field = {
-    type: TEXT,
-    custom_id: 'why',
-    label: 'Why not? Models read it',
-    style: 2,
-    max_length: LONGEST_REASON,
-  };
+/** A form with one field, whose words go behind the line of the button that opened it; `label`: what becomes of them. */
+export function reasonModal(button: PressedButton, label: string): object {
+  const field = { type: TEXT, custom_id: 'why', label, style: 2, max_length: LONGEST_REASON };
   return modal(button, { title: 'No because…', components: [{ type: 1, components: [field] }] });
 }
 

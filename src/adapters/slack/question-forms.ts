@@ -3,7 +3,7 @@ import type { Answer } from '../../turns/commands/context.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { formWords } from '../../turns/text/form.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
-import { openingButton } from '../delivery/card.ts';
+import { openingButton, reasonAsked } from '../delivery/card.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 import { parsedJson } from '../delivery/inbound.ts';
 import { ERROR_LIMIT, answer, obey, toldInTime } from './commands.ts';
@@ -15,7 +15,7 @@ import { ANSWER_FORM, filledOf, filledSchema, formView, inputBlock } from './for
 /** Shows what a pressed button opens, within 3 s of that; `false`: nothing, or what it opens is over or cannot be drawn. */
 export async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
   const { opens } = pressed.meant;
-  const view = opens === 'reason' ? reasonView(pressed) : opens === 'form' ? questionView(ports, pressed) : null;
+  const view = opens === 'reason' ? reasonView(ports, pressed) : opens === 'form' ? questionView(ports, pressed) : null;
   if (view !== null) await openView(ports, pressed, view);
   return view !== null;
 }
@@ -80,7 +80,7 @@ function keptWith({ asker, floor, meant: { line, epoch } }: Pressed): string {
 }
 
 /** Asks for the words that go behind the line of a button. */
-function reasonView(pressed: Pressed): object {
+function reasonView({ queries }: CommandPorts, pressed: Pressed): object {
   const field = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
   return {
     type: 'modal',
@@ -89,7 +89,7 @@ function reasonView(pressed: Pressed): object {
     title: textObject('No because…'),
     submit: textObject('No'),
     close: textObject('Back'),
-    blocks: [inputBlock('why', { label: 'Why not? Models read it', element: field })],
+    blocks: [inputBlock('why', { label: reasonAsked(queries.view(pressed.floor), pressed.meant), element: field })],
   };
 }
 

@@ -197,7 +197,7 @@ export const COMMANDS = [
     summary: 'Say no to what the holder asks; show it if no number is given',
     arguments: [
       QUESTION,
-      { name: 'why', kind: 'words', required: false, rest: true, summary: 'why: on record, and read by models' },
+      { name: 'why', kind: 'words', required: false, rest: true, summary: 'why: on record; models alone read it' },
     ],
     needs: 'operate',
     bare: 'read',

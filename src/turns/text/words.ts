@@ -36,7 +36,7 @@ export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'al
 /** What people must know of what would run, a line each; backticks are turned, so that nothing opens code. */
 export function factsAsked({ detail, about, gone }: AskedQuestion, agent: string): readonly string[] {
   const mixed = mixedWords(detail).slice(0, MOST_MIXED).join(', ');
-  const known = about === undefined ? [] : factsAbout(about, agent);
+  const known = about === undefined ? [] : factsAbout(about, agent, gone === true);
   return [
     ...(gone === true ? [GONE(agent)] : []),
     ...known,
@@ -82,17 +82,31 @@ function yesMeans({ question, about, pause, gone }: AskedQuestion, agent: string
   const { times = 1 } = about ?? {};
   const howOften = times === 1 ? 'one time' : `${times} times, for so often it is asked for now`;
   const without = times === 1 ? 'it' : 'any of them';
+  if (about?.bare === true)
+    return [
+      `Once lets ${agent} do this, by its own account, ${howOften}. No is all that ${agent} hears of a no: what you say why is on record, and it may end its answer there.`,
+    ];
   return [
     `Once runs exactly this, ${howOften}. No lets ${agent} go on without ${without}, and it reads why if you say so.`,
   ];
 }
 
+/** What becomes of the words of a no, in at most 45 letters; `asked`: what is answered, if that is still asked. */
+export function reasonLabel(asked: AskedQuestion | null): string {
+  const { bare, answer } = asked?.about ?? {};
+  // Whoever is gone is prompted with them when it is back.
+  const isUnread = asked?.gone !== true && (bare === true || answer !== undefined);
+  return isUnread ? 'Why not? On record: whoever asks hears a no' : 'Why not? Its agent reads it';
+}
+
 function factsAbout(
   { run, step, steps, tool, folder, why, says, danger, questions }: AboutCall,
   agent: string,
+  isGone: boolean,
 ): readonly string[] {
   const at = run === undefined ? 'Step' : `R${runWords(run).slice(1)}, step`;
-  const place = questions === undefined ? [] : [`question 1 of ${questions}`];
+  // What stood behind it is gone with whoever asked.
+  const place = questions === undefined || isGone ? [] : [`question 1 of ${questions}`];
   return [
     ...(danger === true
       ? [`🟥 Danger: somebody else’s text may be speaking through ${agent}. Say no unless you know why it does this`]

@@ -5,6 +5,7 @@ import { decidedWords } from '../../turns/text/words.ts';
 import { runKeyOf, runOnFloor, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
+import { isWaiting } from './run-calls.ts';
 import type { RunStore } from './run-commands.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 import type { Run, RunGrant, RunState } from './run.ts';
@@ -173,8 +174,9 @@ export class AsideRuns {
     const { prompt, requestedBy = 'somebody' } = start;
     if (turn === 0) return { by: requestedBy, prompt };
     const calls = toolCallRows(entries).slice(-CALLS_TOLD);
-    const did = calls.map(({ tool, input, status, outcome }) => {
-      const came = outcome === 'unknown' ? 'nobody knows what came of it, look before you do it again' : status;
+    const did = calls.map(({ tool, input, status, outcome, startedAt }) => {
+      const known = startedAt === null ? 'it was not run' : status;
+      const came = outcome === 'unknown' ? 'nobody knows what came of it, look before you do it again' : known;
       return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_TOLD)}: ${came}`;
     });
     const before = did.length === 0 ? 'You had used no tool.' : `You had done:\n${did.join('\n')}`;
@@ -213,7 +215,9 @@ function grantWords(
   { tool, digest, choice, reason }: RunGrant,
   entries: readonly { readonly fact: RunFact }[],
 ): string {
-  const asked = entries.find(({ fact }) => fact.type === 'callRequested' && fact.call.digest === digest)?.fact;
+  const asked = entries.find(
+    ({ fact }) => fact.type === 'callRequested' && !isWaiting(fact.call) && fact.call.digest === digest,
+  )?.fact;
   const title = asked?.type === 'callRequested' ? (asked.call.words?.title ?? tool) : tool;
   const why = reason === null ? {} : { reason };
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });

@@ -77,8 +77,7 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
   for (const entry of entries) {
     follow(place, entry);
     if (entry.fact.type === 'callRequested') {
-      open.set(entry.fact.call.id, rows.length);
-      rows.push(requested(place, entry, entry.fact));
+      takeIn(rows, open, requested(place, entry, entry.fact));
       continue;
     }
     const call = callOf(entry.fact, place);
@@ -89,6 +88,14 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
     if (entry.fact.type === 'callSettled') open.delete(call);
   }
   return rows;
+}
+
+/** One that waited behind others is the same row, and was asked for when it came. */
+function takeIn(rows: ToolCallRow[], open: Map<string, number>, row: ToolCallRow): void {
+  const index = open.get(row.call) ?? rows.length;
+  const { seq, askedAt } = rows[index] ?? row;
+  open.set(row.call, index);
+  rows[index] = { ...row, seq, askedAt };
 }
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
@@ -173,7 +180,7 @@ function requested(
   };
 }
 
-function told(row: ToolCallRow, { fact, at }: Entry, { askedAt }: Place): ToolCallRow {
+function told(row: ToolCallRow, { fact, at }: Entry, { asked, askedAt }: Place): ToolCallRow {
   switch (fact.type) {
     case 'paused':
       return { ...row, approval: fact.approval?.id ?? row.approval };
@@ -192,7 +199,9 @@ function told(row: ToolCallRow, { fact, at }: Entry, { askedAt }: Place): ToolCa
     case 'callSettled': {
       const { status, outcome, duration, output, code } = fact;
       const tookMs = duration ?? (row.startedAt === null ? null : at - row.startedAt);
-      return { ...row, status, outcome, endedAt: at, durationMs: tookMs, output, code };
+      // What waited to be asked about is asked about no more.
+      const decision = row.decision === 'open' && row.call !== asked ? 'void' : row.decision;
+      return { ...row, decision, status, outcome, endedAt: at, durationMs: tookMs, output, code };
     }
     default:
       return row;

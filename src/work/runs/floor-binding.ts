@@ -12,8 +12,8 @@ import { floorMachine } from '../../turns/floor-store.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { runMachine } from './run-machine.ts';
 import type { RunEffect } from './run-machine.ts';
-import { wordsAsked, pauseWords } from './run-published.ts';
-import type { OpenCall, Run, RunState } from './run.ts';
+import { aboutOf, pauseWords, wordsAsked } from './run-published.ts';
+import type { Run, RunState } from './run.ts';
 
 /** The seat whose runs a key holds: those of its turns, or (`aside`) what its agent does beside the floor. */
 export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
@@ -314,25 +314,12 @@ function questionOf(
   const { title, detail, unaskable, offers = [] } = wordsAsked(call);
   const always = offers.length === 0 ? {} : { always: offers };
   const lasting = approval.lasting === undefined ? {} : { lasting: approval.lasting };
+  const more = { ...aboutOf(call, approval, { run, unknown }), ...lasting, ...always };
   return {
-    approval: { title, detail, id: approval.id, ...aboutOf(call, run, unknown), ...lasting, ...always },
+    approval: { title, detail, id: approval.id, ...more },
     ...(unaskable === undefined ? {} : { unaskable }),
   };
 }
-
-function aboutOf(
-  { words, verdict, digest }: OpenCall,
-  { id: run, turn, maxTurns }: Run,
-  unknown: RunState['unknown'],
-): Pick<Asking['approval'], 'about'> {
-  if (words?.about === undefined) return {};
-  const allowed = unknown.includes(digest) ? CUT_SHORT : CHANGED;
-  const why = verdict === 'allow' ? allowed : words.about.why;
-  return { about: { ...words.about, why, run, step: turn, steps: maxTurns } };
-}
-
-const CUT_SHORT = 'nobody knows what came of an equal call, which may have worked';
-const CHANGED = 'what the rules say of it has changed since it was asked for';
 
 function endsWhat({ type, id }: Run): string {
   if (type !== 'background') return 'its turn; /run complete';

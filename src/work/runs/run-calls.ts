@@ -34,15 +34,33 @@ export class RunDecision {
   }
 }
 
-/** A call that an agent asks for in the middle of a step. */
-export function requestCall(decision: RunDecision, command: Of<'REQUEST'>): RunRefusal | null {
-  const { state } = decision;
-  const { call } = command;
-  if (state.status !== 'running' || !RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
-  if (decision.run.calls.some(({ id }) => id === call.id)) return 'CALL_REPEATED';
-  takeCall(decision, call);
+/** Calls that an agent asks for in the middle of a step. One that waits may come while people are asked about another. */
+export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): RunRefusal | null {
+  const { status } = decision.state;
+  const { calls } = command;
+  const isHeard = status === 'running' || (status === 'paused' && calls.every(isWaiting));
+  if (!isHeard || !RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
+  const open = new Map(decision.run.calls.map((call) => [call.id, call]));
+  for (const call of calls) {
+    const before = open.get(call.id);
+    // Only what waits comes once more, and does not wait then.
+    if (before !== undefined && (isWaiting(call) || !isWaiting(before))) return 'CALL_REPEATED';
+    open.set(call.id, { ...call, verdict: 'ask', status: 'pending', cleared: false, approved: false });
+  }
+  for (const call of calls) takeCall(decision, call);
   goOnWithRun(decision);
   return null;
+}
+
+/** The calls that wait for an answer of their own. */
+export function behind({ calls, grants }: Pick<Run, 'calls' | 'grants'>): readonly OpenCall[] {
+  const answered = new Set(grants.flatMap((grant) => (typeof grant === 'string' ? [] : [grant.call])));
+  return calls.filter((call) => isWaiting(call) && call.verdict === 'ask' && !answered.has(call.id));
+}
+
+/** Whether a call stands behind others, and is no one's turn. */
+export function isWaiting({ waits }: Pick<OpenCall, 'waits'>): boolean {
+  return waits === true;
 }
 
 /** With what holds right before it starts: a call that was changed, or is forbidden by now, does not. */
@@ -166,7 +184,7 @@ export function goOnWithRun(decision: RunDecision): void {
     ({ source, status, cleared }) => source === 'conch' && (status === 'running' || cleared),
   );
   const next = run.calls.find(
-    ({ source, status, cleared }) => status === 'pending' && !cleared && !(source === 'conch' && isBusy),
+    (call) => call.status === 'pending' && !call.cleared && !isWaiting(call) && !(call.source === 'conch' && isBusy),
   );
   const grant = next === undefined ? undefined : grantFor(decision, next);
   if (grant === undefined && isRepeated(decision)) return pauseRun(decision, 'confirmation', null);
@@ -188,10 +206,12 @@ function isRepeated({ run: { repeated } }: RunDecision): boolean {
 }
 
 /** What people said of the very same call before that counts for this one, too; `undefined`: nothing that still does. */
-function grantFor({ run, at }: RunDecision, { digest }: OpenCall): Run['grants'][number] | undefined {
-  return run.grants.find((grant) =>
-    typeof grant === 'string' ? grant === digest : grant.digest === digest && at < (grant.until ?? Infinity),
-  );
+function grantFor({ run, at }: RunDecision, { id, digest }: OpenCall): Run['grants'][number] | undefined {
+  return run.grants.find((grant) => {
+    if (typeof grant === 'string') return grant === digest;
+    const { call = id, until } = grant;
+    return grant.digest === digest && call === id && at < (until ?? Infinity);
+  });
 }
 
 function isNo(grant: Run['grants'][number]): boolean {
@@ -253,8 +273,8 @@ export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
   const { type, calls } = decision.run;
   // Beside a floor the model, too, is prompted anew, and asks again.
-  const isGone = ({ source, status }: OpenCall): boolean =>
-    source === 'agent' || (type === 'background' && status === 'pending');
+  const isGone = ({ source, status, waits }: OpenCall): boolean =>
+    source === 'agent' || waits === true || (type === 'background' && status === 'pending');
   for (const call of calls.filter(isGone)) {
     if (call.id === approval?.call) decision.record({ type: 'approvalDetached', id: approval.id });
     endCall(decision, call, { code: LOST, outcome: call.status === 'running' ? 'unknown' : 'known' });
@@ -319,14 +339,15 @@ function needsYes(
   return !approved && (verdict === 'ask' || (state.unknown.includes(digest) && !repeatable));
 }
 
-function ask(decision: RunDecision, { id: call, tool, digest, source, words }: OpenCall): void {
+function ask(decision: RunDecision, { id: call, tool, digest, source, words, alone }: OpenCall): void {
   const { run, at } = decision;
   const [requestedAt, expiresAt] = [at, untilOf(decision)];
   // Beside a floor the model, too, is prompted anew, and asks again; what a server asks in a call is gone with that.
   const outlives = source === 'conch' && run.type !== 'background' ? (true as const) : ('answer' as const);
   const lasting = words?.about?.answer === undefined ? { lasting: outlives } : {};
   const asked = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt };
-  const { times = 1 } = words?.about ?? {};
-  const approval = { ...asked, detached: false, ...(times > 1 ? { others: times - 1 } : {}), ...lasting };
+  const same = behind(run).filter((each) => each.digest === digest);
+  const others = alone === true ? [] : same.flatMap((each) => (each.alone === true ? [] : [each.id]));
+  const approval = { ...asked, detached: false, ...(others.length > 0 ? { others } : {}), ...lasting };
   decision.record({ type: 'paused', reason: 'approval_required', context: null, until: expiresAt, approval });
 }

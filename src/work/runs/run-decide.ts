@@ -19,8 +19,9 @@ import {
   isForPeople,
   markSession,
   pauseRun,
+  isWaiting,
   reportCall,
-  requestCall,
+  requestCalls,
   settleCall,
   standStill,
   takeCall,
@@ -59,7 +60,7 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
     case 'KEEP':
       return keep(decision, command);
     case 'REQUEST':
-      return requestCall(decision, command);
+      return requestCalls(decision, command);
     case 'CLAIM':
       return claimCall(decision, command);
     case 'SETTLE':
@@ -138,7 +139,7 @@ function step(decision: RunDecision, command: Of<'STEP'>): RunRefusal | null {
   const { run } = decision;
   if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
   if (command.turn !== run.turn + 1) return 'STEP_OUT_OF_ORDER';
-  if (run.calls.length > 0) return 'CALL_OPEN';
+  if (!run.calls.every(isWaiting)) return 'CALL_OPEN';
   const ids = command.toolCalls.map(({ id }) => id);
   if (new Set(ids).size < ids.length) return 'CALL_REPEATED';
   decision.record({ type: 'stepped', turn: command.turn, output: command.output ?? null });

@@ -100,8 +100,8 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     /** Only a run that stands still is meant: one that had failed before stays so. */
     while: z.literal('paused').exactOptional(),
   }),
-  /** An agent asks for a call in the middle of a step. */
-  z.strictObject({ type: z.literal('REQUEST'), cause, session, call: requestedCallSchema }),
+  /** An agent asks for calls in the middle of a step: for one, and for those that wait until it is decided about. */
+  z.strictObject({ type: z.literal('REQUEST'), cause, session, calls: z.array(requestedCallSchema) }),
   /** Right before a call starts, with what holds now: a call is claimed once, or not started. */
   z.strictObject({
     type: z.literal('CLAIM'),

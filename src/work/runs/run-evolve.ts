@@ -157,22 +157,8 @@ function evolveCall(
   // What an agent did by itself is heard of when it is done, also of a run that stands still or is over.
   const isAgents = fact.type !== 'callRequested' && callOf(run, fact.call).source === 'agent';
   switch (fact.type) {
-    case 'callRequested': {
-      if (fact.call.source !== 'agent') expecting(state, ['running'], fact);
-      const { rule: _rule, remembered: _yes, verdict, ...call } = fact.call;
-      if (run.calls.some(({ id }) => id === call.id)) throw new Error(`impossible: call ${call.id} is there twice`);
-      const times = run.repeated?.digest === call.digest ? run.repeated.times + 1 : 1;
-      const open: OpenCall = {
-        ...call,
-        verdict: verdict === 'deny' ? 'ask' : verdict,
-        status: 'pending',
-        cleared: false,
-        approved: false,
-      };
-      const refused = run.refused === undefined && verdict === 'deny' ? { refused: call.id } : {};
-      const repeated = { digest: call.digest, times };
-      return { ...state, run: { ...run, calls: [...run.calls, open], repeated, ...refused } };
-    }
+    case 'callRequested':
+      return requested(state, run, fact);
     case 'callCleared':
       if (!isAgents) expecting(state, ['running'], fact);
       return { ...state, run: { ...run, calls: changed(run, fact.call, { cleared: true }) } };
@@ -188,9 +174,32 @@ function evolveCall(
       const others = state.unknown.filter((each) => each !== digest);
       const isUnknown = fact.outcome === 'unknown' && !repeatable;
       const unknown = isUnknown ? kept(others, digest) : fact.status === 'complete' ? others : state.unknown;
-      return { ...state, unknown, run: { ...run, calls: run.calls.filter(({ id }) => id !== fact.call) } };
+      const calls = run.calls.filter(({ id }) => id !== fact.call);
+      const grants = run.grants.filter((grant) => typeof grant === 'string' || grant.call !== fact.call);
+      return { ...state, unknown, run: { ...run, calls, grants } };
     }
   }
+}
+
+/** One that waited is asked for once more: from then on it is one like any other, and counts as one asked for now. */
+function requested(state: RunState, run: Run, fact: Of<'callRequested'>): RunState {
+  const { rule: _rule, remembered: _yes, verdict, ...call } = fact.call;
+  if (call.source !== 'agent') expecting(state, call.waits === true ? ['running', 'paused'] : ['running'], fact);
+  const others = run.calls.filter(({ id }) => id !== call.id);
+  if (run.calls.some(({ id, waits }) => id === call.id && waits === undefined))
+    throw new Error(`impossible: call ${call.id} is there twice`);
+  const open: OpenCall = {
+    ...call,
+    verdict: verdict === 'deny' ? 'ask' : verdict,
+    status: 'pending',
+    cleared: false,
+    approved: false,
+  };
+  const calls = [...others, open];
+  if (call.waits === true) return { ...state, run: { ...run, calls } };
+  const times = run.repeated?.digest === call.digest ? run.repeated.times + 1 : 1;
+  const refused = run.refused === undefined && verdict === 'deny' ? { refused: call.id } : {};
+  return { ...state, run: { ...run, calls, repeated: { digest: call.digest, times }, ...refused } };
 }
 
 function evolveApproval(
@@ -207,27 +216,33 @@ function evolveApproval(
   }
   const closed = kept(state.closed, { id: fact.id, state: fact.state, by: fact.by });
   const over = { ...run, pause: { ...run.pause, approval: null } };
-  const grants = [...run.grants, ...grantsBy(fact, approval)];
+  const grants = [...run.grants, ...grantsBy(run, fact, approval)];
   if (fact.state !== 'allowed' || approval.detached) return { ...state, closed, run: { ...over, grants } };
   const calls = changed(run, approval.call, { approved: true, approval: fact.id });
   return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls, grants } };
 }
 
 /** What an answer counts for when its call is gone, or others are the same. */
-function grantsBy({ state, by, reason, until }: Of<'approvalClosed'>, approval: RunApproval): Run['grants'] {
-  const { id, tool, digest, detached, others = 0 } = approval;
+function grantsBy(
+  run: Run,
+  { state, by, reason, until }: Of<'approvalClosed'>,
+  { id, tool, digest, detached, others = 0 }: RunApproval,
+): Run['grants'] {
   if (state !== 'allowed' && state !== 'denied') return [];
   const choice = state === 'allowed' ? ('allow' as const) : ('deny' as const);
   if (until === undefined) return detached && state === 'allowed' ? [digest] : [];
   const grant = { approval: id, tool, digest, choice, by, reason, until };
-  return Array.from({ length: detached ? 1 : others }, () => grant);
+  if (detached) return [grant];
+  if (typeof others === 'number') return Array.from({ length: others }, () => grant);
+  return others.filter((call) => run.calls.some((each) => each.id === call)).map((call) => ({ ...grant, call }));
 }
 
 /** It is asked for again because its first request is gone, or at once with the same: that makes it no further one in a row. */
 function granted(state: RunState, run: Run, { call, digest, said }: Of<'grantUsed'>): RunState {
-  const place = run.grants.findIndex((grant) =>
-    typeof grant === 'string' ? grant === digest && said === undefined : grant.approval === said?.approval,
-  );
+  const place = run.grants.findIndex((grant) => {
+    if (typeof grant === 'string') return grant === digest && said === undefined;
+    return grant.approval === said?.approval && (grant.call ?? call) === call;
+  });
   if (place === -1) throw new Error(`impossible: nobody has said in ${run.id} what counts for ${digest}`);
   const grants = run.grants.toSpliced(place, 1);
   if (said === undefined) return { ...state, run: { ...run, calls: changed(run, call, { approved: true }), grants } };

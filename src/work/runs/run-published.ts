@@ -1,5 +1,7 @@
+import type { AboutCall } from '../../turns/floor/settings.ts';
 import { runWords } from '../../turns/text/words.ts';
-import type { OpenCall, Run, RunState } from './run.ts';
+import { behind } from './run-calls.ts';
+import type { OpenCall, Run, RunApproval, RunState } from './run.ts';
 import type { RunFact } from './run-events.ts';
 
 /** What people and programs see of a run as it happens: the owner's union, but for `stream:token`, which is kept nowhere. */
@@ -138,6 +140,34 @@ export function wordsAsked({ words, tool, input }: OpenCall): NonNullable<OpenCa
   return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
 }
 
+/** What people must know of a call beside that, as its run stands. */
+export function aboutOf(
+  { words, verdict, digest, source }: OpenCall,
+  { others }: RunApproval,
+  { run, unknown }: { readonly run: Run; readonly unknown: RunState['unknown'] },
+): { readonly about?: AboutCall } {
+  if (words?.about === undefined) return {};
+  const allowed = unknown.includes(digest) ? CUT_SHORT : CHANGED;
+  const why = verdict === 'allow' ? allowed : words.about.why;
+  const bare = source === 'agent' && words.about.answer === undefined ? ({ bare: true } as const) : {};
+  const more = { ...bare, ...countsOf(run, others) };
+  return { about: { ...words.about, why, run: run.id, step: run.turn, steps: run.maxTurns, ...more } };
+}
+
+const CUT_SHORT = 'nobody knows what came of an equal call, which may have worked';
+const CHANGED = 'what the rules say of it has changed since it was asked for';
+
+/** How many questions there are with this one, what is the very same being one; and for how many calls it is. */
+function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'questions' | 'times'> {
+  const same = Array.isArray(others) ? others : [];
+  const next = behind(run).filter(({ id }) => !same.includes(id));
+  const questions = 1 + new Set(next.map(({ id, digest, alone }) => (alone === true ? id : digest))).size;
+  return {
+    ...(questions > 1 ? { questions } : {}),
+    ...(same.length > 0 ? { times: 1 + same.length } : {}),
+  };
+}
+
 /** What people are asked of a run that stands still by itself; `ends`: what a no ends, and how it ends with what is there. */
 export function pauseWords(
   { reason, context }: Pick<Extract<RunFact, { type: 'paused' }>, 'reason' | 'context'>,
@@ -147,7 +177,7 @@ export function pauseWords(
   const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
   const HOW = `A yes lets ${runWords(id)} go on${more}, a no ends ${ends} ends it with what is there.`;
   if (reason === 'turn_limit') return { title: context ?? `used ${turn} of ${maxTurns} steps`, detail: HOW };
-  const call = calls.at(-1);
+  const call = calls.findLast(({ waits }) => waits === undefined);
   if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };
   const { title, detail } = wordsAsked(call);
   return { title: `the same call a third time: ${title}`, detail: `${detail}\n\n${HOW}` };

@@ -44,6 +44,10 @@ export const openCallSchema = z.strictObject({
   cleared: z.boolean(),
   /** Digest of what the tool's server says it is; absent for tools without one. */
   definition: text.exactOptional(),
+  /** It stands behind others: it is asked for once more when it comes to the front, and what the rules say of it then counts. */
+  waits: z.literal(true).exactOptional(),
+  /** It is asked about by itself: an answer counts for no other call. */
+  alone: z.literal(true).exactOptional(),
   /** People said yes to this very call. */
   approved: z.boolean(),
   /** The approval by which they did. */
@@ -53,7 +57,7 @@ export const openCallSchema = z.strictObject({
     .strictObject({
       title: text,
       detail: text,
-      about: aboutSchema.omit({ run: true, step: true, steps: true }).exactOptional(),
+      about: aboutSchema.omit({ run: true, step: true, steps: true, bare: true }).exactOptional(),
       unaskable: text.exactOptional(),
       /** The rules that may be remembered, the narrowest first. */
       offers: z.array(z.strictObject({ rule: text, words: text })).exactOptional(),
@@ -72,8 +76,8 @@ export const approvalSchema = z.strictObject({
   expiresAt: instant.nullable(),
   /** The agent that asked is gone: what people say counts for the next call with this digest, once. */
   detached: z.boolean(),
-  /** As many more times the very same is asked for at once: the answer counts for each. */
-  others: z.number().exactOptional(),
+  /** The calls that wait and are the very same: the answer counts for each. An earlier version wrote down how many. */
+  others: z.union([z.array(id), z.number()]).exactOptional(),
   /** The question stays open over a restart, for the very call that Conch itself would run, or (`answer`) for the same once more. */
   lasting: z.literal([true, 'answer']).exactOptional(),
 });
@@ -89,6 +93,8 @@ const grantSchema = z.strictObject({
   reason: text.nullable(),
   /** It counts no more from then on; `null`: as long as its run. */
   until: instant.nullable(),
+  /** The one call that it is for; absent: any that is the same. */
+  call: id.exactOptional(),
 });
 
 /** A question that is over, for whoever clicks late. */

@@ -536,6 +536,13 @@ describe('a command', () => {
       expect(here.listener.commands).toMatchObject([{ line: '/reject 8 use b.txt', epoch: 7 }]);
     });
 
+    test('has a form that says whether its agent reads those words', async () => {
+      expect(JSON.stringify((await press('No because…')).modal)).toContain('Why not? Its agent reads it');
+      const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, bare: true };
+      Object.assign(here.queries, { view: () => asking({ about }) });
+      expect(JSON.stringify((await press('No because…')).modal)).toContain('On record: whoever asks hears a no');
+    });
+
     test('shows what always can mean to whoever asks, a button for each rule', async () => {
       const { components, ephemeral } = await press('Always…');
       expect(ephemeral).toBe(true);

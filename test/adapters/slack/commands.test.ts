@@ -310,6 +310,7 @@ describe('a question', () => {
     const ts = button({ line: '/reject 8', epoch: 7, opens: { what: 'reason' } });
     const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
     expect(ears.runs).toEqual([]);
+    expect(JSON.stringify(view?.view)).toContain('Why not? Its agent reads it');
     expect(await slack.submit(view?.id ?? '', { why: 'use\nb.txt' })).toMatchObject({ acked: true, errors: null });
     await until('the command', () => ears.runs.length > 0);
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', epoch: 7 }]);

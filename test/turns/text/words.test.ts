@@ -3,7 +3,7 @@ import { completeTexts } from '../../../src/config/announcements.ts';
 import type { OwnTexts } from '../../../src/config/announcements.ts';
 import type { Refusal } from '../../../src/turns/floor/command.ts';
 import type { Announcement, Limit } from '../../../src/turns/floor/fact.ts';
-import { announcementText, refusalText } from '../../../src/turns/text/words.ts';
+import { announcementText, reasonLabel, refusalText } from '../../../src/turns/text/words.ts';
 
 const nameOf = (agent: string): string => (agent === 'ops' ? 'Ops Team' : agent);
 const said = (announcement: Announcement, own: OwnTexts = {}, repeat = 1) =>
@@ -83,10 +83,33 @@ describe('T21 a question', () => {
     ]);
   });
 
+  test('promises an agent that hears the bare answer nothing more, and what it runs is by its own account', () => {
+    const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, bare: true } as const;
+    const words = said({ ...asks, about, until: 0 });
+    expect(words).toContain(
+      '\nOnce lets dev do this, by its own account, one time. No is all that dev hears of a no: what you say why is on record, and it may end its answer there.\n',
+    );
+    expect(words).not.toContain('reads');
+    expect(said({ ...asks, about: { ...about, times: 3 }, until: 0 })).toContain('3 times, for so often it is asked');
+  });
+
+  const plain = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null };
+  test.each<[string, Parameters<typeof reasonLabel>[0]]>([
+    ['Why not? Its agent reads it', { ...asks, about: plain }],
+    ['Why not? On record: whoever asks hears a no', { ...asks, about: { ...plain, bare: true } }],
+    ['Why not? On record: whoever asks hears a no', { ...asks, about: { ...plain, answer: 'done' } }],
+    ['Why not? Its agent reads it', { ...asks, about: { ...plain, bare: true }, gone: true }],
+    ['Why not? Its agent reads it', null],
+  ])('has a field for the words of a no that says what becomes of them: "%s"', (label, asked) => {
+    expect(reasonLabel(asked)).toBe(label);
+    expect(label.length).toBeLessThanOrEqual(45);
+  });
+
   test('says how many there are, and how often the very same is asked for', () => {
     const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, questions: 3, times: 2 };
     const words = said({ ...asks, about, until: 0 });
     expect(words).toContain('Step 1 of 2 · edit · question 1 of 3');
+    expect(said({ ...asks, about, gone: true, until: 0 })).toContain('Step 1 of 2 · edit\n');
     expect(words).toContain(
       'Once runs exactly this, 2 times, for so often it is asked for now. No lets dev go on without',
     );

@@ -188,7 +188,7 @@ describe('work beside a floor', () => {
     expect(await bound.beside({ type: 'RESUME', by })).toEqual(['AGENT_NOT_RUNNING']);
     await bound.beside({ type: 'ATTACH', session: '2' }, { type: 'RESUME', by: null });
     expect(bound.aside).toBe('running · at work');
-    expect(await bound.beside({ type: 'REQUEST', session: '1', call: CALL })).toEqual(['AGENT_NOT_RUNNING']);
+    expect(await bound.beside({ type: 'REQUEST', session: '1', calls: [CALL] })).toEqual(['AGENT_NOT_RUNNING']);
   });
 
   test.each([
@@ -211,10 +211,10 @@ describe('work beside a floor', () => {
     await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
     if (how === 'LOST') await bound.beside({ type: 'RESUME', by });
     const again = { ...CALL, source, tool: 'execute', digest: 'd-a' };
-    expect(await bound.beside({ type: 'REQUEST', session: '2', call: again })).toEqual([null]);
+    expect(await bound.beside({ type: 'REQUEST', session: '2', calls: [again] })).toEqual([null]);
     expect(bound.aside).toBe('running · at work');
     await bound.beside(claim('c', { digest: 'd-a', verdict: 'ask' }), settle('c'));
-    await bound.beside({ type: 'REQUEST', session: '2', call: { ...again, id: 'e' } });
+    await bound.beside({ type: 'REQUEST', session: '2', calls: [{ ...again, id: 'e' }] });
     expect(bound.aside).toBe('paused approval_required · execute');
   });
 });

@@ -76,7 +76,7 @@ export class Bound {
       prompt: 'look for dead links',
     } as const;
     const one = { ...call('a'), source: 'agent', verdict: 'ask', ...more } as const;
-    await this.beside(start(work), step(1, [], '1'), { type: 'REQUEST', session: '1', call: one });
+    await this.beside(start(work), step(1, [], '1'), { type: 'REQUEST', session: '1', calls: [one] });
     return this;
   }
 
@@ -89,7 +89,7 @@ export class Bound {
   }
 
   requests(id: string, more: Parameters<typeof call>[1] = {}, session = '1'): Promise<string | null> {
-    return this.run({ type: 'REQUEST', session, call: { ...call(id), source: 'agent', verdict: 'ask', ...more } });
+    return this.run({ type: 'REQUEST', session, calls: [{ ...call(id), source: 'agent', verdict: 'ask', ...more }] });
   }
 
   /** Allows or rejects what is asked, once it stands in the channel. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { RequestedCall } from '../../../src/work/runs/run-events.ts';
 import {
   AT,
   RunBench,
@@ -128,42 +129,123 @@ describe('a call that asks', () => {
   });
 });
 
-describe('a call that is asked for several times at once', () => {
-  const about = { tool: 'execute', folder: null, why: 'no rule names it', says: null };
-  const same = (id: string, times?: number) =>
-    request(
-      asking(id, {
-        digest: 'same',
-        ...(times === undefined ? {} : { words: { title: 't', detail: '', about: { ...about, times } } }),
-      }),
-    );
+describe('calls that an agent asks for at once', () => {
+  const same = (id: string, more: Partial<RequestedCall> = {}) => asking(id, { digest: 'same', ...more });
+  const waiting = (id: string, more: Partial<RequestedCall> = {}) => same(id, { waits: true, ...more });
+  const statuses = ({ state }: RunBench) =>
+    state.run?.calls.map(({ id, status, waits }) => `${id} ${waits === true ? 'waits' : status}`);
+  const claimed = (id: string) => claim(id, { digest: 'same', verdict: 'ask' });
 
-  test('has one question, and its yes counts for as many as that says, and for no more', () => {
-    const bench = runIn('running').do(same('a', 3));
-    bench.do(decide(bench, 'allow'), claim('a', { digest: 'same', verdict: 'ask' }), same('b'));
-    expect([bench.todo, bench.state.run?.grants.length]).toEqual([['allow b'], 1]);
-    bench.do(claim('b', { digest: 'same', verdict: 'ask' }), request(asking('other')));
-    expect(bench.todo).toEqual(['ask for other']);
-    bench.do(decide(bench, 'deny'), same('c'));
+  test('are all on record; one of them is asked about, and those that wait do nothing', () => {
+    const bench = runIn('running').do(request(asking('a'), waiting('b'), waiting('c', { verdict: 'allow' })));
+    expect([statuses(bench), bench.todo]).toEqual([['a pending', 'b waits', 'c waits'], ['ask for a']]);
+    bench.do(decide(bench, 'allow'));
+    expect([bench.status, bench.todo]).toEqual(['running', ['question allowed', 'allow a']]);
+    expect(bench.do(claim('b', { digest: 'same' })).refusal).toBe('CALL_NOT_PENDING');
+  });
+
+  test('may come while people are asked about another, and one that does not wait may not', () => {
+    const bench = runIn('running').do(request(asking('a')), request(waiting('b')));
+    expect([bench.refusal, statuses(bench)]).toEqual([null, ['a pending', 'b waits']]);
+    expect(bench.do(request(asking('c'))).refusal).toBe('AGENT_NOT_RUNNING');
+    expect(bench.do(request(waiting('d'), asking('e'))).refusal).toBe('AGENT_NOT_RUNNING');
+  });
+
+  test('come to the front one after the other, by what the rules say then', () => {
+    const bench = runIn('running').do(request(asking('a'), waiting('b'), waiting('c')));
+    bench.do(decide(bench, 'deny'), request(asking('b', { verdict: 'allow' })));
+    expect([bench.todo, statuses(bench)]).toEqual([['allow b'], ['c waits', 'b pending']]);
+    bench.do(request(asking('c', { verdict: 'deny' })));
+    expect([bench.ended, bench.todo]).toEqual([['c AGENT_TOOL_NOT_ALLOWED'], ['reject c']]);
+  });
+
+  test('are asked for once while they wait, and once more when they do not', () => {
+    const bench = runIn('running').do(request(asking('a'), waiting('b')), request(waiting('b')));
+    expect(bench.refusal).toBe('CALL_REPEATED');
+    bench.do(decide(bench, 'deny'), request(asking('b')));
+    expect(bench.approval?.call).toBe('b');
+    bench.do(decide(bench, 'allow'));
+    expect(bench.do(request(waiting('b'))).refusal).toBe('CALL_REPEATED');
+    expect(bench.do(request(asking('x'), asking('x'))).refusal).toBe('CALL_REPEATED');
+  });
+
+  test('have one question where they are the same, whose yes counts for these very calls and for no other', () => {
+    const bench = runIn('running').do(request(same('a'), waiting('b'), waiting('c')), request(waiting('late')));
+    expect(bench.approval?.others).toEqual(['b', 'c']);
+    bench.do(decide(bench, 'allow'), claimed('a'), request(same('late')));
+    expect(bench.todo).toEqual(['ask for late']);
+    bench.do(decide(bench, 'deny'), request(same('b')));
+    expect(bench.todo).toEqual(['allow b']);
+    bench.do(claimed('b'), request(same('c')));
     expect([bench.todo, bench.state.run?.grants]).toEqual([['allow c'], []]);
-    expect(bench.do(same('d')).todo).toEqual(['ask for d']);
   });
 
-  test('has one no, in the words of whoever said it', () => {
-    const bench = runIn('running').do(same('a', 2));
-    bench.do(decide(bench, 'deny', { reason: 'use b.txt' }), same('b'));
+  test('have one no where they are the same, in the words of whoever said it', () => {
+    const bench = runIn('running').do(request(same('a'), waiting('b')));
+    bench.do(decide(bench, 'deny', { reason: 'use b.txt' }), request(same('b')));
     expect([bench.ended, bench.todo]).toEqual([['b DENIED'], ['reject b']]);
-    expect(bench.do(same('c')).todo).toEqual(['ask for c']);
+    expect(bench.do(request(same('c'))).todo).toEqual(['ask for c']);
   });
 
-  test('is asked about again when nobody answered, and after a restart counts once', () => {
-    const late = runIn('running').do(same('a', 2));
+  test('are asked about each by itself where one of them is', () => {
+    const front = runIn('running').do(request(same('a', { alone: true }), waiting('b')));
+    expect(front.approval).not.toHaveProperty('others');
+    const behind = runIn('running').do(request(same('a'), waiting('b', { alone: true }), waiting('c')));
+    expect(behind.approval?.others).toEqual(['c']);
+    const allowed = runIn('running').do(request(same('a'), waiting('b', { verdict: 'allow' })));
+    expect(allowed.approval).not.toHaveProperty('others');
+  });
+
+  test('may be taken back while they wait: no answer counts for them, and none is left over', () => {
+    const bench = runIn('running').do(request(same('a'), waiting('b'), waiting('c')));
+    bench.do({ type: 'WITHDRAW', call: 'b' });
+    expect([bench.status, bench.ended]).toEqual(['paused', ['b LOST']]);
+    bench.do(decide(bench, 'allow'), { type: 'WITHDRAW', call: 'c' });
+    expect(bench.state.run?.grants).toEqual([]);
+    expect(bench.do(request(same('d'))).todo).toEqual(['ask for d']);
+  });
+
+  test('are over with their turn, a no for those whose agent still waits', () => {
+    const bench = runIn('running')
+      .do(request(asking('a'), waiting('b')))
+      .do(abort);
+    expect([bench.ended, bench.todo]).toEqual([
+      ['a DROPPED', 'b DROPPED'],
+      ['question void', 'reject a', 'reject b'],
+    ]);
+    const done = runIn('running').do(request(asking('a'), waiting('b')));
+    done.do(decide(done, 'deny'), complete);
+    expect([done.status, done.ended]).toEqual(['completed', ['b DROPPED']]);
+  });
+
+  test('are gone with their agent; what people are asked about one of them counts once', () => {
+    const cut = runIn('running').do(request(same('a'), waiting('b'), waiting('c')), recover);
+    expect([cut.ended, cut.approval?.detached]).toEqual([['a LOST', 'b LOST', 'c LOST'], true]);
+    cut.do(decide(cut, 'allow'), request(same('d')), claimed('d'), settle('d'));
+    expect(cut.do(request(same('e'))).todo).toEqual(['ask for e']);
+    const late = runIn('running').do(request(same('a'), waiting('b')));
     late.at += WAIT_MS;
-    late.do(tick, start(), step(1), same('b'));
+    late.do(tick, start(), step(1), request(same('b')));
     expect(late.todo).toEqual(['ask for b']);
-    const cut = runIn('running').do(same('a', 3), recover);
-    cut.do(decide(cut, 'allow'), same('b'), claim('b', { digest: 'same', verdict: 'ask' }), settle('b'));
-    expect(cut.do(same('c')).todo).toEqual(['ask for c']);
+  });
+
+  test('do not hold up the next step', () => {
+    const bench = runIn('running').do(
+      request(asking('a', { verdict: 'allow' }), waiting('b')),
+      claim('a'),
+      settle('a'),
+    );
+    expect([bench.do(step(2)).refusal, statuses(bench)]).toEqual([null, ['b waits']]);
+  });
+
+  test('of an earlier version, which wrote down how many they are, are answered as it said', () => {
+    const bench = runIn('running').do(request(same('a')));
+    const asked = bench.approval;
+    if (asked === null || bench.state.run?.pause == null) throw new Error('nothing is asked');
+    const before = { ...bench.state.run.pause, approval: { ...asked, others: 1 } };
+    bench.state = { ...bench.state, run: { ...bench.state.run, pause: before } };
+    bench.do(decide(bench, 'allow'), request(same('b')));
+    expect([bench.todo, bench.state.run?.grants]).toEqual([['allow b'], []]);
   });
 });
 
@@ -295,10 +377,10 @@ describe('an agent that dies while its run stands', () => {
       [{ tool: 'mcp__files__write', digest: 'd-a', choice: 'allow', by: 'ann', until: AT + WAIT_MS }],
     ]);
     const again = (id: string) =>
-      bench.do({ type: 'REQUEST', session: 's2', call: asking(id, { digest: 'd-a', source: 'agent' }) });
+      bench.do({ type: 'REQUEST', session: 's2', calls: [asking(id, { digest: 'd-a', source: 'agent' })] });
     expect([again('a2').todo, bench.state.run?.grants]).toEqual([['allow a2'], []]);
     bench.do(claim('a2', { digest: 'd-a', verdict: 'ask' }), settle('a2'));
-    bench.do({ type: 'REQUEST', session: 's2', call: call('b', { source: 'agent' }) }, claim('b'), settle('b'));
+    bench.do({ type: 'REQUEST', session: 's2', calls: [call('b', { source: 'agent' })] }, claim('b'), settle('b'));
     expect(again('a3').todo).toEqual(['ask for a3']);
   });
 

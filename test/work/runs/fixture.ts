@@ -96,10 +96,10 @@ export function call(id: string, more: Partial<RequestedCall> = {}): RequestedCa
 }
 
 export const asking = (id: string, more: Partial<RequestedCall> = {}) => call(id, { verdict: 'ask', ...more });
-export const request = (one: RequestedCall): RunCommand => ({
+export const request = (...all: readonly RequestedCall[]): RunCommand => ({
   type: 'REQUEST',
   session: 's1',
-  call: { ...one, source: 'agent' },
+  calls: all.map((one) => ({ ...one, source: 'agent' })),
 });
 export const pause = (reason: Of<'PAUSE'>['reason'] = 'user_input'): RunCommand => ({ type: 'PAUSE', reason });
 export const resume = (more: Partial<Of<'RESUME'>> = {}): RunCommand => ({ type: 'RESUME', by: 'ann', ...more });

@@ -102,6 +102,19 @@ describe('a call that needs a yes', () => {
     });
   });
 
+  test('is told apart by who carries it out: an agent that does it itself hears the bare answer', async () => {
+    const about = { tool: 'edit', folder: null, why: 'x', says: null };
+    const words = { title: 'w', detail: '', about };
+    const told = async (more: Parameters<Bound['requests']>[1]) => {
+      const bound = await new Bound().begins();
+      await bound.requests('a', { words, ...more });
+      return openQuestion(bound.hall)?.about;
+    };
+    expect(await told({ source: 'agent' })).toHaveProperty('bare', true);
+    expect(await told({ source: 'conch' })).not.toHaveProperty('bare');
+    expect(await told({ words: { ...words, about: { ...about, answer: 'done' } } })).not.toHaveProperty('bare');
+  });
+
   test('is cleared by the yes of a person, and its turn goes on', async () => {
     const bound = await new Bound().begins();
     await bound.requests('a');

@@ -10,7 +10,7 @@ import { answersTo } from '../../delivery/card.ts';
 import type { CardButton } from '../../delivery/card.ts';
 import { askedOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
-import { answerText, answersAsked, factsAsked, isDiff } from '../../../turns/text/words.ts';
+import { answerText, answersAsked, factsAsked, isDiff, reasonLabel } from '../../../turns/text/words.ts';
 import type { AskedField, Question } from '../../../turns/floor/settings.ts';
 import { agentOf, channel, view } from '../state.ts';
 import { AnswerForm } from './answer-form.tsx';
@@ -162,6 +162,7 @@ function Answers({ asked, why, answer }: AnswersProps): JSX.Element {
           maxLength={500}
           placeholder="No because…"
           aria-label="No because"
+          title={reasonLabel(asked.question)}
         />
       </div>
       {rules.length > 0 && (

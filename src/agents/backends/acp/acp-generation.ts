@@ -32,6 +32,8 @@ export class AcpGeneration {
   readonly #cancel: () => void;
   /** It has said something since the last step. */
   #isAnswering = true;
+  /** Whether it goes on after that. */
+  #stepped: Promise<boolean> = Promise.resolve(true);
   /** The calls that were let through and are not over. */
   readonly #running = new Map<string, GatedCall>();
   /** The calls that were asked about and not let through. */
@@ -295,11 +297,11 @@ export class AcpGeneration {
     this.#cancel();
   }
 
-  /** One answer of its model is a step, as far as it can be heard: the first call after text. Resolves with whether it goes on. */
-  async #step(gate: ToolGate): Promise<boolean> {
-    if (!this.#isAnswering) return true;
+  /** One answer of its model is a step, as far as it can be heard: the first call after text. Resolves, for its calls in order, with whether it goes on. */
+  #step(gate: ToolGate): Promise<boolean> {
+    if (this.#isAnswering) this.#stepped = gate.step({ text: '', kept: null }).then((went) => went === 'go');
     this.#isAnswering = false;
-    return (await gate.step({ text: '', kept: null })) === 'go';
+    return this.#stepped;
   }
 
   #learn(call: ToolCall): void {
