@@ -334,6 +334,7 @@ class Session implements AcpSession {
     const isOwn = floorTools !== null && isForOwnTool(params, floorTools.name, floorTools.offers);
     const offered =
       toolCall.kind === 'switch_mode' ? options.filter((each) => this.#known.modes.keepsAsking(each)) : options;
+    this.#tripwire?.asked(toolCall);
     const outcome = await this.#run.permission({ ...parsed.data, options: offered, isOwn }, withdrawn);
     const chosen =
       outcome.outcome === 'selected' ? options.find(({ optionId }) => optionId === outcome.optionId) : undefined;

@@ -556,6 +556,60 @@ describe('a tool that runs', () => {
     expect(await terminal(turn([...acts(FRAMES['opencode']!), { do: 'hang' }]).over)).toContain('without asking');
   });
 
+  const command = (text: string | readonly string[], status: string): FakeAct => ({
+    do: 'update',
+    body: {
+      toolCallId: 'call-1',
+      sessionUpdate: 'tool_call_update',
+      kind: 'execute',
+      status,
+      rawInput: { command: text },
+    },
+  });
+  const askFor = (text: string) => ({
+    do: 'ask' as const,
+    title: 'x',
+    call: { toolCallId: 'call-1', kind: 'execute', rawInput: { command: text } },
+  });
+
+  test.for(['opencode', 'claude-code', 'qwen', 'gemini', 'kimi', 'copilot'])(
+    'T52 ran another command than the one that had the yes, as %s would tell it, so the agent is stopped',
+    async (profile) => {
+      await of(profile);
+      const begun = {
+        do: 'update',
+        body: { toolCallId: 'call-1', sessionUpdate: 'tool_call', kind: 'execute', title: 'ls' },
+      } as const;
+      const told = [begun, askFor('ls'), command('rm -rf x', 'in_progress'), { do: 'hang' }] as const;
+      expect(await terminal(turn(told, 'allow').over)).toBe('ran "rm -rf x" without asking');
+    },
+  );
+
+  test('T52 ran what was told while people were asked about something else, so the agent is stopped', async () => {
+    await of('opencode');
+    const told = [
+      command('ls', 'pending'),
+      { ...askFor('ls'), waits: false },
+      command('rm -rf x', 'pending'),
+      { do: 'answer' },
+      { do: 'update', body: { toolCallId: 'call-1', sessionUpdate: 'tool_call_update', status: 'completed' } },
+      { do: 'hang' },
+    ] as const;
+    expect(await terminal(turn(told, 'allow').over)).toBe('ran "rm -rf x" without asking');
+  });
+
+  test('T52 ran the command that had the yes, told in other ways', async () => {
+    await of('kimi');
+    const told = [
+      command('touch a && touch b', 'pending'),
+      askFor('touch a && …'),
+      command(['touch', 'a', '&&', 'touch', 'b'], 'in_progress'),
+      command('touch a &&\n  touch b', 'completed'),
+      { do: 'write', text: 'Done.' },
+    ] as const;
+    expect(await turn(told, 'allow').over).toEqual({ how: 'completed' });
+  });
+
   test('T52 has no yes of an earlier call with the same id', async () => {
     await of('qwen');
     await turn(acts(FRAMES['qwen']!), 'allow').over;
