@@ -75,6 +75,18 @@ export function kindsDenied({ deny }: Pick<ToolRules, 'deny'>): readonly ToolKin
   return TOOL_KINDS.filter(isDenied);
 }
 
+/**
+ * The kinds of tools that an agent has to ask for so that rules are kept: those of which some use is denied or asked about, and
+ * not all denied.
+ */
+export function kindsAsked(rules: Pick<ToolRules, 'deny' | 'mustAsk' | 'ask'>): readonly ToolKind[] {
+  const denied = kindsDenied(rules);
+  const all = [...rules.deny, ...rules.mustAsk, ...rules.ask].map(({ covers }) => covers);
+  const isMeant = (kind: ToolKind): boolean =>
+    all.some((covers) => covers.by === 'any' || (covers.by === 'kind' && covers.kinds.includes(kind)));
+  return TOOL_KINDS.filter((kind) => isMeant(kind) && !denied.includes(kind));
+}
+
 /** The rules that hold when the configuration has none: reading in the agent's folder is free, all else asks. */
 const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: 'ask' };
 

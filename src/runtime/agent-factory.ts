@@ -8,8 +8,9 @@ import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { AgentSpec } from '../agents/session/seated-agent.ts';
 import type { AgentConfig, ChannelConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
+import { TOOL_KINDS } from '../rules/rule.ts';
 import type { ToolKind } from '../rules/rule.ts';
-import { kindsDenied } from '../rules/verdict.ts';
+import { kindsAsked, kindsDenied } from '../rules/verdict.ts';
 import { toolRulesOf } from '../config/config.ts';
 import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
@@ -249,7 +250,7 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   return makerFor('acp', ({ kind: _kind, env, set, ...rest }, agent) =>
     createAcpBackend({
       ...rest,
-      denied: deniedTo(config, agent),
+      ...heldTo(config, agent),
       env: set,
       passEnv: env,
       toolServer,
@@ -293,7 +294,7 @@ async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
     return createRemoteBackend({
       profile,
       injectFallback,
-      denied: deniedTo(config, agent),
+      ...heldTo(config, agent),
       host,
       agentId: agent.id,
       reconnectGraceMs,
@@ -303,9 +304,12 @@ async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
   });
 }
 
-/** One process serves all channels: what one channel alone forbids is refused when it is asked for. */
-function deniedTo(config: Config, agent: AgentConfig): readonly ToolKind[] {
-  return kindsDenied(toolRulesOf(config, agent, null));
+/** One process serves all channels: what one channel alone forbids is refused when it is asked for, and it asks for what any speaks of. */
+function heldTo(config: Config, agent: AgentConfig): Record<'denied' | 'asked', readonly ToolKind[]> {
+  const denied = kindsDenied(toolRulesOf(config, agent, null));
+  const channels = config.channels.filter(({ tools }) => tools !== undefined);
+  const asked = new Set([null, ...channels].flatMap((channel) => kindsAsked(toolRulesOf(config, agent, channel))));
+  return { denied, asked: TOOL_KINDS.filter((kind) => asked.has(kind) && !denied.includes(kind)) };
 }
 
 async function openHost({ config, clock, timers, log }: BackendsParts): Promise<RemoteHost> {

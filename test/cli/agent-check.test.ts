@@ -114,6 +114,15 @@ describe('T52 an agent that asks and heeds the no', () => {
     expect(await doctorOn(given)).toEqual([{ what: 'dev', verdict: 'good', text: words, todo: null }]);
   });
 
+  test('was started so that it asks for all that rules speak of, those of one channel, too', async () => {
+    const given = await config(PROMISES, 'claude-code');
+    const channels = given.channels.map((channel) => ({ ...channel, tools: { ask: ['Grep'] } }));
+    await check({ ...given, tools: { deny: ['Read(.env)', 'WebFetch'] }, channels });
+    const ask = ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch', 'Read', 'Grep', 'Glob'];
+    const permissions = expect.objectContaining({ ask, deny: ['WebFetch', 'WebSearch'] });
+    expect(rig.told.metas[0]).toMatchObject({ claudeCode: { options: { settings: { permissions } } } });
+  });
+
   test('is told so on the command line, as JSON when asked, and put on record', async () => {
     await config(PROMISES);
     for (let prompts = 0; prompts < 4; prompts += 1) rig.play(ASK);

@@ -6,12 +6,13 @@ import { text } from 'node:stream/consumers';
 import { createAcpBackend } from '../../../src/agents/backends/acp/acp-backend.ts';
 import { ACP_PROFILES } from '../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfile } from '../../../src/agents/backends/acp/acp-profiles.ts';
+import type { ToolKind } from '../../../src/rules/rule.ts';
 import type { AgentBackend, AgentSession } from '../../../src/agents/backends/backend.ts';
 import { createToolServer } from '../../../src/agents/tools/tool-server.ts';
 import { REAL_AGENTS, writeFiles } from './agents.ts';
 import type { RealAgent } from './agents.ts';
 import { startModel } from './mock.ts';
-import { HOSTILE, PARTS, SEAT, must } from './parts.ts';
+import { HOSTILE, LETTERS, PARTS, READING, SEAT, must } from './parts.ts';
 import type { Counts, Part, World } from './parts.ts';
 import { answersIn, changed, digests } from './wire.ts';
 
@@ -61,6 +62,7 @@ async function tryOut(agent: RealAgent): Promise<Seen> {
   await tryParts(agent, PARTS, { seen, files: {} });
   process.stdout.write('  in a folder that allows everything\n');
   await tryParts(agent, HOSTILE, { seen, files: agent.hostile });
+  if (READ_ASKERS.has(agent.profile)) await tryParts(agent, READING, { seen, files: LETTERS, asked: ['read'] });
   process.stdout.write(
     `  answers: ${JSON.stringify(seen.answers)}, changed: ${seen.settingsChanged.join(', ') || 'nothing'}\n`,
   );
@@ -93,9 +95,20 @@ async function checked(agent: RealAgent): Promise<string> {
 }
 
 /** What an agent is tried in: files in its folder, and where it is written down what was seen. */
-type Trial = { readonly seen: Seen; readonly files: RealAgent['hostile'] };
+type Trial = {
+  readonly seen: Seen;
+  readonly files: RealAgent['hostile'];
+  readonly asked?: readonly ToolKind[];
+};
 
-async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files }: Trial): Promise<void> {
+/** Who can be made to ask before it reads. */
+const READ_ASKERS: ReadonlySet<RealAgent['profile']> = new Set(['opencode', 'claude-code', 'gemini', 'qwen']);
+
+function profileOf(agent: RealAgent): AcpProfile {
+  return ACP_PROFILES[agent.profile];
+}
+
+async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files, asked = [] }: Trial): Promise<void> {
   const folders = ['work', 'home', 'outside'].map((name) => mkdtempSync(`${tmpdir()}/conch-${name}-`));
   const [work = '', home = '', outside = ''] = folders;
   writeFiles(work, files);
@@ -103,7 +116,7 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files 
   const toolServer = createToolServer();
   const log = `${outside}/wire`;
   const env = { ...homeIn(home), ...agent.environment(model, home) };
-  const profile: AcpProfile = ACP_PROFILES[agent.profile];
+  const profile = profileOf(agent);
   const args = [TAP, log, programOf(agent), ...profile.args];
   const backend = createAcpBackend({
     profile: agent.profile,
@@ -111,6 +124,7 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files 
     args,
     env,
     cwd: work,
+    asked,
     toolServer,
   });
   const digested = () => [digests(work), digests(home, agent.settings)] as const;

@@ -92,6 +92,8 @@ function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest):
   if (command !== null && !done) return called(tools, COMMANDS, command);
   const checked = CHECK_WRITE.exec(text)?.[1];
   if (checked !== undefined && !done) return written(tools, checked);
+  const looked = [...text.matchAll(/TASK-read (\S+?)[:\s"\\]/g)].at(-1)?.[1];
+  if (task === 'TASK-read' && looked !== undefined && !done) return called(tools, READS, { path: looked });
   const path = /TASK-write (\S+?)[:\s"\\]/.exec(text.slice(text.lastIndexOf('TASK-write')))?.[1] ?? '';
   if (task === 'TASK-write' && !done) return written(tools, path);
   return { content: task === 'TASK-plain' ? 'A plain answer.' : 'Done.' };
@@ -99,6 +101,7 @@ function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest):
 
 const COMMANDS = /^(?:bash|Bash|run_shell_command|shell|exec_command)$/;
 const WRITES = /^(?:write|Write|write_file|create)$/;
+const READS = /^(?:read|Read|read_file)$/;
 const CODEX_COMMANDS = 'exec_command';
 
 /** Codex takes a patch for an edit, also where a command holds it. */

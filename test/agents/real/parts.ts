@@ -156,6 +156,21 @@ const SPOOFS = [
   { task: 'write', choice: 'reject' },
 ] as const;
 
+/** What there is to read. */
+export const LETTERS = { 'allow.txt': 'the password of the cellar', 'reject.txt': 'the password of the attic' };
+
+/** With rules that speak of reading, where the profile can be made to ask for it: each time, and it is read after a yes. */
+export const READING: readonly Part[] = (['reject', 'allow'] as const).map((choice) => ({
+  name: `asks to read: ${choice}`,
+  run: async (session: AgentSession, { work, model }: World) => {
+    const turn = begin(session, `TASK-read ${work}/${choice}.txt: read it.`, choice);
+    const { how } = await turn.over;
+    const isRead = model.mentions(LETTERS[`${choice}.txt`]) > 0;
+    const right = turn.asked.length === 1 && isRead === (choice === 'allow');
+    return must(right, `${how}, asked "${turn.asked.join('|')}", read: ${isRead}`);
+  },
+}));
+
 /** In a folder that allows everything: what is asked, and what happens though nobody said yes to it. */
 export const HOSTILE: readonly Part[] = [
   PLAIN,

@@ -14,6 +14,8 @@ export type AskingContext = {
   readonly env: Readonly<Record<string, string>>;
   /** Kinds of tools that it may not use at all: its own lists forbid them, too. */
   readonly denied: readonly ToolKind[];
+  /** Kinds of which rules deny or ask about some: it has to ask for each, also where it would not by itself. */
+  readonly asked: readonly ToolKind[];
 };
 
 /** What makes an agent ask, besides its mode. It goes before all that the configuration says. */
@@ -28,10 +30,10 @@ export type Asking = {
 };
 
 /** Claude Code: rules that only this session's managed settings may make, no hooks, and no servers of a repository. */
-export function askingClaude({ server, denied }: AskingContext): Asking {
+export function askingClaude({ server, denied, asked }: AskingContext): Asking {
   const disallowedTools = toolsOf(CLAUDE_TOOLS, denied);
   const permissions = {
-    ask: CLAUDE_ASKS,
+    ask: [...new Set([...CLAUDE_ASKS, ...toolsOf(CLAUDE_TOOLS, asked)])],
     deny: disallowedTools,
     allow: server === null ? [] : [`mcp__${server}__*`],
     defaultMode: 'default',
@@ -57,12 +59,13 @@ export function askingCodex(): Asking {
  * Gemini CLI: a policy of the administrator's tier, above those of users, extensions and repositories; and no tool servers
  * but the floor's, for those of a repository are programs that it would start unasked.
  */
-export function askingGemini({ server, folder, denied }: AskingContext): Asking {
+export function askingGemini({ server, folder, denied, asked }: AskingContext): Asking {
+  const notFree = toolsOf(GEMINI_TOOLS, asked);
   const forbidden = toolsOf(GEMINI_TOOLS, denied);
   const rules = [
     ...(forbidden.length === 0 ? [] : [rule({ toolName: forbidden, decision: 'deny', priority: 500 })]),
     rule({ toolName: '*', decision: 'ask_user', priority: 100 }),
-    rule({ toolName: GEMINI_READS, decision: 'allow', priority: 200 }),
+    rule({ toolName: GEMINI_READS.filter((tool) => !notFree.includes(tool)), decision: 'allow', priority: 200 }),
     // Without a pattern Gemini CLI runs commands unasked that it takes for harmless.
     rule({ toolName: 'run_shell_command', argsPattern: '.', decision: 'ask_user', priority: 400 }),
     ...(server === null ? [] : [rule({ mcpName: server, toolName: '*', decision: 'allow', priority: 300 })]),
@@ -72,10 +75,10 @@ export function askingGemini({ server, folder, denied }: AskingContext): Asking 
 }
 
 /** Qwen Code: settings of the system, above those of users and repositories. */
-export function askingQwen({ server, folder, denied }: AskingContext): Asking {
+export function askingQwen({ server, folder, denied, asked }: AskingContext): Asking {
   const settings = {
     permissions: {
-      ask: CLAUDE_ASKS,
+      ask: [...new Set([...CLAUDE_ASKS, ...toolsOf(QWEN_TOOLS, asked)])],
       deny: toolsOf(QWEN_TOOLS, denied),
       allow: server === null ? [] : [`mcp__${server}__*`],
     },
@@ -92,9 +95,10 @@ export function askingQwen({ server, folder, denied }: AskingContext): Asking {
  * OpenCode: permissions in the last configuration that it reads, and none from the working folder. What the variable held
  * already stays, but for permissions. Throws a terminal `BackendError` when that is not JSON.
  */
-export function askingOpenCode({ server, env, denied }: AskingContext): Asking {
+export function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
   const permission = {
     ...OPENCODE_PERMISSIONS,
+    ...Object.fromEntries(toolsOf(OPENCODE_TOOLS, asked).map((tool) => [tool, 'ask'])),
     ...Object.fromEntries(toolsOf(OPENCODE_TOOLS, denied).map((tool) => [tool, 'deny'])),
     ...(server === null ? {} : { [`${server}_*`]: 'allow' }),
   };

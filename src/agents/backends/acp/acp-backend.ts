@@ -36,6 +36,8 @@ export type AcpBackendOptions = {
   readonly cwd?: string;
   /** Kinds of tools that it may not use at all; none unless given. */
   readonly denied?: readonly ToolKind[];
+  /** Kinds of tools that it has to ask for each time, also where it would not by itself; none unless given. */
+  readonly asked?: readonly ToolKind[];
   /** What becomes of a message that the agent cannot take in the middle of a turn. `queue` unless given. */
   readonly injectFallback?: 'queue' | 'cancel';
   readonly requestTimeoutMs?: number;
@@ -261,7 +263,8 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
   });
   const folder = openPrivateFolder();
   try {
-    const asking = profile.asking?.({ server, folder: folder.path, env: given, denied: options.denied ?? [] }) ?? {};
+    const { denied = [], asked = [] } = options;
+    const asking = profile.asking?.({ server, folder: folder.path, env: given, denied, asked }) ?? {};
     folder.write(asking.files ?? {});
     const { install } = profile;
     const group = await startProcessGroup({

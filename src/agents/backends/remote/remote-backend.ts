@@ -28,6 +28,8 @@ export type RemoteBackendOptions = {
   readonly quietMs?: number;
   /** Kinds of tools that it may not use at all; none unless given. */
   readonly denied?: readonly ToolKind[];
+  /** Kinds of tools that it has to ask for each time; none unless given. */
+  readonly asked?: readonly ToolKind[];
   /** The tools of servers, which Conch runs; they are the agent's by way of the floor's. */
   readonly serverTools?: ServerTools;
   readonly timers?: Timers;
@@ -61,7 +63,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   };
 
   async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools }: Seated) {
-    const { profile = 'generic', denied = [], injectFallback, requestTimeoutMs, quietMs } = options;
+    const { profile = 'generic', denied = [], asked = [], injectFallback, requestTimeoutMs, quietMs } = options;
     const known = sessions.get(seat.channel);
     const floorTools = host.openToolEndpoint(link, known?.server);
     const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];
@@ -77,7 +79,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
       floorTools,
       tools,
       previous: known?.sessionId ?? null,
-      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {}, denied }).meta,
+      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {}, denied, asked }).meta,
       ...(injectFallback !== undefined && { injectFallback }),
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),

@@ -17,7 +17,7 @@ import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-permission
 import { ACP_PROFILES } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfileName } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import { TOOL_KINDS } from '../../../../src/rules/rule.ts';
-import { kindsDenied, uniteRules } from '../../../../src/rules/verdict.ts';
+import { kindsAsked, kindsDenied, uniteRules } from '../../../../src/rules/verdict.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
@@ -408,6 +408,44 @@ describe('a kind of tool that rules forbid whole', () => {
     await session!.close();
     const copilot = await started('copilot', { denied });
     expect(copilot.args.slice(3)).toEqual(['--deny-tool=shell', '--excluded-tools=view']);
+  });
+});
+
+describe('a kind of tool that rules speak of in part', () => {
+  const lists = {
+    allow: ['fetch'],
+    ask: ['Grep'],
+    deny: ['Read(.env)', 'think', 'mcp__*__*'],
+    default: 'ask',
+  } as const;
+  const asked = kindsAsked(uniteRules([{ scope: 'bot', lists }]));
+
+  test('is one of which a rule denies some, or asks about any', () => {
+    const kinds = (each: object) => kindsAsked(uniteRules([{ scope: 'agent', lists: each }]));
+    expect(asked).toEqual(['read', 'search']);
+    expect(kinds({ deny: ['Read', 'Read(.env)'], ask: ['Write(a)!'] })).toEqual(['edit', 'delete', 'move']);
+    expect([kinds({ ask: ['*'] }), kinds({ allow: ['*'] }), kindsAsked(uniteRules([]))]).toEqual([TOOL_KINDS, [], []]);
+  });
+
+  test('is asked for each time, also by agents that would not ask for it', async () => {
+    const claude = await started('claude-code', { asked });
+    const asks = ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch', 'Read', 'Grep', 'Glob'];
+    const permissions = expect.objectContaining({ ask: asks, deny: [] });
+    expect(claude.meta).toMatchObject({ claudeCode: { options: { managedSettings: { permissions } } } });
+    await session!.close();
+    const qwen = await started('qwen', { asked });
+    const settings = JSON.parse(readFileSync(qwen.env['QWEN_CODE_SYSTEM_SETTINGS_PATH'] ?? '', 'utf8')) as object;
+    expect(settings).toMatchObject({ permissions: { ask: expect.arrayContaining(['ReadFile', 'Grep', 'Glob']) } });
+    await session!.close();
+    const gemini = await started('gemini', { asked });
+    const [, free = ''] =
+      /toolName = \[([^\]]*)\]\ndecision = "allow"/.exec(readFileSync(gemini.args[2] ?? '', 'utf8')) ?? [];
+    expect(free).toContain('"google_web_search"');
+    expect(free).not.toMatch(/"(?:read_file|read_many_files|list_directory|glob|grep_search)"/);
+    await session!.close();
+    const opencode = await started('opencode', { asked, denied: ['search'] });
+    const permission = { read: 'ask', grep: 'deny', glob: 'deny', list: 'deny', todowrite: 'allow' };
+    expect(JSON.parse(opencode.env['OPENCODE_PERMISSION'] ?? '')).toMatchObject(permission);
   });
 });
 
