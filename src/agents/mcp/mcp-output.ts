@@ -7,7 +7,7 @@ export type ToolImage = { readonly type: string; readonly base64: string };
 export type ToolOutput = { readonly text: string; readonly images: readonly ToolImage[]; readonly isError: boolean };
 
 /** How much of one output a model is given at once, in bytes of UTF-8. */
-export const LONGEST_OUTPUT = 32 * 1_024;
+const LONGEST_OUTPUT = 32 * 1_024;
 
 /** The result of a call as text and pictures. What it only points at is named and never fetched. */
 export function outputOf({ content, structuredContent, isError = false }: CallToolResult): ToolOutput {

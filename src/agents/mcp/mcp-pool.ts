@@ -41,9 +41,9 @@ export type SeatTools = {
   close(): Promise<void>;
 };
 
-/** Most tools that one agent is offered, and how much their definitions may be, in bytes; above the third the operator is told. */
-export const MOST_TOOLS = 64;
-export const LONGEST_DEFINITIONS = 64 * 1_024;
+/** Most tools that one agent is offered, and how much their definitions may be, in bytes; from the third on the operator is told. */
+const MOST_TOOLS = 64;
+const LONGEST_DEFINITIONS = 64 * 1_024;
 const MANY_TOOLS = 25;
 
 /** All servers of tools that run: one for each agent that uses it, or for each of its seats. */
@@ -164,7 +164,7 @@ export class McpPool {
     const wanted = listed.filter((tool) => reaches(tool.server, tool.name));
     const withheld = listed.filter((tool) => !wanted.includes(tool));
     const tools = fitting(wanted);
-    if (wanted.length > MANY_TOOLS) this.#warn(agent, wanted.length, tools.length);
+    if (wanted.length >= MANY_TOOLS) this.#warn(agent, wanted.length, tools.length);
     const left = wanted.length - tools.length;
     const absent = new Map(all.flatMap(({ server, note }) => (note === undefined ? [] : [[server, note] as const])));
     const notes = [...absent.values()];

@@ -231,10 +231,14 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
   };
 }
 
-/** The runs that are meant: with a "+" behind the agent those beside the floor, else those of its turns, unless only the others are open. */
+/**
+ * The runs that are meant: with a "+" behind the agent those beside the floor, else those of its turns, unless only the others are
+ * open, or there were only the others.
+ */
 function keyFor(agent: AgentId, request: Request, { runs }: RunCommandPorts): string {
   const [named, aside] = [keyNamed(agent, request), runKeyOf({ channel: request.channel, agent, aside: true })];
-  return !isOpen(runs.state(named)) && isOpen(runs.state(aside)) ? aside : named;
+  const [turns, beside] = [runs.state(named), runs.state(aside)];
+  return !isOpen(turns) && (isOpen(beside) || (!turns?.run && beside?.run)) ? aside : named;
 }
 
 function keyNamed(agent: AgentId, { channel, values }: Request): string {

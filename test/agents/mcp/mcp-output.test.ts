@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { KeptOutputs, LONGEST_OUTPUT, outputOf } from '../../../src/agents/mcp/mcp-output.ts';
+import { KeptOutputs, outputOf } from '../../../src/agents/mcp/mcp-output.ts';
 
 describe('the result of a tool', () => {
   test('that stands twice is taken once', () => {
@@ -56,7 +56,7 @@ describe('the result of a tool', () => {
 describe('a long output', () => {
   test('of exactly the limit is whole, of one byte more it is not', () => {
     const kept = new KeptOutputs();
-    const whole = 'x'.repeat(LONGEST_OUTPUT);
+    const whole = 'x'.repeat(32_768);
     expect(kept.shorten(whole)).toBe(whole);
     expect(kept.isEmpty).toBe(true);
     expect(kept.shorten(`${whole}x`)).toContain('call read_output with "id": "output-1"');

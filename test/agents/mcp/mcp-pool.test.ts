@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { unlistedTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { LONGEST_DEFINITIONS, McpPool, MOST_TOOLS } from '../../../src/agents/mcp/mcp-pool.ts';
+import { McpPool } from '../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig, SeatTools } from '../../../src/agents/mcp/mcp-pool.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
 import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
@@ -193,13 +193,29 @@ describe('the tools of an agent', () => {
     expect(await offered(pooled({ raw: toolsServer(['verb']) }).seat('dev'))).toContain('raw__say');
   });
 
-  test('are 64 at most, of 64 KiB at most with texts of 2,000 characters, and the operator is told', async () => {
+  test('are 64 at most', async () => {
+    const { tools, notes } = await pooled({ raw: toolsServer(['small']) })
+      .seat('dev')
+      .offer(always);
+    expect([tools.length, notes]).toEqual([64, ['140 more tools are not offered: there are too many.']]);
+  });
+
+  test.each([
+    [24, false],
+    [25, true],
+  ])('are %i: whether the operator is told that they are many: %j', async (count, isTold) => {
+    const wanted = Array.from({ length: count }, (_, index) => `small-${index}`);
+    const { seat, logged } = pooled({ raw: toolsServer(['small'], { tools: wanted }) });
+    expect((await seat('dev').offer(always)).tools).toHaveLength(count);
+    expect(logged.join().includes('an agent has many tools')).toBe(isTold);
+  });
+
+  test('are of 64 KiB at most with texts of 2,000 characters, and the operator is told', async () => {
     const { seat, logged } = pooled({ raw: toolsServer(['many']) });
     const { tools, notes } = await seat('dev').offer(always);
-    expect(tools.length).toBeLessThanOrEqual(MOST_TOOLS);
     expect(tools.length).toBeGreaterThan(25);
     const shown = tools.map(({ alias, description, schema }) => [alias, description, schema]);
-    expect(Buffer.byteLength(JSON.stringify(shown))).toBeLessThan(LONGEST_DEFINITIONS + 2 * MOST_TOOLS);
+    expect(Buffer.byteLength(JSON.stringify(shown))).toBeLessThan(65_536 + 2 * 64);
     expect(Math.max(...tools.map(({ description }) => description.length))).toBe(2_001);
     expect(notes).toEqual([`${204 - tools.length} more tools are not offered: there are too many.`]);
     expect(logged.join()).toContain('an agent has many tools');

@@ -144,6 +144,13 @@ describe('/run', () => {
     expect((await type('/run log pm 1')).text.split('\n')).toHaveLength(1);
   });
 
+  test('log tells of what an agent did beside the floor when it has done nothing else, also when that is over', async () => {
+    const bound = await (await new Bound().granted()).besideAsking();
+    const { type } = commandsOver(bound, ['ann']);
+    await bound.beside({ type: 'ABORT', reason: 'enough', by: 'ann' });
+    expect((await type('/run log pm')).text).toContain('mcp__files__write {"path":"a"} · question void');
+  });
+
   test('approvals shows what is asked and what is remembered, and revoke takes that back', async () => {
     const { bound, type } = await atWork();
     await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
