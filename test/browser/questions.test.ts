@@ -120,6 +120,29 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     expect(await box.locator('.is-deletion').innerText()).toBe('-one');
   });
 
+  test('leaves a phone the room for what would run, however many rules for always there are', async () => {
+    await page.setViewportSize({ width: 390, height: 800 });
+    const changes = Array.from({ length: 20 }, (_, line) => `-old ${line}\n+new ${line}`);
+    const path = 'src/adapters/page/floor/approval.tsx';
+    const always = ['edit exactly', 'edit what lies beside', 'edit all files above'].map((words) => ({
+      rule: `edit(${words})`,
+      words: `${words} ${path}`,
+    }));
+    asks(here, { detail: `${path} (+20 -20)\n@@ -1,20 +1,20 @@\n${changes.join('\n')}`, always });
+    await settled();
+    const box = page.getByTestId('approval');
+    const top = (await box.getByTestId('allow').boundingBox())?.y ?? 0;
+    const shown = await box
+      .locator('.is-addition, .is-deletion')
+      .evaluateAll((all, limit) => all.filter((line) => line.getBoundingClientRect().bottom <= limit).length, top);
+    expect(shown).toBeGreaterThanOrEqual(10);
+    await box.getByTestId('always').last().click();
+    expect(lines()).toEqual([`${here} /allow 3 always 3`]);
+    // They stand behind the answers, which stay in sight all the while.
+    const yes = await box.getByTestId('allow').boundingBox();
+    expect((yes?.y ?? 0) + (yes?.height ?? 0)).toBeLessThanOrEqual(800);
+  });
+
   test('T45 is not answered by keys that were meant for the one before it', async () => {
     asks(here);
     await settled();
