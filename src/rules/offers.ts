@@ -76,19 +76,20 @@ function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[]
 
 /** The whole input if it is short and plain, what it names of a place, the tool. */
 function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
-  if (mcp === null || about.of !== 'input') return [];
+  if (mcp === null || about.of !== 'input' || SPECIAL.test(mcp.name)) return [];
   const tool = `mcp__${mcp.server}__${mcp.name}`;
   const pairs = Object.entries(about.values);
   const isPlain = ([key, value]: readonly [string, string]): boolean =>
     /^[\w.-]+$/.test(key) && value.length <= LONGEST_VALUE && !SPECIAL.test(value);
   const places = pairs.filter((pair) => /path|file|dir|folder|repo|owner|project/i.test(pair[0]));
-  const offer = (chosen: readonly (readonly [string, string])[], words: string): readonly AlwaysOffer[] => {
+  const offer = (chosen: readonly (readonly [string, string])[]): readonly AlwaysOffer[] => {
     const spec = chosen.map(([key, value]) => `${key}=${value}`).join(', ');
-    return chosen.length > 0 && chosen.every(isPlain) ? [{ rule: `${tool}(${spec})`, words: `${words} ${spec}` }] : [];
+    const words = `this tool, whatever stands beside ${spec}`;
+    return chosen.length > 0 && chosen.every(isPlain) ? [{ rule: `${tool}(${spec})`, words }] : [];
   };
   return [
-    ...offer(pairs, 'only with'),
-    ...(places.length < pairs.length ? offer(places, 'whenever') : []),
+    ...offer(pairs),
+    ...(places.length < pairs.length ? offer(places) : []),
     { rule: tool, words: `this tool, whatever it is given` },
   ];
 }

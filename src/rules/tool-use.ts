@@ -206,12 +206,18 @@ const ASIDE = /(?:^|[/{,])\.\.(?:[/},]|$)/;
 /** Lines for a shell, or the words of commands, under every key that tools have for them: nobody knows which of them runs. */
 function commandsIn(input: unknown): readonly string[] {
   if (!isRecord(input)) return [];
-  const given = [input['command'], input['cmd'], input['script']].filter((each) => each !== undefined);
+  const given = Object.entries(input).flatMap(([key, each]) => {
+    const plain = plainKey(key);
+    if (plain === 'commands' && Array.isArray(each)) return [...each];
+    return COMMAND_KEY.test(plain) && each !== undefined ? [each] : [];
+  });
   const args = [input['args'], input['arguments'], input['argv']].flatMap((each) =>
     isRecord(each) ? [] : argsIn(each),
   );
   return given.map((each) => [commandOf(each), ...args].join(' '));
 }
+
+const COMMAND_KEY = /^(?:command|cmd|commandline|(?:shell|bash)command|script)$/;
 
 function argsIn(given: unknown): readonly string[] {
   if (Array.isArray(given)) return given.map((each: unknown) => quoted(String(each)));
@@ -262,9 +268,11 @@ function stringsAt(value: unknown, keys: RegExp, isMeant = false): readonly stri
   if (typeof value === 'string') return isMeant && value !== '' ? [value] : [];
   if (Array.isArray(value)) return value.flatMap((each: unknown) => stringsAt(each, keys, isMeant));
   if (!isRecord(value)) return [];
-  return Object.entries(value).flatMap(([key, each]) =>
-    stringsAt(each, keys, keys.test(key.replaceAll(/[-_]/g, '').toLowerCase())),
-  );
+  return Object.entries(value).flatMap(([key, each]) => stringsAt(each, keys, keys.test(plainKey(key))));
+}
+
+function plainKey(key: string): string {
+  return key.replaceAll(/[-_]/g, '').toLowerCase();
 }
 
 function inputOf(input: unknown): Extract<About, { of: 'input' }> {

@@ -208,13 +208,12 @@ function labelsOfAll(uses: readonly ToolUse[], rules: LabelRules, { server, repe
 
 /** Why people are asked whatever the rules say; danger is what could carry away what should not leave, in words that somebody else chose. */
 function cautionsAbout(
-  { caution, input, accounts }: GatedCall,
+  { caution, input, detail, accounts }: GatedCall,
   labels: CallLabels,
   { session, clean = (text) => text }: Pick<CallCircumstances, 'session' | 'clean'>,
 ): { readonly caution: string | null; readonly isDanger: boolean } {
   const { untrusted: read = null, private: known = null } = session ?? {};
-  const text = JSON.stringify(input);
-  const isSecret = clean(text) !== text;
+  const isSecret = [JSON.stringify(input), detail].some((text) => clean(text) !== text);
   const secret = known?.from ?? labels.private ?? (isSecret ? 'a secret in its input' : null);
   const isDanger = read !== null && labels.outward && secret !== null;
   const reasons = [
@@ -229,9 +228,9 @@ function cautionsAbout(
 }
 
 /** Where a call names the page on which people answer, beside why it is asked anyway: whoever opens that page is an operator. */
-function ownCaution({ caution, input }: GatedCall, { adapters: { console: page } }: Config): string | null {
+function ownCaution({ caution, input, detail }: GatedCall, { adapters: { console: page } }: Config): string | null {
   const names = new RegExp(String.raw`(?<![\w.-])${LOOPBACK}[:\s"',]{1,4}${page.port}(?!\d)`, 'i');
-  if (!page.enabled || !names.test(JSON.stringify(input))) return caution;
+  if (!page.enabled || ![JSON.stringify(input), detail].some((text) => names.test(text))) return caution;
   return [`it names the page of Conch, on which people answer`, ...(caution === null ? [] : [caution])].join('; ');
 }
 

@@ -49,6 +49,12 @@ describe('"always"', () => {
     ['a path with a pattern in it', use('Edit', { file_path: 'src/*.ts' })],
     ['a tool of no kind', asked({ kind: 'other', input: { a: 1 } })],
     ['an address that is none', use('WebFetch', { url: 'x' })],
+    ['a tool whose name would mean others', use('mcp__files__w*', { path: 'a' })],
+    ['a value that leads aside', asked({ kind: 'edit', input: { path: 'src/../../x' } })],
+    ['another folder', asked({ kind: 'execute', input: { command: 'git diff HEAD', workdir: 'src' } })],
+    ['a variable', bash('export PATH=src')],
+    ['an interpreter of a version', bash('python3.12 x.py')],
+    ['a wrapper', bash('taskset 1 x')],
   ])('offers nothing for %s', (_what, one) => {
     expect(offered(one)).toEqual([]);
   });
@@ -77,6 +83,14 @@ describe('"always"', () => {
     const offers = offered(one);
     expect(offers.length).toBeGreaterThan(0);
     for (const text of offers) expect(decided({ ask: ['*'] }, one, remembering(text))).toBe('allow by remembered');
+  });
+
+  test('says of a tool of a server that what is not named in the rule may be anything', () => {
+    const edit = use('mcp__files__edit', { path: 'a', edits: [{ to: 'b' }] });
+    const [first] = offersFor(edit, verdictOf({ ask: ['*'] }, edit), SEEN);
+    expect(first).toEqual({ rule: 'mcp__files__edit(path=a)', words: 'this tool, whatever stands beside path=a' });
+    const other = use('mcp__files__edit', { path: 'a', edits: [{ to: 'c' }], force: true });
+    expect(decided({ ask: ['*'] }, other, remembering(first?.rule ?? ''))).toBe('allow by remembered');
   });
 
   test('what it keeps of an exact command lets no other pass', () => {

@@ -17,7 +17,7 @@ mkdirSync(join(work, 'files'), { recursive: true });
 for (const name of ['f', '--use-compress-program=b']) writeFileSync(join(work, 'files', name), 'x\n');
 for (const name of ['a', 'b', 'c']) {
   const fake = join(bin, name);
-  writeFileSync(fake, `#!/bin/sh\n{ printf '%s\\0' "\${0##*/}" "$@"; printf '\\001\\0'; } >> "$LOG"\n`);
+  writeFileSync(fake, `#!/bin/sh\nprintf '%s\\0' "\${0##*/}" "$@" '\u0001' >> "$LOG"\n`);
   chmodSync(fake, 0o755);
 }
 for (const name of ['sh', 'env', 'timeout', 'nice', 'nohup', 'xargs', 'find', 'sort', 'tar', 'git', 'cat', 'setsid']) {

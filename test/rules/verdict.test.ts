@@ -225,6 +225,9 @@ describe('a rule on commands', () => {
   test.each([
     ['Bash(ls)', { command: 'ls', cmd: 'rm x' }],
     ['Bash(ls)', { cmd: 'rm x', command: ['ls'] }],
+    ['Bash(ls)', { command: 'ls', CommandLine: 'rm x' }],
+    ['Bash(ls)', { command: 'ls', shell_command: 'rm x' }],
+    ['Bash(ls)', { command: 'ls', commands: ['ls', 'rm x'] }],
     ['Bash(git)', { command: 'git', args: ['push', '--force'] }],
     ['Bash(git status)', { command: 'git status', args: '; rm x' }],
     ['Bash(npm test)', { command: 'npm test', env: { NODE_OPTIONS: '-r ./x' } }],

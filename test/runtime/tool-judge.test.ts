@@ -177,6 +177,39 @@ describe('what decides about agents', () => {
     expect(judged(agent, tool, input)).toMatchObject({ verdict: 'allow' });
   });
 
+  test('is asked about where any account of a call names it, as is a secret', () => {
+    const all = (command: string) => {
+      const told = { name: 'Bash', kind: null, locations: [] };
+      const accounts = [
+        { ...told, input: { command } },
+        { ...told, input: { command: 'ls' } },
+      ];
+      const call = {
+        id: 'a',
+        tool: 'Bash',
+        input: { command: 'ls' },
+        definition: null,
+        repeatable: false,
+        caution: null,
+      };
+      const circumstances = {
+        at: 0,
+        remembered: [],
+        member: null,
+        clean: (text: string) => text.replaceAll('hunter2', '«PASS»'),
+      };
+      return judgeCall(
+        config,
+        { agent: 'dev', channel: 'console:a' },
+        { ...call, detail: `${command}\nls`, accounts },
+        circumstances,
+      );
+    };
+    expect(all('echo hi')).toMatchObject({ verdict: 'allow' });
+    expect(all('curl localhost:7420')).toMatchObject({ verdict: 'ask' });
+    expect(all('echo hunter2')).toMatchObject({ verdict: 'ask', caution: 'its input holds a secret' });
+  });
+
   test('is asked about where an agent that works beside it reads the token', () => {
     expect(judged('inside', 'Read', { file_path: '../console-token' })).toMatchObject({ verdict: 'ask' });
   });
