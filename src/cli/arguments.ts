@@ -67,11 +67,11 @@ export function parseCall(argv: readonly string[]): Understood {
   return given.help && verb !== 'ctl' ? yes({ verb: 'help' }) : read(given);
 }
 
-/** What an operator's command line is made of: words with spaces are put in quotes, one word is taken as it is. */
+/** What an operator's command line is made of: words with spaces are put in quotes, one word is taken as it is, and so is what holds quotes. */
 export function operatorLine(words: readonly string[]): string {
   const [only, second] = words;
   if (only !== undefined && second === undefined) return only;
-  return words.map((word) => (/\s/.test(word) ? `"${word.replaceAll('"', '')}"` : word)).join(' ');
+  return words.map((word) => (/^[^"]*\s[^"]*$/.test(word) ? `"${word}"` : word)).join(' ');
 }
 
 type Given = {

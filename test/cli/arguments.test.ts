@@ -71,6 +71,11 @@ describe('the command line', () => {
     const line = operatorLine(['floor', 'grant', 'Dev Two']);
     expect(parseLine(line)).toMatchObject({ ok: true, invocation: { values: { agent: 'Dev Two' } } });
   });
+
+  test('keeps the quotes that somebody wrote on their way to the bot', () => {
+    const line = operatorLine(['run', 'start', 'dev', 'say "one at a time" twice']);
+    expect(parseLine(line)).toMatchObject({ ok: true, invocation: { values: { words: 'say "one at a time" twice' } } });
+  });
 });
 
 describe('help', () => {

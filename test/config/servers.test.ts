@@ -80,4 +80,23 @@ describe('it is unwise', () => {
     const coder = { id: 'coder', backend: { kind: 'acp', profile: 'opencode' } };
     expect(warnings({ agents: [bot, coder], mcp: { files }, tools: { allow: ['mcp__theirs__read'] } })).toEqual([]);
   });
+
+  test.each([
+    ['all agents', { tools: { deny: ['mcp__fiels__*'] } }, 'tools.deny[0]'],
+    [
+      'a coding agent',
+      { agents: [{ id: 'c', backend: { kind: 'acp', profile: 'qwen' }, tools: { deny: ['mcp__fiels__*'] } }] },
+      'agents[0].tools.deny[0]',
+    ],
+  ] as const)(
+    'to name nearly a server that there is, though coding agents bring their own: in the rules of %s',
+    (_, file, path) => {
+      const coder = { id: 'coder', backend: { kind: 'acp', profile: 'opencode' } };
+      expect(warnings({ agents: [bot, coder], ...file, mcp: { files } })).toEqual([
+        expect.stringContaining(
+          `${path}: It never fits: there is no server "fiels" under "mcp": did you mean "files"?`,
+        ),
+      ]);
+    },
+  );
 });

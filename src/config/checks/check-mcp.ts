@@ -14,17 +14,16 @@ import type { Around } from './programs.ts';
 export const checkMcp = (file: unknown, around: Around): readonly Found[] => {
   const { mcp, agents, tools, channels } = draftSchema.parse(file);
   const ids = Object.keys(mcp);
-  // Coding agents may bring servers of their own.
+  // Coding agents may bring servers of their own: of rules for them only what is nearly the name of a server here is a mistake.
   const models = agents.some(({ kind }) => kind === 'llm');
   const isAll = models && !agents.some(({ kind }) => kind === 'acp' || kind === 'remote');
+  const strange = (given: Lists, isSure: boolean, path: Path) => strangers(given, { ids, isSure }, path);
   return [
     ...Object.entries(mcp).flatMap(([id, server]) => [...badId(id), ...serverFaults(id, server, around)]),
     ...unused(ids, agents),
-    ...agents.flatMap((agent, index) =>
-      agent.kind === 'llm' ? strangers(agent.tools, ids, ['agents', index, 'tools']) : [],
-    ),
-    ...(isAll ? strangers(tools, ids, ['tools']) : []),
-    ...(isAll ? channels.flatMap((each, index) => strangers(each.tools, ids, ['channels', index, 'tools'])) : []),
+    ...agents.flatMap((agent, index) => strange(agent.tools, agent.kind === 'llm', ['agents', index, 'tools'])),
+    ...strange(tools, isAll, ['tools']),
+    ...channels.flatMap((each, index) => strange(each.tools, isAll, ['channels', index, 'tools'])),
   ];
 };
 
@@ -174,8 +173,11 @@ const unused = (ids: readonly string[], agents: readonly { readonly kind: string
         },
       ];
 
+/** The servers there are, and whether rules can mean no others. */
+type Servers = { readonly ids: readonly string[]; readonly isSure: boolean };
+
 /** Rules for tools of servers that there are none of. */
-const strangers = (given: Lists, ids: readonly string[], path: Path): readonly Found[] =>
+const strangers = (given: Lists, { ids, isSure }: Servers, path: Path): readonly Found[] =>
   LISTS.flatMap((list) =>
     given[list].flatMap((text, index): readonly Found[] => {
       const read = parseRule(withoutMark(text));
@@ -184,6 +186,7 @@ const strangers = (given: Lists, ids: readonly string[], path: Path): readonly F
       if (ids.some((id) => covers.server(id))) return [];
       const server = tool.split('__')[1] ?? '';
       const near = nearest(server, ids);
+      if (near === null && !isSure) return [];
       const known = ids.length === 0 ? 'there are none' : `known are ${ids.join(', ')}`;
       const what = near === null ? `; ${known}` : `: did you mean "${near}"?`;
       const message = `It never fits: there is no server "${server}" under "mcp"${what}`;

@@ -143,17 +143,19 @@ function detailOf(title: string, told: readonly ToolCall[], options: readonly Pe
   const titles = told.flatMap((call) => (call.title ? [call.title] : []));
   const blocks = told.flatMap(({ content }) => blocksIn(content));
   const changed = new Set(blocks.flatMap(({ texts }) => texts));
+  const inputs = told.map(({ rawInput }) => inputWords(referring(rawInput ?? undefined, changed)));
+  const rest = [...blocks.map(({ words }) => words), ...told.map(placeWords)];
   const parts = [
     ...blocks.filter(({ texts }) => texts.length > 0).map(({ words }) => words),
     ...told.map(toolWords),
-    ...told.map(({ rawInput }) => inputWords(referring(rawInput, changed))),
-    ...blocks.map(({ words }) => words),
-    ...told.map(placeWords),
+    ...([...inputs, ...rest].every((part) => part === '') ? [NOTHING_SHOWN] : [...inputs, ...rest]),
   ];
   const known = parts.filter((part, index) => part !== '' && !parts.slice(0, index).some((one) => one.includes(part)));
   const unsaid = [...new Set([title, ...titles])].filter((one) => !known.some((part) => part.includes(one)));
   return [...unsaid, ...known, answerWords(options)].join('\n\n');
 }
+
+const NOTHING_SHOWN = '⚠ Its agent shows nothing of what it would do.';
 
 /** The input with a reference in place of each text that is shown as a change. */
 function referring(input: unknown, changed: ReadonlySet<string>): unknown {

@@ -407,6 +407,18 @@ describe('T21 what runs stands in what is shown', () => {
     expect(lines).toContain('  command: ls');
   });
 
+  test.for([
+    ['nothing but its title', { title: 'ls' }, true],
+    ['an empty input', { title: 'ls', kind: 'execute', rawInput: {}, content: [], locations: [] }, true],
+    ['no input', { title: 'ls', kind: 'execute', rawInput: null }, true],
+    ['a command', { title: 'ls', rawInput: { command: 'ls' } }, false],
+    ['a place', { title: 'edit', kind: 'edit', locations: [{ path: '/a' }] }, false],
+    ['a text', { title: 'ls', content: [{ type: 'content', content: { type: 'text', text: 'ls -l' } }] }, false],
+  ] as const)('a request that holds %s is told apart from one that shows what would run', async ([, call, isEmpty]) => {
+    const { request } = await asked({ toolCall: { toolCallId: 'c', ...call }, options: CLAUDE }, 'reject');
+    expect(request?.detail.includes('Its agent shows nothing of what it would do.')).toBe(isEmpty);
+  });
+
   test('a title that is too long for a heading stands whole in the text', async () => {
     const title = `${'ls && '.repeat(100)}rm -rf build`;
     const { request } = await asked({ toolCall: { toolCallId: 't1', title }, options: OPENCODE }, 'allow');
