@@ -17,7 +17,7 @@ const nobody = {
   log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
   people: { operators: unused, nameOf: unused },
   suspended: () => null,
-  runs: { run: unused, answered: unused, approvers: unused },
+  runs: { run: unused, answered: unused, approvers: unused, totals: unused },
 };
 
 test.each([

@@ -26,7 +26,7 @@ const FILE = {
   ],
   channels: [
     { id: 'console:a', agents: ['dev', 'scout'] },
-    { id: 'console:b', agents: ['dev'], tools: { ask: ['Bash(npm publish *)'] } },
+    { id: 'console:b', agents: ['dev'], tools: { ask: ['Bash(npm publish *)', 'Bash(git tag *)'] } },
     { id: 'console:c', agents: ['dev'], tools: { members: 'same', trusted: ['Bash(npm test)'] } },
   ],
 };
@@ -257,6 +257,14 @@ describe('a call of a session that has read what nobody vouches for', () => {
     const edit = judged('Edit', { file_path: 'src/a.ts' });
     expect([edit.verdict, edit.offers]).toEqual(['ask', []]);
     expect(edit.caution).toBe('its agent has read what nobody vouches for (evil.org, by way of pm, since 14:05 UTC)');
+  });
+
+  test('can be remembered by none where a rule asks, either', () => {
+    const tag = (session: CallCircumstances['session']) =>
+      judged('Bash', { command: 'git tag v1' }, session === undefined ? {} : { session });
+    const nothing = { untrusted: null, private: null };
+    expect(tag(nothing).offers.map(({ rule }) => rule)).toContain('execute(git tag v1)');
+    expect(tag(read)).toMatchObject({ verdict: 'ask', offers: [] });
   });
 
   test('is asked although something was remembered', () => {

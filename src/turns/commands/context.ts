@@ -58,6 +58,8 @@ export type Approvers = { readonly only: readonly string[] } | { readonly not: r
 export type RunCommands = {
   /** Does what a command of the group "run" asks; `agent`: whom it names, or else whoever has the floor. */
   run(verb: RunVerb, agent: AgentId | null, request: Request): Answer | Promise<Answer>;
+  /** What an agent has done in all its runs, in words; `null`: it has had none. */
+  totals(agent: AgentId): string | null;
   /** Who alone may answer the question with this number; `null`: every operator. */
   approvers(channel: ChannelId, question: number): Approvers | null;
   /** How a question was answered, and by whom, in words; `null` when that is not known. */

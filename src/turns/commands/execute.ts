@@ -89,7 +89,10 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
     withView(request, context, () => logText(request.channel, request.values.count ?? DEFAULT_LOG_COUNT, context)),
   'agent list': (_, context) => ({ ok: true, text: agentsText(context) }),
   'agent status': (request, context) =>
-    withKnown(request, context, (agent) => ({ ok: true, text: (context.roster.status(agent) ?? [agent]).join('\n') })),
+    withKnown(request, context, (agent) => {
+      const lines = [...(context.roster.status(agent) ?? [agent]), context.runs?.totals(agent) ?? null];
+      return { ok: true, text: lines.filter((line) => line !== null).join('\n') };
+    }),
   'agent enable': (request, context) =>
     withKnown(request, context, (agent) => switchAgent(request, { type: 'enable', agent }, context)),
   'agent disable': (request, context) =>

@@ -9,6 +9,7 @@ import type {
   RememberedYes,
   ToolCallRow,
 } from '../../turns/tool-calls.ts';
+import { counted } from '../../turns/commands/clock-words.ts';
 import { askedBy } from '../../turns/floor/seats.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { toolCallRows } from './call-record.ts';
@@ -201,6 +202,20 @@ export function habits(
 }
 
 const HABIT = 3;
+
+/** What runs came to. */
+export function totalWords({ runs, completed, steps, tools }: RunState['totals']): string {
+  return `${counted(runs, 'run')}, ${completed} completed, ${counted(steps, 'step')}, ${counted(tools, 'tool call')}`;
+}
+
+/** What an agent has done in all its runs; `null`: it has had none. */
+export function totalsText(agent: AgentId, runs: Pick<AuditPorts['runs'], 'keys' | 'state'>): string | null {
+  const keys = runs.keys().filter((key) => seatOfRuns(key).agent === agent);
+  const all = keys.flatMap((key) => runs.state(key)?.totals ?? []);
+  const sum = (of: keyof RunState['totals']): number => all.reduce((count, each) => count + each[of], 0);
+  const totals = { runs: sum('runs'), completed: sum('completed'), steps: sum('steps'), tools: sum('tools') };
+  return totals.runs === 0 ? null : `${totalWords(totals)} in all; conch cost --by agent tells tokens and money`;
+}
 
 /** A run as far as it says for whom it is: who asked for it, and its sessions, which are epochs of turns. */
 type Asked = { readonly requestedBy: string | null; readonly sessions: readonly string[] };

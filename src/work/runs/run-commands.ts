@@ -10,7 +10,7 @@ import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import { runKeyOf, runKeysOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
-import { habits } from './run-audit.ts';
+import { habits, totalWords, totalsText } from './run-audit.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import type { RunEffect } from './run-machine.ts';
 import type { RunState } from './run.ts';
@@ -57,6 +57,7 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
         ? { ok: false, text: 'That is over: /run status shows what goes on.' }
         : DO[verb](whose, request, ports);
     },
+    totals: (agent) => totalsText(agent, ports.runs),
     approvers(channel, question) {
       const view = ports.floors.view(channel);
       const asked = view === null ? null : askedAs(view, question);
@@ -91,7 +92,9 @@ const DO: Readonly<Record<Verb, Doing>> = {
   log: (agent, request, ports) => {
     const entries = ports.runs.journal(keyFor(agent, request, ports), LOG_FACTS);
     const rows = toolCallRows(entries).slice(-(request.values.count ?? LOG_COUNT));
-    const lines = rows.map((row) => callLine(row, ports));
+    const { clock, time, nameOf } = ports;
+    const told = (row: ToolCallRow): string => callWords(row, INPUT_LENGTH, nameOf);
+    const lines = rows.map((row) => `${time(row.askedAt, clock.now())}  ${told(row)}`);
     return { ok: true, text: lines.join('\n') || `${ports.nameOf(agent)} has used no tool here.` };
   },
   revoke: async (agent, request, ports) => {
@@ -289,7 +292,7 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
       `${nameOf(agent)}${aside === true ? ', beside the floor' : ''}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
       ...(run !== null && isOpen(state) ? [`step ${run.turn} of ${run.maxTurns}`] : []),
       ...(open.length === 0 ? [] : [`open: ${open.join(', ')}`]),
-      `${counted(totals.runs, 'run')}, ${totals.completed} completed, ${counted(totals.steps, 'step')}, ${counted(totals.tools, 'tool call')}`,
+      totalWords(totals),
     ].join(' · '),
     ...(error ? [`  ${error.code}: ${error.message}. /run retry ${named} or /run abort ${named}`] : []),
     ...(pause?.reason === 'turn_limit'
@@ -319,10 +322,6 @@ function habitLines({ key }: RunState, { runs, nameOf }: RunCommandPorts): reado
     ([rule, times]) =>
       `${nameOf(seatOfRuns(key).agent)} was allowed ${times} times what the rule ${rule} covers: /allow with "always" when it asks next, or "allow": ["${rule}"]`,
   );
-}
-
-function callLine(row: ToolCallRow, { time, clock, nameOf }: RunCommandPorts): string {
-  return `${time(row.askedAt, clock.now())}  ${callWords(row, INPUT_LENGTH, nameOf)}`;
 }
 
 const LOG_FACTS = 2_000;

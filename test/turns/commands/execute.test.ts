@@ -403,7 +403,8 @@ describe('reading', () => {
   });
 
   test('one agent is shown in detail', async () => {
-    expect((await room().run('/agent status developer', ANN)).text).toBe('dev\nRunning');
+    expect((await room().run('/agent status developer', ANN)).text).toBe('dev\nRunning\n3 runs');
+    expect((await room().run('/agent status qa', ANN)).text).toBe('qa\nRunning');
   });
 
   test('help shows every command, a group, or one in detail', async () => {

@@ -72,6 +72,7 @@ export function room(options: Options = {}) {
     runs: {
       run: (verb, agent) => ({ ok: true, text: `${verb} ${agent}` }),
       answered: (_, question) => (question === OVER ? 'That question is over: it was already allowed by bob.' : null),
+      totals: (agent) => (agent === 'dev' ? '3 runs' : null),
       approvers: () => options.approvers ?? null,
     },
     time: timeWords('UTC'),

@@ -125,6 +125,18 @@ describe('/run', () => {
     );
   });
 
+  test('counts what an agent has done, in its turns and beside the floor', async () => {
+    const { bound, commands } = await atWork();
+    expect(commands.totals('dev')).toBeNull();
+    await bound.requests('a');
+    await bound.answers('allow');
+    await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
+    await bound.besideAsking();
+    expect(commands.totals('pm')).toBe(
+      '2 runs, 0 completed, 2 steps, 1 tool call in all; conch cost --by agent tells tokens and money',
+    );
+  });
+
   test('log tells of each call who allowed it and what came of it', async () => {
     const { bound, type } = await atWork();
     await bound.requests('a');

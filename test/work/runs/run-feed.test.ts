@@ -245,6 +245,14 @@ describe('a program that reads the runs of turns and of work beside the floor', 
     );
   });
 
+  test('is sent tokens without a number: a reader that comes back does not begin behind them', async () => {
+    const bound = await new Bound().begins();
+    const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+    const { had } = read(feeds, [SEAT], null);
+    feeds.drafted(SEAT, 'I read');
+    expect(had.at(-1)).toMatchObject({ id: null, data: { type: 'stream:token', text: 'I read' } });
+  });
+
   test('that comes into the middle is told how both stand, and nothing of before', async () => {
     const bound = await (await new Bound().begins()).besideAsking();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });

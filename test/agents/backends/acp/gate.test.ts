@@ -68,6 +68,11 @@ describe('a coding agent before a gate', () => {
     expect(told).toEqual(['step', 'ask execute {"command":"npm test"}', 'settled t1 complete all green']);
   });
 
+  test('is answered for once though it offers a yes for always, before that and behind it', async () => {
+    const always = (optionId: string) => ({ optionId, name: 'Always', kind: 'allow_always' });
+    expect(await generation().asks('t1', [always('first'), ONCE, always('last'), NO])).toBe('once');
+  });
+
   test('says by which program and version each of its calls is, asked for or not', async () => {
     const { update, asks, programs } = generation();
     update(begun);
