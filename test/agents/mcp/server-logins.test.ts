@@ -302,6 +302,20 @@ describe('a token', () => {
     for (const said of [text, ...logged]) expect(said).not.toMatch(new RegExp(`${access}|${refresh}`));
   });
 
+  test('is given back to nobody but the service that made it, whoever the server names later', async () => {
+    const { auth, agent } = await program();
+    const other = await startAuth();
+    closing.push(() => other.close());
+    const { server } = agent();
+    await server.tools();
+    auth.faults.signedInBy = other.issuer;
+    const before = auth.asked.length;
+    auth.expire();
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(auth.asked.slice(before).map(({ path }) => path)).toEqual(['/token']);
+    expect(other.asked).toEqual([]);
+  });
+
   test('is sent to nobody on this machine for a server that is elsewhere', async () => {
     const { auth, store } = await program();
     const login: Login = { ...(store.read(auth.url) ?? fail()), url: 'https://tools.example.org/mcp' };
