@@ -225,12 +225,13 @@ async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTo
 /** What must not leave without a question: as the configuration in force has it, and what servers are told who somebody is. */
 async function secretsOf({ inForce, logins }: SharedParts): Promise<() => KnownSecrets> {
   const { KnownSecrets } = await import('../agents/tools/known-secrets.ts');
+  const { TOKEN_NAME } = await import('../agents/mcp/server-logins.ts');
   let known: { readonly of: Config; readonly and: readonly string[]; readonly secrets: KnownSecrets } | null = null;
   return () => {
     const [of, and] = [inForce(), logins?.secrets ?? NONE];
     if (known?.of !== of || known.and !== and) {
       const named = of.secrets.map((secret) => ({ name: secret.name ?? 'a secret', value: secret.reveal() }));
-      const tokens = and.map((value) => ({ name: 'the token of a login', value }));
+      const tokens = and.map((value) => ({ name: TOKEN_NAME, value }));
       known = { of, and, secrets: new KnownSecrets([...named, ...tokens]) };
     }
     return known.secrets;

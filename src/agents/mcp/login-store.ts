@@ -111,7 +111,9 @@ export class LoginStore {
   remove(url: string): boolean {
     const path = this.#pathOf(url, 'json');
     const had = this.#unsaved.delete(path) || this.#readFile(path) !== null;
-    rmSync(path, { force: true });
+    // A process that was killed may have left what it was writing.
+    const all = filesIn(this.#folder).map((file) => join(this.#folder, file));
+    for (const each of all) if (each.startsWith(path)) rmSync(each, { force: true });
     return had;
   }
 

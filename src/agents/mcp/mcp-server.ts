@@ -79,7 +79,8 @@ export class McpServer {
     try {
       const outcome = await this.#use((connection) => connection.call(tool, call));
       if (outcome.code === null) this.#failures = 0;
-      return outcome;
+      // A server knows what it was told, and may say it.
+      return { ...outcome, text: this.#ports.logins?.scrub(outcome.text) ?? outcome.text };
     } catch (error) {
       return { text: `It was not run: ${wordsOf(error)}.`, images: [], isError: true, code: 'TOOL_FAILED' };
     }

@@ -2,9 +2,13 @@ import type { AuthProvider, InsufficientScopeError } from '@modelcontextprotocol
 import type { McpServerConfig } from '../../config/config.ts';
 import { shownAt } from '../../lib/time.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
+import { KnownSecrets } from '../tools/known-secrets.ts';
 import type { AgentLog } from '../session/floor-port.ts';
 import { LoginError } from './login-store.ts';
 import type { Login, LoginStore } from './login-store.ts';
+
+/** What people and models are shown in the place of a token. */
+export const TOKEN_NAME = 'the token of a login';
 
 /** What logins need of the program. */
 export type LoginPorts = { readonly clock: Clock; readonly timers: Timers; readonly log: AgentLog };
@@ -32,6 +36,10 @@ export class ServerLogins {
   readonly #ports: LoginPorts;
   /** By address: the access token that it will be. */
   readonly #renewing = new Map<string, Promise<string>>();
+  #known: { readonly of: readonly string[]; readonly secrets: KnownSecrets } = {
+    of: [],
+    secrets: new KnownSecrets([]),
+  };
   /** Servers that wanted somebody signed in while nobody was. */
   readonly #wanting = new Set<string>();
 
@@ -45,9 +53,22 @@ export class ServerLogins {
     return this.#store.secrets;
   }
 
-  /** What a connection to a server presents; `null` for one that is told another header in its place. */
-  presented(id: string, { url, headers }: McpServerConfig): AuthProvider | null {
+  /** The text without tokens. */
+  scrub(text: string): string {
+    const { secrets } = this.#store;
+    if (this.#known.of !== secrets) {
+      const named = secrets.map((value) => ({ name: TOKEN_NAME, value }));
+      this.#known = { of: secrets, secrets: new KnownSecrets(named) };
+    }
+    return this.#known.secrets.scrub(text);
+  }
+
+  /** What a connection to a server presents; `null` for one that is told a header in its place, or may be. */
+  presented(id: string, config: McpServerConfig): AuthProvider | null {
+    const { url, headers, oauth } = config;
     if (url === undefined || Object.keys(headers).some(isAuthorization)) return null;
+    const isOther = oauth === undefined && Object.keys(headers).length > 0;
+    if (isOther && seen(this.#store, url) === null) return null;
     let last: string | undefined;
     return {
       token: async () => (last = await this.#token(id, url)),

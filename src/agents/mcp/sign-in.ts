@@ -75,7 +75,7 @@ export async function renewed(login: Login, at: Instant): Promise<Login> {
 
 /** Why a service does not renew a login, in its own short code; `null`: it may do so later. */
 export function refusalOf(error: unknown): string | null {
-  return !(error instanceof OAuthError) || PASSING.has(error.code) ? null : plain(error.code);
+  return !(error instanceof OAuthError) || PASSING.has(error.code) ? null : codeOf(error.code);
 }
 
 const PASSING: ReadonlySet<string> = new Set([
@@ -217,7 +217,7 @@ function codeIn(
   const issParameterSupported = metadata?.authorization_response_iss_parameter_supported === true;
   validateAuthorizationResponseIssuer({ iss, expectedIssuer: metadata?.issuer, issParameterSupported });
   const error = answer.get('error');
-  if (error !== null) throw new LoginError(`it was refused there (${plain(error)})`);
+  if (error !== null) throw new LoginError(`it was refused there (${codeOf(error)})`);
   const authorizationCode = answer.get('code');
   if (authorizationCode === null) throw new LoginError('the address holds no code: copy all of it');
   return { authorizationCode, ...(iss === undefined ? {} : { iss }) };
@@ -279,6 +279,11 @@ const OTHER_ISSUER = {
   metadata: 'its service says of itself that it is another one',
   authorization_response: 'the answer comes from another service than the one that was asked: nothing was sent to it',
 } as const;
+
+/** A short code, and no sentence: it is told in channels. */
+function codeOf(text: string): string {
+  return /^[\w.-]{1,40}$/.test(text) ? text : 'for a reason of its own';
+}
 
 /** What others wrote, as far as it can be shown. */
 function plain(text: string): string {

@@ -28,6 +28,8 @@ export type AuthFaults = {
   /** The token endpoint sends elsewhere. */
   movedTo: string | null;
   registers: boolean;
+  /** The tool says what its server was told. */
+  echoes: boolean;
   tokenType: string;
   expiresIn: number;
 };
@@ -75,6 +77,7 @@ export async function startAuth(): Promise<AuthRig> {
     adminScope: null,
     movedTo: null,
     registers: true,
+    echoes: false,
     tokenType: 'Bearer',
     expiresIn: 3_600,
   };
@@ -252,7 +255,7 @@ async function serveTools(service: Service, request: IncomingMessage, response: 
   const server = new SdkServer({ name: 'web', version: '1' });
   const run = () => {
     state.runs += 1;
-    return { content: [{ type: 'text' as const, text: 'done' }] };
+    return { content: [{ type: 'text' as const, text: faults.echoes ? (authorization ?? '') : 'done' }] };
   };
   server.registerTool('echo', { description: 'Says it', inputSchema: {} }, run);
   server.registerTool('admin', { description: 'Does more', inputSchema: {} }, run);

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, rmdirSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, rmdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -188,6 +188,15 @@ describe('a login that is refused', () => {
     await call(server);
     expect(store.read(auth.url)).toMatchObject({ tokens: null, refused: 'invalid_grant' });
   });
+
+  test('leaves nothing behind when it is taken away, not what a killed program was writing either', async () => {
+    const { auth, store, dataDir } = await program();
+    const folder = join(dataDir, 'mcp-logins');
+    const name = readdirSync(folder).find((file) => file.endsWith('.json')) ?? fail();
+    writeFileSync(join(folder, `${name}.1.new`), '{}');
+    expect([store.remove(auth.url), store.remove(auth.url)]).toEqual([true, false]);
+    expect(readdirSync(folder).filter((file) => file.includes('json'))).toEqual([]);
+  });
 });
 
 describe('a server at which nobody is signed in', () => {
@@ -214,6 +223,14 @@ describe('a server at which nobody is signed in', () => {
     auth.presented.clear();
     await expect(agent().server.tools()).rejects.toThrow('it answered with 401');
     expect([...auth.presented]).toEqual(['Bearer t0k3n']);
+  });
+
+  test('with a key of its own is not said to want a login, unless somebody has signed in', async () => {
+    const keyed = await program({ isSignedIn: false, more: { headers: { 'X-Api-Key': 'wrong' } } });
+    await expect(keyed.agent().server.tools()).rejects.toThrow(/^it answered with 401$/);
+    expect(keyed.logins.waiting({ web: keyed.config })).toEqual([]);
+    await keyed.signIn();
+    expect(await keyed.agent().server.tools()).toHaveLength(2);
   });
 
   test('is told no token that was made for another address', async () => {
@@ -246,6 +263,20 @@ describe('a server that wants more for one tool', () => {
   });
 });
 
+describe('what a service says of a refusal', () => {
+  test('is not told on where it is more than a code', async () => {
+    const { auth, agent, logged } = await program();
+    const { server, turned } = agent();
+    await server.tools();
+    auth.expire();
+    auth.faults.tokenStatus = 400;
+    auth.faults.tokenBody = JSON.stringify({ error: '@everyone look at https://evil.example.org' });
+    const { text } = await call(server);
+    expect(text).toBe(`It was not run: the login there is over (for a reason of its own): ${NEEDED}.`);
+    expect([...turned, ...logged].join(' ')).not.toContain('evil');
+  });
+});
+
 describe('a token', () => {
   test('is known as a secret from the moment that it is there, in whatever form', async () => {
     const { auth, agent, logins } = await program();
@@ -269,6 +300,20 @@ describe('a token', () => {
     auth.faults.tokenBody = JSON.stringify({ error: 'invalid_grant', error_description: `${access} ${refresh}` });
     const { text } = await call(server);
     for (const said of [text, ...logged]) expect(said).not.toMatch(new RegExp(`${access}|${refresh}`));
+  });
+
+  test('is given back to nobody but the service that made it, whoever the server names later', async () => {
+    const { auth, agent } = await program();
+    const other = await startAuth();
+    closing.push(() => other.close());
+    const { server } = agent();
+    await server.tools();
+    auth.faults.signedInBy = other.issuer;
+    const before = auth.asked.length;
+    auth.expire();
+    expect(await call(server)).toMatchObject({ code: null });
+    expect(auth.asked.slice(before).map(({ path }) => path)).toEqual(['/token']);
+    expect(other.asked).toEqual([]);
   });
 
   test('is sent to nobody on this machine for a server that is elsewhere', async () => {
