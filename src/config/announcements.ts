@@ -38,6 +38,9 @@ const LIMIT_TEXTS = {
     '⏸ {used} of {max} messages are held. Further ones do not reach the agents until these are answered; /floor status shows what they wait for.',
 };
 
+/** The built-in texts of a question, by whether a yes answers it or words do. */
+const QUESTION_TEXTS = { yes: ANNOUNCEMENT_TEXTS.approval, words: '✋ {agent} asks ({question}): {title}' };
+
 /** The texts that a file may give, by kind; `false` switches one off. */
 export type OwnTexts = { readonly [Kind in keyof typeof ANNOUNCEMENT_TEXTS]?: string | false };
 
@@ -45,19 +48,24 @@ export type OwnTexts = { readonly [Kind in keyof typeof ANNOUNCEMENT_TEXTS]?: st
 export type AnnouncementTexts = {
   readonly [Kind in Exclude<keyof typeof ANNOUNCEMENT_TEXTS, 'limit' | 'approval'>]: string | false;
 } & {
-  readonly approval: string;
+  readonly approval: Readonly<Record<keyof typeof QUESTION_TEXTS, string>>;
   /** By the budget that is used up. */
   readonly limit: Readonly<typeof LIMIT_TEXTS> | false;
 };
 
-/** A file's texts with the built-in ones where it gives none. A limit's own text stands for every budget. */
-export function completeTexts({ limit = ANNOUNCEMENT_TEXTS.limit, approval, ...own }: OwnTexts): AnnouncementTexts {
+/** A file's texts with the built-in ones where it gives none. A limit's own text stands for every budget, a question's for every question. */
+export function completeTexts({
+  limit = ANNOUNCEMENT_TEXTS.limit,
+  approval = false,
+  ...own
+}: OwnTexts): AnnouncementTexts {
+  const isOwnQuestion = approval !== false && approval !== ANNOUNCEMENT_TEXTS.approval;
   const isOwn = limit !== ANNOUNCEMENT_TEXTS.limit;
   const limits = Object.fromEntries(Object.keys(LIMIT_TEXTS).map((budget) => [budget, limit]));
   return {
     ...ANNOUNCEMENT_TEXTS,
     ...own,
-    approval: approval === undefined || approval === false ? ANNOUNCEMENT_TEXTS.approval : approval,
+    approval: isOwnQuestion ? { yes: approval, words: approval } : QUESTION_TEXTS,
     limit: limit === false ? false : isOwn ? { ...LIMIT_TEXTS, ...limits } : LIMIT_TEXTS,
   };
 }

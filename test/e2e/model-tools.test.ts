@@ -175,7 +175,7 @@ describe('a server of tools that asks people something', () => {
         await page.say(CHANNEL, 'Paint it');
         await isAsked(page, 1);
         const told = page.texts('system').join('\n');
-        expect(told).toContain('✋ writer asks for a yes (1): files asks: Which colour?');
+        expect(told).toContain('✋ writer asks (1): files asks: Which colour?');
         expect(told).toContain('colour (required, one of red, blue)');
         expect(told).toContain('Its form answers it, or /answer 1 <colour>. Decline says no.');
         expect(await page.command(CHANNEL, '/answer 1 green')).toMatchObject({

@@ -2,9 +2,12 @@ import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 // The demo's tools. Each call is a line in a file, so that it can be counted, and is answered a while after it was done, so that a
-// kill comes in between: `node counting-server.ts FILE`.
+// kill comes in between: `node counting-server.ts FILE`. Before every other reading it asks people something, and what they filled in
+// is a line, too.
 const [, , file = ''] = process.argv;
 const ANSWER_MS = 60;
+/** What stands in the file for a form that people filled in. */
+const FILLED = 'form';
 
 const tool = (name: string, annotations: object) => ({
   name,
@@ -17,7 +20,12 @@ const tools = [
   tool('delete_file', { destructiveHint: true }),
 ];
 
-type Message = { readonly id?: unknown; readonly method?: string; readonly params?: Params };
+type Message = {
+  readonly id?: unknown;
+  readonly method?: string;
+  readonly params?: Params;
+  readonly result?: { readonly action?: string; readonly content?: object };
+};
 type Params = { readonly protocolVersion?: string; readonly name?: string; readonly _meta?: object };
 
 const send = (message: object): void =>
@@ -32,13 +40,41 @@ function answer({ method, params: { protocolVersion, name, _meta: meta } = {} }:
   return { content: [{ type: 'text', text: 'Done, and counted.' }] };
 }
 
+const page = { type: 'integer', minimum: 1, maximum: 3 };
+const form = { message: 'Which page?', requestedSchema: { type: 'object', properties: { page }, required: ['page'] } };
+/** What goes on once a form is answered, by the id of its question. */
+const waiting = new Map<unknown, () => void>();
+let readings = 0;
+
+/** Whether people are asked before it is done. */
+function asks({ method, params }: Message, goOn: () => void): boolean {
+  if (method !== 'tools/call' || params?.name !== 'read_file' || (readings += 1) % 2 === 0) return false;
+  const id = `form-${readings}`;
+  waiting.set(id, goOn);
+  send({ id, method: 'elicitation/create', params: form });
+  return true;
+}
+
+function hear(message: Message): void {
+  const { id, result: filled } = message;
+  const goOn = waiting.get(id);
+  if (goOn === undefined) return;
+  waiting.delete(id);
+  if (filled?.action === 'accept') appendFileSync(file, `${JSON.stringify({ tool: FILLED, ...filled.content })}\n`);
+  goOn();
+}
+
 createInterface({ input: process.stdin }).on('line', (line) => {
   const message = JSON.parse(line) as Message;
   if (message.id === undefined) return;
-  const result = answer(message);
-  const failed = { error: { code: -32_601, message: 'Method not found' } };
-  const whole = { id: message.id, ...(result === null ? failed : { result }) };
-  if (message.method === 'tools/call') setTimeout(() => send(whole), ANSWER_MS);
-  else send(whole);
+  if (message.method === undefined) return hear(message);
+  const reply = (): void => {
+    const result = answer(message);
+    const failed = { error: { code: -32_601, message: 'Method not found' } };
+    const whole = { id: message.id, ...(result === null ? failed : { result }) };
+    if (message.method === 'tools/call') setTimeout(() => send(whole), ANSWER_MS);
+    else send(whole);
+  };
+  if (!asks(message, reply)) reply();
 });
 process.stdin.on('end', () => process.exit(0));

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ServerFrame } from '../../src/adapters/console/protocol.ts';
 import { askedOn } from '../../src/turns/floor/seats.ts';
+import type { Question } from '../../src/turns/floor/settings.ts';
 import type { Ledger, Sent } from './ledger.ts';
 import { Page } from './page.ts';
 import type { Asked } from './page.ts';
@@ -27,7 +28,7 @@ const TRICKS = [
   'pm: hand to qa',
   'qa: crash',
 ];
-const ANSWER = /^\/(allow|reject) (\d+)/;
+const ANSWER = /^\/(allow|answer|reject) (\d+)/;
 const MODE = '/floor mode ';
 const COMMANDS = [
   ...['inject', 'queue', 'interrupt', 'parallel'].map((mode) => `${MODE}${mode}`),
@@ -130,7 +131,7 @@ export class Typist {
         answered.push({
           channel: this.channel,
           question: Number(question),
-          choice: choice === 'allow' ? 'allow' : 'reject',
+          choice: choice === 'reject' ? 'reject' : 'allow',
         });
       if (ok && line.startsWith(MODE)) modesSet.set(this.channel, (modesSet.get(this.channel) ?? 0) + 1);
     });
@@ -147,7 +148,7 @@ export class Typist {
     const random = this.#random;
     const view = this.#page?.view ?? null;
     const asked = view === null ? [] : askedOn(view);
-    if (asked.length > 0 && random.chance(0.6)) return this.#answer(random.pick(asked).question.question);
+    if (asked.length > 0 && random.chance(0.6)) return this.#answer(random.pick(asked).question);
     if (this.channel === TOOLS_CHANNEL) return this.#useTool();
     if (random.chance(0.2)) return this.command(random.pick(COMMANDS));
     if (random.chance(0.25)) return this.say(random.pick(TRICKS), false);
@@ -166,10 +167,11 @@ export class Typist {
     if (this.#random.chance(0.05)) this.command(this.#random.pick(['/stop', '/floor resume', '/agent restart dev']));
   }
 
-  /** Yes, yes for always now and then, or no. */
-  #answer(question: number): void {
+  /** Yes, yes for always now and then, or no; a form with a page that fits it, or now and then with one that does not. */
+  #answer({ question, about }: Question): void {
     const random = this.#random;
     if (random.chance(0.3)) return this.command(`/reject ${question} not now`);
+    if (about?.form !== undefined) return this.command(`/answer ${question} page=${random.between(1, 4)}`);
     this.command(`/allow ${question}${random.chance(0.1) ? ' always' : ''}`);
   }
 

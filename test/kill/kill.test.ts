@@ -60,6 +60,20 @@ describe('what tools did', () => {
     expect(await found([done, other], (bound) => bound.run(settle('a')))).toEqual({ effectsTwice: 1 });
   });
 
+  test('is told when a server had a form that is not on record, or that does not fit', async () => {
+    const filled = { tool: 'form', page: 2 };
+    const asks = async (bound: Bound): Promise<void> => {
+      await bound.run(settle('a'));
+      const tool = { tool: 'mcp__scratch__write_file', source: 'conch', verdict: 'allow' } as const;
+      await bound.requests('b', { ...tool, input: { message: 'Which page?', requestedSchema: {} } });
+      await bound.run({ type: 'CLAIM', call: 'b', digest: 'd-b', verdict: 'allow' });
+      await bound.run({ type: 'SETTLE', call: 'b', status: 'complete', output: '{"page":2}', duration: 0, code: null });
+    };
+    expect(await found([done, filled], asks)).toEqual({});
+    expect(await found([done, filled, filled], asks)).toEqual({ effectsTwice: 1 });
+    expect(await found([done, { ...filled, page: 4 }], asks)).toEqual({ other: 1 });
+  });
+
   test('is told when a call is complete that was never done', async () => {
     expect(await found([], (bound) => bound.run(settle('a')))).toEqual({ other: 1 });
   });

@@ -51,6 +51,8 @@ export class Ledger {
   readonly answered: Answered[] = [];
   /** How many calls of tools reached their servers. */
   calls = 0;
+  /** How many forms that people filled in reached the servers that had asked. */
+  forms = 0;
   /** How many reports of work beside a floor were said. */
   reports = 0;
   /** Messages that some page showed, by id. */

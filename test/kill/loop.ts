@@ -45,6 +45,8 @@ export type Report = {
   readonly mostAtOnce: number;
   /** How many calls of tools reached their servers. */
   readonly calls: number;
+  /** How many forms that people filled in reached the servers that had asked. */
+  readonly forms: number;
   /** How many reports of work beside a floor were said. */
   readonly reports: number;
   readonly faults: Faults;
@@ -173,6 +175,7 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
       witnessed: ledger.witnessed,
       mostAtOnce: ledger.mostAtOnce,
       calls: ledger.calls,
+      forms: ledger.forms,
       reports: ledger.reports,
       faults: ledger.faults,
       dir: keep ? place.dir : null,

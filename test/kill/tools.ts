@@ -16,7 +16,7 @@ export const TOOL_WORDS = ['dev: write a note', 'dev: write a note', 'dev: read 
 export function countedTools(file: string): object {
   const server = fileURLToPath(new URL('counting-server.ts', import.meta.url));
   return {
-    mcp: { scratch: { command: process.execPath, args: [server, file], trusted: true } },
+    mcp: { scratch: { command: process.execPath, args: [server, file], trusted: true, elicitation: true } },
     tools: {
       allow: ['mcp__scratch__read_file'],
       ask: ['mcp__scratch__write_file'],
@@ -25,8 +25,8 @@ export function countedTools(file: string): object {
   };
 }
 
-/** A call as its server had it; `id` is Conch's own. */
-type Effect = { readonly tool: string; readonly 'conch/call'?: string };
+/** A call as its server had it, or a form that people filled in for it; `id` is Conch's own. */
+type Effect = { readonly tool: string; readonly 'conch/call'?: string; readonly page?: number };
 
 /** What is on record of the runs of one seat. */
 type Seat = { readonly key: string; readonly facts: readonly RunFact[]; readonly rows: readonly ToolCallRow[] };
@@ -39,8 +39,11 @@ export function verifyTools(database: string, file: string, ledger: Ledger): voi
     rows: toolCallRows(entries),
   }));
   const effects = effectsIn(file);
-  ledger.calls += effects.length;
-  checkEffects(seats, effects, ledger);
+  const isForm = ({ tool }: Effect): boolean => tool === 'form';
+  const calls = effects.filter((effect) => !isForm(effect));
+  ledger.calls += calls.length;
+  checkEffects(seats, calls, ledger);
+  checkForms(seats, effects.filter(isForm), ledger);
   for (const seat of seats) {
     checkMarked(seat, ledger);
     checkQuestions(seat, ledger);
@@ -101,7 +104,7 @@ function checkEffects(seats: readonly Seat[], effects: readonly Effect[], { faul
   for (const { 'conch/call': id = '' } of effects) times.set(id, (times.get(id) ?? 0) + 1);
   for (const [id, count] of times)
     if (count > 1) faults.effectsTwice.push(`the call ${id} reached its server ${count} times`);
-  const rows = seats.flatMap((seat) => seat.rows);
+  const rows = seats.flatMap((seat) => seat.rows).filter((row) => !isFormRow(row));
   const all = [...effects.map(({ tool }) => tool), ...rows.map(({ tool }) => tool.replace('mcp__scratch__', ''))];
   for (const tool of new Set(all)) {
     const [done, started] = [
@@ -113,6 +116,29 @@ function checkEffects(seats: readonly Seat[], effects: readonly Effect[], { faul
     if (complete > done)
       faults.other.push(`${tool} is complete ${complete} times on record and was done ${done} times`);
   }
+}
+
+/** A server is told what people filled in, once it is on record, as often as it is, and nothing that does not fit its form. */
+function checkForms(seats: readonly Seat[], filled: readonly Effect[], ledger: Ledger): void {
+  const rows = seats.flatMap((seat) => seat.rows).filter(isFormRow);
+  ledger.forms += filled.length;
+  for (const { page = 0 } of filled)
+    if (!PAGES.includes(page)) ledger.faults.other.push(`a server was told of page ${page}, which is none of its form`);
+  for (const page of PAGES) {
+    const told = filled.filter((each) => each.page === page).length;
+    const isKept = ({ output, reason }: ToolCallRow): boolean =>
+      output === `{"page":${page}}` || reason === `page=${page}`;
+    const kept = rows.filter(isKept).length;
+    if (told > kept)
+      ledger.faults.effectsTwice.push(`page ${page} was told ${told} times, and is on record ${kept} times`);
+  }
+}
+
+const PAGES: readonly number[] = [1, 2, 3];
+
+/** The row of what a server asks in the middle of a call. */
+function isFormRow({ input }: ToolCallRow): boolean {
+  return 'requestedSchema' in input;
 }
 
 /** At rest no call is open, and one that was begun and has no result of its server has an unknown outcome. */

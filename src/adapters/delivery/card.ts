@@ -81,7 +81,8 @@ function headline(view: FloorView, nameOf: (agent: AgentId) => string): string {
   if (holder !== null) {
     const name = nameOf(holder.agent);
     if (holder.status === 'ACTIVE') return `🎤 ${name}`;
-    return `✋ ${name} ${WAITING[holder.waitingFor ?? 'answer']}`;
+    const isInWords = holder.approval?.about?.answer !== undefined;
+    return `✋ ${name} ${isInWords ? 'asks something' : WAITING[holder.waitingFor ?? 'answer']}`;
   }
   if (view.obstacles.some(({ why }) => why === 'catching-up')) return '🔄 reading what was missed';
   if (condition === 'paused') return '⏸ paused';

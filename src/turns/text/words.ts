@@ -160,6 +160,8 @@ const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => st
 type Values = Readonly<Record<string, string | number | null>>;
 
 function templateOf(announcement: Announcement, templates: AnnouncementTexts): string | false {
+  if (announcement.kind === 'approval')
+    return templates.approval[announcement.about?.answer === undefined ? 'yes' : 'words'];
   if (announcement.kind !== 'limit') return templates[announcement.kind];
   return templates.limit === false ? false : templates.limit[announcement.budget];
 }

@@ -128,7 +128,8 @@ describe('the card of a floor', () => {
       if (holder === null) throw new Error('nobody has the floor');
       const approval = { ...ASKED, about: { ...known, ...about } };
       const view = { ...HELD, holder: { ...holder, status: 'WAITING', waitingFor: 'approval', approval } } as const;
-      const { buttons: drawn } = cardOf(view, String, () => '');
+      const { buttons: drawn, text } = cardOf(view, String, () => '');
+      expect(text).toContain('✋ dev asks something');
       return drawn.slice(0, 3).map(({ label, line, style, opens }) => `${label} ${line} ${style} ${opens?.what}`);
     };
     const form = { answer: '<name>', form: [field] };

@@ -47,6 +47,11 @@ describe('T21 a question', () => {
   test('is never without what would run, whatever the texts of the configuration say', () => {
     expect(said(asks, { approval: '{agent}? {detail}' })).toBe('dev?\n```\ncommand: rm -rf build\n```');
     expect(said(asks, { approval: false })).toBe(said(asks));
+    const known = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null };
+    const inWords = { ...asks, about: { ...known, answer: 'done' } };
+    expect(said(inWords)?.split('\n')[0]).toBe('✋ dev asks (8): clean up');
+    expect(said(inWords)).not.toContain('/allow');
+    expect(said(inWords, { approval: '{agent}?' })?.split('\n')[0]).toBe('dev?');
   });
 
   test('has a heading of one short line that opens no code', () => {

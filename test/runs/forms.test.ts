@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'vitest';
+import type { Bot } from '../kill/bot.ts';
+import { calling } from './models.ts';
+import { FAULTY, configOf, onStage, pageIn, question, rests, until } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+const FORM = {
+  message: 'Which colour?',
+  requestedSchema: {
+    type: 'object',
+    properties: {
+      colour: { type: 'string', enum: ['red', 'blue'], title: 'Colour' },
+      coats: { type: 'integer', minimum: 1, maximum: 3, default: 2 },
+      note: { type: 'string' },
+    },
+    required: ['colour', 'note'],
+  },
+};
+const NOTE = 'first line\nsecond "line", coats=9';
+
+/** A channel of a platform in which a form is asked. */
+type Asking = {
+  readonly channel: string;
+  readonly page: Awaited<ReturnType<typeof pageIn>>;
+  /** Ann, or somebody else, presses Answer…; resolves with what opens it, and sends it. */
+  readonly open: (user?: 'ann' | 'bob') => Promise<(filled: Readonly<Record<string, string>>) => Promise<string>>;
+  readonly say: (text: string) => void;
+  /** All that stands there. */
+  readonly shown: () => string;
+};
+
+async function onForms(use: (stage: Stage, bot: Bot) => Promise<void>): Promise<void> {
+  const server = { command: process.execPath, args: [FAULTY, 'tool=ask'], elicitation: true };
+  const tools = { allow: ['mcp__hub__ask'] };
+  await onStage(
+    { platforms: true, config: (parts) => configOf(parts, { mcp: { hub: server }, tools }) },
+    async (stage) => {
+      stage.models.play('dev', [calling('hub__ask', FORM)]);
+      await use(stage, await stage.start());
+    },
+  );
+}
+
+async function onDiscord({ discord, parts }: Stage, bot: Bot): Promise<Asking> {
+  const channel = parts.channels[1] ?? '';
+  const find = () =>
+    discord
+      .read(discord.channel)
+      .flatMap(({ id, buttons }) => buttons.map((button) => ({ id, ...button })))
+      .findLast(({ label }) => label === 'Answer…');
+  return {
+    channel,
+    page: await pageIn(bot, channel),
+    say: (text) => void discord.write('ann', discord.channel, text),
+    shown: () =>
+      discord
+        .read(discord.channel)
+        .map(({ text }) => text)
+        .join('\n'),
+    async open(user = 'ann') {
+      await until(() => find() !== undefined, 'Answer…');
+      const { id, customId } = find()!;
+      const { modal, text } = await discord.press(user, id, customId ?? 'Answer…');
+      if (modal === null) throw new Error(text);
+      return async (filled) => (await discord.submit(user, discord.channel, modal, filled)).text;
+    },
+  };
+}
+
+async function onSlack({ slack, parts }: Stage, bot: Bot): Promise<Asking> {
+  const channel = parts.channels[2] ?? '';
+  const { ids } = slack;
+  const find = () =>
+    slack
+      .read(ids.channel)
+      .flatMap(({ ts, buttons }) => buttons.map((button) => ({ ts, ...button })))
+      .findLast(({ text }) => text === 'Answer…');
+  return {
+    channel,
+    page: await pageIn(bot, channel),
+    say: (text) => void slack.write(ids.ann, ids.channel, text),
+    shown: () =>
+      slack
+        .read(ids.channel)
+        .map(({ text }) => text)
+        .join('\n'),
+    async open(user = 'ann') {
+      await until(() => find() !== undefined, 'Answer…');
+      const { ts, actionId } = find()!;
+      const { view, answers } = await slack.press(ids[user], ids.channel, ts, actionId);
+      if (view === null) throw new Error(answers.map(({ text }) => text).join('\n'));
+      return async (filled) => {
+        const heard = slack.world.ephemerals.length;
+        const { errors } = await slack.submit(view.id, filled);
+        if (errors !== null) return Object.values(errors).join('\n');
+        await until(() => slack.world.ephemerals.length > heard, 'an answer');
+        return slack.world.ephemerals[heard]?.text ?? '';
+      };
+    },
+  };
+}
+
+const answersOf = (stage: Stage) => stage.facts().filter(({ type }) => type === 'approvalClosed');
+
+describe.each([
+  ['Discord', onDiscord],
+  ['Slack', onSlack],
+] as const)('a form that a server of tools asks on %s', (_name, on) => {
+  test('stays open until it is filled in as it should be, by somebody who may, and its server has it letter by letter', async () => {
+    await onForms(async (stage, bot) => {
+      const { open, page, say, shown } = await on(stage, bot);
+      const epoch = page.view?.epoch ?? 0;
+      say('Paint it');
+      const asked = await question(page);
+      const send = await open();
+      expect(await send({ colour: 'blue', note: NOTE, coats: '9' })).toContain('Too big');
+      expect(page.view?.holder?.approval?.question).toBe(asked);
+      expect(await (await open('bob'))({ colour: 'red', note: 'mine' })).toContain('Only operators');
+      expect(await (await open())({ colour: 'blue', note: NOTE, coats: '3' })).toContain('Answered.');
+      await rests(page, epoch);
+      const content = JSON.stringify({ colour: 'blue', coats: 3, note: NOTE });
+      expect(stage.rows().at(-1)).toMatchObject({ output: content, decision: 'once' });
+      expect(stage.models.requests.at(-1)?.results.join('')).toContain(content);
+      const told = /✅ .* answered what dev asked: hub asks: Which colour\?: “colour=blue/;
+      await until(() => told.test(shown()), String(told));
+    });
+  });
+
+  test('counts one of many answers that come at once, and tells the others by whom it was answered', async () => {
+    await onForms(async (stage, bot) => {
+      const { open, page, say, channel } = await on(stage, bot);
+      const epoch = page.view?.epoch ?? 0;
+      say('Paint it');
+      const asked = await question(page);
+      const forms = [await open(), await open(), await open()];
+      const words = await Promise.all([
+        ...forms.map((send, index) => send({ colour: 'red', note: `form ${index}` })),
+        ...[0, 1, 2].map(async (each) => {
+          const line = each === 2 ? `/reject ${asked}` : `/answer ${asked} colour=blue note=${each}`;
+          return (await page.command(channel, line)).text;
+        }),
+      ]);
+      await rests(page, epoch);
+      expect(answersOf(stage)).toHaveLength(1);
+      expect(words.filter((text) => /already|before|over/.test(text))).toHaveLength(words.length - 1);
+    });
+  });
+
+  test('is over with a restart: its buttons and its forms say so, and nobody knows what came of the call', async () => {
+    await onForms(async (stage, bot) => {
+      const before = await on(stage, bot);
+      before.say('Paint it');
+      await question(before.page);
+      const send = await before.open();
+      await bot.end('SIGKILL');
+      const { page, shown } = await on(stage, await stage.start());
+      await page.until(() => page.view?.condition === 'resting', 'the end');
+      expect(await send({ colour: 'blue', note: 'late' })).toMatch(/over|already|no longer|Nobody/i);
+      expect(answersOf(stage).filter((fact) => 'state' in fact && fact.state === 'allowed')).toEqual([]);
+      const over = '⌛ Nobody has to answer any more what dev asked: hub asks: Which colour?';
+      await until(() => shown().includes(over), over);
+      expect(stage.models.requests.at(-1)?.text).toContain('obody knows');
+    });
+  });
+});
