@@ -143,6 +143,12 @@ export class Runs {
     return { ...command, use: { ...command.use, ...more } };
   }
 
+  /** What was said, and what sessions have read of it, is looked up anew. */
+  forget(): void {
+    this.#lines.clear();
+    this.taints.reread();
+  }
+
   /** Ends that work without a word, until the next start. */
   stop(): Promise<void> {
     return this.#asides.stop();
@@ -232,7 +238,7 @@ function authorIn(store: Pick<FloorStore, 'message'>, id: string): Requester | n
 }
 
 /** Under which name it is kept what people are called who gave commands. */
-const NAMES = 'names';
+export const NAMES = 'names';
 
 /** Of so many channels it is kept what was said. */
 const CHANNELS = 100;

@@ -1,5 +1,6 @@
 import type { Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { IN_WORDS } from '../../turns/requesters.ts';
 import type { Requester } from '../../turns/requesters.ts';
 import type { Line } from '../../turns/view.ts';
 import { runKeyOf } from './floor-binding.ts';
@@ -54,6 +55,11 @@ export class RunTaints {
     return { untrusted: taint, private: secret };
   }
 
+  /** What is on record has other words now. */
+  reread(): void {
+    this.#known.clear();
+  }
+
   /** A seat's session is over, and what it has read is forgotten; what it wrote stays what it is. */
   forget(seat: RunSeat): void {
     const key = runKeyOf(seat);
@@ -103,7 +109,7 @@ export class RunTaints {
       if (author.kind !== 'person') continue;
       const isVouched = looked.get(author.id) ?? vouched(seat, author);
       looked.set(author.id, isVouched);
-      if (!isVouched) return { since: at, from: `what ${author.name} wrote, who is no operator` };
+      if (!isVouched) return { since: at, from: `${IN_WORDS.wrote(author.name)}, who is no operator` };
     }
     return null;
   }
