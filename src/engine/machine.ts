@@ -50,7 +50,10 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   rest?(state: State): string | null;
   readonly state: Schema<State>;
   readonly fact: Schema<Fact>;
-  /** Fields of facts, by the type of the fact, that hold what was said: stored apart, so that it can be erased. No state may depend on it. */
+  /**
+   * Fields of facts, by the type of the fact, that hold what was said or who said it: stored apart, so that it can be erased; what is
+   * no text, as JSON. `checkpoint`: fields of states that go with whoever asked for them.
+   */
   readonly texts?: FactFields;
   /** What the ledger is to have of a fact: the call of a model that it tells of; `null` of all others. */
   ledger?(fact: Fact): LedgerEntry | null;
@@ -68,7 +71,7 @@ export type Upcast = {
   fact(stored: unknown, version: number): unknown;
 };
 
-/** Fields of facts, by the type of the fact; `a.b` is a field of a field. */
+/** Fields of facts, by the type of the fact; `a.b` is a field of a field, or of each in a list. */
 export type FactFields = Readonly<Record<string, readonly string[]>>;
 
 /** What of a machine reads what is stored. */
@@ -94,10 +97,16 @@ export function recordOf(
 ): { readonly facts: string; readonly body: string | null } {
   const bodies: Body[] = [];
   const bodyOf = (text: unknown): unknown => {
-    if (typeof text !== 'string') return text;
+    const isText = typeof text === 'string';
+    if (!isText && !(text instanceof Object)) return text;
+    const said = isText ? text : JSON.stringify(text);
     const salt = newSalt();
-    bodies.push([salt, text]);
-    return { body: bodies.length - 1, hash: textHash(salt, text) };
+    bodies.push([salt, said]);
+    return {
+      body: bodies.length - 1,
+      hash: textHash(salt, said),
+      ...(isText ? {} : { empty: Array.isArray(text) ? '[]' : '{}' }),
+    };
   };
   const placeOf = (config: unknown): unknown => configPlaceOf(config, table);
   const stored = facts.map((fact) =>
@@ -144,6 +153,7 @@ export function mapFields(
 function mapAt(value: unknown, path: readonly string[], map: (field: unknown) => unknown): unknown {
   const [name, ...inner] = path;
   if (name === undefined) return map(value);
+  if (Array.isArray(value)) return value.map((each: unknown) => mapAt(each, path, map));
   if (typeof value !== 'object' || value === null || !(name in value)) return value;
   return { ...value, [name]: mapAt(Reflect.get(value, name), inner, map) };
 }

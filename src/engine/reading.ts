@@ -42,6 +42,56 @@ export function bodiesIn(body: string | null): readonly (Body | null)[] {
   return body === null ? [] : bodiesSchema.parse(JSON.parse(body));
 }
 
+/** Which texts go: of the fact with this number and of this type. */
+export type IsMeant = (text: string, type: string, seq: number) => boolean;
+
+/** What a row is without the texts that are meant; `null`: none of its texts is. */
+export function withoutTexts(
+  { texts }: Pick<Reading<unknown, unknown>, 'texts'>,
+  { facts, body, seq }: { readonly facts: string; readonly body: string | null; readonly seq: number },
+  isMeant: IsMeant,
+): { readonly facts: string; readonly body: string | null; readonly erased: readonly string[] } | null {
+  const stored: unknown = JSON.parse(facts);
+  const erased: string[] = [];
+  if (!Array.isArray(stored)) {
+    const state = withoutStrings(Reflect.get(Object(stored), 'checkpoint'), (text) => {
+      const isGone = isMeant(text, CHECKPOINT, seq);
+      if (isGone) erased.push(text);
+      return isGone;
+    });
+    const checkpoint = mapFields(texts?.[CHECKPOINT], state, withoutAll);
+    return erased.length === 0 ? null : { facts: JSON.stringify({ checkpoint }), body, erased };
+  }
+  const bodies = [...bodiesIn(body)];
+  for (const [index, fact] of stored.entries())
+    mapFields(fieldsOf(texts, fact), fact, (place) => {
+      const at = textPlace.safeParse(place).data?.body ?? -1;
+      const [, text = null] = bodies[at] ?? [];
+      if (text === null || !isMeant(text, String(fact.type), seq - stored.length + 1 + index)) return place;
+      erased.push(text);
+      bodies[at] = null;
+      return place;
+    });
+  const isLeft = bodies.some((each) => each !== null);
+  return erased.length === 0 ? null : { facts, body: isLeft ? JSON.stringify(bodies) : null, erased };
+}
+
+const CHECKPOINT = 'checkpoint';
+
+function withoutAll(text: unknown): unknown {
+  if (typeof text === 'string') return ERASED_TEXT;
+  if (Array.isArray(text)) return [];
+  return text instanceof Object ? {} : text;
+}
+
+/** A stored value with other words in the place of those texts in it that are gone. */
+export function withoutStrings(value: unknown, isGone: (text: string) => boolean): unknown {
+  if (typeof value === 'string') return isGone(value) ? ERASED_TEXT : value;
+  if (Array.isArray(value)) return value.map((each: unknown) => withoutStrings(each, isGone));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, withoutStrings(each, isGone)]));
+}
+
 /** A stored value as this version of a machine would have stored it; throws when a newer one wrote it. */
 function upcast(
   machine: { readonly name: string; readonly version: number; readonly upcast?: Upcast },
@@ -57,7 +107,7 @@ function upcast(
 }
 
 const bodiesSchema = z.array(z.tuple([z.string(), z.string()]).nullable());
-const textPlace = z.strictObject({ body: z.int(), hash: z.string() });
+const textPlace = z.strictObject({ body: z.int(), hash: z.string(), empty: z.enum(['[]', '{}']).exactOptional() });
 const configPlace = z.strictObject({ config: z.string() });
 
 /** A configuration that stood in the row itself is taken as it is: it was stored before they had a place of their own. */
@@ -66,14 +116,15 @@ function configOf(place: unknown, table: ConfigTable): unknown {
   return data === undefined ? place : table.find(data.config);
 }
 
-/** A text that stood in the fact itself is taken as it is: it was stored before there were bodies. `null` is none. */
+/** What stood in the fact itself is taken as it is: it was stored before it had a body. `null` is none. */
 function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
-  if (typeof place === 'string' || place === null) return place;
-  const { body, hash: known } = textPlace.parse(place);
+  const { data } = textPlace.safeParse(place);
+  if (data === undefined) return place;
+  const { body, hash: known, empty } = data;
   const [salt, text] = bodies[body] ?? [];
-  if (salt === undefined || text === undefined) return ERASED_TEXT;
+  if (salt === undefined || text === undefined) return empty === undefined ? ERASED_TEXT : JSON.parse(empty);
   if (textHash(salt, text) !== known) throw new Error('a text is not what was written');
-  return text;
+  return empty === undefined ? text : JSON.parse(text);
 }
 
 function readStored<State>(

@@ -6,7 +6,7 @@ import type { TurnManager } from '../turns/manager.ts';
 import { reported, settlement } from '../work/runs/call-record.ts';
 import { runKeyOf, runKeysOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
-import type { RunStore } from '../work/runs/run-commands.ts';
+import type { RunStore } from '../work/runs/run-machine.ts';
 import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
 import { AskedOutcome, UNDECIDED, leftSteps, refusedBy } from '../work/runs/run-left.ts';
 import type { OpenCall, RunState } from '../work/runs/run.ts';

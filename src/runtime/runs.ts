@@ -13,7 +13,8 @@ import type { AsideReports, AsideTask, AsideWorker } from '../work/runs/aside-ru
 import { runKeyOf, runOnFloor } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import { createRunCommands } from '../work/runs/run-commands.ts';
-import type { RunCommandPorts, RunStore } from '../work/runs/run-commands.ts';
+import type { RunCommandPorts } from '../work/runs/run-commands.ts';
+import type { RunStore } from '../work/runs/run-machine.ts';
 import { requestersOf } from '../turns/requesters.ts';
 import type { Line } from '../turns/view.ts';
 import type { Requester } from '../turns/requesters.ts';
@@ -143,6 +144,12 @@ export class Runs {
     return { ...command, use: { ...command.use, ...more } };
   }
 
+  /** What was said, and what sessions have read of it, is looked up anew. */
+  forget(): void {
+    this.#lines.clear();
+    this.taints.reread();
+  }
+
   /** Ends that work without a word, until the next start. */
   stop(): Promise<void> {
     return this.#asides.stop();
@@ -232,7 +239,7 @@ function authorIn(store: Pick<FloorStore, 'message'>, id: string): Requester | n
 }
 
 /** Under which name it is kept what people are called who gave commands. */
-const NAMES = 'names';
+export const NAMES = 'names';
 
 /** Of so many channels it is kept what was said. */
 const CHANNELS = 100;

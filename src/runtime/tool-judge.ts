@@ -22,6 +22,7 @@ import { utcTime } from '../turns/text/words.ts';
 import { callDigest, scrubbedInput } from '../work/runs/call-record.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RequestedCall } from '../work/runs/run-events.ts';
+import { IN_WORDS } from '../turns/requesters.ts';
 import type { Requester } from '../turns/requesters.ts';
 import type { SessionLabels } from '../work/runs/run-taints.ts';
 import type { RunState } from '../work/runs/run.ts';
@@ -247,7 +248,7 @@ function toolWords(tool: string, { parts }: ToolUse): string {
 function whyAsked({ by, rule }: ToolVerdict, member: Requester | null): string {
   switch (by) {
     case 'members':
-      return `⚠ ${member?.name} asked for it, who is no operator`;
+      return `⚠ ${IN_WORDS.asked(member?.name ?? '')}, who is no operator`;
     case 'ask!':
       return `rule "${rule?.text}" always asks`;
     case 'default':

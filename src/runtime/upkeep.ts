@@ -1,17 +1,23 @@
 import type { Config } from '../config/config.ts';
 import { copied } from '../engine/sqlite/backup.ts';
-import type { Erased, Erasure, Pruned, TextStretch } from '../engine/sqlite/retention.ts';
+import { ERASED_TEXT } from '../engine/reading.ts';
+import type { AlsoErased, Erased, Erasure, TextStretch } from '../engine/sqlite/erasing.ts';
+import type { Pruned } from '../engine/sqlite/retention.ts';
 import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
 import type { Answer } from '../turns/commands/context.ts';
+import { floorMachine } from '../turns/floor-store.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { ChannelId, MessageId } from '../turns/floor/settings.ts';
-import { turnsGiven } from '../turns/requesters.ts';
+import { IN_WORDS, toldOf, turnsGiven } from '../turns/requesters.ts';
+import type { Fact } from '../turns/floor/fact.ts';
+import type { RunFact } from '../work/runs/run-events.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
-import { stretchesOf } from '../work/runs/run-audit.ts';
+import { runsBack } from '../work/runs/run-audit.ts';
 import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
 import { BackgroundCheck } from './background-check.ts';
 import { databaseIn } from './data-folder.ts';
 import type { Log } from './log.ts';
+import { NAMES } from './runs.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What upkeep works on. */
@@ -88,33 +94,129 @@ async function done(order: UpkeepOrder, parts: UpkeepParts): Promise<string> {
     case 'prune':
       return prunedText(await store.prune(keptSince(parts), order.isDryRun), order.isDryRun);
     case 'erase':
-      return erasedText(order.id, await store.erase(order, await workFor(order, store)));
+      return erased(order, parts);
   }
 }
 
-/** What agents did with their tools for a person, or in a turn that was given a message: steps and outputs hold their words. */
-async function workFor({ what, id }: Erasure, store: FloorStore): Promise<readonly TextStretch[]> {
-  const isMeant = (message: MessageId): boolean =>
-    what === 'message' ? message === id : store.message(message)?.author.id === id;
+async function erased(order: Erasure, { store }: UpkeepParts): Promise<string> {
+  const also = await alsoErased(order, store);
+  if (order.what === 'person') await store.forget(NAMES, order.id);
+  const found = await store.erase(order, also);
+  return erasedText(order.id, found);
+}
+
+/**
+ * What goes with the words of a person or of a message: what agents did with their tools for them, or in a turn that was given the message,
+ * with what people were asked and told of that; and what the person decided, in whose words, and under what name.
+ */
+async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoErased> {
+  const { what, id } = erasure;
+  const person = what === 'person' ? new Traces(id, store.recall(NAMES, id)) : null;
+  const isMeant = (message: MessageId): boolean => {
+    if (person === null) return message === id;
+    const author = store.message(message)?.author;
+    return author?.id === id && person.isCalled(author.name);
+  };
   const turns = new Map<ChannelId, ReadonlySet<string>>();
-  const channels = what === 'person' ? store.channels() : [store.message(id)?.channel ?? ''];
+  const channels = person === null ? [store.message(id)?.channel ?? ''] : store.channels();
   for (const channel of channels) {
-    turns.set(channel, turnsGiven(store.newest(channel), isMeant));
+    turns.set(channel, turnsGiven(noted(store.newest(channel), person), isMeant));
     await store.tables.write(() => undefined);
   }
-  const found: TextStretch[] = [];
+  const stretches: TextStretch[] = [];
+  const worked = new Map<ChannelId, Set<string>>();
   for (const [key, newest] of store.journals(runOnFloor)) {
     const { channel, agent, aside } = seatOfRuns(key);
     const given = aside === true ? undefined : turns.get(channel);
-    const stretches = stretchesOf(
-      newest,
-      ({ requestedBy, sessions }) =>
-        (what === 'person' && requestedBy === id) || sessions.some((each) => given?.has(`${agent} ${each}`) === true),
-    );
-    found.push(...stretches.map((stretch) => ({ machine: runOnFloor.name, key, ...stretch })));
+    for (const run of runsBack(noted(newest, person))) {
+      const isTheirs = person !== null && run.requestedBy === id;
+      if (!isTheirs && !run.sessions.some((each) => given?.has(`${agent} ${each}`) === true)) continue;
+      const [from, upto] = [run.entries.at(-1)?.seq ?? 0, run.entries[0]?.seq ?? 0];
+      stretches.push({ machine: runOnFloor.name, key, from, upto });
+      const instants = worked.get(channel) ?? new Set();
+      for (const { at } of run.entries) instants.add(`${agent} ${at}`);
+      worked.set(channel, instants);
+    }
     await store.tables.write(() => undefined);
   }
-  return found;
+  for (const [key, instants] of worked) {
+    const told = toldOf(store.newest(key), (agent, at) => instants.has(`${agent} ${at}`));
+    stretches.push(...told.map((seq) => ({ machine: floorMachine.name, key, from: seq, upto: seq })));
+    await store.tables.write(() => undefined);
+  }
+  return { stretches, isTheirs: (text, type) => person?.has(text, type) === true };
+}
+
+function* noted<Entry extends { readonly fact: Fact | RunFact }>(
+  newest: Iterable<Entry>,
+  person: Traces | null,
+): Generator<Entry> {
+  for (const entry of newest) {
+    person?.note(entry.fact);
+    yield entry;
+  }
+}
+
+/** What a person was called, and what they said when they decided. */
+class Traces {
+  readonly #id: string;
+  readonly #names = new Set<string>();
+  readonly #said = new Set<string>();
+
+  constructor(id: string, name: string | null) {
+    this.#id = id;
+    if (name !== null) this.#names.add(name);
+  }
+
+  /** They were called so. */
+  isCalled(name: string): true {
+    if (name !== ERASED_TEXT) this.#names.add(name);
+    return true;
+  }
+
+  note(fact: Fact | RunFact): void {
+    const { by = null } = 'by' in fact ? fact : fact.type === 'grantUsed' ? (fact.said ?? {}) : {};
+    if (by !== this.#id) return;
+    for (const text of saidIn(fact)) if (text !== null && text !== '') this.#said.add(text);
+  }
+
+  /** Whether a text of a fact tells of them. What agents said is theirs whatever it names. */
+  has(text: string, type: string): boolean {
+    if (SPEECH.has(type)) return false;
+    // Several people stand in a row.
+    if (text.split(', ').some((each) => each === this.#id || this.#names.has(each)) || this.#said.has(text))
+      return true;
+    return [...this.#names].some((name) => Object.values(IN_WORDS).some((words) => text.includes(words(name))));
+  }
+}
+
+const SPEECH: ReadonlySet<string> = new Set([
+  'said',
+  'reported',
+  'asideEnded',
+  'actRefused',
+  'stepped',
+  'stepKept',
+  'callSettled',
+]);
+
+/** What whoever did it has said with it, also as others are told of it. */
+function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
+  switch (fact.type) {
+    case 'questionClosed':
+    case 'asideAnswered':
+      return [fact.reason ?? null];
+    case 'approvalClosed':
+      return [fact.reason];
+    case 'resumed':
+      return [fact.feedback, fact.input];
+    case 'aborted':
+      return [fact.reason, `was aborted: ${fact.reason}`];
+    case 'grantUsed':
+      return [fact.said?.reason ?? null];
+    default:
+      return [];
+  }
 }
 
 /** The instant since which a channel's words are kept; `null`: all of them. A thread keeps them as its channel does. */

@@ -11,7 +11,8 @@ import type {
 } from '../engine/port.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
-import type { Erased, Erasure, Pruned, TextStretch } from '../engine/sqlite/retention.ts';
+import type { AlsoErased, Erased, Erasure } from '../engine/sqlite/erasing.ts';
+import type { Pruned } from '../engine/sqlite/retention.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import type { Owner } from '../engine/sqlite/rows.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
@@ -32,6 +33,7 @@ import { pricedMicros } from './floor/gate.ts';
 import type { ChannelId, MessageId, ModelUse } from './floor/settings.ts';
 import { restOf } from './channel-plan.ts';
 import { formerFloor } from './former-floors.ts';
+import { FLOOR_TEXTS } from './requesters.ts';
 import { writtenOf } from './text/split.ts';
 import type { TextRendering } from './text/split.ts';
 import { linesOf, threadOf } from './view.ts';
@@ -50,7 +52,7 @@ export const floorMachine = {
   state: floorSchema,
   fact: factSchema,
   upcast: { state: formerFloor, fact: unread },
-  texts: { said: ['text'], actRefused: ['text'], spent: ['use.requestedBy'] },
+  texts: FLOOR_TEXTS,
   ledger: bookedOf,
   configs: {
     state: ['settings', 'configured.settings', 'configured.seats'],
@@ -273,7 +275,7 @@ export class FloorStore implements FloorReader {
   }
 
   /** Takes the texts of a person, or of one message, out for good, and those of `also`. */
-  erase(erasure: Erasure, also: readonly TextStretch[] = []): Promise<Erased> {
+  erase(erasure: Erasure, also?: AlsoErased): Promise<Erased> {
     return this.#store.erase(erasure, also);
   }
 

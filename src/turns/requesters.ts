@@ -1,8 +1,11 @@
+import type { FactFields } from '../engine/machine.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import { findTurn } from './floor/seats.ts';
 import type { AgentId, MessageId } from './floor/settings.ts';
 import { givenBy } from './view.ts';
+import type { JournalEntry } from './view.ts';
+import type { Instant } from '../lib/time.ts';
 
 /** Somebody who asked for what an agent does; `bot`: a program. */
 export type Requester = { readonly id: string; readonly name: string; readonly bot?: boolean };
@@ -52,6 +55,88 @@ export function turnsGiven(
     if (given.delete(fact.agent) || isGiven) found.add(`${fact.agent} ${fact.epoch}`);
   }
   return found;
+}
+
+const QUESTION = [
+  'title',
+  'detail',
+  'about.why',
+  'about.says',
+  'about.answer',
+  'about.who',
+  'about.form',
+  'always.rule',
+  'always.words',
+];
+
+/** What was said, asked and answered at a floor, and which people did what. */
+export const FLOOR_TEXTS: FactFields = {
+  said: ['text'],
+  reported: ['text'],
+  actRefused: ['text'],
+  spent: ['use.requestedBy'],
+  settingsChanged: ['by'],
+  seatMarked: ['by'],
+  seatCreated: ['by'],
+  usageReset: ['by'],
+  floorPaused: ['by'],
+  turnExtended: ['by'],
+  runBegun: ['requestedBy'],
+  turnWaited: QUESTION.map((field) => `wait.question.${field}`),
+  asideAsked: QUESTION.map((field) => `question.${field}`),
+  questionClosed: ['by', 'reason'],
+  asideAnswered: ['by', 'reason'],
+  asideStopped: ['by'],
+  asideEnded: ['report'],
+  turnResumed: ['decided.title', 'decided.reason'],
+  announced: [...QUESTION, 'by', 'reason', 'what'].map((field) => `announcement.${field}`),
+};
+
+/** How what a person did or asked for is put into words that are kept. */
+export const IN_WORDS = {
+  paused: (name: string): string => `${name} paused it`,
+  ended: (name: string): string => `ended by ${name}`,
+  aborted: (name: string): string => `aborted by ${name}`,
+  asked: (name: string): string => `${name} asked for it`,
+  wrote: (name: string): string => `what ${name} wrote`,
+};
+
+/** The entries of a floor, given the newest first, that tell or ask of an agent's work at the instants that are meant, with the answers to that. */
+export function toldOf(
+  newest: Iterable<Pick<JournalEntry, 'seq' | 'at' | 'fact'>>,
+  isMeant: (agent: AgentId, at: Instant) => boolean,
+): readonly number[] {
+  const answers: { readonly seq: number; readonly question: number }[] = [];
+  const asked = new Set<number>();
+  const found: number[] = [];
+  for (const { seq, at, fact } of newest) {
+    if (fact.type === 'announced' && fact.announcement.kind === 'answered')
+      answers.push({ seq, question: fact.announcement.question });
+    const { agent, question = null } = tellingIn(fact) ?? {};
+    if (agent === undefined || !isMeant(agent, at)) continue;
+    found.push(seq);
+    if (question !== null) asked.add(question);
+  }
+  return [...found, ...answers.filter(({ question }) => asked.has(question)).map(({ seq }) => seq)];
+}
+
+function tellingIn(fact: Fact): { readonly agent: AgentId; readonly question?: number } | null {
+  switch (fact.type) {
+    case 'turnWaited':
+      return fact.wait.reason === 'approval' ? { agent: fact.agent, question: fact.wait.question.question } : null;
+    case 'asideAsked':
+      return { agent: fact.agent, question: fact.question.question };
+    case 'turnResumed':
+      return { agent: fact.agent };
+    case 'announced': {
+      const { announcement } = fact;
+      if (announcement.kind === 'approval') return { agent: announcement.agent, question: announcement.question };
+      const isOfWork = announcement.kind === 'aside' || announcement.kind === 'unasked';
+      return isOfWork || announcement.kind === 'forbidden' ? { agent: announcement.agent } : null;
+    }
+    default:
+      return null;
+  }
 }
 
 function authorsOf(messages: readonly MessageId[], { authorOf }: RequesterSources): readonly Requester[] {

@@ -1,13 +1,23 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { sessionJournal } from '../../src/agents/session/session-journal.ts';
+import type { FactFields } from '../../src/engine/machine.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { thisWorld } from '../../src/config/world.ts';
 import { carryOut } from '../../src/runtime/upkeep.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
-import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
+import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { leftSteps } from '../../src/work/runs/run-left.ts';
-import { folder } from '../engine/sqlite/fixture.ts';
+import { createPlatform } from '../../src/adapters/console/platform.ts';
+import { CHANNEL, puppetry } from '../agents/bench.ts';
+import { createTime } from '../agents/time.ts';
+import { load } from '../config/world.ts';
+import { folder, open, written } from '../engine/sqlite/fixture.ts';
+import { startApp } from './start-app.ts';
 import { seatOf } from '../turns/floor/stage.ts';
 import { BESIDE, Bound, HALL, SEAT } from '../work/runs/bound.ts';
 import { settle, start, step } from '../work/runs/fixture.ts';
@@ -118,3 +128,161 @@ describe('an erasure', () => {
     await bound.store.close();
   });
 });
+
+const MARKED = { id: 'mark-id', name: 'Mark-Name', roles: [] };
+const never = new AbortController().signal;
+
+/** The whole program, with dev as a puppet and a console that keeps what stands in it. */
+async function program(path: string) {
+  const { backend, sessions } = puppetry();
+  const time = createTime();
+  const store = open(path, { clock: time.clock, words: (told) => JSON.stringify(told) });
+  const console = createPlatform(store.tables, time.clock);
+  const config = load({
+    agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
+    channels: [{ id: CHANNEL, agents: ['dev'] }],
+    operators: { users: [MARKED.id] },
+    tools: { allow: ['Bash(npm test)'], default: 'ask' },
+  });
+  const { app, intake } = await startApp({
+    config,
+    store,
+    time,
+    adapter: {
+      name: 'console',
+      post: async (channel, { outboxId: nonce, text }) => {
+        const speaker = { id: 'conch', name: 'Conch', avatar: null };
+        const said = { channel, kind: 'system', speaker, text, epoch: null, replyTo: null, nonce } as const;
+        return (await console.add(said)).message.id;
+      },
+    },
+    backendFor: () => backend,
+  });
+  await time.advance(1_000);
+  const type = async (line: string, by = MARKED) => {
+    const { text } = await intake().command(CHANNEL, by, line);
+    await time.advance(1_000);
+    return text;
+  };
+  const says = async (id: string, text: string, author: Pick<typeof MARKED, 'id' | 'name'> = MARKED) => {
+    const person = { id: author.id, name: author.name, avatar: null };
+    const shown = { channel: CHANNEL, kind: 'person', speaker: person, epoch: null, replyTo: null } as const;
+    await console.add({ ...shown, text, nonce: `n-${id}` });
+    const isMarked = author === MARKED;
+    const file = { name: 'mark-word.txt', url: 'https://example.org/mark-word', contentType: null, bytes: 1 };
+    const attachments = isMarked ? [file] : [];
+    await intake().message({ ...written(id, text, CHANNEL), author: person, attachments });
+    await time.advance(1_000);
+  };
+  const gateOf = (beside: boolean) =>
+    sessions.findLast(({ turn }) => turn !== null && (turn.channel !== CHANNEL) === beside)?.report?.gate ?? null;
+  const end = async (beside: boolean) => {
+    sessions.findLast(({ turn }) => turn !== null && (turn.channel !== CHANNEL) === beside)?.ends({ how: 'completed' });
+    await time.advance(1_000);
+  };
+  /** dev asks about a command in whose input the person is quoted. */
+  const asks = async (word: string, beside = false) => {
+    const input = { command: `echo ${word}` };
+    const plain = { tool: 'Bash', definition: null, repeatable: false, caution: null };
+    const call = { ...plain, id: `c${word.length}`, title: `print ${word}`, input, detail: input.command };
+    const asked = gateOf(beside)?.ask(call, never);
+    // A database on disk takes its time.
+    const isShown = () => JSON.stringify(store.floor(CHANNEL)).includes('"shown":true');
+    for (let look = 0; look < 1_000 && !isShown(); look += 1) await time.advance(10);
+    const answer = async () => {
+      const { verdict } = (await asked) ?? {};
+      const done = { status: 'complete', output: `${word} came out`, code: null, durationMs: 1 } as const;
+      if (verdict === 'go') await gateOf(beside)?.settled(call, done);
+      return verdict;
+    };
+    return { answer };
+  };
+  const question = () => store.floor(CHANNEL)?.questions ?? 0;
+  const found = () => files().flatMap((bytes) => bytes.match(/[ -~]{0,60}mark-(id|name|word)[ -~]{0,60}/giu) ?? []);
+  const files = () => readdirSync(dirname(path)).map((name) => readFileSync(join(dirname(path), name), 'latin1'));
+  return { app, store, config, time, type, says, asks, end, question, files, found, gateOf };
+}
+
+describe('a person who spoke, asked, allowed, refused with a reason, answered, worked and stopped', () => {
+  test('is nowhere in the data folder once erased, and everything folds', async () => {
+    using place = folder();
+    const { app, store, config, time, type, says, asks, end, question, files, found, gateOf } = await program(
+      place.file(),
+    );
+    await says('1', 'mark-word-said');
+    await gateOf(false)?.step({ text: 'mark-word-step', kept: { said: '["mark-word-kept"]', calls: '[]' } });
+    const allowed = await asks('mark-word-allowed');
+    await type(`/allow ${question()}`);
+    expect(await allowed.answer()).toBe('go');
+    const refused = await asks('mark-word-refused');
+    await type(`/reject ${question()} mark-word-reason`);
+    expect(await refused.answer()).toBe('refused');
+    await type('/run pause dev');
+    await type('/run resume dev');
+    await end(false);
+    await type('/run start dev look for mark-word-work');
+    const beside = await asks('mark-word-beside', true);
+    await type(`/reject ${question()} mark-word-answer`);
+    await beside.answer();
+    await type('/run abort dev+ mark-word-stopped');
+    await type('/floor pause');
+    await type('/floor resume');
+    const ada = { id: 'ada', name: 'Ada', roles: [] };
+    await says('2', 'hello from ada', ada);
+    const others = await asks('word-of-ada');
+    await type(`/reject ${question()} mark-word-no`);
+    await others.answer();
+    const waiting = await asks('word-of-ada-open');
+    expect(found().length).toBeGreaterThan(30);
+    const parts = { store, config: () => config, clock: time.clock };
+    const order = { act: 'erase', what: 'person', id: MARKED.id } as const;
+    expect(await carryOut(order, parts)).toMatchObject({ ok: true, text: expect.stringContaining('1 messages') });
+    app.runs.forget();
+    expect(found()).toEqual([]);
+    expect(store.verify()).toEqual([]);
+    expect(files().some((bytes) => bytes.includes('word-of-ada-open'))).toBe(true);
+    await type(`/allow ${question()}`, ada);
+    expect(await waiting.answer()).toBe('go');
+    await app.stop();
+    expect(found()).toEqual([]);
+  });
+});
+
+/** What holds neither what somebody said nor who did something: ids of Conch's own, agents, tools, rules, faults, settings. */
+const NOBODYS = new Set(
+  `act addressed agent agentCall allowedTools also always answered approval askedBy backend call candidates cause code configuration
+   cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin
+   program queue remembered returned rule run seats server session settings task to tool unaskable why`.split(/\s+/u),
+);
+
+/** Where a text may stand in what a schema describes, as `a.b`. */
+function* textsIn(schema: unknown, path = ''): Generator<string> {
+  const node = Object(schema) as Readonly<Record<string, unknown>>;
+  for (const each of [node['anyOf'], node['oneOf'], node['allOf']].flatMap((list) => (Array.isArray(list) ? list : [])))
+    yield* textsIn(each, path);
+  const { properties } = node;
+  for (const [name, each] of Object.entries(Object(properties) as Record<string, unknown>))
+    yield* textsIn(each, path === '' ? name : `${path}.${name}`);
+  if (node['items'] !== undefined) yield* textsIn(node['items'], path);
+  const isAnything = Object.keys(node).length === 0 || (node['type'] === 'object' && properties === undefined);
+  const isText = [node['type']].flat().includes('string') && node['const'] === undefined && node['enum'] === undefined;
+  if (isText || isAnything) yield path;
+}
+
+test.each([floorMachine, runOnFloor, sessionJournal])(
+  'every text in the facts of a $name can be erased, or is nobody’s',
+  (machine) => {
+    const schema = z.toJSONSchema(machine.fact, { unrepresentable: 'any', io: 'input' });
+    const kinds = schema.oneOf ?? schema.anyOf ?? [schema];
+    const texts: FactFields = 'texts' in machine ? machine.texts : {};
+    const found = kinds.flatMap((kind) => {
+      const type = String(Object(Object(Object(kind).properties).type).const);
+      const erasable = texts[type] ?? [];
+      const others = [...textsIn(kind)].filter(
+        (path) => !erasable.some((each) => path === each || path.startsWith(`${each}.`)),
+      );
+      return others.filter((path) => !NOBODYS.has(path.split('.').at(-1) ?? '')).map((path) => `${type} ${path}`);
+    });
+    expect([kinds.length > 0, found]).toEqual([true, []]);
+  },
+);

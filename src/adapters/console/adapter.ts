@@ -179,7 +179,11 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
       command: (channel, line) => ctl(ports, person, { channel, line }),
       runs: () => later.told()?.runs ?? null,
       timers: options.timers ?? systemTimers,
-      upkeep: async (order) => (await options.upkeep?.(order)) ?? { ok: false, text: 'This Conch keeps no database.' },
+      upkeep: async (order) => {
+        const answer = await options.upkeep?.(order);
+        if (order.act === 'erase') later.told()?.runs.forget?.();
+        return answer ?? { ok: false, text: 'This Conch keeps no database.' };
+      },
     });
     return { platform, hub, inbound, server };
   } catch (error) {

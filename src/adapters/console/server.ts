@@ -42,7 +42,12 @@ export type Health = {
 };
 
 /** What is told of runs: for `conch run watch` and other programs that read along, and for whoever looks into tool calls. */
-export type RunsTold = { readonly events: EventSource; readonly audit: AuditSource };
+export type RunsTold = {
+  readonly events: EventSource;
+  readonly audit: AuditSource;
+  /** Words were erased: what of them lies in memory is looked up anew. */
+  forget?(): void;
+};
 
 /** What the server is told and what it asks. */
 export type ServerParts = {

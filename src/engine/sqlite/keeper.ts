@@ -183,7 +183,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       else for (const fact of record.facts) state = machine.evolve(state, fact, row.at);
     }
     const text = stateText(machine, state, configs);
-    return { state: text, version: machine.version, deadline: machine.nextDeadline(state) };
+    return { state: text, version: machine.version, deadline: machine.nextDeadline(state), rest: this.#rest(state) };
   }
 
   take(next: Chain['open'][number], chain: Chain): void {
@@ -266,9 +266,13 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const { machine } = this;
     const { version } = machine;
     const deadline = machine.nextDeadline(state);
-    const rest = machine.rest === undefined ? '' : machine.rest(state);
     const { rows, configs } = this.#shared;
-    rows.store(owner, { tail, version, deadline, rest, state: stateText(machine, state, configs) });
+    rows.store(owner, { tail, version, deadline, rest: this.#rest(state), state: stateText(machine, state, configs) });
+  }
+
+  #rest(state: State): string | null {
+    const { machine } = this;
+    return machine.rest === undefined ? '' : machine.rest(state);
   }
 
   #head(key: string): Head<State> {

@@ -189,6 +189,16 @@ export class Outbox {
     return DONE;
   }
 
+  /** What a row owes has other words now; whoever has it in flight has those of before. */
+  reworded(
+    { n, ...place }: Pick<Stored, 'n' | 'channel' | 'lane'>,
+    words: { readonly effect: unknown; readonly text: string | null },
+  ): void {
+    const lane = this.#lanes.get(laneOf(place));
+    if (lane === undefined) return;
+    lane.entries = lane.entries.map((entry) => (entry.n === n ? { ...entry, row: { ...entry.row, ...words } } : entry));
+  }
+
   /**
    * Called once at start. What was in flight when the program ended is uncertain: the first row of every lane, unless it
    * ended in good order; `all`: every row, for the file was restored.
@@ -335,22 +345,9 @@ export class Outbox {
 /** What came of a row. */
 type Outcome = { readonly platformId?: string | null; readonly why?: string | null };
 
-/** A stored row. */
-type Stored = {
-  readonly n: number;
-  readonly id: string;
-  readonly channel: string;
-  readonly lane: string;
-  readonly type: string;
-  readonly effect: string;
-  readonly part: number;
-  readonly text: string | null;
-  readonly key: string | null;
-  readonly repeats: number;
-  readonly state: string;
-  readonly platform_id: string | null;
-  readonly why: string | null;
-};
+/** A stored row, as far as it is read. */
+type Stored = Pick<OwedEffect<string>, 'id' | 'channel' | 'lane' | 'effect' | 'part' | 'text'> &
+  Pick<Entry, 'key' | 'repeats'> & { readonly n: number; readonly type: string; readonly state: string };
 
 function statements(db: Database) {
   return {

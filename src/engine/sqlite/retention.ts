@@ -1,24 +1,10 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import { ERASED_TEXT, bodiesIn } from '../reading.ts';
 import { configsIn } from './configs.ts';
+import type { FactFields } from '../machine.ts';
 import type { Configs } from './configs.ts';
-import { checksum, checkpointOf } from './rows.ts';
-import type { JournalRow, Owner, Rows } from './rows.ts';
-
-/** Whose words are taken out: all of a person by its id, or one message, by the id that its platform gave it. */
-export type Erasure = { readonly what: 'person' | 'message'; readonly id: string };
-
-/** Entries of a key's journal whose texts go, too: facts by their numbers, both included. */
-export type TextStretch = {
-  readonly machine: string;
-  readonly key: string;
-  readonly from: number;
-  readonly upto: number;
-};
-
-/** How many messages, posts, and entries about what agents did lost their text or their name. */
-export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
+import { checkpointOf } from './rows.ts';
+import type { JournalRow, Owner, Rows, Snapshot } from './rows.ts';
 
 /** What retention took away, or would take away; `calls`: of models, in the ledger; `configs`: configurations that nothing names any more. */
 export type Pruned = {
@@ -30,7 +16,7 @@ export type Pruned = {
 };
 
 /** A state that was folded so far. */
-export type FoldedState = { readonly state: string; readonly version: number; readonly deadline: Instant | null };
+export type FoldedState = Pick<Snapshot, 'state' | 'version' | 'deadline' | 'rest'>;
 
 /** What taking away needs of the store. */
 export type RetentionPorts = {
@@ -39,76 +25,19 @@ export type RetentionPorts = {
   readonly configs: Configs;
   /** Writes in a commit of its own; others go between. */
   readonly write: <T>(write: () => T) => Promise<T>;
-  /** Folds rows of a key after a state; `null` begins at the first. */
-  readonly foldOn: (owner: Owner, from: FoldedState | null, rows: readonly JournalRow[]) => FoldedState;
-  /** Stores the state of a key, so that what it names is known. */
-  readonly store: (owner: Owner) => void;
+  /** Who hosts a key; throws when nobody does. */
+  readonly keeperOf: (owner: Owner) => {
+    readonly machine: { readonly texts?: FactFields };
+    /** Folds rows of a key after a state; `null` begins at the first. */
+    foldOn(owner: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState;
+    /** Stores the state of a key, so that what it names is known. */
+    store(key: string): void;
+  };
 };
 
 /** How many rows one commit looks at, and how many it takes out: some milliseconds. */
-const LOOKED_AT = 2_000;
-const TAKEN_OUT = 100;
-
-/** Takes texts out, in short commits, and those of `also`. What was said by others stays, also when it quotes them. */
-export async function erase(
-  { db, rows, write }: RetentionPorts,
-  { what, id }: Erasure,
-  also: readonly TextStretch[],
-): Promise<Erased> {
-  const sql = erasing(db);
-  let acts = 0;
-  for (const stretch of also) {
-    for (const row of rowsOf(rows, stretch)) acts += await write(() => sql.body.run({ row }).changes);
-  }
-  if (what === 'message') {
-    return write(() => {
-      const messages = sql.message.run({ id, erased: ERASED_TEXT }).changes;
-      sql.shown.run({ seq: /^\d{1,15}$/u.test(id) ? Number(id) : -1, nonce: '', erased: ERASED_TEXT });
-      return { messages, posts: sql.posts.all(id).reduce((sum, post) => sum + erasePost(sql, post.id), 0), acts };
-    });
-  }
-  let messages = 0;
-  for await (const page of pages(sql.inboxPage, write)) {
-    messages += await write(() => sql.person.run({ ...page, id, erased: ERASED_TEXT }).changes);
-  }
-  for await (const page of pages(sql.conversationPage, write)) {
-    await write(() => sql.speaker.run({ ...page, id, erased: ERASED_TEXT }));
-  }
-  for await (const page of pages(sql.ledgerPage, write))
-    acts += await write(() => eraseRequester(sql, { ...page, id }));
-  return { messages, posts: 0, acts };
-}
-
-/** The rows of the journal that hold a stretch of facts. */
-function* rowsOf(rows: Rows, { machine, key, from, upto }: TextStretch): Iterable<number> {
-  const snapshot = rows.snapshot(machine, key);
-  if (snapshot === null) return;
-  for (const row of rows.back(rows.end(snapshot))) {
-    if (row.seq < from) return;
-    if (row.body !== null && (rows.before(row)?.seq ?? 0) < upto) yield row.row;
-  }
-}
-
-/** Who asked for a call of a model stands in the ledger, and among the texts of the fact that tells of it. */
-function eraseRequester(sql: ReturnType<typeof erasing>, asked: Page & { readonly id: string }): number {
-  for (const { row, body } of sql.asked.all(asked)) {
-    const left = bodiesIn(body).map((each) => (each?.[1] === asked.id ? null : each));
-    sql.bodies.run({ row, body: JSON.stringify(left) });
-  }
-  return sql.requester.run({ ...asked, erased: ERASED_TEXT }).changes;
-}
-
-/** A post is a part of what was said in one entry: all parts go, and the text of the entry. */
-function erasePost(sql: ReturnType<typeof erasing>, id: string): number {
-  const [storeId, row] = id.split('-');
-  sql.body.run({ row: Number(row) });
-  const parts = sql.parts.all(`${storeId}-${row}-*`);
-  for (const part of parts) {
-    sql.post.run({ id: part, text: ERASED_TEXT });
-    sql.shown.run({ seq: -1, nonce: part, erased: ERASED_TEXT });
-  }
-  return parts.length;
-}
+export const LOOKED_AT = 2_000;
+export const TAKEN_OUT = 100;
 
 /**
  * Takes away what is older than each key's instant (`null`: nothing), in short commits, each whole by itself: entries of journals,
@@ -139,7 +68,10 @@ export async function prune(
     if (isDryRun)
       for await (const page of pages(sql.inboxPage, write))
         messages += sql.countMessages.get({ ...asked, ...page }) ?? 0;
-    else messages += await untilNone(() => write(() => (ports.store(owner), sql.messages.run(asked).changes)));
+    else
+      messages += await untilNone(() =>
+        write(() => (ports.keeperOf(owner).store(owner.key), sql.messages.run(asked).changes)),
+      );
     if (!isDryRun) await untilNone(() => write(() => sql.conversation.run(asked).changes));
   }
   for await (const page of cuts.size === 0 ? [] : pages(sql.outboxPage, write)) {
@@ -188,7 +120,7 @@ async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before
  * the last checkpoint; `null`: there is none.
  */
 async function cutChain(
-  { db, rows, write, foldOn }: RetentionPorts,
+  { db, rows, write, keeperOf }: RetentionPorts,
   owner: Owner,
   { old, isDryRun }: { readonly old: readonly number[]; readonly isDryRun: boolean },
 ): Promise<FoldedState | null> {
@@ -201,7 +133,7 @@ async function cutChain(
     const last = numbers.at(-1) ?? 0;
     folded = await write(() => {
       const read = numbers.flatMap((number) => rows.read(number) ?? []);
-      const state = foldOn(owner, folded, read);
+      const state = keeperOf(owner).foldOn(owner, folded, read);
       const row = read.at(-1);
       if (row?.row !== last) throw new Error(`impossible: row ${last} of the journal is gone`);
       if (isDryRun) return state;
@@ -224,13 +156,13 @@ async function untilNone(takeOut: () => Promise<number>): Promise<number> {
   return sum;
 }
 
-type Page = { readonly after: number; readonly upto: number };
+export type RowRange = { readonly after: number; readonly upto: number };
 
 /** All rows of a table, some at a time. */
-async function* pages(
+export async function* pages(
   last: { get(after: number): number | null | undefined },
   write: RetentionPorts['write'],
-): AsyncGenerator<Page> {
+): AsyncGenerator<RowRange> {
   let after = 0;
   for (;;) {
     const upto = await write(() => last.get(after) ?? null);
@@ -240,50 +172,7 @@ async function* pages(
   }
 }
 
-function erasing(db: Database) {
-  const set = `text = @erased, author_name = @erased, attachments = '[]',
-    checksum = ${checksum('inbox', ['text', 'author_name', 'attachments'])
-      .replaceAll(/@(text|author_name)/gu, '@erased')
-      .replace('@attachments', "'[]'")}`;
-  const blank = `text = @erased, checksum = ${checksum('conversation', ['text']).replace('@text', '@erased')}`;
-  return {
-    message: db.prepare<{ id: string; erased: string }>(`UPDATE inbox SET ${set} WHERE id = @id`),
-    person: db.prepare<Page & { id: string; erased: string }>(
-      `UPDATE inbox SET ${set} WHERE rowid > @after AND rowid <= @upto AND author_id = @id AND text <> @erased`,
-    ),
-    speaker: db.prepare<Page & { id: string; erased: string }>(
-      `UPDATE conversation SET text = @erased, speaker_name = @erased,
-         checksum = ${checksum('conversation', ['text', 'speaker_name']).replaceAll(/@(text|speaker_name)/gu, '@erased')}
-       WHERE seq > @after AND seq <= @upto AND speaker_id = @id`,
-    ),
-    shown: db.prepare<{ seq: number; nonce: string; erased: string }>(
-      `UPDATE conversation SET ${blank} WHERE seq = @seq OR nonce = @nonce`,
-    ),
-    posts: db.prepare<[string], { id: string }>("SELECT id FROM outbox WHERE platform_id = ? AND state = 'confirmed'"),
-    parts: db
-      .prepare<[string], string>("SELECT id FROM outbox WHERE id GLOB ? AND state IN ('confirmed', 'failed')")
-      .pluck(),
-    post: db.prepare<{ id: string; text: string }>(
-      `UPDATE outbox SET text = @text, checksum = ${checksum('outbox', ['text'])} WHERE id = @id`,
-    ),
-    body: db.prepare<{ row: number }>('UPDATE journal SET body = NULL WHERE row = @row'),
-    bodies: db.prepare<{ row: number; body: string }>('UPDATE journal SET body = @body WHERE row = @row'),
-    asked: db.prepare<Page & { id: string }, { row: number; body: string }>(
-      `SELECT row, body FROM journal WHERE body IS NOT NULL
-         AND row IN (SELECT row FROM ledger WHERE id > @after AND id <= @upto AND requested_by = @id)`,
-    ),
-    requester: db.prepare<Page & { id: string; erased: string }>(
-      `UPDATE ledger SET requested_by = @erased,
-         checksum = ${checksum('ledger', ['requested_by']).replace('@requested_by', '@erased')}
-       WHERE id > @after AND id <= @upto AND requested_by = @id`,
-    ),
-    ledgerPage: pageOf(db, 'ledger', 'id'),
-    inboxPage: pageOf(db, 'inbox', 'rowid'),
-    conversationPage: pageOf(db, 'conversation', 'seq'),
-  };
-}
-
-function pageOf(db: Database, table: string, number: string) {
+export function pageOf(db: Database, table: string, number: string) {
   return db
     .prepare<[number], number | null>(
       `SELECT max(n) FROM (SELECT ${number} AS n FROM ${table} WHERE ${number} > ? ORDER BY ${number} LIMIT ${LOOKED_AT})`,
@@ -311,7 +200,9 @@ function pruningStatements(db: Database) {
       .prepare<[number, number], number>('SELECT count(*) FROM ledger WHERE machine = ? AND row <= ?')
       .pluck(),
     countMessages: db
-      .prepare<Asked & Page, number>(`SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${gone}`)
+      .prepare<Asked & RowRange, number>(
+        `SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${gone}`,
+      )
       .pluck(),
     messages: db.prepare<Asked>(
       `DELETE FROM inbox WHERE rowid IN (
@@ -323,7 +214,7 @@ function pruningStatements(db: Database) {
          SELECT seq FROM (SELECT seq, sent_at FROM conversation WHERE channel = @channel ORDER BY seq LIMIT ${LOOKED_AT})
          WHERE sent_at < @before LIMIT ${TAKEN_OUT})`,
     ),
-    posts: db.prepare<Page, { n: number; id: string; channel: string }>(
+    posts: db.prepare<RowRange, { n: number; id: string; channel: string }>(
       "SELECT n, id, channel FROM outbox WHERE n > @after AND n <= @upto AND state IN ('confirmed', 'failed')",
     ),
     post: db.prepare<[number]>('DELETE FROM outbox WHERE n = ?'),

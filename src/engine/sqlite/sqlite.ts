@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
+import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Instant } from '../../lib/time.ts';
 import { StoreError, isEnvironmental, storeError } from '../errors.ts';
 import { decideChain } from '../machine.ts';
@@ -29,8 +30,10 @@ import { KeyValues } from './key-values.ts';
 import { Ledger } from './ledger.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
-import { erase, giveBack, prune } from './retention.ts';
-import type { Erased, Erasure, Pruned, RetentionPorts, TextStretch } from './retention.ts';
+import { erase } from './erasing.ts';
+import type { AlsoErased, Erased, Erasure, ErasingPorts } from './erasing.ts';
+import { giveBack, prune } from './retention.ts';
+import type { Pruned } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 
@@ -67,7 +70,7 @@ export type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<Stored
 /** A machine, whatever its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
-  'take' | 'drop' | 'keep' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn'
+  'machine' | 'take' | 'drop' | 'keep' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn'
 >;
 
 /**
@@ -103,6 +106,8 @@ export class SqliteStore implements Store {
   readonly #commits: Commits;
   readonly #shared: Shared;
   readonly #hosted = new Map<string, Hosted>();
+  /** What takes rows or texts away in many commits is done one after the other. */
+  readonly #taking = new KeyedQueue<'rows'>();
   #mark: Mark | null;
   #isRestored: boolean;
   #endedWell: boolean;
@@ -242,8 +247,8 @@ export class SqliteStore implements Store {
    * Takes texts out for good: of the rows, of the file and of its log. Backups keep what they have. Rejects with a `StoreError` when
    * another program reads the file, so that its log must stay: done again later, it comes to the same.
    */
-  async erase(erasure: Erasure, also: readonly TextStretch[] = []): Promise<Erased> {
-    const erased = await erase(this.#retention(), erasure, also);
+  async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
+    const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
     if (await this.#forgetTexts()) return erased;
     const why = 'another program reads it, so its log still holds what was erased. End that one and erase again';
     throw new StoreError('locked', `${this.#options.path}: ${why}.`);
@@ -252,7 +257,7 @@ export class SqliteStore implements Store {
   /** Takes away what is older than each key's instant (`null`: nothing), or only counts it. What nobody hosts stays. */
   async prune(before: (owner: Owner) => Instant | null, isDryRun: boolean): Promise<Pruned> {
     const hosted = (owner: Owner): Instant | null => (this.#hosted.has(owner.name) ? before(owner) : null);
-    const pruned = await prune(this.#retention(), hosted, isDryRun);
+    const pruned = await this.#taking.run('rows', () => prune(this.#retention(), hosted, isDryRun));
     const sum = pruned.entries + pruned.messages + pruned.posts;
     if (!isDryRun && sum > 0) await this.#forgetTexts();
     return pruned;
@@ -286,28 +291,31 @@ export class SqliteStore implements Store {
     return write();
   }
 
-  #retention(): RetentionPorts {
-    const keeperOf = ({ name }: Owner): Hosted => {
-      const keeper = this.#hosted.get(name);
-      if (keeper === undefined) throw new Error(`impossible: nobody hosts ${name}`);
-      return keeper;
-    };
+  #retention(): ErasingPorts {
     return {
       db: this.#db,
       rows: this.#rows,
       configs: this.#shared.configs,
+      outbox: this.#outbox,
       write: this.tables.write,
-      foldOn: (owner, from, rows) => keeperOf(owner).foldOn(owner, from, rows),
-      store: (owner) => keeperOf(owner).store(owner.key),
+      isHosted: ({ name }) => this.#hosted.has(name),
+      keeperOf: ({ name }) => {
+        const keeper = this.#hosted.get(name);
+        if (keeper === undefined) throw new Error(`impossible: nobody hosts ${name}`);
+        return keeper;
+      },
+      forget: () => this.#forgetStates(),
     };
   }
 
   /** Whether nothing is left of them in the file's log. */
   async #forgetTexts(): Promise<boolean> {
-    await this.tables.write(() => {
-      for (const keeper of this.#hosted.values()) keeper.forget();
-    });
+    await this.tables.write(() => this.#forgetStates());
     return giveBack(this.#retention());
+  }
+
+  #forgetStates(): void {
+    for (const keeper of this.#hosted.values()) keeper.forget();
   }
 
   #storeOverdue(): void {

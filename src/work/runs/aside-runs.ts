@@ -6,7 +6,7 @@ import { runKeyOf, runOnFloor, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
 import { isWaiting } from './run-calls.ts';
-import type { RunStore } from './run-commands.ts';
+import type { RunStore } from './run-machine.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 import type { Run, RunGrant, RunState } from './run.ts';
 

@@ -217,25 +217,21 @@ export function totalsText(agent: AgentId, runs: Pick<AuditPorts['runs'], 'keys'
   return totals.runs === 0 ? null : `${totalWords(totals)} in all; conch cost --by agent tells tokens and money`;
 }
 
-/** A run as far as it says for whom it is: who asked for it, and its sessions, which are epochs of turns. */
-type Asked = { readonly requestedBy: string | null; readonly sessions: readonly string[] };
+/** A run with all that happened in it, the newest first: who asked for it, and its sessions, which are epochs of turns. */
+export type RecordedRun = {
+  readonly requestedBy: string | null;
+  readonly sessions: readonly string[];
+  readonly entries: readonly Entry[];
+};
 
-/** The stretches of a seat's journal, given the newest first, that tell of runs that are meant. */
-export function stretchesOf(
-  newest: Iterable<Pick<StoredFact<RunFact>, 'seq' | 'fact'>>,
-  isMeant: (run: Asked) => boolean,
-): readonly { readonly from: number; readonly upto: number }[] {
-  const found: { from: number; upto: number }[] = [];
-  let upto: number | null = null;
-  let sessions: string[] = [];
-  for (const { seq, fact } of newest) {
-    upto ??= seq;
-    if (fact.type === 'attached') sessions.push(fact.session);
+/** The runs of a seat's journal, the newest first as it is given; what is left of one whose beginning is gone is none. */
+export function* runsBack(newest: Iterable<Entry>): Generator<RecordedRun> {
+  let entries: Entry[] = [];
+  for (const { seq, at, fact } of newest) {
+    entries.push({ seq, at, fact });
     if (fact.type !== 'runStarted') continue;
-    if (isMeant({ requestedBy: fact.requestedBy ?? null, sessions: [...sessions, fact.session] }))
-      found.push({ from: seq, upto });
-    upto = null;
-    sessions = [];
+    const attached = entries.flatMap((entry) => (entry.fact.type === 'attached' ? [entry.fact.session] : []));
+    yield { requestedBy: fact.requestedBy ?? null, sessions: [...attached, fact.session], entries };
+    entries = [];
   }
-  return found;
 }

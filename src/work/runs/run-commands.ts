@@ -1,22 +1,19 @@
-import type { MachineStore } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { askedAs } from '../../turns/floor/seats.ts';
+import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import { runKeyOf, runKeysOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
 import { habits, totalWords, totalsText } from './run-audit.ts';
-import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
-import type { RunEffect } from './run-machine.ts';
+import type { RunCommand, RunRefusal } from './run-events.ts';
+import type { RunStore } from './run-machine.ts';
 import type { RunState } from './run.ts';
-
-/** The runs of every seat. */
-export type RunStore = MachineStore<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
 
 /** What commands about runs are answered from. */
 export type RunCommandPorts = {
@@ -112,7 +109,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
     return revoked.ok ? { ok: true, text: did } : refused(revoked.refusal, agent, ports);
   },
   pause: (agent, request, ports) => {
-    const context = `${request.person.name} paused it`;
+    const context = IN_WORDS.paused(request.person.name);
     const command = { type: 'PAUSE', reason: 'confirmation', context } as const;
     return apply(
       agent,
@@ -128,7 +125,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const { status, run } = ports.runs.state(key) ?? {};
     const by = request.person.id;
     const isAside = seatOfRuns(key).aside === true;
-    const result = isAside ? ports.written(seatOfRuns(key)) : `ended by ${request.person.name}`;
+    const result = isAside ? ports.written(seatOfRuns(key)) : IN_WORDS.ended(request.person.name);
     const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
     const commands = status === 'paused' ? [{ type: 'RESUME', by } as const, complete] : [complete];
     const kept = keepingOf(key, request, ports);
@@ -140,7 +137,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
   },
   abort: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
-    const why = request.values.words ?? `aborted by ${request.person.name}`;
+    const why = request.values.words ?? IN_WORDS.aborted(request.person.name);
     const lost = lostWords(seatOfRuns(key), ports);
     const command = { type: 'ABORT', reason: `${why}${lost}`, by: request.person.id } as const;
     const kept = keepingOf(key, request, ports);

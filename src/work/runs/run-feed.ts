@@ -3,7 +3,7 @@ import type { Instant } from '../../lib/time.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { runKeyOf } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
-import type { RunStore } from './run-commands.ts';
+import type { RunStore } from './run-machine.ts';
 import type { RunFact } from './run-events.ts';
 import { evolveRun } from './run-evolve.ts';
 import { publishedOf } from './run-published.ts';

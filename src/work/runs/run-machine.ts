@@ -1,4 +1,5 @@
-import type { Machine } from '../../engine/machine.ts';
+import type { FactFields, Machine } from '../../engine/machine.ts';
+import type { MachineStore } from '../../engine/port.ts';
 import type { Instant } from '../../lib/time.ts';
 import { emptyRuns, runStateSchema } from './run.ts';
 import type { RunApproval, RunState } from './run.ts';
@@ -17,6 +18,41 @@ export type RunEffect =
   | { readonly type: 'question'; readonly run: string; readonly approval: RunApproval }
   | { readonly type: 'questionOver'; readonly run: string; readonly approval: string; readonly state: string };
 
+/** The runs of every seat. */
+export type RunStore = MachineStore<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
+
+const ASKED_WORDS = [
+  'title',
+  'detail',
+  'about.why',
+  'about.says',
+  'about.answer',
+  'about.who',
+  'about.form',
+  'offers.rule',
+  'offers.words',
+];
+
+/** What was said, asked, answered and called with in a run, and who did. */
+const RUN_TEXTS: FactFields = {
+  runStarted: ['prompt', 'by', 'requestedBy'],
+  stepped: ['output'],
+  stepKept: ['said', 'calls'],
+  paused: ['context'],
+  resumed: ['by', 'feedback', 'input'],
+  errored: ['error.message'],
+  lost: ['error.message'],
+  runCompleted: ['result', 'diff', 'by'],
+  aborted: ['reason', 'by'],
+  callRequested: ['call.input', ...ASKED_WORDS.map((field) => `call.words.${field}`), 'taint'],
+  callSettled: ['output'],
+  approvalClosed: ['by', 'reason'],
+  yesRevoked: ['by', 'told.name'],
+  tainted: ['from'],
+  grantUsed: ['said.by', 'said.reason'],
+  checkpoint: ['run.calls.input', ...ASKED_WORDS.map((field) => `run.calls.words.${field}`), 'run.pause.context'],
+};
+
 /**
  * The run machine. Its key is a seat, and it holds that seat's runs, one after the other: a second one cannot begin while one
  * is open. Calls are claimed before they start, so that none starts twice.
@@ -32,15 +68,7 @@ export const runMachine = {
   rest: restOfRuns,
   state: runStateSchema,
   fact: runFactSchema,
-  texts: {
-    runStarted: ['prompt'],
-    stepped: ['output'],
-    stepKept: ['said', 'calls'],
-    callSettled: ['output'],
-    approvalClosed: ['reason'],
-    resumed: ['feedback', 'input'],
-    runCompleted: ['result', 'diff'],
-  },
+  texts: RUN_TEXTS,
   command: runCommandSchema,
 } satisfies Machine<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
 

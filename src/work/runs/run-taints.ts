@@ -1,10 +1,11 @@
 import type { Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { IN_WORDS } from '../../turns/requesters.ts';
 import type { Requester } from '../../turns/requesters.ts';
 import type { Line } from '../../turns/view.ts';
 import { runKeyOf } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
-import type { RunStore } from './run-commands.ts';
+import type { RunStore } from './run-machine.ts';
 import { LABELS } from './run.ts';
 import type { RunState } from './run.ts';
 
@@ -52,6 +53,11 @@ export class RunTaints {
   of(seat: RunSeat): SessionLabels {
     const { taint = this.#heard(seat), secret = null } = this.#of(runKeyOf(seat));
     return { untrusted: taint, private: secret };
+  }
+
+  /** What is on record has other words now. */
+  reread(): void {
+    this.#known.clear();
   }
 
   /** A seat's session is over, and what it has read is forgotten; what it wrote stays what it is. */
@@ -103,7 +109,7 @@ export class RunTaints {
       if (author.kind !== 'person') continue;
       const isVouched = looked.get(author.id) ?? vouched(seat, author);
       looked.set(author.id, isVouched);
-      if (!isVouched) return { since: at, from: `what ${author.name} wrote, who is no operator` };
+      if (!isVouched) return { since: at, from: `${IN_WORDS.wrote(author.name)}, who is no operator` };
     }
     return null;
   }

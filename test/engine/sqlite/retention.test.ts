@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
 import { AT, folder, open, options, seat, turn, write, written } from './fixture.ts';
+import { runMachine } from '../../../src/work/runs/run-machine.ts';
 import { counter } from '../toy.ts';
 
 const DAY = 86_400_000;
@@ -169,7 +170,7 @@ describe('an erasure', () => {
     expect(isLeft(place.file, '5551234')).toBe(true);
     expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 2, posts: 0, acts: 0 });
     expect(isLeft(place.file, '5551234')).toBe(false);
-    expect(store.message('m1')).toMatchObject({ text: '[erased]', author: { id: 'u1', name: '[erased]' } });
+    expect(store.message('m1')).toMatchObject({ text: '[erased]', author: { id: '[erased]', name: '[erased]' } });
     expect(store.lines('test:one', 0, 9).map(({ text }) => text)).not.toContain('again: 5551234');
     expect(store.verify()).toEqual([]);
     expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 0, posts: 0, acts: 0 });
@@ -204,6 +205,89 @@ describe('an erasure', () => {
   test('of a message that nobody knows takes nothing', async () => {
     const store = open();
     expect(await store.erase({ what: 'message', id: 'm9' })).toEqual({ messages: 0, posts: 0, acts: 0 });
+    await store.close();
+  });
+
+  /** A channel in which u1 spoke, asked for calls of a model, and gave commands. */
+  async function withPerson(path: string): Promise<FloorStore> {
+    const store = open(path);
+    await seat(store);
+    for (let n = 1; n <= 150; n += 1) {
+      await write(store, `m${n}`, `unique-word ${n}`);
+      const use = { backend: 'b', model: 'm', input: 1, output: 1, cached: 0, source: 'computed', ms: 1 } as const;
+      const asked = { ...use, outcome: 'answered', requestedBy: 'u1' } as const;
+      await store.apply('test:one', { type: 'spend', agent: 'pm', epoch: 0, tokens: 2, costMicros: 3, use: asked }, AT);
+      await turn(store, `answer ${n}`);
+      await store.apply('test:one', { type: 'pause', by: 'u1' }, AT);
+      await store.apply('test:one', { type: 'resume', by: 'u1' }, AT);
+    }
+    await store.close();
+    return open(path);
+  }
+
+  test('killed after any of its commits leaves a whole file, and done again takes the rest', async () => {
+    using place = folder();
+    using killed = folder();
+    await (await withPerson(place.file())).close();
+    let moments = 0;
+    const faults: string[] = [];
+    const look = async (): Promise<void> => {
+      moments += 1;
+      if (moments % 4 !== 1) return;
+      for (const name of ['conch.db', 'conch.db-wal']) copyFileSync(place.file(name), killed.file(name));
+      const left = openFloorStore(options(killed.file()));
+      faults.push(...left.verify());
+      await left.erase({ what: 'person', id: 'u1' });
+      faults.push(...left.verify());
+      if (isLeft(killed.file, 'unique-word') || isLeft(killed.file, '"u1"')) faults.push('not erased');
+      await left.close();
+    };
+    const store = open(place.file(), { disk: { sync: () => look(), close: () => undefined } });
+    await store.erase({ what: 'person', id: 'u1' });
+    await store.close();
+    expect(faults).toEqual([]);
+    expect(moments).toBeGreaterThan(8);
+  });
+
+  test('takes in what is written while it works', async () => {
+    using place = folder();
+    const store = await withPerson(place.file());
+    const erased = store.erase({ what: 'person', id: 'u1' });
+    for (let n = 0; n < 30; n += 1) {
+      await store.apply('test:one', { type: 'pause', by: 'u1' }, AT);
+      await store.apply('test:one', { type: 'resume', by: 'u2' }, AT);
+    }
+    await erased;
+    expect(store.verify()).toEqual([]);
+    const again = await store.erase({ what: 'person', id: 'u1' });
+    expect(again.acts).toBeLessThan(30);
+    expect(isLeft(place.file, '"u1"')).toBe(false);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('of a person reaches what a checkpoint keeps', async () => {
+    using place = folder();
+    const first = open(place.file());
+    const before = first.host(runMachine);
+    const start = { type: 'START', runType: 'background', prompt: 'unique-word', session: '1', by: 'u1' } as const;
+    const work = {
+      ...start,
+      requestedBy: 'u1',
+      waitMs: null,
+      allowedTools: null,
+      task: { id: 't', column: 'in_progress' },
+    };
+    await before.apply('test:one pm+', work, AT);
+    await before.apply('test:one pm+', { type: 'STEP', session: '1', turn: 1, toolCalls: [] }, AT);
+    await first.close();
+    const store = open(place.file());
+    const runs = store.host(runMachine);
+    await store.prune(OLD, false);
+    expect(isLeft(place.file, '"u1"')).toBe(true);
+    await store.erase({ what: 'person', id: 'u1' });
+    expect(isLeft(place.file, '"u1"')).toBe(false);
+    expect([runs.state('test:one pm+')?.run?.requestedBy, store.verify()]).toEqual(['[erased]', []]);
     await store.close();
   });
 

@@ -1,0 +1,277 @@
+import type { Database } from 'better-sqlite3';
+import { ERASED_TEXT, withoutStrings, withoutTexts } from '../reading.ts';
+import type { IsMeant } from '../reading.ts';
+import { LOOKED_AT, TAKEN_OUT, pageOf, pages } from './retention.ts';
+import type { FoldedState, RowRange, RetentionPorts } from './retention.ts';
+import { checkpointOf, checksum } from './rows.ts';
+import type { JournalRow, Owner } from './rows.ts';
+import type { Outbox } from './outbox.ts';
+
+/** Whose words are taken out: all of a person by its id, or one message, by the id that its platform gave it. */
+export type Erasure = { readonly what: 'person' | 'message'; readonly id: string };
+
+/** Entries of a key's journal whose texts go, too: facts by their numbers, both included. */
+export type TextStretch = {
+  readonly machine: string;
+  readonly key: string;
+  readonly from: number;
+  readonly upto: number;
+};
+
+/** What goes beside what the id alone tells: stretches, and texts of facts of a type, wherever they stand. */
+export type AlsoErased = {
+  readonly stretches: readonly TextStretch[];
+  readonly isTheirs: (text: string, type: string) => boolean;
+};
+
+/** How many messages, posts, and entries about what agents did lost their text or their name. */
+export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
+
+/** What erasing needs of the store. */
+export type ErasingPorts = RetentionPorts & {
+  readonly outbox: Pick<Outbox, 'reworded'>;
+  readonly isHosted: (owner: Owner) => boolean;
+  /** States in memory are forgotten. */
+  readonly forget: () => void;
+};
+
+/**
+ * Takes texts out, in short commits: of what is owed and was posted first, then of each journal with the state that comes of it, and
+ * at last who wrote. Done again after it was cut short, it comes to the same. What was said by others stays, also when it quotes them.
+ */
+export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoErased): Promise<Erased> {
+  const { db, rows, write } = ports;
+  const { what, id } = erasure;
+  const sql = erasing(db);
+  const posts = what === 'person' ? [] : postsWith(ports, id);
+  const found = rows.owners().flatMap((owner): readonly Doing[] => {
+    const own = [...also.stretches, ...posts].filter(({ machine, key }) => machine === owner.name && key === owner.key);
+    const isSought = ports.isHosted(owner) && (what === 'person' || own.length > 0);
+    return isSought ? [{ owner, isMeant: meant(own, erasure, also) }] : [];
+  });
+  const last = await write(() => sql.lastOwed.get() ?? 0);
+  const looked = new Map<Doing, Looked>();
+  for (const doing of found) {
+    const seen = await look(ports, doing);
+    if (seen.gone.size > 0) looked.set(doing, seen);
+  }
+  let shown = 0;
+  const gone = new Map([...looked.values()].flatMap((seen) => [...seen.gone]));
+  for await (const page of gone.size === 0 ? [] : pages(sql.outboxPage, write))
+    shown += await write(() => reword(ports, sql.owed.all(page), gone));
+  let acts = 0;
+  for (const [doing, { numbers }] of looked)
+    acts += await eraseIn(ports, doing, { numbers, last, person: what === 'person' ? id : null });
+  if (what === 'message')
+    return write(() => {
+      const messages = sql.message.run({ id, erased: ERASED_TEXT }).changes;
+      sql.shown.run({ seq: /^\d{1,15}$/u.test(id) ? Number(id) : -1, nonce: '', erased: ERASED_TEXT });
+      return { messages, posts: shown, acts: acts - posts.length };
+    });
+  for await (const page of pages(sql.conversationPage, write))
+    await write(() => sql.speaker.run({ ...page, id, erased: ERASED_TEXT }));
+  let messages = 0;
+  for await (const page of pages(sql.inboxPage, write))
+    messages += await write(() => sql.person.run({ ...page, id, erased: ERASED_TEXT }).changes);
+  return { messages, posts: shown, acts };
+}
+
+/** A key, and which of its texts go. */
+type Doing = { readonly owner: Owner; readonly isMeant: IsMeant };
+
+/** All rows of a key, oldest first, and the texts that go of those that lose some. */
+type Looked = { readonly numbers: readonly number[]; readonly gone: ReadonlyMap<number, Gone> };
+
+/** `isAll`: nothing that the row says is left. */
+type Gone = { readonly texts: ReadonlySet<string>; readonly isAll: boolean };
+
+function meant(own: readonly TextStretch[], { what, id }: Erasure, { isTheirs }: AlsoErased): IsMeant {
+  const sorted = own.toSorted((one, other) => one.from - other.from);
+  let at = 0;
+  return (text, type, seq) => {
+    // Facts come in order, forward or back.
+    while (at > 0 && (sorted[at]?.from ?? Infinity) > seq) at -= 1;
+    while (at < sorted.length - 1 && (sorted[at]?.upto ?? 0) < seq) at += 1;
+    const { from = Infinity, upto = 0 } = sorted[at] ?? {};
+    return (from <= seq && seq <= upto) || (what === 'person' && (isTheirs(text, type) || text === id));
+  };
+}
+
+/** What was posted under an id of its platform stands in one entry: all of that goes. */
+function postsWith({ db, rows }: ErasingPorts, id: string): readonly TextStretch[] {
+  const owners = new Map(rows.owners().map((owner) => [owner.id, owner]));
+  const found = new Set(
+    erasing(db)
+      .posts.all(id)
+      .map((post) => rowIn(post)),
+  );
+  return [...found].flatMap((number): readonly TextStretch[] => {
+    const row = rows.read(number);
+    const owner = row === null ? undefined : owners.get(row.machine);
+    if (row === null || owner === undefined) return [];
+    return [{ machine: owner.name, key: owner.key, from: (rows.before(row)?.seq ?? 0) + 1, upto: row.seq }];
+  });
+}
+
+/** The row of the journal by which something is owed. */
+function rowIn(owed: string): number {
+  return Number(owed.split('-')[1]);
+}
+
+async function look(ports: ErasingPorts, doing: Doing): Promise<Looked> {
+  const { rows, write } = ports;
+  const { owner } = doing;
+  const snapshot = rows.snapshot(owner.name, owner.key);
+  const numbers: number[] = [];
+  const gone = new Map<number, Gone>();
+  for (const row of snapshot === null ? [] : rows.back(rows.end(snapshot))) {
+    numbers.push(row.row);
+    const cleaned = cleanedRow(ports, doing, row);
+    if (cleaned !== null) gone.set(row.row, goneIn(cleaned));
+    if (numbers.length % LOOKED_AT === 0) await write(() => undefined);
+  }
+  return { numbers: numbers.toReversed(), gone };
+}
+
+type Cleaned = NonNullable<ReturnType<typeof withoutTexts>>;
+
+function goneIn({ erased, body }: Cleaned): Gone {
+  return { texts: new Set(erased), isAll: body === null };
+}
+
+function cleanedRow(ports: ErasingPorts, { owner, isMeant }: Doing, row: JournalRow): Cleaned | null {
+  const { texts } = ports.keeperOf(owner).machine;
+  const isCheckpoint = row.prev === null && row.facts.startsWith('{');
+  return row.body === null && !isCheckpoint ? null : withoutTexts(texts === undefined ? {} : { texts }, row, isMeant);
+}
+
+type Changed = { readonly row: JournalRow; readonly cleaned: Cleaned };
+
+/** Takes texts out of the journal of a key, and writes them with the state that comes of it; returns of how many entries. */
+async function eraseIn(
+  ports: ErasingPorts,
+  doing: Doing,
+  {
+    numbers,
+    last,
+    person,
+  }: { readonly numbers: readonly number[]; readonly last: number; readonly person: string | null },
+): Promise<number> {
+  const { rows, write } = ports;
+  const { owner } = doing;
+  const changed: Changed[] = [];
+  let folded: FoldedState | null = null;
+  const foldOn = (read: readonly JournalRow[]): FoldedState => {
+    const left = read.map((row) => {
+      const cleaned = cleanedRow(ports, doing, row);
+      if (cleaned !== null) changed.push({ row, cleaned });
+      return cleaned === null ? row : { ...row, facts: cleaned.facts, body: cleaned.body };
+    });
+    return ports.keeperOf(owner).foldOn(owner, folded, left);
+  };
+  for (let from = 0; from < numbers.length; from += TAKEN_OUT) {
+    const slice = numbers.slice(from, from + TAKEN_OUT);
+    folded = await write(() => foldOn(slice.flatMap((number) => rows.read(number) ?? [])));
+  }
+  return write(() => {
+    const snapshot = rows.snapshot(owner.name, owner.key);
+    const end = snapshot === null ? null : rows.read(rows.end(snapshot));
+    if (end === null) throw new Error(`impossible: the journal of ${owner.key} is gone`);
+    const newer: JournalRow[] = [];
+    for (const row of rows.back(end.row)) {
+      if (row.row <= (numbers.at(-1) ?? 0)) break;
+      newer.unshift(row);
+    }
+    const known = changed.length;
+    const state = foldOn(newer);
+    const sql = erasing(ports.db);
+    for (const each of changed) rewrite(sql, each);
+    const gone = new Map(changed.slice(known).map(({ row, cleaned }) => [row.row, goneIn(cleaned)]));
+    if (gone.size > 0) reword(ports, sql.owed.all({ after: last, upto: Number.MAX_SAFE_INTEGER }), gone);
+    if (person !== null) sql.requester.run({ machine: owner.id, id: person, erased: ERASED_TEXT });
+    rows.store(owner, { tail: end, ...state });
+    ports.forget();
+    return changed.length;
+  });
+}
+
+function rewrite(sql: ReturnType<typeof erasing>, { row, cleaned: { facts, body } }: Changed): void {
+  if (facts === row.facts) {
+    sql.body.run({ row: row.row, body });
+    return;
+  }
+  const { checkpoint }: { readonly checkpoint: unknown } = JSON.parse(facts);
+  sql.begin.run();
+  sql.facts.run({ row: row.row, facts: checkpointOf(row, { state: JSON.stringify(checkpoint) }) });
+  sql.end.run();
+}
+
+type Owed = {
+  readonly n: number;
+  readonly id: string;
+  readonly channel: string;
+  readonly lane: string;
+  readonly effect: string;
+  readonly text: string | null;
+};
+
+/** What is owed or was posted by entries that lose texts says so, in its outbox and in the console. */
+function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], gone: ReadonlyMap<number, Gone>): number {
+  const sql = erasing(db);
+  let count = 0;
+  for (const owed of all) {
+    const { texts, isAll } = gone.get(rowIn(owed.id)) ?? {};
+    if (texts === undefined) continue;
+    const effect = JSON.stringify(withoutStrings(JSON.parse(owed.effect), (text) => text !== '' && texts.has(text)));
+    if (isAll !== true && effect === owed.effect) continue;
+    const text = owed.text === null ? null : ERASED_TEXT;
+    sql.post.run({ n: owed.n, effect, text });
+    sql.shown.run({ seq: -1, nonce: owed.id, erased: ERASED_TEXT });
+    outbox.reworded(owed, { effect: JSON.parse(effect), text });
+    if (text !== null) count += 1;
+  }
+  return count;
+}
+
+function erasing(db: Database) {
+  const erased = (table: 'inbox' | 'conversation' | 'ledger', columns: readonly string[]): string => {
+    const sum = columns.reduce((text, column) => text.replace(`@${column}`, '@erased'), checksum(table, columns));
+    return [...columns.map((column) => `${column} = @erased`), `checksum = ${sum}`].join(', ');
+  };
+  const ofInbox = (columns: readonly string[]): string =>
+    `attachments = '[]', ${erased('inbox', columns).replace(' attachments,', " '[]',")}`;
+  return {
+    message: db.prepare<{ id: string; erased: string }>(
+      `UPDATE inbox SET ${ofInbox(['text', 'author_name'])} WHERE id = @id`,
+    ),
+    person: db.prepare<RowRange & { id: string; erased: string }>(
+      `UPDATE inbox SET ${ofInbox(['text', 'author_name', 'author_id'])}
+       WHERE rowid > @after AND rowid <= @upto AND author_id = @id`,
+    ),
+    speaker: db.prepare<RowRange & { id: string; erased: string }>(
+      `UPDATE conversation SET avatar = NULL, ${erased('conversation', ['text', 'speaker_name', 'speaker_id']).replace(' avatar,', ' NULL,')}
+       WHERE seq > @after AND seq <= @upto AND speaker_id = @id`,
+    ),
+    shown: db.prepare<{ seq: number; nonce: string; erased: string }>(
+      `UPDATE conversation SET ${erased('conversation', ['text'])} WHERE seq = @seq OR nonce = @nonce`,
+    ),
+    posts: db.prepare<[string], string>("SELECT id FROM outbox WHERE platform_id = ? AND state = 'confirmed'").pluck(),
+    lastOwed: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
+    owed: db.prepare<RowRange, Owed>(
+      'SELECT n, id, channel, lane, effect, text FROM outbox WHERE n > @after AND n <= @upto',
+    ),
+    post: db.prepare<{ n: number; effect: string; text: string | null }>(
+      `UPDATE outbox SET text = @text, effect = @effect, checksum = ${checksum('outbox', ['text', 'effect'])} WHERE n = @n`,
+    ),
+    body: db.prepare<{ row: number; body: string | null }>('UPDATE journal SET body = @body WHERE row = @row'),
+    facts: db.prepare<{ row: number; facts: string }>('UPDATE journal SET facts = @facts WHERE row = @row'),
+    begin: db.prepare("INSERT OR REPLACE INTO meta VALUES ('pruning', 'now')"),
+    end: db.prepare("DELETE FROM meta WHERE name = 'pruning'"),
+    requester: db.prepare<{ machine: number; id: string; erased: string }>(
+      `UPDATE ledger SET ${erased('ledger', ['requested_by'])} WHERE machine = @machine AND requested_by = @id`,
+    ),
+    outboxPage: pageOf(db, 'outbox', 'n'),
+    inboxPage: pageOf(db, 'inbox', 'rowid'),
+    conversationPage: pageOf(db, 'conversation', 'seq'),
+  };
+}
