@@ -24,7 +24,7 @@ for (const name of ['sh', 'env', 'timeout', 'nice', 'nohup', 'xargs', 'find', 's
   const found = spawnSync('/bin/sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim();
   if (found !== '') symlinkSync(found, join(bin, name));
 }
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
 
 const BASH = spawnSync('bash', ['-c', 'printf %s "$BASH"'], { encoding: 'utf8' }).stdout;
 const hasBash = BASH.startsWith('/');
