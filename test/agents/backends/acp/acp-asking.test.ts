@@ -190,11 +190,14 @@ describe('a question about a tool', () => {
   test('T52 about leaving a mode is never answered with a mode in which it does not ask', async () => {
     await ready({ session: { modes: MODES } }, { profile: 'claude-code' });
     const kinds = ['allow_always', 'allow_once', 'allow_once', 'reject_once'];
-    const ids = ['exitPlanAuto', 'acceptEdits', 'exitPlanDefault', 'plan'];
+    // The last yes for once is the one that is sent, if it may be.
+    const ids = ['exitPlanAuto', 'exitPlanDefault', 'acceptEdits', 'plan'];
     const leave: FakeAct = { do: 'ask', title: 'Ready to code?', kind: 'switch_mode', kinds, ids };
     await turn([leave], 'allow').over;
-    const only: FakeAct = { ...leave, kinds: kinds.toSpliced(2, 1), ids: ids.toSpliced(2, 1) };
-    await turn([only], 'reject').over;
+    const only: FakeAct = { ...leave, kinds: kinds.toSpliced(1, 1), ids: ids.toSpliced(1, 1) };
+    const { over, asked } = turn([only], 'reject');
+    await over;
+    expect(asked.map(({ unaskable }) => unaskable)).toEqual(['its agent takes no yes for this once alone']);
     expect(rig!.told.choices).toEqual(['allow_once', 'reject_once']);
     expect(rig!.told.chosen).toEqual(['exitPlanDefault', 'plan']);
   });
