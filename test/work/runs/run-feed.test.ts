@@ -27,6 +27,14 @@ const asked: Act = async (bound, index) => {
   await bound.requests(`asked ${index}`, { digest: `asked ${index}` }, session(bound));
   if (openQuestion(bound.hall) !== null) await bound.answers(index % 2 === 0 ? 'allow' : 'reject');
 };
+/** It did something by itself, at times while people are asked whether it goes on. */
+const unasked: Act = async (bound, index) => {
+  if (index % 2 === 0) await bound.run({ type: 'PAUSE', reason: 'confirmation', context: 'wait' });
+  const read = { ...call(`unasked ${index}`), source: 'agent', verdict: 'allow', rule: 'unasked' } as const;
+  const result = { status: 'complete', output: 'read', duration: null, code: null } as const;
+  await bound.run({ type: 'REPORT', session: session(bound), call: read, result });
+  if (openQuestion(bound.hall) !== null) await bound.answers('allow');
+};
 /** Its turn ends, and pm has the floor again, whoever would be next. */
 const nextTurn: Act = async (bound) => {
   const apply = (command: Command) => bound.store.apply(HALL, command, AT);
@@ -40,7 +48,7 @@ const nextTurn: Act = async (bound) => {
   if (again?.agent === 'pm') await apply({ type: 'use', agent: 'pm', epoch: again.epoch });
 };
 
-const ACTS: readonly Act[] = [step, used, asked, nextTurn];
+const ACTS: readonly Act[] = [step, used, asked, unasked, nextTurn];
 
 /** What is told of everything, from before the first run. */
 function listening(bound: Bound): { readonly feeds: RunFeeds; readonly all: FeedItem[] } {
@@ -344,6 +352,7 @@ function disorderIn(events: readonly object[]): string | null {
       if (run !== null) return `${runId} begins in ${run}`;
       run = runId ?? null;
     }
+    if (type.startsWith('TOOL_CALL') && run === null) return `${type} in no run`;
     if (type === 'STEP_STARTED' || type === 'TEXT_MESSAGE_START') {
       if (run === null) return `${type} in no run`;
       open.add(stepName ?? messageId);
