@@ -12,6 +12,7 @@ import { carryOut } from '../../src/runtime/upkeep.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { leftSteps } from '../../src/work/runs/run-left.ts';
+import { ChatError } from '../../src/adapters/port.ts';
 import { createPlatform } from '../../src/adapters/console/platform.ts';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
@@ -144,6 +145,7 @@ async function program(path: string) {
     operators: { users: [MARKED.id] },
     tools: { allow: ['Bash(npm test)'], default: 'ask' },
   });
+  const platform = { isDown: false };
   const { app, intake } = await startApp({
     config,
     store,
@@ -151,6 +153,7 @@ async function program(path: string) {
     adapter: {
       name: 'console',
       post: async (channel, { outboxId: nonce, text }) => {
+        if (platform.isDown) throw new ChatError('down', { method: 'post', channel, fault: 'unreachable' });
         const speaker = { id: 'conch', name: 'Conch', avatar: null };
         const said = { channel, kind: 'system', speaker, text, epoch: null, replyTo: null, nonce } as const;
         return (await console.add(said)).message.id;
@@ -200,7 +203,7 @@ async function program(path: string) {
   const question = () => store.floor(CHANNEL)?.questions ?? 0;
   const found = () => files().flatMap((bytes) => bytes.match(/[ -~]{0,60}mark-(id|name|word)[ -~]{0,60}/giu) ?? []);
   const files = () => readdirSync(dirname(path)).map((name) => readFileSync(join(dirname(path), name), 'latin1'));
-  return { app, store, config, time, type, says, asks, end, question, files, found, gateOf };
+  return { app, store, config, time, type, says, asks, end, question, files, found, gateOf, platform };
 }
 
 describe('a person who spoke, asked, allowed, refused with a reason, answered, worked and stopped', () => {
@@ -248,10 +251,35 @@ describe('a person who spoke, asked, allowed, refused with a reason, answered, w
   });
 });
 
+test('what was asked for an erased person and is not posted yet says so when it is', async () => {
+  using place = folder();
+  const { app, store, config, time, says, gateOf, found, platform } = await program(place.file());
+  await says('1', 'mark-word-said');
+  platform.isDown = true;
+  const call = { tool: 'Bash', definition: null, repeatable: false, caution: null, id: 'c1' };
+  const asked = gateOf(false)?.ask({ ...call, input: { command: 'mark-word' }, detail: 'mark-word' }, never);
+  const owed = () => store.tables.db.prepare<[], string>("SELECT text FROM outbox WHERE state = 'owed'").pluck().all();
+  for (let look = 0; look < 1_000 && owed().length === 0; look += 1) await time.advance(10);
+  const parts = { store, config: () => config, clock: time.clock };
+  await carryOut({ act: 'erase', what: 'person', id: MARKED.id }, parts);
+  expect([found(), store.verify()]).toEqual([[], []]);
+  platform.isDown = false;
+  for (let look = 0; look < 1_000 && owed().length > 0; look += 1) await time.advance(100);
+  const shown = store.tables.db
+    .prepare<[], string>("SELECT text FROM conversation WHERE kind = 'system'")
+    .pluck()
+    .all();
+  expect(shown.length).toBeGreaterThan(0);
+  expect(new Set(shown)).toEqual(new Set(['[erased]']));
+  await app.stop();
+  await asked;
+  expect(found()).toEqual([]);
+});
+
 /** What holds neither what somebody said nor who did something: ids of Conch's own, agents, tools, rules, faults, settings. */
 const NOBODYS = new Set(
   `act addressed agent agentCall allowedTools also always answered approval askedBy backend call candidates cause code configuration
-   cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin
+   cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin others
    program queue remembered returned rule run seats server session settings task to tool unaskable why`.split(/\s+/u),
 );
 

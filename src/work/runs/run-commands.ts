@@ -102,11 +102,10 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const yes = remembered.find(({ id }, index) => words === `${index + 1}` || `${key}${words}` === id);
     if (yes === undefined)
       return { ok: false, text: `${ports.nameOf(agent)} has no such rule: /run approvals shows them.` };
-    const { id: by, name } = request.person;
-    const command = { type: 'REVOKE', id: yes.id, by, name } as const;
-    const did = `Taken back: ${yes.rule}. It is asked about again.`;
+    const command = { type: 'REVOKE', id: yes.id, by: request.person.id, name: request.person.name } as const;
     const revoked = await ports.runs.apply(key, command, ports.clock.now());
-    return revoked.ok ? { ok: true, text: did } : refused(revoked.refusal, agent, ports);
+    if (!revoked.ok) return refused(revoked.refusal, agent, ports);
+    return { ok: true, text: `Taken back: ${yes.rule}. It is asked about again.` };
   },
   pause: (agent, request, ports) => {
     const context = IN_WORDS.paused(request.person.name);
