@@ -26,6 +26,8 @@ export type RunGatePorts = {
   /** The text without secrets. */
   readonly clean: (text: string) => string;
   readonly failed: (error: unknown) => void;
+  /** Whether the program ends, which takes nothing back of what is asked: it stays asked. */
+  readonly isEnding: () => boolean;
 };
 
 /** Gates between agents and their tools: each call is one of the run of its turn, written before it starts and after it ends. */
@@ -54,6 +56,7 @@ class RunGate implements ToolGate {
   readonly #seat: RunSeat;
   readonly #key: string;
   readonly #epoch: number;
+  readonly #session: string;
   readonly #queue = new KeyedQueue<'call'>();
   /** The calls that wait for those before them. */
   readonly #waiting = new Set<Waiting>();
@@ -72,6 +75,7 @@ class RunGate implements ToolGate {
     this.#seat = seat;
     this.#key = runKeyOf(seat);
     this.#epoch = epoch;
+    this.#session = `${epoch}`;
   }
 
   async step({ text, kept }: ModelStep): Promise<'go' | 'stop'> {
@@ -107,15 +111,17 @@ class RunGate implements ToolGate {
   async ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
     const stopped = AbortSignal.any([withdrawn, this.#over.signal]);
     const one: Waiting = { call, stopped, id: null };
+    const cut = Promise.withResolvers<readonly [GateVerdict]>();
     const withdraw = (): void => {
-      if (one.id !== null) void this.#apply({ type: 'WITHDRAW', call: one.id }).catch(this.#ports.failed);
+      if (this.#ports.isEnding()) cut.resolve([CANCELLED]);
+      else if (one.id !== null) void this.#apply({ type: 'WITHDRAW', call: one.id }).catch(this.#ports.failed);
     };
     this.#waiting.add(one);
     stopped.addEventListener('abort', withdraw, { once: true });
     const asked = this.#queue.run('call', () => this.#ask(one));
     const listed = this.#listed().catch((error: unknown) => this.#fail(error, null));
-    const answer = await asked.catch((error: unknown) => this.#fail(error, CANCELLED));
-    await listed;
+    const answered = Promise.all([asked.catch((error: unknown) => this.#fail(error, CANCELLED)), listed]);
+    const [answer] = await Promise.race([answered, cut.promise]);
     this.#waiting.delete(one);
     stopped.removeEventListener('abort', withdraw);
     return answer;
@@ -134,7 +140,7 @@ class RunGate implements ToolGate {
       if (this.#state?.run?.session !== this.#session && !(await this.#begin())) return;
       const { runs, clean, clock } = this.#ports;
       const judged = this.#judge(call);
-      const asked = { ...judged, verdict: 'allow', rule: UNASKED, about: null } as const;
+      const asked = { ...judged, verdict: 'allow', rule: 'unasked', about: null } as const;
       const common = { ...recordedCall(call, asked, { id: this.#newId(), clean }), repeatable: true };
       const told = { session: this.#session, call: common, brings: judged.brings };
       await runs.applyAll(this.#key, reported(told, result, clean), clock.now());
@@ -153,10 +159,6 @@ class RunGate implements ToolGate {
     await Promise.all(open.map((id) => this.#settle({ id, tool: '' }, unknown))).catch((error: unknown) =>
       this.#fail(error, null),
     );
-  }
-
-  get #session(): string {
-    return `${this.#epoch}`;
   }
 
   get #state(): RunState | null {
@@ -178,9 +180,9 @@ class RunGate implements ToolGate {
     if (this.#over.signal.aborted) return false;
     const keeping = this.#keeping(kept);
     if (!this.#isOpen) {
-      if (!(await this.#begin())) return false;
-      for (const command of keeping) await this.#apply(command);
-      return true;
+      const isBegun = await this.#begin();
+      for (const command of isBegun ? keeping : []) await this.#apply(command);
+      return isBegun;
     }
     await this.#dropLeft();
     const turn = (this.#state?.run?.turn ?? 0) + 1;
@@ -192,8 +194,7 @@ class RunGate implements ToolGate {
   /** Calls that hold a secret are not kept as they are, and could not be the same again; nor is what is very long. */
   #keeping(kept: ModelStep['kept']): readonly RunCommand[] {
     if (kept === null) return [];
-    const { clean } = this.#ports;
-    const [said, calls] = [clean(kept.said), clean(kept.calls)];
+    const [said, calls] = [this.#ports.clean(kept.said), this.#ports.clean(kept.calls)];
     if (calls !== kept.calls || said.length + calls.length > LONGEST_STEP) return [];
     return [{ type: 'KEEP', session: this.#session, said, calls }];
   }
@@ -272,7 +273,7 @@ class RunGate implements ToolGate {
       const calls = judged.verdict === 'ask' ? [front, ...this.#unlisted()] : [front];
       const requested = await this.#apply({ type: 'REQUEST', session: this.#session, calls });
       if (!requested.ok) return CANCELLED;
-      if (stopped.aborted) await this.#apply({ type: 'WITHDRAW', call: id });
+      if (stopped.aborted && !this.#ports.isEnding()) await this.#apply({ type: 'WITHDRAW', call: id });
       return await this.#decided(call, { id, digest, outcome, words: judged.words });
     } finally {
       unwatch();
@@ -353,7 +354,6 @@ type AskedCall = {
   readonly outcome: AskedOutcome;
   readonly words: string;
 };
-const UNASKED = 'unasked';
 const SPENT = 'used up the steps that its own settings allow';
 /** A longer step is not kept, in UTF-16 units. */
 const LONGEST_STEP = 524_288;

@@ -77,6 +77,7 @@ export class Runs {
   readonly #lines = new BoundedMap<ChannelId, readonly Line[]>(CHANNELS);
   /** Who does what runs beside the floors ask for; `null` before it begins. */
   #agents: Pick<Supervisor, 'aside'> | null = null;
+  #isEnding = false;
 
   /** Before the store recovers. */
   constructor(ports: RunsPorts) {
@@ -125,6 +126,7 @@ export class Runs {
       maxTurns: (seat) => stepsOf(config(), seat, 'conversational'),
       requestedBy: (seat) => this.#requestedBy(seat),
       failed,
+      isEnding: () => this.#isEnding,
     });
   }
 
@@ -150,8 +152,9 @@ export class Runs {
     this.taints.reread();
   }
 
-  /** Ends that work without a word, until the next start. */
+  /** The program ends: that work does without a word, until the next start, and what is asked stays asked. */
   stop(): Promise<void> {
+    this.#isEnding = true;
     return this.#asides.stop();
   }
 

@@ -4,7 +4,8 @@ import type { Command, TurnDraft } from './floor/command.ts';
 import { nextDeadline } from './floor/seats.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
-import { isCut, isSign, mayEndTurn } from './floor/gate.ts';
+import { breakOf } from './floor/decide.ts';
+import { isSign } from './floor/gate.ts';
 import type { Sign } from './floor/gate.ts';
 import type { AgentId, ChannelId } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
@@ -84,9 +85,9 @@ export class TurnManager {
   /** Signs of work that wait, at most one a channel. */
   readonly #signs = new Map<ChannelId, { readonly command: Sign; readonly at: Instant }>();
   readonly #signAlarm: Alarm;
-  /** Drafts that were shown and are not kept as they are now, and the channels of which one is kept. */
+  /** Drafts that were shown and are not kept as they are now, and of which channels one is kept. */
   readonly #shown = new Map<ChannelId, () => TurnDraft | null>();
-  readonly #kept = new Set<ChannelId>();
+  readonly #kept = new Map<ChannelId, object>();
   readonly #shownAlarm: Alarm;
   /** What floors that nothing was done to since are told before anything else. */
   readonly #untold = new Map<ChannelId, 'restart' | 'disconnect'>();
@@ -187,8 +188,7 @@ export class TurnManager {
     const awake = new Set(this.#ports.store.awake());
     const others = channels.filter((channel) => !this.#untold.has(channel));
     for (const channel of others) if (!awake.has(channel)) this.#untold.set(channel, 'disconnect');
-    const told = others.filter((channel) => awake.has(channel));
-    await Promise.all(told.map((channel) => this.apply(channel, { type: 'disconnect' })));
+    await Promise.all(others.filter((id) => awake.has(id)).map((id) => this.apply(id, { type: 'disconnect' })));
   }
 
   /** The history of a channel was read, or could not be (`gap` says why). */
@@ -301,20 +301,20 @@ export class TurnManager {
   /** Says first what people have seen of a text whose turn the command may end. */
   #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
     const floor = this.#ports.store.floor(channel);
-    if (floor === null || !mayEndTurn(floor, command, at)) return null;
-    const draft = this.#ports.takeDraft(channel) ?? this.#keptDraft(floor);
+    const broken = floor === null ? null : breakOf(floor, command, at);
+    const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
     if (draft === null) return null;
-    const text = isCut(floor, command, at) ? cutOff(draft.text) : draft.text;
-    return this.#ports.store.apply(channel, { type: 'say', ...draft, text }, at);
+    const said = broken === 'cut' ? { ...draft, text: cutOff(draft.text) } : draft;
+    return this.#ports.store.apply(channel, { type: 'say', ...said }, at);
   }
 
   /** What was shown of the turn under way before this process began, or by another. */
-  #keptDraft({ channel, turn }: Floor): TurnDraft | null {
+  #keptDraft(channel: ChannelId, floor: Floor | null): TurnDraft | null {
     const kept = this.#kept.has(channel) ? null : this.#ports.store.recall(DRAFTS, channel);
     if (kept === null) return null;
-    this.#kept.add(channel);
+    this.#kept.set(channel, {});
     const { data: draft } = draftSchema.safeParse(JSON.parse(kept));
-    return draft !== undefined && draft.agent === turn?.agent && draft.epoch === turn.epoch ? draft : null;
+    return draft !== undefined && draft.agent === floor?.turn?.agent && draft.epoch === floor.turn.epoch ? draft : null;
   }
 
   #keepShown(): void {
@@ -323,7 +323,7 @@ export class TurnManager {
       this.#shown.delete(channel);
       const shown = draft();
       if (shown === null) continue;
-      this.#kept.add(channel);
+      this.#kept.set(channel, {});
       store.remember(DRAFTS, channel, JSON.stringify(shown)).catch((error: unknown) => {
         failed(error);
         if (this.#running) this.shown(channel, draft);
@@ -332,13 +332,14 @@ export class TurnManager {
   }
 
   /** In one commit with what says it; another process may have kept what Conch says by itself. */
-  #forget(channel: ChannelId, byItself: boolean): Promise<void> | null {
+  #forget(channel: ChannelId, byItself: boolean): Promise<unknown> | null {
     this.#shown.delete(channel);
-    if (!this.#kept.delete(channel) && !byItself) return null;
-    return this.#ports.store.forget(DRAFTS, channel).catch((error: unknown) => {
-      this.#kept.add(channel);
-      throw error;
-    });
+    const kept = this.#kept.get(channel) ?? (byItself ? {} : null);
+    if (kept === null) return null;
+    // Until it is gone it is known: nobody says it once more.
+    this.#kept.set(channel, kept);
+    const gone = (): unknown => this.#kept.get(channel) === kept && this.#kept.delete(channel);
+    return this.#ports.store.forget(DRAFTS, channel).then(gone);
   }
 
   #arm(at: Instant | null): void {

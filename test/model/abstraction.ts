@@ -145,3 +145,9 @@ export function outstanding(floor: Floor): readonly MessageId[] {
     ...turnsOf(floor).flatMap((turn) => [...turn.injecting, ...turn.unseen, ...(waitOf(turn)?.answers ?? [])]),
   ].map(({ id }) => id);
 }
+
+/** Whether people are asked something for an agent that may write on meanwhile: its generation goes on in place. */
+export function isAsking({ turn }: Floor): boolean {
+  const wait = waitOf(turn);
+  return wait?.reason === 'approval' && !wait.ready && wait.cut !== true;
+}

@@ -4,7 +4,7 @@ import type { Floor, Seat, Turn } from '../../src/turns/floor/floor.ts';
 import { isAllowed } from '../../src/turns/floor/seats.ts';
 import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import { outstanding, turnOf, turnsOf } from './abstraction.ts';
+import { isAsking, outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { callable, isPresent, owed } from './floors.ts';
 import { OF_PROGRAMS } from './moves.ts';
 import { must } from './violation.ts';
@@ -257,9 +257,14 @@ function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnConti
   const turn = flatOrNull(before.turn);
   must(turn !== null && turn.agent === fact.agent, 'I3', 'an agent acts without the floor');
   must(turn.epoch === fact.epoch, 'I3', 'an act of another epoch counts');
-  must(turn.status === 'active', 'I3', 'an agent acts in a turn that stands still');
+  const asks = fact.type === 'said' && isAsking(before);
+  must(turn.status === 'active' || asks, 'I3', 'an agent acts in a turn that stands still');
   if (fact.type === 'said') must(fact.line === before.lines + 1 && after.lines === fact.line, 'I8', 'lines have a gap');
   const next = turnAt(after, fact.agent);
+  if (asks) {
+    const same = JSON.stringify([next.wait, next.leftMs]) === JSON.stringify([turn.wait, turn.leftMs]);
+    return must(same && next.said, 'I14', 'what is said while people are asked moves what they are asked');
+  }
   const { autoDetectTurnEnd, autoDetectSilenceMs } = before.settings;
   const isIdle = next.openWork === 0;
   must(next.openWork === (fact.type === 'worked' ? fact.open : turn.openWork), 'I14', 'open work is miscounted');

@@ -2,7 +2,7 @@ import { INTERRUPT_MODES, ORDERS } from '../../src/turns/floor/policies.ts';
 import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/floor/command.ts';
 import type { AgentId, Approval } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import { outstanding, turnOf, turnsOf } from './abstraction.ts';
+import { isAsking, outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel, Family } from './channels.ts';
 import { waitOf } from '../../src/turns/floor/seats.ts';
@@ -245,7 +245,9 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
   const asked = facilitation?.facilitator ?? someone;
   const last = turn?.epoch ?? epoch;
   return [
-    ...silent.flatMap((agent) => unclaimed(agent, epoch)),
+    ...silent
+      .flatMap((agent) => unclaimed(agent, epoch))
+      .filter(({ type, agent }) => !(type === 'say' && agent === turn?.agent && isAsking(floor))),
     ...silent.filter((agent) => agent !== turn?.agent).map((agent) => injected(agent, epoch)),
     ...unclaimed(holder, last - 1),
     injected(holder, last - 1),

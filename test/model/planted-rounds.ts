@@ -66,15 +66,15 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   },
   {
     name: 'a draft is forgotten by the very millisecond of its deadline',
-    file: 'turns/floor/gate.ts',
-    find: 'deadline.agent === holder && deadline.at <= now',
-    replace: 'deadline.agent === holder && deadline.at < now',
+    file: 'turns/floor/decide.ts',
+    find: 'const { facts } = decide(floor, command, at);',
+    replace: 'const { facts } = decide(floor, command, at - 1);',
   },
   {
     name: 'what Conch says by itself puts off the deadline that brought it out',
     file: 'turns/manager.ts',
-    find: "{ type: 'say', ...draft, text }",
-    replace: "{ type: 'say', ...draft, text, workedAt: at }",
+    find: "{ type: 'say', ...said }",
+    replace: "{ type: 'say', ...said, workedAt: at }",
   },
   {
     name: 'the clock is read again between the draft and its command',

@@ -25,7 +25,7 @@ const EPOCHS: readonly Planted[] = [
     name: 'an agent that waits may go on talking',
     near: 'mode inject',
     file: 'decide/turns.ts',
-    find: "return turn.status === 'active' || (turn.status === 'waiting' && type === 'injected') ? null : 'not-holder';",
+    find: "return turn.status === 'waiting' && type === 'injected' ? null : 'not-holder';",
     replace: 'return null;',
   },
   {
@@ -298,8 +298,8 @@ const ANSWERS: readonly Planted[] = [
     name: 'what an agent took in before it waited is not heard of any more',
     near: 'tools need a yes',
     file: 'decide/turns.ts',
-    find: "return turn.status === 'active' || (turn.status === 'waiting' && type === 'injected') ? null : 'not-holder';",
-    replace: "return turn.status === 'active' ? null : 'not-holder';",
+    find: "return turn.status === 'waiting' && type === 'injected' ? null : 'not-holder';",
+    replace: "return 'not-holder';",
   },
   {
     name: 'T3: a message for which there was no room counts as given',

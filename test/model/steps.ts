@@ -1,3 +1,4 @@
+import { breakOf } from '../../src/turns/floor/decide.ts';
 import type { Decision } from '../../src/turns/floor/decide.ts';
 import type { Effect } from '../../src/turns/floor/react.ts';
 import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
@@ -5,7 +6,7 @@ import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { MessageId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { FloorMachine } from '../../src/turns/floor-store.ts';
-import { outstanding, turnOf, turnsOf } from './abstraction.ts';
+import { isAsking, outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { checkAsked } from './asked.ts';
 import { checkFact } from './facts.ts';
 import { of } from './step.ts';
@@ -47,6 +48,7 @@ export function checkStep(
   checkPrompts(step);
   checkEndings(step);
   checkPosts(step);
+  checkSeen(step);
   checkMessages(step);
   checkAnnouncements(step);
   checkAsked(step);
@@ -121,6 +123,17 @@ function checkPosts({ command, before, after, facts, effects }: Step): void {
     'I19',
     'words alone moved the floor',
   );
+}
+
+/** I11: what takes a turn from the agent that writes it, and nothing else, has said first what people have seen of its text. */
+function checkSeen({ command, at, before, after }: Step): void {
+  const { turn } = before;
+  const writes = turn !== null && (turn.status === 'active' || isAsking(before));
+  const isOwn = 'epoch' in command && !('by' in command);
+  const next = turn === null ? undefined : turnOf(after, turn.agent);
+  const goesOn = next !== undefined && next.epoch === turn?.epoch && (next.status === 'active' || isAsking(after));
+  const isBroken = breakOf(before, command, at) !== null;
+  must(isBroken === (writes && !isOwn && !goesOn), 'I11', 'what people have seen of a text is not said in time');
 }
 
 function seatsOf(floor: Floor): string {

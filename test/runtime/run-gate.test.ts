@@ -25,6 +25,7 @@ async function gated(rules: Rules = () => ({}), maxTurns?: number) {
     clean: (text) => text.replaceAll('s3cret', '«TOKEN»'),
     maxTurns: () => maxTurns,
     requestedBy: () => 'bob',
+    isEnding: () => false,
     judge: (_seat, one, remembered) => {
       asked.push(remembered.map(({ rule }) => rule));
       const isKnown = remembered.some(({ rule }) => rule === OFFER.rule);

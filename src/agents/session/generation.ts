@@ -2,6 +2,7 @@ import { askedIn, beginsPassWord, createSignalScanner, isPassWord, mentionsIn } 
 import type { AgentCommand, TurnDraft } from '../../turns/floor/command.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { SignalScanner } from '../../turns/text/recognition.ts';
+import { cutOff } from '../../turns/text/split.ts';
 import type { Applied } from '../../turns/floor-store.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
@@ -186,10 +187,10 @@ export class Generation {
     await Promise.race([standing, muted.promise]);
   }
 
-  /** The session failed: says what people have seen, and nothing more. */
-  abandon(): void {
+  /** The session is gone: says what people have seen, and nothing more; `cut` when its turn does not go on. */
+  abandon(cut: 'cut' | null = null): void {
     this.generated();
-    void this.#say();
+    void this.#say(cut);
     this.mute();
   }
 
@@ -323,11 +324,12 @@ export class Generation {
     return isPassWord(this.#text, this.#ports.passWords);
   }
 
-  async #say(): Promise<void> {
-    if (this.#asking > 0) return;
+  /** While people are asked what comes meanwhile waits, but not for ever: it may be the last. */
+  async #say(cut: 'cut' | null = null): Promise<void> {
+    if (this.#asking > 0 && this.#generating) return;
     const draft = this.takeDraft();
     if (draft === null) return;
-    await this.#ports.send({ type: 'say', ...draft });
+    await this.#ports.send({ type: 'say', ...draft, ...(cut === null ? {} : { text: cutOff(draft.text) }) });
     if (!this.#muted && this.#text === '') this.#ports.draft(null);
   }
 

@@ -263,7 +263,7 @@ export class SeatedAgent {
   }
 
   #goOffline(cause: string): void {
-    this.#executor.generation?.abandon();
+    this.#executor.generation?.abandon('cut');
     if (!this.#joined && !this.#isOnFloor()) return;
     this.#joined = false;
     void this.#commands.send({ type: 'leave', agent: this.spec.id, cause });

@@ -22,6 +22,7 @@ import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './d
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
 import { gate, nextUp } from './gate.ts';
+import { isGenerating, openQuestion } from './seats.ts';
 
 export type { Decision } from './decide/decision-builder.ts';
 
@@ -36,6 +37,27 @@ export function decide(floor: Floor, command: Command, at: Instant): Decision {
   const accepted = decision.accept();
   assertFloor(floor, accepted.floor, at);
   return accepted;
+}
+
+/**
+ * What a command does to text that the holder has shown and not said yet: it is cut off there, or broken off where its turn goes on or it
+ * had spoken; `null` when it is not touched. Whoever carries the command out has it said first.
+ */
+export function breakOf(floor: Floor, command: Command, at: Instant): 'cut' | 'broken' | null {
+  const { turn } = floor;
+  if (turn === null || !isGenerating(turn) || isAct(command)) return null;
+  const { facts } = decide(floor, command, at);
+  for (const fact of facts) {
+    if (fact.type === 'disconnected' && fact.restart)
+      return floor.settings.onRestart === 'forfeit' && turn.status === 'active' ? 'cut' : 'broken';
+    if (!('agent' in fact) || fact.agent !== turn.agent) continue;
+    if (fact.type === 'turnEnded') return fact.outcome === 'lapsed' ? 'broken' : 'cut';
+    if (fact.type === 'turnWaited') return 'broken';
+    // The no to a run that stands still ends it, and its turn.
+    const isRefused = fact.type === 'questionClosed' && fact.choice === 'reject';
+    if (isRefused && openQuestion(floor)?.pause !== undefined) return 'cut';
+  }
+  return null;
 }
 
 type Deciders = {
@@ -103,12 +125,19 @@ function carryOut<T extends Command['type']>(
 
 /** Nothing changes; of what an agent did without the floor, or under an older epoch, a record is kept. */
 function refused(command: Command, refusal: Refusal): Refused {
-  const isAct = command.type === 'choose' || ('epoch' in command && !('by' in command) && command.type !== 'withdraw');
-  if (!isAct) return { ok: false, refusal, facts: [] };
+  if (command.type !== 'choose' && (!isAct(command) || command.type === 'withdraw'))
+    return { ok: false, refusal, facts: [] };
   const { type, agent } = command;
   const epoch = 'epoch' in command ? command.epoch : null;
   const text = command.type === 'say' ? { text: command.text } : {};
   return { ok: false, refusal, facts: [{ type: 'actRefused', act: type, agent, epoch, refusal, ...text }] };
+}
+
+type Act = Extract<Command, { readonly agent: string; readonly epoch: number }>;
+
+/** Whether it is the holder's own doing, under its epoch. */
+function isAct(command: Command): command is Act {
+  return 'epoch' in command && !('by' in command);
 }
 
 /** Throws when a floor breaks a rule: nothing of the decision is stored then. */

@@ -7,6 +7,7 @@ import {
   askOf,
   changeTurn,
   cutWait,
+  isGenerating,
   missedBy,
   patchSeat,
   patchedSeats,
@@ -312,13 +313,15 @@ function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
 }
 
 function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
-  const spoken = changeActive(floor, fact.agent, (turn) => {
+  const spoken = changeTurn(floor, fact.agent, (turn) => {
+    if (!isGenerating(turn)) throw new Error(`impossible: ${fact.agent} is ${turn.status} in ${floor.channel}`);
     const begun = turn.given.map((message) => ({ ...message, begun: true }));
     const next = { ...turn, said: true, mentions: fact.mentions, given: begun };
-    if (turn.openWork > 0) return next;
+    // While people are asked its time stands still.
+    if (next.status !== 'active' || next.openWork > 0) return next;
     const { deadlineAt, silenceAt } = working(floor, next, fact.workedAt ?? at);
     if (fact.workedAt === undefined) return { ...next, deadlineAt, silenceAt };
-    return { ...next, deadlineAt: later(turn.deadlineAt, deadlineAt), silenceAt: later(turn.silenceAt, silenceAt) };
+    return { ...next, deadlineAt: later(next.deadlineAt, deadlineAt), silenceAt: later(next.silenceAt, silenceAt) };
   });
   return { ...spoken, seats: shownSeats(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
 }
@@ -329,11 +332,10 @@ function later(one: Instant | null, other: Instant | null): Instant | null {
 
 function spent(floor: Floor, fact: FactOf<'spent'>, at: Instant): Floor {
   const { tokens, costMicros } = fact;
-  const day = today(floor, at);
   const more = <T extends { readonly tokens: number; readonly costMicros: number }>(before: T): T => ({
     ...before,
     tokens: before.tokens + tokens,
     costMicros: before.costMicros + costMicros,
   });
-  return { ...floor, day: more(day), usageSincePerson: more(floor.usageSincePerson) };
+  return { ...floor, day: more(today(floor, at)), usageSincePerson: more(floor.usageSincePerson) };
 }

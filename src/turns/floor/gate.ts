@@ -5,7 +5,7 @@ import type { AgentId, ModelUse } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { POLICIES } from './policies.ts';
 import type { Policy } from './policies.ts';
-import { askOf, deadlines, findSeat, seatOf } from './seats.ts';
+import { askOf, findSeat, seatOf } from './seats.ts';
 
 /** One reason for which the floor may not be granted now. */
 export type Obstacle =
@@ -283,42 +283,6 @@ function dayLimit(floor: Floor, at: Instant): Reached | null {
 
 function forExchange(budget: Limit['budget'], used: number, max: number): Reached {
   return { limit: { budget, used, max }, until: null };
-}
-
-/** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */
-export function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
-  const holder = floor.turn?.agent;
-  if (holder === undefined || floor.turn?.status !== 'active') return false;
-  switch (command.type) {
-    case 'stop':
-    case 'restart':
-      return true;
-    case 'receive':
-      return floor.settings.mode === 'interrupt' && gate(floor, now, 'holder') === null;
-    case 'catchUp':
-      return floor.settings.mode === 'interrupt' && floor.held.some(({ until }) => until === 'start');
-    case 'skip':
-      return command.agent === undefined || command.agent === holder;
-    case 'leave':
-    case 'remove':
-    case 'disable':
-      return command.agent === holder;
-    case 'tick':
-      return deadlines(floor).some(
-        (deadline) => 'agent' in deadline && deadline.agent === holder && deadline.at <= now,
-      );
-    case 'configure':
-      return !command.seats.some((seat) => seat.agent === holder);
-    default:
-      return false;
-  }
-}
-
-/** Whether what was being said ends there: a turn that a person or a restart interrupts goes on, and one that fell silent had spoken. */
-export function isCut(floor: Floor, { type }: Command, now: Instant): boolean {
-  if (type === 'receive' || type === 'catchUp') return false;
-  if (type === 'restart') return floor.settings.onRestart === 'forfeit';
-  return type !== 'tick' || deadlines(floor).some(({ kind, at }) => kind === 'expire' && at <= now);
 }
 
 /** A sign of the holder's work. */

@@ -276,6 +276,12 @@ export function speaking({ turn }: Floor): ActiveTurn | null {
   return turn?.status === 'active' ? turn : null;
 }
 
+/** Whether text may come of the turn as it stands: it is being generated, also while it asks people something, unless a restart has cut that. */
+export function isGenerating(turn: Turn): boolean {
+  const wait = waitOf(turn);
+  return turn.status === 'active' || (wait?.reason === 'approval' && !wait.ready && wait.cut !== true);
+}
+
 /** What a turn was to be told and was not: messages that its agent could not take, and the answers to its wait. */
 export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];

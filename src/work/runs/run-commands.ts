@@ -12,6 +12,7 @@ import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
 import { habits, totalWords, totalsText } from './run-audit.ts';
 import type { RunCommand, RunRefusal } from './run-events.ts';
+import { isTaken } from './run-machine.ts';
 import type { RunStore } from './run-machine.ts';
 import type { RunState } from './run.ts';
 
@@ -127,22 +128,16 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const result = isAside ? ports.written(seatOfRuns(key)) : IN_WORDS.ended(request.person.name);
     const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
     const commands = status === 'paused' ? [{ type: 'RESUME', by } as const, complete] : [complete];
-    const kept = keepingOf(key, request, ports);
     const did =
       isAside && result.trim() === '' ? 'Completed: it had written nothing.' : 'Completed with what is there.';
-    const answer = await apply(agent, request, { commands, did }, ports);
-    await kept;
-    return answer;
+    return end(agent, request, { commands, did }, ports);
   },
   abort: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
     const why = request.values.words ?? IN_WORDS.aborted(request.person.name);
     const lost = lostWords(seatOfRuns(key), ports);
     const command = { type: 'ABORT', reason: `${why}${lost}`, by: request.person.id } as const;
-    const kept = keepingOf(key, request, ports);
-    const answer = await apply(agent, request, { commands: [command], did: `Aborted${lost}.` }, ports);
-    await kept;
-    return answer;
+    return end(agent, request, { commands: [command], did: `Aborted${lost}.` }, ports);
   },
   retry: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
@@ -169,10 +164,14 @@ function lostWords(seat: RunSeat, { written }: RunCommandPorts): string {
 
 const LOST_LENGTH = 100;
 
-/** What people have seen of a text stays when its turn ends; beside the floor nobody has seen any. */
-function keepingOf(key: string, { person }: Request, { runs, floors }: RunCommandPorts): Promise<unknown> | null {
-  const { channel, agent, aside } = seatOfRuns(key);
-  return aside !== true && isOpen(runs.state(key)) ? floors.keep(channel, agent, person.id) : null;
+/** Ends a run. What people have seen of a text stays, for its turn ends, too; beside the floor nobody has seen any. */
+async function end(agent: AgentId, request: Request, ending: Carried, ports: RunCommandPorts): Promise<Answer> {
+  const key = keyFor(agent, request, ports);
+  const isKept = seatOfRuns(key).aside !== true && isTaken(ports.runs.state(key), ending.commands, ports.clock.now());
+  const kept = isKept ? ports.floors.keep(request.channel, agent, request.person.id) : null;
+  const answer = await apply(agent, request, ending, ports);
+  await kept;
+  return answer;
 }
 
 /** A turn that waits for a person goes on as its floor lets it; at the limit there are more steps. */
@@ -193,10 +192,12 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
   return answer.ok && after ? { ok: true, text: `It goes on: step ${after.turn} of ${after.maxTurns}.` } : answer;
 }
 
+type Carried = { readonly commands: readonly RunCommand[]; readonly did: string };
+
 async function apply(
   agent: AgentId,
   request: Request,
-  { commands, did }: { readonly commands: readonly RunCommand[]; readonly did: string },
+  { commands, did }: Carried,
   ports: RunCommandPorts,
 ): Promise<Answer> {
   const results = await ports.runs.applyAll(keyFor(agent, request, ports), commands, ports.clock.now());

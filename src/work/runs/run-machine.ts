@@ -72,6 +72,18 @@ export const runMachine = {
   command: runCommandSchema,
 } satisfies Machine<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
 
+/** Whether the last of these commands, one after the other, would be carried out. */
+export function isTaken(state: RunState | null, commands: readonly RunCommand[], at: Instant): boolean {
+  let [after, taken] = [state, false];
+  for (const command of commands) {
+    if (after === null) return false;
+    const { ok, facts } = decideRun(after, command, at);
+    after = facts.reduce((each, fact) => evolveRun(each, fact, at), after);
+    taken = ok;
+  }
+  return taken;
+}
+
 /** When nobody has answered in time. */
 function runDeadline({ run }: RunState): Instant | null {
   return run?.pause?.until ?? run?.errorUntil ?? null;

@@ -793,7 +793,14 @@ describe('a crash', () => {
     session().ends(new BackendError('exited with code 137\nat line 3'));
     await time.settle();
     expect(floors.told.slice(2)).toEqual([
-      { type: 'say', agent: 'dev', epoch: 1, text: 'I start, and then', mentions: [], workedAt: time.clock.now() },
+      {
+        type: 'say',
+        agent: 'dev',
+        epoch: 1,
+        text: 'I start, and then … (cut off)',
+        mentions: [],
+        workedAt: time.clock.now(),
+      },
       { type: 'leave', agent: 'dev', cause: 'exited with code 137' },
     ]);
     expect(sessions[0]?.calls.at(-1)).toBe('close');

@@ -17,7 +17,7 @@ import { isNewFromPerson } from '../evolve.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate, nextUp, NOBODY, policyOf } from '../gate.ts';
 import type { Caller } from '../policies.ts';
-import { askOf, findSeat, seatOf, turnOf, waitOf } from '../seats.ts';
+import { askOf, findSeat, isGenerating, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
@@ -150,11 +150,12 @@ export function byHolder<A extends Act>(
   };
 }
 
-/** While a turn waits its generation stands still or is over; what it took in before that may be told later. */
+/** While a turn waits its generation stands still or is over, unless it asks people something; what it took in before that may be told later. */
 function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
   if (turn === null || turn.agent !== agent) return 'not-holder';
   if (turn.epoch !== epoch) return 'stale-epoch';
-  return turn.status === 'active' || (turn.status === 'waiting' && type === 'injected') ? null : 'not-holder';
+  if (turn.status === 'active' || (type === 'say' && isGenerating(turn))) return null;
+  return turn.status === 'waiting' && type === 'injected' ? null : 'not-holder';
 }
 
 /** The holder says something: it is posted. */
