@@ -52,9 +52,10 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     await page.getByTestId('filter-agent').selectOption('dev');
     stage.audit.change(auditRow(2, { decision: 'open', status: 'pending' }), auditRow(3, { agent: 'qa' }));
     await expect.poll(shown, WITHIN).toEqual(['2', '1']);
-    expect(await page.getByTestId('call').first().innerText()).toContain('asked');
+    const first = async (): Promise<string> => await page.getByTestId('call').first().innerText();
+    await expect.poll(first, WITHIN).toContain('asked');
     stage.audit.change(auditRow(2));
-    await expect.poll(() => page.getByTestId('call').first().innerText(), WITHIN).toContain('allowed once');
+    await expect.poll(first, WITHIN).toContain('allowed once');
     await page.getByTestId('filter-agent').selectOption('');
     await expect.poll(shown, WITHIN).toEqual(['3', '2', '1']);
   });
