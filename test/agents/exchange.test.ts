@@ -123,7 +123,7 @@ describe('the demo', () => {
     await write('dev: crash');
     await pass(2);
     expect(announced).toEqual([{ kind: 'disconnect', agent: 'dev', cause: 'exited with code 137' }]);
-    expect(said()[1]).toBe('dev: I start, and then');
+    expect(said()[1]).toBe('dev: I start, and then … (cut off)');
     expect(status('dev')).toBe('OFFLINE');
     await pass(2);
     expect(status('dev')).toBe('QUEUED');

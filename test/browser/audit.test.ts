@@ -45,6 +45,16 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     expect(stage.audit.read).toBe(200);
   });
 
+  test('say so when they cannot be loaded, and close again', async () => {
+    await page.route('**/assets/audit-*.js', async (route) => await route.abort());
+    await page.getByTestId('audit').click();
+    const said = page.getByRole('alert').filter({ hasText: 'load the page again' });
+    await said.waitFor();
+    await page.getByTestId('audit').click();
+    await page.getByTestId('composer').waitFor();
+    expect(await said.count()).toBe(0);
+  });
+
   test('come, and change, without a reload, and only those that are wanted', async () => {
     stage.audit.rows.push(auditRow(1));
     await open();

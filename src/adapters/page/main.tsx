@@ -10,7 +10,6 @@ import './frame/frame.css';
 import './floor/floor.css';
 import './conversation/chat.css';
 import './floor/panel.css';
-import './audit/audit.css';
 
 const root = document.querySelector('#app');
 if (root === null) throw new Error('impossible: the page has no place to draw in');

@@ -1,6 +1,6 @@
-import { useSignalEffect } from '@preact/signals';
-import type { JSX } from 'preact';
-import { AuditView } from './audit/audit.tsx';
+import { signal, useSignalEffect } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import type { FunctionComponent, JSX } from 'preact';
 import { Announcer } from './frame/announcer.tsx';
 import { ChannelList } from './frame/channel-list.tsx';
 import { Composer } from './composer/composer.tsx';
@@ -34,7 +34,7 @@ export function Page(): JSX.Element {
       <TopBar />
       {several && <ChannelList />}
       {auditOpen.value ? (
-        <AuditView />
+        <Audit />
       ) : (
         <>
           <main class="middle">
@@ -50,5 +50,28 @@ export function Page(): JSX.Element {
       <Help />
       <Announcer />
     </div>
+  );
+}
+
+/** The view of the tool calls, once it is there: most people never open it. */
+const auditView = signal<FunctionComponent | 'failed' | null>(null);
+
+function Audit(): JSX.Element {
+  const View = auditView.value;
+  useEffect(() => {
+    const load = async (): Promise<void> => {
+      const view = await import('./audit/audit.tsx').then(
+        ({ AuditView }) => AuditView,
+        () => 'failed' as const,
+      );
+      auditView.value = view;
+    };
+    if (typeof auditView.peek() !== 'function') void load();
+  }, []);
+  if (typeof View === 'function') return <View />;
+  return (
+    <main class="middle" aria-busy={View === null}>
+      {View === 'failed' && <p role="alert">The tool calls cannot be shown now: load the page again.</p>}
+    </main>
   );
 }

@@ -10,6 +10,7 @@ import { RecordedCall } from './call.tsx';
 import { calls, hasEarlierCalls, isFull, isReading, keyOfCall, readUpTo, wanted } from './calls.ts';
 import { Filters } from './filters.tsx';
 import { Standing } from './standing.tsx';
+import './audit.css';
 
 /** Every tool call of every agent, the newest first, and what people are asked and have said yes to for longer. */
 export function AuditView(): JSX.Element {
