@@ -7,6 +7,7 @@ import { BoundedMap } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { AgentCommand } from '../turns/floor/command.ts';
+import { findSeat } from '../turns/floor/seats.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { AsideRuns } from '../work/runs/aside-runs.ts';
 import type { AsideReports, AsideTask, AsideWorker } from '../work/runs/aside-runs.ts';
@@ -118,7 +119,7 @@ export class Runs {
         waitMs: manager.floor(seat.channel)?.settings.waitTimeoutMs ?? 0,
       }),
     });
-    this.#asides = new AsideRuns({ ...ports, runs, failed, open: (task, reports) => this.#open(task, reports) });
+    this.#asides = this.#beside(failed);
     this.gateFor = createRunGates({
       ...ports,
       runs,
@@ -156,6 +157,20 @@ export class Runs {
   stop(): Promise<void> {
     this.#isEnding = true;
     return this.#asides.stop();
+  }
+
+  #beside(failed: (error: unknown) => void): AsideRuns {
+    const { manager } = this.#ports;
+    return new AsideRuns({
+      ...this.#ports,
+      runs: this.store,
+      failed,
+      open: (task, reports) => this.#open(task, reports),
+      timeoutMs: ({ channel, agent }) => {
+        const floor = manager.floor(channel);
+        return (floor === null ? undefined : findSeat(floor, agent))?.timeoutMs ?? 0;
+      },
+    });
   }
 
   #read(feeds: RunFeeds, { agent, channel, after, format }: Asked, sink: Sink): ReturnType<EventSource> {
@@ -217,6 +232,7 @@ export class Runs {
     const { channel, agent } = seat;
     const uncounted = (error: unknown): void => log.error({ err: error }, 'what an agent spent could not be written');
     const listener: AsideListener = {
+      worked: (sign) => reports.worked(sign),
       done: (text) => reports.done(clean(text)),
       lost: (cause) => reports.lost(clean(cause)),
       drafted: (text) => this.drafted?.({ channel, agent, aside: true }, text === null ? null : clean(text)),

@@ -80,7 +80,7 @@ describe('/run start', () => {
     expect(queries().view(CHANNEL)?.holder).toBeNull();
     expect(await type('/run status')).toContain('dev, beside the floor: starting');
     worker().report?.text('Two links are dead.');
-    await time.advance(60_000);
+    await time.advance(50_000);
     expect(lines()).toEqual([]);
     worker().ends({ how: 'completed' });
     await time.advance(1_000);
@@ -258,6 +258,103 @@ describe('the tools of work beside a floor', () => {
       await app.stop();
     },
   );
+});
+
+const SILENT = 'aside failed: it timed out: no sign of work. /run retry dev+ or /run abort dev+';
+
+describe('work beside a floor whose agent falls silent', () => {
+  test('is lost after the time that a turn has, counted from its last sign of work', async () => {
+    const { type, worker, time, told, lines, app } = await program();
+    await type('/run start dev look');
+    worker().report?.text('Two');
+    await time.advance(59_000);
+    worker().report?.text(' links');
+    await time.advance(59_999);
+    expect(told()).toEqual(['aside begins: look']);
+    await time.advance(1);
+    expect(told().slice(1)).toEqual([SILENT]);
+    expect(worker().calls.at(-1)).toBe('close');
+    const silent = worker();
+    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(worker()).not.toBe(silent);
+    worker().report?.text('It is fine.');
+    worker().ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines()).toEqual(['dev: It is fine.']);
+    await app.stop();
+  });
+
+  test('is lost when it never says a word', async () => {
+    const { type, time, told, app } = await program();
+    await type('/run start dev look');
+    await time.advance(60_000);
+    expect(told().at(-1)).toBe(SILENT);
+    expect(await type('/run status')).toContain('dev, beside the floor: error');
+    await app.stop();
+  });
+
+  test('is not while a tool runs, for as long as that tool may take if that is known', async () => {
+    const { type, worker, time, told, app } = await program();
+    await type('/run start dev look');
+    worker().report?.work(1);
+    await time.advance(600_000);
+    expect(told()).toHaveLength(1);
+    worker().report?.work(1, undefined, 90_000);
+    await time.advance(90_000);
+    expect(told().at(-1)).toBe(SILENT);
+    await app.stop();
+  });
+
+  test('is not while people are asked, and has its time anew after that', async () => {
+    const { type, worker, time, told, app } = await program();
+    await type('/run start dev fix the build');
+    const asked = worker().report?.gate?.ask(call('npm publish'), never);
+    await time.advance(300_000);
+    expect(told().at(-1)).toBe('approval Bash');
+    await type('/allow 1');
+    await asked;
+    await time.advance(58_000);
+    expect(told()).not.toContain(SILENT);
+    await time.advance(2_000);
+    expect(told().at(-1)).toBe(SILENT);
+    await app.stop();
+  });
+});
+
+describe('work beside a floor whose agent misses its heartbeats', () => {
+  test('is lost, as a turn is', async () => {
+    const { type, worker, time, told, app } = await program();
+    await type('/run start dev look');
+    const lost = worker();
+    lost.pings = 'silent';
+    for (let beat = 0; beat < 5; beat += 1) {
+      lost.report?.text('still here');
+      await time.advance(15_000);
+    }
+    const failed = 'aside failed: no heartbeat for 45 s. /run retry dev+ or /run abort dev+';
+    expect([told().at(-1), lost.calls.at(-1)]).toEqual([failed, 'close']);
+    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(worker()).not.toBe(lost);
+    await app.stop();
+  });
+
+  test('is lost although nobody has a seat open at its floor any more', async () => {
+    const { type, sessions, worker, time, told, app } = await program();
+    await type('/run start dev look');
+    const lost = worker();
+    for (let beat = 0; beat < 80; beat += 1) {
+      lost.report?.text('still here');
+      await time.advance(15_000);
+    }
+    expect(sessions.filter((each) => each !== lost).map(({ calls }) => calls.at(-1))).toEqual(['close']);
+    lost.pings = 'silent';
+    for (let beat = 0; beat < 5; beat += 1) {
+      lost.report?.text('still here');
+      await time.advance(15_000);
+    }
+    expect(told().at(-1)).toContain('no heartbeat for 45 s');
+    await app.stop();
+  });
 });
 
 describe('work beside a floor whose agent is lost', () => {

@@ -4,6 +4,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import type { FloorView, Line } from '../../turns/view.ts';
 import type { FloorPort } from './floor-port.ts';
+import type { Beat } from './heartbeat.ts';
 import { SeatedAgent } from './seated-agent.ts';
 import type { AgentSpec, SeatedAgentPorts } from './seated-agent.ts';
 
@@ -13,11 +14,14 @@ export type AsideOrder = {
   readonly session: number;
   readonly by: string;
   readonly prompt: string;
+  /** How long it may be silent, in milliseconds. */
+  readonly timeoutMs: number;
 };
 
-/** Who is told of it: what it is just writing, its end with all that was said, what it spent, or that it is lost. */
+/** Who is told of it: what it is just writing, each sign of its work, its end with all that was said, what it spent, or that it is lost. */
 export type AsideListener = {
   drafted(text: string | null): void;
+  worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
   lost(cause: string): void;
   spent(usage: CommandOf<'spend'>): void;
@@ -57,6 +61,16 @@ export class AsideSession {
     return [...this.#said, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
   }
 
+  /** Whether nothing more is heard of it. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** A heartbeat is due. */
+  beat(beat: Beat): void {
+    this.#agent.beat(beat);
+  }
+
   /** Ends it without a word. */
   async stop(): Promise<void> {
     this.#isOver = true;
@@ -78,6 +92,7 @@ export class AsideSession {
       messages: [ORDER],
       open: [],
     } as const;
+    this.#hear({ type: 'work', agent: spec.id, epoch, open: 0 });
     const taken = await this.#agent.prompt({ ...ROW, id: `${order.channel} ${epoch}`, effect }, effect);
     if (taken.state !== 'confirmed') this.#lose('it took no prompt');
   }
@@ -90,6 +105,8 @@ export class AsideSession {
         return;
       case 'spend':
         return this.#listener.spent(command);
+      case 'work':
+        return this.#listener.worked(command);
       case 'leave':
         return this.#lose(command.cause);
       case 'end':
@@ -97,7 +114,6 @@ export class AsideSession {
         this.#isOver = true;
         return this.#listener.done(this.#said.join('\n\n'));
       case 'join':
-      case 'work':
       case 'use':
       case 'request':
       case 'withdraw':
@@ -133,15 +149,20 @@ const ROW: Omit<OutboxRow, 'id' | 'effect'> = {
 /** The floor as it looks from beside: its conversation, and one message to answer, which is no part of it. */
 function floorsFor(
   { id: agent }: AgentSpec,
-  { channel, session, by, prompt }: AsideOrder,
+  { channel, session, by, prompt, timeoutMs }: AsideOrder,
   { floors, clock }: Pick<SeatedAgentPorts, 'floors' | 'clock'>,
 ): FloorPort {
   const startedAt = clock.now();
   const author = { kind: 'person', id: by, name: by } as const;
   const text = `${prompt}\n\n${HOW}`;
   const order: Line = { line: 0, at: startedAt, author, text, attachments: [], message: ORDER, change: null };
-  const at = { epoch: session, startedAt, deadlineAt: null, waitingFor: null, working: false, approval: null } as const;
-  const holder: FloorView['holder'] = { agent, status: 'ACTIVE', ...at };
+  const at = { epoch: session, startedAt, waitingFor: null, working: false, approval: null } as const;
+  const holder = (): FloorView['holder'] => ({
+    agent,
+    status: 'ACTIVE',
+    ...at,
+    deadlineAt: clock.now() + timeoutMs,
+  });
   return {
     ...floors,
     linesBetween: (_, after, upto) => floors.linesBetween(channel, after, upto),
@@ -149,9 +170,9 @@ function floorsFor(
     message: (id) => (id === ORDER ? order : floors.message(id)),
     view: () => {
       const view = floors.view(channel);
-      return view === null ? null : { ...view, holder, next: [], turns: null };
+      return view === null ? null : { ...view, holder: holder(), next: [], turns: null };
     },
-    holder: () => holder,
+    holder,
   };
 }
 

@@ -21,11 +21,14 @@ export class Heartbeat {
     this.#ports = ports;
   }
 
+  /** Does nothing while it beats. */
   start(): void {
+    if (this.#timer !== null) return;
     const { clock, timers, heartbeatMs, heartbeatTimeoutMs, beat } = this.#ports;
     const dueAt = clock.now() + heartbeatMs;
     this.#timer = timers.after(heartbeatMs, () => {
       const overslept = clock.now() - dueAt > heartbeatMs / 2;
+      this.#timer = null;
       this.start();
       beat({
         allowed: Math.ceil(heartbeatTimeoutMs / heartbeatMs),

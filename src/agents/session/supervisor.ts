@@ -165,6 +165,7 @@ class SessionPool {
   readonly #ports: Omit<SeatedAgentPorts, 'commands'>;
   readonly #heartbeat: Heartbeat;
   readonly #seated = new Map<string, SeatedAgent>();
+  readonly #asides = new Set<AsideSession>();
   #running = false;
 
   constructor(options: SupervisorOptions) {
@@ -195,6 +196,7 @@ class SessionPool {
     this.#heartbeat.stop();
     const all = [...this.#seated.values()];
     this.#seated.clear();
+    this.#asides.clear();
     await Promise.all(all.map((each) => each.close()));
   }
 
@@ -258,7 +260,11 @@ class SessionPool {
 
   aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null {
     const spec = this.agents.find(({ id }) => id === agent);
-    return spec === undefined || !this.#running ? null : new AsideSession(spec, order, this.#ports, listener);
+    if (spec === undefined || !this.#running) return null;
+    const aside = new AsideSession(spec, order, this.#ports, listener);
+    this.#asides.add(aside);
+    this.#heartbeat.start();
+    return aside;
   }
 
   takeDraft(channel: ChannelId): TurnDraft | null {
@@ -293,7 +299,7 @@ class SessionPool {
       await known.settled();
       return known;
     }
-    if (this.#seated.size === 0) this.#heartbeat.start();
+    this.#heartbeat.start();
     const agent = this.#make(spec, channel);
     this.#seated.set(key, agent);
     await agent.open();
@@ -323,7 +329,11 @@ class SessionPool {
         void agent.rest();
       } else agent.beat(beat);
     }
-    if (this.#seated.size === 0) this.#heartbeat.stop();
+    for (const aside of this.#asides) {
+      if (aside.isOver) this.#asides.delete(aside);
+      else aside.beat(beat);
+    }
+    if (this.#seated.size + this.#asides.size === 0) this.#heartbeat.stop();
   }
 
   #describe(agent: AgentId): { readonly name: string; readonly description: string } {

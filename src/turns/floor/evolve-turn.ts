@@ -16,6 +16,7 @@ import {
   shownWait,
   stoppedWait,
   turnOf,
+  quietUntil,
 } from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -73,12 +74,11 @@ function answer(floor: Floor, fact: FactOf<'waitAnswered'>): Floor {
 }
 
 function worked(floor: Floor, fact: FactOf<'worked'>, at: Instant): Floor {
-  const { open, limitMs } = fact;
   return changeActive(floor, fact.agent, (turn) => {
-    const next = { ...turn, openWork: open };
-    if (open > 0 && limitMs !== undefined)
-      return { ...next, deadlineAt: noSooner(turn, at + limitMs), silenceAt: null };
-    return open > 0 && open === turn.openWork ? next : { ...next, ...working(floor, next, at) };
+    const next = { ...turn, openWork: fact.open };
+    const quietAt = quietUntil(turn, fact, { at, timeoutMs: seatOf(floor, fact.agent).timeoutMs });
+    const deadlineAt = quietAt === null ? null : noSooner(turn, quietAt);
+    return { ...next, silenceAt: working(floor, next, at).silenceAt, deadlineAt };
   });
 }
 

@@ -357,6 +357,17 @@ function turnDeadlines(turn: Turn): readonly Deadline[] {
   }
 }
 
+/** When an agent that has just given this sign of work has been silent for too long; `null`: not while its tools run. */
+export function quietUntil(
+  { openWork, deadlineAt }: Pick<ActiveTurn, 'openWork' | 'deadlineAt'>,
+  { open, limitMs }: { readonly open: number; readonly limitMs?: number },
+  { at, timeoutMs }: { readonly at: Instant; readonly timeoutMs: number },
+): Instant | null {
+  if (open === 0) return at + timeoutMs;
+  if (limitMs !== undefined) return at + limitMs;
+  return open === openWork ? deadlineAt : null;
+}
+
 /** When a turn ends by itself, without a further sign of work or in any case. */
 export function endOf({ deadlineAt, hardEndAt }: Exclude<Turn, WaitingTurn>): Instant {
   return deadlineAt === null ? hardEndAt : Math.min(deadlineAt, hardEndAt);

@@ -1,6 +1,8 @@
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
+import type { CommandOf } from '../../turns/floor/command.ts';
+import { quietUntil } from '../../turns/floor/seats.ts';
 import { decidedWords } from '../../turns/text/words.ts';
 import { runKeyOf, runOnFloor, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
@@ -17,10 +19,13 @@ export type AsideTask = {
   /** The person whose words these are. */
   readonly by: string;
   readonly prompt: string;
+  /** How long it may be silent, in milliseconds. */
+  readonly timeoutMs: number;
 };
 
-/** What whoever does it tells: its end with all that was said, or that it is lost. Nothing after `stop`. */
+/** What whoever does it tells: each sign of work, its end with all that was said, or that it is lost. Nothing after `stop`. */
 export type AsideReports = {
+  worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
   lost(cause: string): void;
 };
@@ -35,10 +40,20 @@ export type AsideRunsPorts = {
   readonly timers: Timers;
   /** `null`: there is no such agent. */
   readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
+  /** How long an agent may be silent, as in its turns, in milliseconds. */
+  readonly timeoutMs: (seat: RunSeat) => number;
   readonly failed: (error: unknown) => void;
 };
 
-type AtWork = { readonly session: string; readonly worker: AsideWorker | null; finished: string | null };
+type AtWork = {
+  readonly session: string;
+  readonly worker: AsideWorker | null;
+  finished: string | null;
+  /** Tools that run. */
+  openWork: number;
+  /** When it has been silent for too long, unless its run stands still. */
+  deadlineAt: Instant | null;
+};
 
 /**
  * Has done what runs beside the floors ask for: each goes on until it is over, also after a restart, which cuts what was under way
@@ -100,10 +115,12 @@ export class AsideRuns {
   }
 
   #goOn(key: string, { status }: RunState): void {
-    const finished = this.#atWork.get(key)?.finished ?? null;
+    const at = this.#atWork.get(key);
     if (status !== 'running' && status !== 'starting') return;
-    if (finished === null) this.#work(key);
-    else this.#done(key, finished);
+    if (at === undefined) this.#work(key);
+    else if (at.finished !== null) this.#done(key, at.finished);
+    // It begins to be silent anew.
+    else if (at.openWork === 0 && at.deadlineAt !== null) this.#worked(key, { open: 0 });
   }
 
   #work(key: string): void {
@@ -118,12 +135,16 @@ export class AsideRuns {
     }
     this.#had.set(key, run.session);
     const { session } = run;
+    const seat = seatOfRuns(key);
     const isStill = (): boolean => this.#atWork.get(key)?.session === session;
-    const task = { seat: seatOfRuns(key), session: Number(session), ...this.#told(key, run) };
+    const task = { seat, session: Number(session), timeoutMs: this.#ports.timeoutMs(seat), ...this.#told(key, run) };
     // Nothing is told before it is known who tells it.
-    const worker: AtWork = { session, worker: null, finished: null };
+    const worker: AtWork = { session, worker: null, finished: null, openWork: 0, deadlineAt: null };
     this.#atWork.set(key, worker);
     const opened = this.#ports.open(task, {
+      worked: (sign) => {
+        if (isStill()) this.#worked(key, sign);
+      },
       done: (text) => {
         if (isStill()) this.#done(key, text);
       },
@@ -134,6 +155,26 @@ export class AsideRuns {
     if (opened === null) return this.#lost(key, 'there is no such agent any more');
     if (isStill()) this.#atWork.set(key, { ...worker, worker: opened });
     else opened.stop().catch(this.#ports.failed);
+  }
+
+  /** As for the holder of a floor. */
+  #worked(key: string, sign: Parameters<AsideReports['worked']>[0]): void {
+    const worker = this.#atWork.get(key);
+    if (worker === undefined) return;
+    const now = { at: this.#ports.clock.now(), timeoutMs: this.#ports.timeoutMs(seatOfRuns(key)) };
+    worker.deadlineAt = quietUntil(worker, sign, now);
+    worker.openWork = sign.open;
+    this.#alarm.noLaterThan(worker.deadlineAt);
+  }
+
+  /** Whoever was silent for too long is lost; nobody is while people have the run stand still. */
+  #loseSilent(now: Instant): void {
+    for (const [key, { deadlineAt, finished }] of this.#atWork) {
+      const { status } = this.#ports.runs.state(key) ?? {};
+      if (deadlineAt === null || finished !== null || status === 'paused') continue;
+      if (deadlineAt > now) this.#alarm.noLaterThan(deadlineAt);
+      else this.#lost(key, 'it timed out: no sign of work');
+    }
   }
 
   /** What is done while somebody has it stand still is over as soon as it goes on. */
@@ -191,7 +232,9 @@ export class AsideRuns {
     const now = this.#ports.clock.now();
     const { keys, next } = await this.#ports.runs.due(now);
     for (const key of keys.filter(isAside)) await this.#apply(key, { type: 'TICK' });
-    if (this.#running) this.#alarm.noLaterThan(next);
+    if (!this.#running) return;
+    this.#loseSilent(now);
+    this.#alarm.noLaterThan(next);
   }
 
   #arm(state: RunState | null): void {
