@@ -29,6 +29,7 @@ import { RunFeeds } from '../work/runs/run-feed.ts';
 import { RunTaints } from '../work/runs/run-taints.ts';
 import type { TaintPorts } from '../work/runs/run-taints.ts';
 import { streamRuns } from '../work/runs/run-stream.ts';
+import { redactedReport } from './log.ts';
 import type { Log } from './log.ts';
 import { createKnownPeople } from './read-model.ts';
 import type { KnownPeople, ReadModel } from './read-model.ts';
@@ -230,13 +231,16 @@ export class Runs {
   #open({ seat, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
     const { manager, log, clean } = this.#ports;
     const { channel, agent } = seat;
-    const uncounted = (error: unknown): void => log.error({ err: error }, 'what an agent spent could not be written');
+    const untold = (error: unknown): void => log.error({ err: error }, 'what an agent told could not be written');
     const listener: AsideListener = {
       worked: (sign) => reports.worked(sign),
       done: (text) => reports.done(clean(text)),
       lost: (cause) => reports.lost(clean(cause)),
       drafted: (text) => this.drafted?.({ channel, agent, aside: true }, text === null ? null : clean(text)),
-      spent: (usage) => void manager.apply(channel, this.booked(seat, { ...usage, epoch: 0 })).catch(uncounted),
+      told: (report) => {
+        const told = report.type === 'spend' ? this.booked(seat, { ...report, epoch: 0 }) : report;
+        manager.apply(channel, redactedReport(told, clean)).catch(untold);
+      },
     };
     const session = this.#agents?.aside(agent, { channel, ...order }, listener) ?? null;
     return session === null ? null : { written: () => clean(session.written()), stop: () => session.stop() };

@@ -58,8 +58,10 @@ async function until(is: () => boolean): Promise<void> {
   for (let look = 0; look < 10_000 && !is(); look += 1) await new Promise((resolve) => void setImmediate(resolve));
 }
 
-function wordsOf(announcement: { readonly kind: string; readonly what?: string; readonly title?: string }): string {
-  return [announcement.kind, announcement.what ?? announcement.title].filter(Boolean).join(' ');
+type Told = Readonly<Record<'kind', string> & Partial<Record<'what' | 'title' | 'why', string>>>;
+
+function wordsOf({ kind, what, title, why }: Told): string {
+  return [kind, what ?? title ?? why].filter(Boolean).join(' ');
 }
 
 function call(command: string): GatedCall {
@@ -373,6 +375,20 @@ describe('work beside a floor whose agent is lost', () => {
     worker().ends({ how: 'completed' });
     await time.advance(1_000);
     expect(lines()).toEqual(['dev: It builds.']);
+    await app.stop();
+  });
+});
+
+describe('work beside a floor whose server of tools is given up', () => {
+  test('has the channel told, without secrets, and again when it is back', async () => {
+    const { type, worker, time, told, app } = await program();
+    await type('/run start dev look');
+    worker().seat?.tellTools?.('github', `refused ${SECRET}`);
+    await time.advance(1_000);
+    expect(told().at(-1)).toBe('toolsGone refused [secret]');
+    worker().seat?.tellTools?.('github', null);
+    await time.advance(1_000);
+    expect(told().at(-1)).toBe('toolsBack');
     await app.stop();
   });
 });

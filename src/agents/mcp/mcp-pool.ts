@@ -1,5 +1,6 @@
 import type { McpServerConfig } from '../../config/config.ts';
 import type { SeatContext } from '../backends/backend.ts';
+import { placeOf } from '../../turns/floor/seats.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { McpServer } from './mcp-server.ts';
 import type { CallOutcome, McpCall, McpPorts } from './mcp-connection.ts';
@@ -125,7 +126,7 @@ export class McpPool {
   /** Once in each channel until it was there again, also when the sessions that use it end and begin anew. */
   #tell(key: string, id: string, why: string | null): void {
     for (const { channel, tellTools, reaches } of this.#servers.get(key)?.seats ?? []) {
-      const told = `${key} ${channel}`;
+      const told = `${key} ${placeOf(channel).channel}`;
       if (this.#told.has(told) === (why !== null) || reaches?.(id, null) === false) continue;
       if (why === null) this.#told.delete(told);
       else this.#told.add(told);

@@ -18,13 +18,13 @@ export type AsideOrder = {
   readonly timeoutMs: number;
 };
 
-/** Who is told of it: what it is just writing, each sign of its work, its end with all that was said, what it spent, or that it is lost. */
+/** Who is told of it: what it is just writing, each sign of its work, its end with all that was said, or that it is lost; and what its floor is to be told: what it spent, and tools that are gone or back. */
 export type AsideListener = {
   drafted(text: string | null): void;
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
   lost(cause: string): void;
-  spent(usage: CommandOf<'spend'>): void;
+  told(report: CommandOf<'spend' | 'tellTools'>): void;
 };
 
 /**
@@ -104,7 +104,8 @@ export class AsideSession {
         this.#said.push(command.text);
         return;
       case 'spend':
-        return this.#listener.spent(command);
+      case 'tellTools':
+        return this.#listener.told(command);
       case 'work':
         return this.#listener.worked(command);
       case 'leave':
@@ -120,7 +121,6 @@ export class AsideSession {
       case 'injected':
       case 'interrupted':
       case 'choose':
-      case 'tellTools':
         return; // A floor's own matters: there is none here.
     }
   }

@@ -5,6 +5,7 @@ import { unlistedTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { McpPool } from '../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig, SeatTools } from '../../../src/agents/mcp/mcp-pool.ts';
+import { besideOf } from '../../../src/turns/floor/seats.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
 import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
 
@@ -139,6 +140,17 @@ describe('people', () => {
     expect(told).toEqual([]);
     await use(tools, 3);
     expect(told).toEqual([`a raw ${WHY}`, `b raw ${WHY}`]);
+  });
+
+  test('are told once in a channel where it is used in turns and beside the floor', async () => {
+    const { told, seat, use, found } = world();
+    const tools = seat('a');
+    seat(besideOf('a'));
+    await use(tools, 5);
+    found();
+    await tools.offer(always);
+    await use(seat(besideOf('a')), 2);
+    expect(told).toEqual([`a raw ${WHY}`, 'a raw is back']);
   });
 
   test('are told when it is there again, and anew when it is given up after that', async () => {
