@@ -59,13 +59,7 @@ function Request({ asked, until }: { readonly asked: FloorQuestion; readonly unt
   const box = useRef<HTMLElement>(null);
   const settled = useSettled();
   const { name } = agentOf(agent);
-  useSignalEffect(() => {
-    const wanted = wantedQuestion.value;
-    if (wanted?.question !== question || wanted.channel !== channel.value) return;
-    wantedQuestion.value = null;
-    // A no is what the first key press says.
-    box.current?.querySelector<HTMLElement>('[data-testid="reject"]')?.focus();
-  });
+  useFocusWhenWanted(question, box);
   const answer = (line: string): void => {
     const words = line === `/reject ${question}` ? (why.current?.value.trim() ?? '') : '';
     sendCommand(words === '' ? line : `${line} ${words}`, epoch === null ? {} : { epoch });
@@ -98,22 +92,44 @@ function Request({ asked, until }: { readonly asked: FloorQuestion; readonly unt
         <strong>{name}</strong>
         {isAside && ', beside the floor,'} {example === undefined ? 'asks for a yes' : 'asks'} ({question}): {title}
       </p>
-      <Whole asked={asked.question} name={name} until={until} />
-      <Answers asked={asked} why={why} answer={answer} />
+      <Whole asked={asked.question} name={name} until={until}>
+        <Answers asked={asked} why={why} answer={answer} />
+      </Whole>
     </section>
   );
 }
 
+/** The question that somebody has come for has the focus. */
+function useFocusWhenWanted(question: number, box: RefObject<HTMLElement | null>): void {
+  useSignalEffect(() => {
+    const wanted = wantedQuestion.value;
+    if (wanted?.question !== question || wanted.channel !== channel.value) return;
+    wantedQuestion.value = null;
+    // A no is what the first key press says.
+    box.current?.querySelector<HTMLElement>('[data-testid="reject"]')?.focus();
+  });
+}
+
+type WholeProps = {
+  readonly asked: Question;
+  readonly name: string;
+  readonly until: number | null;
+  /** The answers, below all; a form says itself what is asked, and stands before the same in words. */
+  readonly children: JSX.Element;
+};
+
 /** All that is asked, between what it is part of and what each answer does. */
-function Whole(props: { readonly asked: Question; readonly name: string; readonly until: number | null }): JSX.Element {
-  const { asked, name, until } = props;
+function Whole({ asked, name, until, children }: WholeProps): JSX.Element {
   const { detail } = asked;
+  const isForm = asked.about?.form !== undefined;
   const answers = { ...asked, always: [], ...(until === null ? {} : { until }) };
   return (
     <>
       <Lines of={factsAsked(asked, name)} />
+      {isForm && children}
       {detail !== '' && <CodeBlock code={detail} language={isDiff(detail) ? 'diff' : ''} closed={true} />}
       <Lines of={answersAsked(answers, name)} />
+      {!isForm && children}
     </>
   );
 }
