@@ -377,6 +377,25 @@ describe('work beside a floor whose agent misses its heartbeats', () => {
     await app.stop();
   });
 
+  test('and stands still does so until people have it go on, and fails then', async () => {
+    const { type, worker, time, told, app } = await program();
+    await type('/run start dev look');
+    const lost = worker();
+    await lost.report?.gate?.step({ text: '', kept: null });
+    lost.report?.text('Two links are dead.');
+    await type('/run pause dev+');
+    lost.pings = 'silent';
+    await time.advance(75_000);
+    expect(lost.calls.at(-1)).toBe('close');
+    expect(told().at(-1)).toContain('what it had written is lost');
+    expect(await type('/run status')).toContain('dev, beside the floor: paused');
+    expect(await type('/run resume dev+')).toContain('It goes on');
+    expect(told().at(-1)).toBe('aside failed: no heartbeat for 45 s. /run retry dev+ or /run abort dev+');
+    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(worker()).not.toBe(lost);
+    await app.stop();
+  });
+
   test('is lost although nobody has a seat open at its floor any more', async () => {
     const { type, sessions, worker, time, told, app } = await program();
     await type('/run start dev look');
