@@ -167,6 +167,7 @@ export class Runs {
       runs: this.store,
       failed,
       open: (task, reports) => this.#open(task, reports),
+      tell: ({ channel, agent }, what) => void manager.apply(channel, { type: 'tellAside', agent, what }).catch(failed),
       timeoutMs: ({ channel, agent }) => {
         const floor = manager.floor(channel);
         return (floor === null ? undefined : findSeat(floor, agent))?.timeoutMs ?? 0;

@@ -9,11 +9,12 @@ import { folder, open, written } from '../engine/sqlite/fixture.ts';
 import { startApp } from './start-app.ts';
 
 const ADA = { id: 'ada', name: 'Ada', roles: [] };
-const CONFIG = load({
+const WRITTEN = {
   agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
   channels: [{ id: CHANNEL, agents: ['dev'] }],
   tools: { allow: ['Bash(npm test)'], default: 'ask' },
-});
+};
+const CONFIG = load(WRITTEN);
 const SECRET = 'xoxb-123456789012-abcdefghijkl';
 const never = new AbortController().signal;
 const DONE = { status: 'complete', output: 'ok', code: null, durationMs: 1 } as const;
@@ -52,6 +53,8 @@ async function program(path = ':memory:') {
   };
   return { app, time, store, sessions, failures, intake, queries, broken, type, lines, told, worker };
 }
+
+type Program = Awaited<ReturnType<typeof program>>;
 
 /** A database on disk takes its time. */
 async function until(is: () => boolean): Promise<void> {
@@ -158,8 +161,42 @@ describe('work beside a floor that somebody ends', () => {
     worker().report?.text('Two links are dead.');
     const lost = 'what it had written is lost (19 characters): “Two links are dead.”';
     expect(await type('/run abort dev+')).toBe(`Aborted; ${lost}.`);
-    expect([lines(), told().at(-1)]).toEqual([[], `aside was aborted: aborted by Ada; ${lost}`]);
+    expect([lines(), told().slice(1)]).toEqual([[], ['aside was aborted: aborted by Ada', `aside ${lost}`]]);
     await app.stop();
+  });
+
+  test('or loses its agent tells what is lost, whichever way that is, and nothing when nothing is', async () => {
+    const unseated = load({ ...WRITTEN, channels: [{ id: CHANNEL, agents: [] }] });
+    const ways: Readonly<Record<string, (program: Program) => Promise<unknown>>> = {
+      '/stop': ({ type }) => type('/stop'),
+      '/agent disable dev': ({ type }) => type('/agent disable dev'),
+      '/floor remove dev': ({ type }) => type('/floor remove dev'),
+      '/run abort dev+': ({ type }) => type('/run abort dev+'),
+      'no seat by the configuration': ({ app }) => app.reload(unseated),
+      'its session fails': async ({ worker }) => worker().ends(new Error('it fell over')),
+      'its agent is silent': ({ time }) => time.advance(60_000),
+      "nobody's answer": async ({ worker, type, time }) => {
+        void worker().report?.gate?.ask(call('npm publish'), never);
+        await time.advance(600_000);
+        await type('/run status');
+      },
+    };
+    for (const [way, end] of Object.entries(ways)) {
+      for (const text of ['Two links are dead.', '']) {
+        const started = await program();
+        const { type, worker, time, lines, told, app } = started;
+        await type('/run start dev look for dead links');
+        worker().report?.text(text);
+        await end(started);
+        await time.advance(1_000);
+        const lost = told().filter((each) => each.includes('is lost'));
+        const wanted = expect.stringMatching(
+          /^aside what it had written is lost \(\d+ characters\): “Two links are dead\./,
+        );
+        expect([way, lines(), lost]).toEqual([way, [], text === '' ? [] : [wanted]]);
+        await app.stop();
+      }
+    }
   });
 
   test('keeps its secrets', async () => {
@@ -274,7 +311,7 @@ describe('work beside a floor whose agent falls silent', () => {
     await time.advance(59_999);
     expect(told()).toEqual(['aside begins: look']);
     await time.advance(1);
-    expect(told().slice(1)).toEqual([SILENT]);
+    expect(told().slice(1)).toEqual([SILENT, 'aside what it had written is lost (10 characters): “Two links”']);
     expect(worker().calls.at(-1)).toBe('close');
     const silent = worker();
     expect(await type('/run retry dev+')).toContain('tried again');
@@ -334,7 +371,26 @@ describe('work beside a floor whose agent misses its heartbeats', () => {
       await time.advance(15_000);
     }
     const failed = 'aside failed: no heartbeat for 45 s. /run retry dev+ or /run abort dev+';
-    expect([told().at(-1), lost.calls.at(-1)]).toEqual([failed, 'close']);
+    expect([told().at(-2), lost.calls.at(-1)]).toEqual([failed, 'close']);
+    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(worker()).not.toBe(lost);
+    await app.stop();
+  });
+
+  test('and stands still does so until people have it go on, and fails then', async () => {
+    const { type, worker, time, told, app } = await program();
+    await type('/run start dev look');
+    const lost = worker();
+    await lost.report?.gate?.step({ text: '', kept: null });
+    lost.report?.text('Two links are dead.');
+    await type('/run pause dev+');
+    lost.pings = 'silent';
+    await time.advance(75_000);
+    expect(lost.calls.at(-1)).toBe('close');
+    expect(told().at(-1)).toContain('what it had written is lost');
+    expect(await type('/run status')).toContain('dev, beside the floor: paused');
+    expect(await type('/run resume dev+')).toContain('It goes on');
+    expect(told().at(-1)).toBe('aside failed: no heartbeat for 45 s. /run retry dev+ or /run abort dev+');
     expect(await type('/run retry dev+')).toContain('tried again');
     expect(worker()).not.toBe(lost);
     await app.stop();
@@ -354,7 +410,7 @@ describe('work beside a floor whose agent misses its heartbeats', () => {
       lost.report?.text('still here');
       await time.advance(15_000);
     }
-    expect(told().at(-1)).toContain('no heartbeat for 45 s');
+    expect(told().at(-2)).toContain('no heartbeat for 45 s');
     await app.stop();
   });
 });

@@ -222,3 +222,28 @@ describe('what becomes of a turn, its text, its call, its run and its question',
     expect(await tried(state, WAYS[way])).toBe(came);
   });
 });
+
+describe('a run that stands still when its agent is lost', () => {
+  const pauses: readonly (readonly [string, Way])[] = [
+    ['by /run pause', typed('/run pause dev')],
+    ['as its turn waits', ({ intake }) => intake().message(written('m2', 'wait', CHANNEL))],
+  ];
+  test.each(pauses)('%s is aborted, for what is paused cannot fail', async (_, pause) => {
+    const started = await program(':memory:', 'interrupt');
+    const { app, intake, sessions, settled } = started;
+    await intake().message(written('m1', 'dev: hello', CHANNEL));
+    await settled(1_000);
+    const dev = sessions.find(({ turn, seat }) => turn !== null && seat?.agent === 'dev');
+    if (dev === undefined) throw new Error('dev has no turn');
+    await dev.report?.gate?.step({ text: '', kept: null });
+    dev.stopsWhenInterrupted = false;
+    await pause(started, dev);
+    await settled(100);
+    const status = () => app.runs.store.state(runKeyOf({ channel: CHANNEL, agent: 'dev' }))?.status;
+    expect(status()).toBe('paused');
+    await intake().command(CHANNEL, ADA, '/agent restart dev');
+    await settled(100);
+    expect(status()).toBe('idle');
+    await app.stop();
+  });
+});

@@ -1,6 +1,6 @@
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
-import { excerpt } from '../../turns/commands/clock-words.ts';
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { CommandOf } from '../../turns/floor/command.ts';
 import { quietUntil } from '../../turns/floor/seats.ts';
 import { decidedWords } from '../../turns/text/words.ts';
@@ -42,6 +42,8 @@ export type AsideRunsPorts = {
   readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
   /** How long an agent may be silent, as in its turns, in milliseconds. */
   readonly timeoutMs: (seat: RunSeat) => number;
+  /** Has the channel of a seat told something of its work. */
+  readonly tell: (seat: RunSeat, what: string) => void;
   readonly failed: (error: unknown) => void;
 };
 
@@ -111,7 +113,9 @@ export class AsideRuns {
     if (!this.#running || !isAside(key)) return;
     this.#arm(state);
     if (facts.some(({ type }) => type === 'runStarted' || type === 'resumed')) this.#goOn(key, state);
-    if (facts.some(({ type }) => ENDS.has(type))) this.#drop(key);
+    if (!facts.some(({ type }) => ENDS.has(type))) return;
+    const written = this.#drop(key);
+    if (!facts.some(({ type }) => type === 'runCompleted')) this.#tellLost(key, written);
   }
 
   #goOn(key: string, { status }: RunState): void {
@@ -191,16 +195,28 @@ export class AsideRuns {
 
   #lost(key: string, message: string): void {
     const { status, run } = this.#ports.runs.state(key) ?? {};
-    this.#drop(key);
+    const written = this.#drop(key);
     if (!run) return;
     const error = { code: 'AGENT_EXECUTION_ERROR', message, recoverable: true };
-    this.#send(key, { type: status === 'paused' ? 'LOST' : 'ERROR', session: run.session, error });
+    this.#apply(key, { type: status === 'paused' ? 'LOST' : 'ERROR', session: run.session, error })
+      .then(() => this.#tellLost(key, written))
+      .catch(this.#ports.failed);
   }
 
-  #drop(key: string): void {
+  /** Whichever way it ended without a report: nobody else has seen what it had written. */
+  #tellLost(key: string, written: string): void {
+    const lost = lostWords(written);
+    if (lost !== null) this.#ports.tell(seatOfRuns(key), lost);
+  }
+
+  /** Nobody is at it any more; what that worker had written. */
+  #drop(key: string): string {
+    const seat = seatOfRuns(key);
+    const written = this.written(seat);
     const at = this.#atWork.get(key);
     this.#atWork.delete(key);
     at?.worker?.stop().catch(this.#ports.failed);
+    return written;
   }
 
   /** What is asked for, by whom; and, when it was begun before, what became of that. */
@@ -250,6 +266,14 @@ export class AsideRuns {
   }
 }
 
+/** What is lost of work beside a floor that ends without a report; `null` for nothing. */
+export function lostWords(written: string): string | null {
+  const text = written.trim();
+  if (text === '') return null;
+  return `what it had written is lost (${counted(text.length, 'character')}): “${excerpt(text, LOST_LENGTH)}”`;
+}
+
+const LOST_LENGTH = 100;
 const ENDS: ReadonlySet<RunFact['type']> = new Set(['aborted', 'runCompleted', 'errored']);
 const CALLS_TOLD = 30;
 const INPUT_TOLD = 200;

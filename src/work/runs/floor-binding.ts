@@ -171,7 +171,10 @@ function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunComman
   ];
 }
 
-/** With a call that nobody knows the end of, no run is complete. */
+/**
+ * With a call under way no run is complete; what its agent left open was ended before, its outcome unknown. What is paused
+ * cannot fail, by the table of the owner, so a run that stood still when its agent was lost is aborted.
+ */
 function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
   const session = `${fact.epoch}`;
   const abort = (reason: string) => ({ type: 'ABORT', reason, by: null }) as const;

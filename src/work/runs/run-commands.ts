@@ -1,5 +1,4 @@
 import type { Clock } from '../../lib/time.ts';
-import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
@@ -7,6 +6,7 @@ import { askedAs } from '../../turns/floor/seats.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
+import { lostWords } from './aside-runs.ts';
 import { runKeyOf, runKeysOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
@@ -135,9 +135,9 @@ const DO: Readonly<Record<Verb, Doing>> = {
   abort: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
     const why = request.values.words ?? IN_WORDS.aborted(request.person.name);
-    const lost = lostWords(seatOfRuns(key), ports);
-    const command = { type: 'ABORT', reason: `${why}${lost}`, by: request.person.id } as const;
-    return end(agent, request, { commands: [command], did: `Aborted${lost}.` }, ports);
+    const lost = seatOfRuns(key).aside === true ? lostWords(ports.written(seatOfRuns(key))) : null;
+    const command = { type: 'ABORT', reason: why, by: request.person.id } as const;
+    return end(agent, request, { commands: [command], did: lost === null ? 'Aborted.' : `Aborted; ${lost}.` }, ports);
   },
   retry: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
@@ -153,16 +153,6 @@ const DO: Readonly<Record<Verb, Doing>> = {
     return { ok: true, text: `${ports.nameOf(agent)} has the next turn. What you write until then is in its prompt.` };
   },
 };
-
-/** What is lost when work beside a floor is aborted; "" for nothing. */
-function lostWords(seat: RunSeat, { written }: RunCommandPorts): string {
-  const text = seat.aside === true ? written(seat).trim() : '';
-  return text === ''
-    ? ''
-    : `; what it had written is lost (${counted(text.length, 'character')}): “${excerpt(text, LOST_LENGTH)}”`;
-}
-
-const LOST_LENGTH = 100;
 
 /** Ends a run. What people have seen of a text stays, for its turn ends, too; beside the floor nobody has seen any. */
 async function end(agent: AgentId, request: Request, ending: Carried, ports: RunCommandPorts): Promise<Answer> {

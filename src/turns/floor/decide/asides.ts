@@ -19,9 +19,8 @@ export function beginAside(decision: DecisionBuilder, { agent, run, what }: Comm
   return null;
 }
 
-/** People are told of it while it goes on. */
-export function tellAside(decision: DecisionBuilder, { agent, what }: CommandOf<'tellAside'>): Refusal | null {
-  if (asideOf(decision.floor, agent) === undefined) return 'not-waiting';
+/** People are told of it, while it goes on or of what became of it. */
+export function tellAside(decision: DecisionBuilder, { agent, what }: CommandOf<'tellAside'>): null {
   decision.announce({ kind: 'aside', agent, what });
   return null;
 }
