@@ -359,9 +359,8 @@ const TIME: readonly Planted[] = [
   {
     name: 'a sign of work does not put off the limit',
     file: 'evolve-turn.ts',
-    find: ': { ...next, ...working(floor, next, at) };\n  });\n}\n\nfunction changeActive',
-    replace:
-      ': { ...next, ...working(floor, next, at), deadlineAt: open > 0 ? null : turn.deadlineAt };\n  });\n}\n\nfunction changeActive',
+    find: 'const deadlineAt = quietAt === null ? null : noSooner(turn, quietAt);',
+    replace: 'const deadlineAt = quietAt === null ? null : fact.open > 0 ? noSooner(turn, quietAt) : turn.deadlineAt;',
   },
   {
     name: 'a sign of work takes back the time that an operator gave',
