@@ -57,7 +57,8 @@ export function turnsGiven(
   return found;
 }
 
-const QUESTION = [
+/** The texts of what people are asked, wherever it is written down. */
+export const ASKED_TEXTS = [
   'title',
   'detail',
   'about.why',
@@ -65,9 +66,9 @@ const QUESTION = [
   'about.answer',
   'about.who',
   'about.form',
-  'always.rule',
-  'always.words',
-];
+] as const;
+
+const QUESTION = [...ASKED_TEXTS, 'always.rule', 'always.words'];
 
 /** What was said, asked and answered at a floor, and which people did what. */
 export const FLOOR_TEXTS: FactFields = {

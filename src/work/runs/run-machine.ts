@@ -1,6 +1,7 @@
 import type { FactFields, Machine } from '../../engine/machine.ts';
 import type { MachineStore } from '../../engine/port.ts';
 import type { Instant } from '../../lib/time.ts';
+import { ASKED_TEXTS } from '../../turns/requesters.ts';
 import { emptyRuns, runStateSchema } from './run.ts';
 import type { RunApproval, RunState } from './run.ts';
 import { decideRun } from './run-decide.ts';
@@ -21,17 +22,7 @@ export type RunEffect =
 /** The runs of every seat. */
 export type RunStore = MachineStore<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
 
-const ASKED_WORDS = [
-  'title',
-  'detail',
-  'about.why',
-  'about.says',
-  'about.answer',
-  'about.who',
-  'about.form',
-  'offers.rule',
-  'offers.words',
-];
+const ASKED_WORDS = [...ASKED_TEXTS, 'offers.rule', 'offers.words'];
 
 /** What was said, asked, answered and called with in a run, and who did. */
 const RUN_TEXTS: FactFields = {
