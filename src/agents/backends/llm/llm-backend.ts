@@ -23,7 +23,7 @@ export type LlmOptions = ModelSettings &
   ModelPrices & {
     /** The longest answer of one step. Absent: the provider's own limit. */
     readonly maxOutputTokens?: number | undefined;
-    /** How many times the model is asked in one turn: 8 unless given, 50 with tools of servers. */
+    /** How many times the model is asked in a turn without a run: 8 unless given. */
     readonly maxSteps?: number | undefined;
     /** The tools of servers; without it the model has the floor's alone. */
     readonly serverTools?: ServerTools | undefined;
