@@ -1,5 +1,8 @@
 import { askingClaude, askingCodex, askingCopilot, askingGemini, askingOpenCode, askingQwen } from './acp-asking.ts';
 import type { Asking, AskingContext } from './acp-asking.ts';
+import { ALL_FILES, CLAUDE_FILES, CODEX_FILES, COPILOT_FILES, GEMINI_FILES } from './repository-files.ts';
+import { KIMI_FILES, OPENCODE_FILES, QWEN_FILES } from './repository-files.ts';
+import type { RepositoryFiles } from './repository-files.ts';
 
 /** What is particular about one agent that speaks the Agent Client Protocol. */
 export type AcpProfile = {
@@ -23,6 +26,8 @@ export type AcpProfile = {
   readonly holds?: Readonly<Record<string, string>>;
   /** What makes it ask, besides its mode. */
   readonly asking?: (context: AskingContext) => Asking;
+  /** The files of a folder that it obeys: beside one that is not switched off it gets no session unless the folder is trusted. */
+  readonly repositoryFiles: RepositoryFiles;
   /** What it obeys in its working folder, whatever Conch sets: beside such a file it gets no session. */
   readonly obeys?: readonly string[];
   /** What it promises to ask for once it is so set; `null`: nothing. */
@@ -54,6 +59,7 @@ export const ACP_PROFILES = {
     pass: [],
     takesSecondPrompt: false,
     modes: [],
+    repositoryFiles: ALL_FILES,
     asks: null,
   },
   opencode: {
@@ -72,6 +78,7 @@ export const ACP_PROFILES = {
     takesSecondPrompt: true,
     modes: [],
     asking: askingOpenCode,
+    repositoryFiles: OPENCODE_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'completed' },
   },
   'claude-code': {
@@ -92,6 +99,7 @@ export const ACP_PROFILES = {
     takesSecondPrompt: false,
     modes: ['default', 'plan'],
     asking: askingClaude,
+    repositoryFiles: CLAUDE_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'in_progress' },
   },
   codex: {
@@ -103,6 +111,7 @@ export const ACP_PROFILES = {
     takesSecondPrompt: false,
     modes: ['read-only'],
     asking: askingCodex,
+    repositoryFiles: CODEX_FILES,
     // What it runs without asking runs in its sandbox, which lets it change nothing.
     asks: { kinds: CHANGES, ranWhen: 'completed' },
     obeys: ['.codex/config.toml', '.codex/rules'],
@@ -126,6 +135,7 @@ export const ACP_PROFILES = {
     takesSecondPrompt: false,
     modes: ['default', 'plan'],
     asking: askingGemini,
+    repositoryFiles: GEMINI_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'in_progress' },
     signIn: { method: 'gemini-api-key', when: ['GEMINI_API_KEY'] },
   },
@@ -138,6 +148,7 @@ export const ACP_PROFILES = {
     takesSecondPrompt: false,
     modes: ['default', 'plan'],
     asking: askingQwen,
+    repositoryFiles: QWEN_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'in_progress' },
     signIn: { method: 'openai', when: ['OPENAI_API_KEY'] },
   },
@@ -161,6 +172,7 @@ export const ACP_PROFILES = {
     modes: COPILOT_MODES,
     holds: { allow_all: 'off' },
     asking: askingCopilot,
+    repositoryFiles: COPILOT_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'in_progress', commandKey: 'command' },
   },
   kimi: {
@@ -171,6 +183,7 @@ export const ACP_PROFILES = {
     pass: ['KIMI_CODE_HOME'],
     takesSecondPrompt: false,
     modes: ['default', 'plan'],
+    repositoryFiles: KIMI_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'completed' },
   },
 } as const satisfies Record<string, AcpProfile>;
