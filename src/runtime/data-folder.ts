@@ -1,6 +1,7 @@
-import { mkdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { takeOverMessages } from '../adapters/console/platform.ts';
 import { storeError } from '../engine/errors.ts';
+import { makePrivateFolder } from '../lib/private-file.ts';
 import { openFloorStore } from '../turns/floor-store.ts';
 import { floorWithRuns } from '../work/runs/floor-binding.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
@@ -39,7 +40,7 @@ export async function openDataFolder({ dataDir, ...options }: DataFolderOptions)
 
 function makeFolder(dataDir: string, path: string): void {
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    makePrivateFolder(dataDir);
   } catch (error) {
     throw storeError(error, path);
   }

@@ -64,6 +64,8 @@ export type Start = {
   readonly env?: Readonly<Record<string, string>>;
   /** What runs the program, with its first arguments; this Node unless told. */
   readonly command?: readonly string[];
+  /** Another copy of the program than this one. */
+  readonly program?: string;
   /** Takes the place of a pipe for standard output: a file descriptor. */
   readonly stdout?: number;
 };
@@ -72,7 +74,7 @@ export type Start = {
 export function startBot(place: Place, start: Start = {}): Bot {
   const [executable = process.execPath, ...before] = start.command ?? [];
   const startedAt = performance.now();
-  const child = spawn(executable, [...before, PROGRAM, ...(start.argv ?? ['start'])], {
+  const child = spawn(executable, [...before, start.program ?? PROGRAM, ...(start.argv ?? ['start'])], {
     cwd: place.dir,
     env: { ...environment(place), ...start.env },
     stdio: ['ignore', start.stdout ?? 'pipe', 'pipe'],

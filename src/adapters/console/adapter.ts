@@ -1,10 +1,10 @@
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { guardSocket } from '../../lib/guarded-server.ts';
+import { makePrivateFolder } from '../../lib/private-file.ts';
 import { systemTimers } from '../../lib/time.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
@@ -143,7 +143,7 @@ type Told = { readonly runs: RunsTold; readonly readers: AuditReaders<Client> };
 
 async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise<Running> {
   const { clock, log, dataDir, platform } = options;
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makePrivateFolder(dataDir);
   const window = createWindow(ports.queries);
   const refresh = (channel: ChannelId): void => {
     if (isOwn(ports.queries, channel)) return;

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { lockFile } from '../../engine/sqlite/lock.ts';
-import { writePrivately } from '../../lib/private-file.ts';
+import { makePrivateFolder, writePrivately } from '../../lib/private-file.ts';
 import { delay } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 
@@ -63,12 +63,14 @@ export class LoginError extends Error {
  * a command may use them at once.
  */
 export class LoginStore {
+  readonly #dataDir: string;
   readonly #folder: string;
   #secrets: readonly string[] = [];
   /** What no disk took: the tokens before are spent. */
   readonly #unsaved = new Map<string, Login>();
 
   constructor(dataDir: string) {
+    this.#dataDir = dataDir;
     this.#folder = join(dataDir, 'mcp-logins');
     for (const file of filesIn(this.#folder)) if (file.endsWith('.json')) this.#readFile(join(this.#folder, file));
   }
@@ -98,6 +100,7 @@ export class LoginStore {
     const path = this.#pathOf(login.url, 'json');
     this.#know(login);
     try {
+      this.#makeFolder();
       writePrivately(path, `${JSON.stringify(login, null, 2)}\n`);
       this.#unsaved.delete(path);
       return null;
@@ -122,7 +125,7 @@ export class LoginStore {
    * ends. Rejects with a `LoginError` when another has it for too long.
    */
   async alone<T>(url: string, timers: Timers, work: () => Promise<T>): Promise<T> {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    this.#makeFolder();
     const path = this.#pathOf(url, 'lock');
     for (let tries = 0; tries < MOST_TRIES; tries += 1) {
       const lock = lockFile(path);
@@ -136,6 +139,11 @@ export class LoginStore {
       }
     }
     throw new LoginError('another program is at work on its login');
+  }
+
+  #makeFolder(): void {
+    makePrivateFolder(this.#dataDir);
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
   }
 
   #pathOf(url: string, ending: 'json' | 'lock'): string {
