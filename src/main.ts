@@ -75,6 +75,8 @@ async function run(call: CommandLine): Promise<ExitCode> {
       return start(loadConfig(thisWorld()));
     case 'ctl':
       return ctl(call, loadConfig(thisWorld(), 'look'));
+    case 'open':
+      return ctl({ line: '', channel: null, json: false, open: true }, loadConfig(thisWorld(), 'look'));
     case 'run watch':
       return follow(call, loadConfig(thisWorld(), 'look'));
     case 'replay':

@@ -45,7 +45,8 @@ export type CommandLine =
   | { readonly verb: 'doctor'; readonly json: boolean }
   | { readonly verb: 'discord invite' }
   | { readonly verb: 'slack manifest' }
-  | { readonly verb: 'schema' };
+  | { readonly verb: 'schema' }
+  | { readonly verb: 'open' };
 
 /** A call that was understood, or one sentence that says what was expected. */
 export type Understood =
@@ -105,6 +106,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
 const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['start', (given) => nothingMore(given, { verb: 'start' }, 'start')],
   ['schema', (given) => nothingMore(given, { verb: 'schema' }, 'schema')],
+  ['open', (given) => nothingMore(given, { verb: 'open' }, 'open')],
   ['ctl', readCtl],
   ['replay', readReplay],
   ['backup', (given) => readFile(given, 'backup')],

@@ -10,6 +10,8 @@ export type CtlCall = {
   readonly json: boolean;
   /** In place of a line: what is asked of the database. */
   readonly upkeep?: UpkeepOrder;
+  /** In place of a line: asks for a new link to the page. */
+  readonly open?: true;
 };
 
 /** Where the bot is, and how to reach it. */
@@ -48,7 +50,8 @@ export function readToken({ readFile, dataDir }: Pick<CtlWorld, 'readFile' | 'da
   );
 }
 
-function bodyOf({ upkeep, channel, line }: CtlCall): object {
+function bodyOf({ open, upkeep, channel, line }: CtlCall): object {
+  if (open !== undefined) return { open };
   if (upkeep !== undefined) return { upkeep };
   return channel === null ? { line } : { channel, line };
 }

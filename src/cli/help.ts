@@ -7,6 +7,7 @@ type Verb = { readonly usage: string; readonly summary: string };
 /** What can be run, by its first word. */
 export const VERBS = {
   start: { usage: 'start', summary: 'run the bot and its console page (the default)' },
+  open: { usage: 'open', summary: 'print a link that opens the page of the running bot, once' },
   ctl: {
     usage: 'ctl <command…> [--channel id] [--json]',
     summary: 'give the running bot a command: "conch ctl floor skip"',

@@ -66,7 +66,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
     await store.close();
     throw error;
   }
-  if (made.page !== null) greet(made.page.url ?? '', first);
+  if (made.page !== null) greet(made.page.link() ?? '', first);
   const watching = watch(first, log, async (next) => {
     await backends.load(next);
     config = next;
@@ -128,13 +128,15 @@ function broken(error: unknown, log: Log): ExitCode {
   return STORE_CODES[error.code];
 }
 
-/** Says where the page is. A standard output that takes nothing (a full disk, a closed pipe) is no reason to end. */
-function greet(url: string, { demoModel }: Config): void {
+const ONE_BROWSER = 'The link works once, within an hour; "conch open" prints another (here: npm run conch -- open).';
+
+/** Says where the page is, with a key that lets one browser in. A standard output that takes nothing (a full disk, a closed pipe) is no reason to end. */
+function greet(link: string, { demoModel }: Config): void {
   const who =
     demoModel === null
       ? ''
       : `The demo's agents speak through ${demoModel.model} (${demoModel.baseUrl ?? demoModel.provider}).\n`;
-  process.stdout.on('error', () => undefined).write(`${who}Conch is at ${url}\n`);
+  process.stdout.on('error', () => undefined).write(`${who}Open the page: ${link}\n${ONE_BROWSER}\n`);
 }
 
 type StoreParts = {

@@ -112,7 +112,7 @@ export type Stage = {
   drafts(thread?: string): Promise<readonly { readonly author: string; readonly text: string }[]>;
   /** Which channels of the platform the program's requests were about, by their platform's ids. */
   asked?(): readonly string[];
-  /** The address of the platform's own page. */
+  /** A link that lets one browser into the platform's own page. */
   page?(): string;
   /** Whom posts of the program have notified, or would have. */
   pings?(): readonly string[];

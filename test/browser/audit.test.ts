@@ -19,7 +19,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
   beforeEach(async () => {
     stage = await openStage({ channels: 2 });
     page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-    await page.goto(stage.url);
+    await page.goto(stage.link());
     await page.getByTestId('composer').waitFor();
   });
   afterEach(async () => {
@@ -83,7 +83,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     await page.getByTestId('filter-tool').press('Enter');
     await expect.poll(shown, WITHIN).toEqual(['3']);
     const download = page.waitForEvent('download');
-    await page.getByRole('link', { name: 'Export' }).click();
+    await page.getByRole('button', { name: 'Export' }).click();
     const stream = await (await download).createReadStream();
     const lines = (await stream.toArray()).join('').trimEnd().split('\n');
     expect(lines.map((line) => (JSON.parse(line) as { seq: number }).seq)).toEqual([3]);
@@ -160,7 +160,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
   test('leave room on a phone for what is asked', async () => {
     const small = await openStage({ channels: 1 });
     const phone = await browser.newPage({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
-    await phone.goto(small.url);
+    await phone.goto(small.link());
     await phone.getByTestId('composer').waitFor();
     const approval = { question: 3, title: 'run it', detail: 'npm test', shown: true };
     small.hold(small.channels[0] ?? '', 'dev', { waitingFor: 'approval', approval });

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../kill/bot.ts';
@@ -14,6 +14,14 @@ export class Bot {
 
   get url(): string {
     return `http://127.0.0.1:${this.#port}/`;
+  }
+
+  /** A new address that lets one browser in, as `conch open` prints it. */
+  async link(): Promise<string> {
+    const token = readFileSync(join(this.dir, 'state/console-token'), 'utf8').trim();
+    const headers = { authorization: `Bearer ${token}` };
+    const answer = await fetch(`${this.url}ctl`, { method: 'POST', headers, body: JSON.stringify({ open: true }) });
+    return ((await answer.json()) as { readonly text: string }).text;
   }
 
   /** Starts it and waits until it is ready. */

@@ -25,7 +25,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     stage = await openStage({ channels: 20, discord: true });
     [here = ''] = stage.channels;
     page = await browser.newPage({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce' });
-    await page.goto(stage.url);
+    await page.goto(stage.link());
     await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
   });
   afterEach(async () => {
@@ -58,7 +58,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
   test('T46 the open channel is on the screen of a phone, however many there are', async () => {
     const last = stage.channels.at(-2) ?? '';
     await page.setViewportSize({ width: 390, height: 800 });
-    await page.goto(`${stage.url}#${encodeURIComponent(last)}`);
+    await page.goto(`${stage.link()}#${encodeURIComponent(last)}`);
     await page.reload();
     await opened(last);
     await expect.poll(() => shown(page.locator('[aria-current="page"]')), WITHIN).toBe(true);

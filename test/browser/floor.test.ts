@@ -71,7 +71,7 @@ describe.runIf(hasBrowser)('a floor that somebody has', () => {
         const holder = stage.agents.at(-1) ?? '';
         stage.show(channel, { held: ['1', '2'] });
         stage.hold(channel, holder);
-        await page.goto(stage.url);
+        await page.goto(stage.link());
         await page.getByTestId('holder-clock').waitFor();
         for (const waitingFor of [null, 'approval'] as const) {
           stage.hold(channel, holder, { waitingFor });

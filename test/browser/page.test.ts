@@ -14,7 +14,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     await bot.start();
     browser = await openBrowser();
     page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-    await page.goto(bot.url);
+    await page.goto(await bot.link());
   });
 
   afterAll(async () => {
@@ -115,7 +115,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
 
   test('on a phone the conversation, the holder and the composer are within the screen', async () => {
     const phone = await browser.newPage({ viewport: { width: 390, height: 844 } });
-    await phone.goto(bot.url);
+    await phone.goto(await bot.link());
     for (const id of ['composer', 'holder', 'conversation', 'send']) {
       const box = await phone.getByTestId(id).boundingBox();
       const { x, width } = box ?? { x: -1, width: 0 };

@@ -24,7 +24,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
     stage = await openStage();
     channel = stage.channels[0] ?? '';
     page = await browser.newPage();
-    await page.goto(stage.url);
+    await page.goto(stage.link());
     await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
   });
   afterEach(async () => {

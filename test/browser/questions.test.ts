@@ -42,7 +42,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     there = stage.channels[20] ?? '';
     page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
     await page.addInitScript(noteNotifications);
-    await page.goto(stage.url);
+    await page.goto(stage.link());
     await page.getByTestId('composer').focus();
   });
   afterEach(async () => {

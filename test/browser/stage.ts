@@ -29,6 +29,8 @@ export type Scenery = {
 export type Stage = {
   readonly url: string;
   readonly adapter: ConsoleAdapter;
+  /** A new address that lets one browser in. */
+  link(): string;
   readonly intake: FakeIntake;
   readonly queries: FakeQueries;
   readonly audit: FakeAudit;
@@ -69,6 +71,7 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
   };
   return {
     url: `${adapter.url ?? ''}/`,
+    link: () => adapter.link() ?? '',
     adapter,
     intake,
     queries,

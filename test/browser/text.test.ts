@@ -69,7 +69,7 @@ describe.runIf(hasBrowser)('a text of an agent or a person', () => {
     const context = await browser.newContext({ viewport: { width: 1000, height: 800 } });
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     page = await context.newPage();
-    await page.goto(stage.url);
+    await page.goto(stage.link());
   });
   afterAll(async () => {
     await browser?.close();

@@ -73,7 +73,7 @@ export async function withView<T>(
   });
   try {
     if (how.view !== 'empty') await furnish(stage);
-    await page.goto(stage.url);
+    await page.goto(stage.link());
     await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
     await PREPARE[how.view](stage, page);
     return await look(page);

@@ -46,7 +46,7 @@ export async function readyPage(bot: Bot): Promise<Page> {
 
 /** A page in the channel that has its first picture. */
 export async function openPage(bot: Bot): Promise<Page> {
-  const page = await Page.open(bot.port, CHANNEL);
+  const page = await Page.open(bot, CHANNEL);
   await page.until(() => page.view !== null, 'the first picture');
   return page;
 }

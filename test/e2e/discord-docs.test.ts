@@ -79,7 +79,7 @@ describe('docs/discord.md, step by step', () => {
   });
 
   test('the page shows the same floor', async () => {
-    const page = await Page.open(guide.port, `discord:${server.channel}`);
+    const page = await Page.open(guide, `discord:${server.channel}`);
     await page.until(() => page.view !== null, 'the floor');
     expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev', 'qa']);
     page.close();

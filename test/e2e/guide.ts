@@ -47,6 +47,11 @@ export class Guide {
     return Number(this.#env['CONCH_PORT']);
   }
 
+  /** Where its data is. */
+  get dataDir(): string {
+    return join(this.dir, '.conch');
+  }
+
   /** What the running program printed since it was begun. */
   get log(): string {
     return this.#log;

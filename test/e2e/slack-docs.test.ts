@@ -90,8 +90,8 @@ describe('docs/slack.md, step by step', () => {
   test('the page shows the same floor, and its buttons work on it', async () => {
     await rests();
     const channel = `slack:${slack.ids.channel}`;
-    expect(guide.text).toContain('<http://127.0.0.1:7420>');
-    const page = await Page.open(guide.port, channel);
+    expect(guide.text).toContain('npm run conch -- open');
+    const page = await Page.open(guide, channel);
     await page.until(() => page.view?.seats.length === 3, 'the floor');
     expect(await page.command(channel, '/floor pause')).toMatchObject({ ok: true });
     await until(() => /paused/i.test(card()?.text ?? ''), 'a paused floor on Slack');

@@ -170,7 +170,7 @@ describe('a Conch on a Slack that somebody else wrote', () => {
       async () => (await receipts()).some(({ name, users }) => name === 'white_check_mark' && users.includes(BOT)),
       'a receipt',
     );
-    const page = await Page.open(place.port, FLOOR);
+    const page = await Page.open(place, FLOOR);
     await api(TOKENS.person, 'chat.update', { channel: CHANNEL, ts, text: 'pm: Hello again!' });
     await page.until(() => page.texts('person').includes('pm: Hello again!'), 'the edit');
     expect(page.texts('person')).not.toContain('pm: Hello!');
@@ -194,7 +194,7 @@ describe('a Conch on a Slack that somebody else wrote', () => {
     await begin();
     await until(async () => said(await messages()).length > before, 'an answer');
     expect(said(await messages())[before]?.username).toBe('dev');
-    const page = await Page.open(place.port, FLOOR);
+    const page = await Page.open(place, FLOOR);
     await page.until(() => page.texts('person').length > 0, 'the conversation');
     expect(page.texts('person').every((text) => /Hello|clock/.test(text))).toBe(true);
     page.close();

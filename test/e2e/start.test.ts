@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { clearPlace, makePlace, startBot } from '../kill/bot.ts';
-import { DEMO } from './demo.ts';
+import { sessionOf } from '../adapters/console/fakes.ts';
+import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
+import { DEMO, inPlace } from './demo.ts';
 
 /** Writes down every module that a process loads. */
 const WATCH = `import { appendFileSync } from 'node:fs';
@@ -52,5 +53,19 @@ describe('a start', () => {
     });
     expect(loaded).toContain('@agentclientprotocol/sdk');
     expect(loaded).not.toContain('ai');
+  });
+
+  test('T78 prints a link that lets a browser in, and conch open prints another', async () => {
+    await inPlace(DEMO, async (place, start) => {
+      const bot = start();
+      await bot.ready();
+      const link = /^Open the page: (http:\S+)$/m.exec(bot.out())?.[1] ?? '';
+      expect((await sessionOf(link)).cookie).toContain(`conch_${place.port}=`);
+      expect((await sessionOf(link)).cookie).toBe('');
+      const { code, out } = await runConch(place, { argv: ['open'] });
+      expect([code, (await sessionOf(out.trim())).cookie === '']).toEqual([0, false]);
+      await bot.end('SIGTERM');
+      expect((await runConch(place, { argv: ['open'] })).err).toContain('No running Conch answers');
+    });
   });
 });

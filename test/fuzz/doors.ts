@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { WebSocket } from 'ws';
+import { pageSession } from '../../src/adapters/console/page-access.ts';
 import type { Random } from '../kill/random.ts';
 import { AGENT_MESSAGES, HOST_MESSAGES } from './acp.ts';
 import { leaving, oddText, travelling } from './bytes.ts';
@@ -44,7 +45,7 @@ export const DOORS: readonly Door[] = [
     name: 'console websocket',
     input: (random, stage) => talk(random, pageHandshake(stage), texts(random, filled(PAGE_FRAMES, stage))),
     send: (stage, input) => deliver(stage.consolePort, null, input),
-    answers: (stage) => isOpened(stage.consolePort, '/socket', headersOf(pageHandshake(stage))),
+    answers: (stage) => isOpened(stage.consolePort, '/socket', headersOf(pageHandshake(stage)), protocolsOf(stage)),
   },
   {
     name: 'remote agents http',
@@ -155,10 +156,16 @@ function consoleRequest(random: Random, stage: Stage): Request {
   };
 }
 
+function protocolsOf(stage: Stage): string[] {
+  return ['conch', pageSession(stage.consoleToken(), 0).part];
+}
+
 function pageHandshake(stage: Stage): Request {
   const port = stage.consolePort;
-  const cookie: Header = ['Cookie', `conch_${port}=${stage.consoleToken()}`];
-  return upgrade('/socket', [host(port), ['Origin', `http://127.0.0.1:${port}`], cookie]);
+  const { cookie: value } = pageSession(stage.consoleToken(), Date.now());
+  const cookie: Header = ['Cookie', `conch_${port}=${value}`];
+  const part: Header = ['Sec-WebSocket-Protocol', protocolsOf(stage).join(', ')];
+  return upgrade('/socket', [host(port), ['Origin', `http://127.0.0.1:${port}`], cookie, part]);
 }
 
 function agentHandshake(stage: Stage): Request {
@@ -273,9 +280,14 @@ function isAgentLetIn(stage: Stage): Promise<boolean> {
   return isOpened(stage.remotePort, '/agent', Object.fromEntries([bearer(stage)]));
 }
 
-function isOpened(port: number, path: string, headers: Record<string, string>): Promise<boolean> {
+function isOpened(
+  port: number,
+  path: string,
+  headers: Record<string, string>,
+  protocols: string[] = [],
+): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, { headers, handshakeTimeout: ANSWER_MS });
+    const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, protocols, { headers, handshakeTimeout: ANSWER_MS });
     socket.on('open', () => {
       resolve(true);
       socket.close();

@@ -45,6 +45,7 @@ export type End = { readonly code: number | null; readonly signal: string | null
 export type Bot = {
   readonly child: ChildProcess;
   readonly port: number;
+  readonly dataDir: string;
   readonly ended: Promise<End>;
   /** Resolves with the milliseconds from the start to the first "ready" of `/healthz`; rejects when that never comes. */
   ready(): Promise<number>;
@@ -107,7 +108,7 @@ export function startBot(place: Place, start: Start = {}): Bot {
       .filter((each) => /"level":"(?:fatal|error)"/.test(each));
     return [err(), ...grave.slice(-3)].join('\n');
   };
-  return { child, port: place.port, ended, ready, end, line, out, err, lastWords };
+  return { child, port: place.port, dataDir: place.dataDir, ended, ready, end, line, out, err, lastWords };
 }
 
 /** Runs the program to its end: its exit code and what it printed. */

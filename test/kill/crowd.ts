@@ -5,7 +5,7 @@ import { askedOn } from '../../src/turns/floor/seats.ts';
 import type { Question } from '../../src/turns/floor/settings.ts';
 import type { Ledger, Sent } from './ledger.ts';
 import { Page } from './page.ts';
-import type { Asked } from './page.ts';
+import type { Asked, Host } from './page.ts';
 import type { Random } from './random.ts';
 import { TOOL_WORDS } from './tools.ts';
 
@@ -91,9 +91,9 @@ export class Typist {
   }
 
   /** Opens the page and sends again what is not acknowledged. A bot that is not there is no fault. */
-  async connect(port: number): Promise<void> {
+  async connect(bot: Host): Promise<void> {
     this.#page?.close();
-    this.#page = await Page.open(port, this.channel, (frame) => this.#hear(frame)).catch(() => null);
+    this.#page = await Page.open(bot, this.channel, (frame) => this.#hear(frame)).catch(() => null);
     for (const [key, { frame }] of this.#open) {
       if (frame.type === 'command') this.#open.delete(key);
       else this.#page?.send(frame);
@@ -106,10 +106,10 @@ export class Typist {
   }
 
   /** Acts until the page's connection is gone or the time is over. */
-  async act(until: AbortSignal, port: number): Promise<void> {
+  async act(until: AbortSignal, bot: Host): Promise<void> {
     while (!until.aborted) {
       if (this.#page === null || !this.#page.isOpen) return;
-      if (this.#random.chance(0.04)) await this.connect(port);
+      if (this.#random.chance(0.04)) await this.connect(bot);
       else this.#do();
       await pause(this.#random.between(...this.#gapMs));
     }

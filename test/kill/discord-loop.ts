@@ -293,7 +293,7 @@ function begin({ place, server }: Run): Bot {
 
 /** Whether every floor came to rest, no channel changed any more and nothing is owed. */
 async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolean> {
-  const pages = await Promise.all(channels.map((channel) => Page.open(bot.port, `discord:${channel}`)));
+  const pages = await Promise.all(channels.map((channel) => Page.open(bot, `discord:${channel}`)));
   const limit = performance.now() + QUIET_LIMIT_MS;
   let since = performance.now();
   let before = '';

@@ -240,7 +240,7 @@ async function live(run: Run, cycle: number): Promise<void> {
 
 async function load(run: Run, bot: Bot, lifeMs: number): Promise<void> {
   run.recoveriesMs.push(await bot.ready());
-  await Promise.all(run.crowd.map((typist) => typist.connect(bot.port)));
+  await Promise.all(run.crowd.map((typist) => typist.connect(bot)));
   const hasBurst = run.burst > 0 && run.random.chance(BURST);
   const isOfTools = run.random.chance(WITH_TOOLS);
   const longer = isOfTools ? run.random.between(0, WITH_TOOLS_MS) : 0;
@@ -248,7 +248,7 @@ async function load(run: Run, bot: Bot, lifeMs: number): Promise<void> {
   if (hasBurst) for (const typist of run.crowd) if (isWitnessed(typist)) typist.burst(run.burst);
   const until = AbortSignal.timeout(lasting);
   const acting = run.crowd.filter(({ channel }) => !isOfTools || channel === TOOLS_CHANNEL);
-  void Promise.all(acting.map((typist) => typist.act(until, bot.port)));
+  void Promise.all(acting.map((typist) => typist.act(until, bot)));
   await pause(lasting);
 }
 
@@ -258,7 +258,7 @@ async function heal(run: Run): Promise<void> {
   const bot = startBot(place);
   try {
     run.recoveriesMs.push(await bot.ready());
-    await Promise.all(crowd.map((typist) => typist.connect(bot.port)));
+    await Promise.all(crowd.map((typist) => typist.connect(bot)));
     for (const agent of ['pm', 'dev', 'qa', ...Object.keys(WITNESSES)]) {
       crowd[0]?.command(`/agent enable ${agent}`);
       crowd[0]?.command(`/agent restart ${agent}`);

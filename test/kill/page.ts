@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { WebSocket } from 'ws';
+import { pageSession } from '../../src/adapters/console/page-access.ts';
 import type { ChatMessage, PageFrame, ServerFrame } from '../../src/adapters/console/protocol.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 
@@ -9,6 +12,9 @@ import type { FloorView } from '../../src/turns/view.ts';
 export type Asked = Extract<PageFrame, { readonly key: string }>;
 /** The answer to one. */
 export type Answered = Extract<ServerFrame, { readonly type: 'accepted' | 'refused' | 'answer' }>;
+
+/** Where a bot is. */
+export type Host = { readonly port: number; readonly dataDir: string };
 
 /** A browser's page, without the browser: the cookie, the connection, and what came over it. */
 export class Page {
@@ -30,14 +36,13 @@ export class Page {
     socket.on('close', () => this.#wake());
   }
 
-  /** Loads the page, connects and opens a channel; rejects when the bot is not there. */
-  static async open(port: number, channel: string, seen: (frame: ServerFrame) => void = () => {}): Promise<Page> {
-    const response = await fetch(`http://127.0.0.1:${port}/`);
-    await response.arrayBuffer();
-    const cookie = response.headers.get('set-cookie')?.split(';', 1)[0] ?? '';
-    const socket = new WebSocket(`ws://127.0.0.1:${port}/socket`, {
+  /** Connects with the session of a browser that was let in, and opens a channel; rejects when the bot is not there. */
+  static async open(bot: Host, channel: string, seen: (frame: ServerFrame) => void = () => {}): Promise<Page> {
+    const { port, dataDir } = bot;
+    const { cookie, part } = pageSession(readFileSync(join(dataDir, 'console-token'), 'utf8').trim(), Date.now());
+    const socket = new WebSocket(`ws://127.0.0.1:${port}/socket`, ['conch', part], {
       origin: `http://127.0.0.1:${port}`,
-      headers: { cookie },
+      headers: { cookie: `conch_${port}=${cookie}` },
     });
     const page = new Page(socket, seen);
     await once(socket, 'open');

@@ -294,7 +294,7 @@ async function unrestOf({ slack, crowd, place }: Run, bot: Bot): Promise<string 
   try {
     while (performance.now() < limit) {
       for (const { floor } of crowd.places()) {
-        if (!pages.has(floor)) pages.set(floor, await Page.open(bot.port, floor));
+        if (!pages.has(floor)) pages.set(floor, await Page.open(bot, floor));
       }
       const calls = slack.requests.filter(({ method }) => /^(?:chat|conversations)\./.test(method)).length;
       if (calls > seen || ![...pages.values()].every((page) => isAtRest(page, place))) since = performance.now();

@@ -153,7 +153,7 @@ export function configOf(parts: Parts, more: { readonly agents?: readonly string
 
 /** A page in one channel of a running program, which shows its floor also when it is another platform's. */
 export async function pageIn(bot: Bot, channel: string = CHANNEL): Promise<Page> {
-  const page = await Page.open(bot.port, channel);
+  const page = await Page.open(bot, channel);
   await page.until(() => page.view !== null, 'the first picture');
   return page;
 }

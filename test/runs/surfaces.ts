@@ -28,7 +28,7 @@ export type Surface = {
 export async function surfacesOf(stage: Stage, bot: Bot): Promise<readonly Surface[]> {
   const [console = CHANNEL, discord, slack] = stage.parts.channels;
   let you = '';
-  const page = await Page.open(bot.port, console, (frame) => {
+  const page = await Page.open(bot, console, (frame) => {
     if (frame.type === 'state') you = frame.person.id;
   });
   await page.until(() => page.view !== null, 'the first picture');

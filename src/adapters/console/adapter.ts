@@ -26,7 +26,7 @@ import type { Talk } from './talk.ts';
 import { sessionToken } from './token.ts';
 import { createWindow } from './window.ts';
 
-/** Who sits at the console: whoever can open the page on this machine. */
+/** Who sits at the console: whoever can read the token, or was given a link. */
 export const CONSOLE_PERSON: Principal = { id: 'console:you', name: 'You', roles: [] };
 
 const CAPABILITIES: Capabilities = {
@@ -71,6 +71,8 @@ export type ConsoleOptions = {
 export type ConsoleAdapter = ChatAdapter & {
   /** Where the page is, once started. */
   readonly url: string | null;
+  /** A new address of the page that lets one browser in, once; `null` before the start. */
+  link(): string | null;
   /** From now on `/healthz` says ready. */
   setReady(): void;
   /** From now on programs with the token are told of runs, and the page looks into tool calls; called once. */
@@ -99,6 +101,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     get url() {
       return running?.server.url ?? null;
     },
+    link: () => running?.server.link() ?? null,
     setReady: () => void (ready = true),
     tell(runs) {
       const readers = createAuditReaders<Client>(runs.audit, (client, frame) => running?.hub.send(client, frame));
@@ -179,17 +182,20 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
       command: (channel, line) => ctl(ports, person, { channel, line }),
       runs: () => later.told()?.runs ?? null,
       timers: options.timers ?? systemTimers,
-      upkeep: async (order) => {
-        const answer = await options.upkeep?.(order);
-        if (order.act === 'erase') later.told()?.runs.forget?.();
-        return answer ?? { ok: false, text: 'This Conch keeps no database.' };
-      },
+      clock,
+      upkeep: async (order) => upkeep(options, later, order),
     });
     return { platform, hub, inbound, server };
   } catch (error) {
     hub.stop();
     throw error;
   }
+}
+
+async function upkeep(options: ConsoleOptions, later: Later, order: UpkeepOrder): Promise<Answer> {
+  const answer = await options.upkeep?.(order);
+  if (order.act === 'erase') later.told()?.runs.forget?.();
+  return answer ?? { ok: false, text: 'This Conch keeps no database.' };
 }
 
 function healthOf({ database, waiting }: ConsoleOptions, floors: FloorQueries, isReady: boolean): Health {

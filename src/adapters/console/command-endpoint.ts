@@ -7,6 +7,7 @@ import { sameSecret } from './token.ts';
 const BODY_LIMIT = 64 * 1024;
 const bodySchema = z.union([
   z.strictObject({ channel: z.string().min(1).max(200).nullish(), line: z.string().min(1).max(LINE_LIMIT) }),
+  z.strictObject({ open: z.literal(true) }),
   z.strictObject({
     upkeep: z.discriminatedUnion('act', [
       z.strictObject({ act: z.literal('backup'), file: z.string().startsWith('/').max(4_096) }),
@@ -23,9 +24,11 @@ type CtlParts = {
   readonly token: string;
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
   readonly upkeep: (order: UpkeepOrder) => Promise<Answer>;
+  /** A new address of the page that lets one browser in. */
+  readonly link: () => string;
 };
 
-/** Answers `POST /ctl`: a JSON body `{ channel?, line }` or `{ upkeep: order }` under `Authorization: Bearer <the console's token>`. */
+/** Answers `POST /ctl`: a JSON body `{ channel?, line }`, `{ open: true }` or `{ upkeep: order }` under `Authorization: Bearer <the console's token>`. */
 export async function ctlAnswer(
   request: IncomingMessage,
   parts: CtlParts,
@@ -38,6 +41,7 @@ export async function ctlAnswer(
   const parsed = bodySchema.safeParse(parseJson(body));
   if (!parsed.success) return no(400, 'Expected a JSON body with "line" and, optionally, "channel".');
   const asked = parsed.data;
+  if ('open' in asked) return { status: 200, answer: { ok: true, text: parts.link() } };
   try {
     const answer = 'upkeep' in asked ? parts.upkeep(asked.upkeep) : parts.command(asked.channel ?? null, asked.line);
     return { status: 200, answer: await answer };
@@ -65,6 +69,11 @@ async function readBody(request: IncomingMessage): Promise<string | null> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
+}
+
+/** The JSON of a body; `null` when it is none or too long. */
+export async function readJson(request: IncomingMessage): Promise<unknown> {
+  return parseJson((await readBody(request)) ?? '');
 }
 
 function parseJson(text: string): unknown {

@@ -5,17 +5,19 @@ import { fileURLToPath } from 'node:url';
 import sirv from 'sirv';
 import { WebSocketServer } from 'ws';
 import type { WebSocket } from 'ws';
+import { z } from 'zod';
 import { createQuietServer, guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.ts';
 import type { FaultLog, Listeners, UpgradeRefusal } from '../../lib/guarded-server.ts';
-import type { Timers } from '../../lib/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { AuditSource } from '../../turns/tool-calls.ts';
 import { exportCalls } from './audit.ts';
-import { ctlAnswer, hasToken } from './command-endpoint.ts';
+import { ctlAnswer, hasToken, readJson } from './command-endpoint.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
-import { sameSecret } from './token.ts';
+import { SESSION_SECONDS, createPageAccess } from './page-access.ts';
+import type { PageAccess } from './page-access.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
 /** The most pages that are open at once. */
@@ -66,24 +68,38 @@ export type ServerParts = {
   /** `null` when there are none. */
   readonly runs: () => RunsTold | null;
   readonly timers: Timers;
+  readonly clock: Clock;
 };
 
 /** A server with the streams that programs have open. */
-type Running = ServerParts & { readonly streams: Set<ServerResponse> };
+type Running = ServerParts & {
+  readonly streams: Set<ServerResponse>;
+  readonly access: PageAccess;
+  /** The same as in `ConsoleServer`. */
+  readonly link: () => string;
+};
 
-/** A listening server; `url` is where a person finds the page. */
-export type ConsoleServer = { readonly url: string; close(): Promise<void> };
+/** A listening server; `url` is where the page is. */
+export type ConsoleServer = {
+  readonly url: string;
+  /** A new address of the page that lets one browser in, once, within an hour. */
+  link(): string;
+  close(): Promise<void>;
+};
 
 /** Listens, or rejects with one clear line when the port is taken. Lets in only this machine's own page and `conch ctl`. */
 export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
   const page = pageOf(parts);
-  const running = { ...parts, streams: new Set<ServerResponse>() };
   const http = createQuietServer();
+  const access = createPageAccess(parts.token, parts.clock);
+  const url = (): string => `http://${parts.host}:${portOf(http)}`;
+  const link = (): string => `${url()}/?key=${access.newKey()}`;
+  const running = { ...parts, streams: new Set<ServerResponse>(), access, link };
   const listeners: Listeners = {
     request: (request, response) => respond(running, page, { request, response }),
     upgrade: (request, socket, head) => {
-      const refusal = refusalOf(request, http, parts.token);
+      const refusal = refusalOf(request, http, access);
       if (refusal !== null) return refuseUpgrade(socket, refusal);
       if (sockets.clients.size >= PAGE_LIMIT) return refuseUpgrade(socket, FULL);
       sockets.handleUpgrade(request, socket, head, (webSocket) => parts.welcome(webSocket));
@@ -92,7 +108,8 @@ export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   guardServer(http, listeners, parts.log);
   await listen(http, parts);
   return {
-    url: `http://${parts.host}:${portOf(http)}`,
+    url: url(),
+    link,
     close: async () => {
       const closed = new Promise<void>((resolve) => http.close(() => resolve()));
       http.closeAllConnections();
@@ -130,20 +147,39 @@ async function respond(parts: Running, page: Page, exchange: Exchange): Promise<
     const reply = await ctlAnswer(request, parts);
     return finish(response, reply.status, reply.answer);
   }
+  if (path === '/session') return answerSession(parts, exchange);
   if (path === '/runs/events' || path === '/runs/audit') return readRuns(parts, path, exchange);
   if (request.method !== 'GET' && request.method !== 'HEAD') return finish(response, 405, 'Only GET.\n');
-  if (path === '/' || path === '/index.html') {
-    const name = `conch_${request.socket.localPort}`;
-    response.setHeader('Set-Cookie', `${name}=${parts.token}; HttpOnly; SameSite=Strict; Path=/`);
-  }
   page(exchange);
+}
+
+const keySchema = z.strictObject({ key: z.string().min(1).max(200) });
+
+/**
+ * Lets a browser in: `POST` uses up the key of a link, `GET` says whether the browser is let in. The page's script posts the key, so that a
+ * client that only fetches the link, to preview it or ahead of time, does not use it up.
+ */
+async function answerSession({ access }: Running, { request, response }: Exchange): Promise<void> {
+  const name = `conch_${request.socket.localPort}`;
+  if (request.method === 'GET') {
+    const why = reasonToRefuse(request, name, access);
+    return why === null ? finish(response, 200, 'You are let in.\n') : finish(response, 401, `${why}.\n`);
+  }
+  if (request.method !== 'POST') return finish(response, 405, 'Only GET and POST.\n');
+  if (!isOwnPage(request)) return finish(response, 403, `${FOREIGN}.\n`);
+  const asked = keySchema.safeParse(await readJson(request));
+  const session = asked.success ? access.exchange(asked.data.key) : null;
+  if (session === null) return finish(response, 401, `${NO_ACCESS}.\n`);
+  const kept = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_SECONDS}`;
+  response.setHeader('Set-Cookie', `${name}=${session.cookie}; ${kept}`);
+  return finish(response, 200, { part: session.part });
 }
 
 /** Lets a program with the token read of runs, and the page. */
 async function readRuns(parts: Running, path: string, { request, response }: Exchange): Promise<void> {
   if (request.method !== 'GET') return finish(response, 405, 'Only GET.\n');
   const isProgram = request.headers.origin === undefined && hasToken(request, parts.token);
-  const why = isProgram ? null : reasonToRefuse(request, `conch_${request.socket.localPort}`, parts.token);
+  const why = isProgram ? null : reasonToRefuse(request, `conch_${request.socket.localPort}`, parts.access);
   if (why !== null) return finish(response, 403, `${why}.\n`);
   const query = targetOf(request)?.query ?? '';
   const runs = parts.runs();
@@ -176,25 +212,35 @@ function pageOf(parts: ServerParts): Page {
 
 const FULL: UpgradeRefusal = { status: 503, why: 'Too many pages are open' };
 
-function refusalOf(request: IncomingMessage, http: Server, token: string): UpgradeRefusal | null {
+function refusalOf(request: IncomingMessage, http: Server, access: PageAccess): UpgradeRefusal | null {
   if (targetOf(request) === null) return { status: 400, why: 'This is no path of the console' };
   if (request.url !== '/socket') return { status: 404, why: 'Not found' };
-  const why = reasonToRefuse(request, cookieName(http), token);
+  const why = reasonToRefuse(request, cookieName(http), access);
   return why === null ? null : { status: 403, why };
 }
 
+const FOREIGN = 'Another site may not talk to this console';
+const NO_ACCESS = 'This browser is not let in: run "conch open" and open the link that it prints';
+
 /** Why a page may not talk to this server; `null` when it may. */
-function reasonToRefuse(request: IncomingMessage, cookie: string, token: string): string | null {
+function reasonToRefuse(request: IncomingMessage, cookie: string, access: PageAccess): string | null {
+  if (!isLoopback(request.headers.host)) return 'This console answers only to this machine';
+  if (!isOwnPage(request)) return FOREIGN;
+  return access.isLetIn({ cookie: cookieOf(request, cookie), part: partOf(request) }) ? null : NO_ACCESS;
+}
+
+function isOwnPage(request: IncomingMessage): boolean {
   const { host, origin, 'sec-fetch-site': site } = request.headers;
-  if (!isLoopback(host)) return 'This console answers only to this machine';
   // Browsers leave the origin out when a page only reads from its own server.
-  const isOwn =
-    origin === undefined
-      ? request.method === 'GET' && site === 'same-origin' && !isUpgrade(request)
-      : origin === `http://${host}`;
-  if (!isOwn) return 'Another site may not talk to this console';
-  const shown = cookieOf(request, cookie);
-  return shown !== null && sameSecret(shown, token) ? null : 'Open the console page first';
+  return origin === undefined
+    ? request.method === 'GET' && site === 'same-origin' && !isUpgrade(request)
+    : origin === `http://${host}`;
+}
+
+/** The session's part that the page keeps: a header of requests; of sockets, for which a page sets no headers, the second protocol. */
+function partOf({ headers }: IncomingMessage): string | null {
+  const shown = headers['conch-page'] ?? headers['sec-websocket-protocol']?.split(',')[1];
+  return typeof shown === 'string' ? shown.trim() : null;
 }
 
 function isUpgrade({ headers }: IncomingMessage): boolean {

@@ -1,6 +1,7 @@
 import { effect } from '@preact/signals';
 import { backoffMs } from '../../lib/retry.ts';
 import type { PageFrame, ServerFrame } from '../console/protocol.ts';
+import { letIn, onLetIn, pagePart } from './access.ts';
 import { AUDIT_PLACE, auditOpen } from './layout.ts';
 import { accepted, answered, refused, resend, toast, setTransmitter } from './sending.ts';
 import { channel, connection, take } from './state.ts';
@@ -19,7 +20,8 @@ let retry: ReturnType<typeof setTimeout> | undefined;
 export function connect(): void {
   setTransmitter(transmit);
   effect(remember);
-  dial();
+  void redial();
+  onLetIn(dialNow);
   addEventListener('online', () => dialNow());
   document.addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'visible') dialNow();
@@ -30,12 +32,12 @@ export function connect(): void {
 export function dialNow(): void {
   if (connection.value !== 'lost') return;
   clearTimeout(retry);
-  dial();
+  void redial();
 }
 
 function dial(): void {
   if (socket !== null && socket.readyState <= WebSocket.OPEN) return;
-  const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/socket`);
+  const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/socket`, ['conch', pagePart()]);
   socket = mine;
   mine.addEventListener('open', () => {
     failures = 0;
@@ -59,10 +61,13 @@ function lost(): void {
   retry = setTimeout(() => void redial(), waitMs);
 }
 
-/** A server that was started afresh may have a new secret: asking for the page renews it. */
+/** A refused socket does not say why: asks first whether this browser is let in. Of one that is not, nothing more is tried. */
 async function redial(): Promise<void> {
   try {
-    if (failures > 2) await fetch('/', { cache: 'no-store' });
+    if (!(await letIn())) {
+      connection.value = 'lost';
+      return;
+    }
   } catch {
     return lost();
   }

@@ -8,6 +8,8 @@ import { Conversation } from './conversation/conversation.tsx';
 import { ApprovalBar } from './floor/approval.tsx';
 import { FloorBar } from './floor/floor-bar.tsx';
 import { Help } from './frame/help.tsx';
+import { refusedAccess } from './access.ts';
+import { NoAccess } from './frame/no-access.tsx';
 import { auditOpen, drawerOpen } from './layout.ts';
 import { Panel } from './floor/panel.tsx';
 import { ask } from './sending.ts';
@@ -22,6 +24,7 @@ export function Page(): JSX.Element {
     const isGone = channels.value.length > 0 && channels.value.every(({ id }) => id !== channel.peek());
     if (isGone) ask({ type: 'open', channel: null });
   });
+  if (refusedAccess.value !== null) return <NoAccess why={refusedAccess.value} />;
   return (
     <div
       class={`frame${several ? ' with-channels' : ''}${drawerOpen.value ? ' drawer-open' : ''}${isStale ? ' is-stale' : ''}`}

@@ -12,7 +12,7 @@ let page: Page;
 
 beforeEach(async () => {
   here = await stand();
-  page = await openPage(here.url);
+  page = await openPage(here.adapter.link());
 });
 afterEach(async () => {
   page.close();
@@ -98,7 +98,7 @@ describe('a person at an open page', () => {
     page.send(frame);
     const first = await page.frame('accepted');
     page.close();
-    page = await openPage(here.url);
+    page = await openPage(here.adapter.link());
     await opened();
     page.send(frame);
     const second = await page.frame('accepted');
@@ -222,7 +222,7 @@ describe('bad input', () => {
   test('a frame over one mebibyte ends only this connection', async () => {
     page.send(saying('x'.repeat(1_100_000)));
     expect(await page.closed).toBe(1009);
-    page = await openPage(here.url);
+    page = await openPage(here.adapter.link());
     expect((await opened()).channel).toBe(CHANNEL);
   });
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { AuditRow, AuditWanted } from '../../../src/turns/tool-calls.ts';
-import { auditRow, cookieOf, fakeAudit, openPage, stand } from './fakes.ts';
+import { auditRow, fakeAudit, openPage, sessionOf, stand } from './fakes.ts';
 import type { FakeAudit, Page, Stand } from './fakes.ts';
 
 let here: Stand;
@@ -16,7 +16,7 @@ beforeEach(async () => {
   here = await stand();
   audit = fakeAudit();
   here.adapter.tell({ events: () => ({ ok: false, status: 404, text: '' }), audit });
-  page = await openPage(here.url);
+  page = await openPage(here.adapter.link());
 });
 afterEach(async () => {
   page.close();
@@ -109,7 +109,7 @@ describe('a page that looks into tool calls', () => {
     page.send({ type: 'audit', wanted: null });
     page.send({ type: 'open', channel: null });
     await page.frame('state');
-    const other = await openPage(here.url);
+    const other = await openPage(here.adapter.link());
     other.send({ type: 'audit', wanted: {} });
     await other.frame('audit');
     audit.change(auditRow(2));
@@ -141,8 +141,11 @@ function get(path: string, headers: OutgoingHttpHeaders, method = 'GET'): Promis
   });
 }
 
-/** As a link of the page is followed. */
-const own = async () => ({ cookie: await cookieOf(here.url), 'sec-fetch-site': 'same-origin' });
+/** As the page's script asks. */
+const own = async () => {
+  const { cookie, part } = await sessionOf(here.adapter.link());
+  return { cookie, 'conch-page': part, 'sec-fetch-site': 'same-origin' };
+};
 
 describe('the export', () => {
   test('gives the page every call that is wanted, whole, as lines of JSON', async () => {
@@ -164,13 +167,17 @@ describe('the export', () => {
 
   test('is refused without the cookie, to another site, and to one that rebinds the name', async () => {
     fill(2);
-    const { cookie } = await own();
+    const shown = await own();
+    const { cookie, 'conch-page': part } = shown;
+    const session = { cookie, 'conch-page': part };
     for (const headers of [
       { 'sec-fetch-site': 'same-origin' },
-      { cookie: `${cookie}x`, 'sec-fetch-site': 'same-origin' },
-      { cookie, 'sec-fetch-site': 'cross-site' },
-      { cookie, origin: 'https://evil.example' },
-      { cookie, host: 'evil.example', origin: 'http://evil.example' },
+      { cookie, 'sec-fetch-site': 'same-origin' },
+      { 'conch-page': part, 'sec-fetch-site': 'same-origin' },
+      { ...shown, cookie: `${cookie}x` },
+      { ...session, 'sec-fetch-site': 'cross-site' },
+      { ...session, origin: 'https://evil.example' },
+      { ...session, host: 'evil.example', origin: 'http://evil.example' },
       { authorization: 'Bearer no' },
     ]) {
       const { status, body } = await get('/runs/audit', headers);
@@ -191,9 +198,10 @@ describe('the export', () => {
 
 describe('a yes', () => {
   test('is taken back by nobody who has no page open, and by no other site', async () => {
+    const { cookie, protocols } = await sessionOf(here.adapter.link());
     const knock = (headers: Record<string, string>): Promise<string> =>
       new Promise((resolve) => {
-        const socket = new WebSocket(`${here.url.replace('http', 'ws')}/socket`, { headers });
+        const socket = new WebSocket(`${here.url.replace('http', 'ws')}/socket`, [...protocols], { headers });
         const line = '/run revoke dev #1.1';
         socket.on('open', () =>
           socket.send(JSON.stringify({ type: 'command', channel: 'console:demo', key: crypto.randomUUID(), line })),
@@ -201,7 +209,6 @@ describe('a yes', () => {
         socket.on('message', (text: Buffer) => resolve(text.toString()));
         socket.on('unexpected-response', (_request, response) => resolve(`${response.statusCode}`));
       });
-    const cookie = await cookieOf(here.url);
     expect(
       await Promise.all([
         knock({ origin: here.url }),

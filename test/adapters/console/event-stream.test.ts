@@ -9,7 +9,7 @@ import { streamEvents } from '../../../src/adapters/console/event-stream.ts';
 import type { EventSource as Told, EventRequest } from '../../../src/adapters/console/event-stream.ts';
 import type { EventSink } from '../../../src/lib/guarded-server.ts';
 import { createTime } from '../../agents/time.ts';
-import { cookieOf, fakeAudit, stand } from './fakes.ts';
+import { fakeAudit, sessionOf, stand } from './fakes.ts';
 import type { Stand } from './fakes.ts';
 
 let here: Stand;
@@ -154,17 +154,18 @@ describe('whoever may not read along', () => {
     ['is another site that leaves its origin out', () => ({ 'sec-fetch-site': 'cross-site', cookie: 'COOKIE' })],
     ['is another site with the token', () => ({ origin: 'http://evil.example', authorization: `Bearer ${token}` })],
   ])('%s', async (_what, headers) => {
-    const cookie = await cookieOf(here.url);
+    const { cookie, part } = await sessionOf(here.adapter.link());
     const given: OutgoingHttpHeaders = headers();
-    const sent = given.cookie === 'COOKIE' ? { ...given, cookie } : given;
+    const sent = given.cookie === 'COOKIE' ? { ...given, cookie, 'conch-page': part } : given;
     expect((await get('?agent=dev', sent)).status).toBe(403);
     expect(asked).toEqual([]);
   });
 
   test('is not the page itself', async () => {
-    const cookie = await cookieOf(here.url);
-    expect((await get('?agent=dev', { cookie, 'sec-fetch-site': 'same-origin' })).status).toBe(200);
-    expect((await get('?agent=dev', { cookie, origin: here.url })).status).toBe(200);
+    const { cookie, part } = await sessionOf(here.adapter.link());
+    const own = { cookie, 'conch-page': part };
+    expect((await get('?agent=dev', { ...own, 'sec-fetch-site': 'same-origin' })).status).toBe(200);
+    expect((await get('?agent=dev', { ...own, origin: here.url })).status).toBe(200);
   });
 });
 

@@ -245,11 +245,16 @@ export async function stand(dataDir: string = newFolder(), platform = ownMessage
   return { adapter, intake, queries, dataDir, platform, pageDir, url: adapter.url ?? '' };
 }
 
-/** The cookie that opening the page gives. */
-export async function cookieOf(url: string): Promise<string> {
-  const response = await fetch(`${url}/`);
-  await response.arrayBuffer();
-  return (response.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+/** What a browser holds that was let in. */
+export type Session = { readonly cookie: string; readonly part: string; readonly protocols: readonly string[] };
+
+/** Uses a link to the page, as a browser does. */
+export async function sessionOf(link: string | null): Promise<Session> {
+  const { origin, searchParams } = new URL(link ?? '');
+  const body = JSON.stringify({ key: searchParams.get('key') });
+  const response = await fetch(`${origin}/session`, { method: 'POST', headers: { origin }, body });
+  const { part = '' } = response.ok ? ((await response.json()) as { part: string }) : {};
+  return { cookie: response.headers.get('set-cookie')?.split(';')[0] ?? '', part, protocols: ['conch', part] };
 }
 
 /** A page without its drawing: sends frames and waits for frames. */
@@ -264,10 +269,11 @@ export type Page = {
   close(): void;
 };
 
-export async function openPage(url: string): Promise<Page> {
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/socket`, {
-    headers: { cookie: await cookieOf(url), origin: url },
-  });
+/** Opens the page by a link. */
+export async function openPage(link: string | null): Promise<Page> {
+  const { host, origin } = new URL(link ?? '');
+  const { cookie, protocols } = await sessionOf(link);
+  const socket = new WebSocket(`ws://${host}/socket`, [...protocols], { headers: { cookie, origin } });
   const come: ServerFrame[] = [];
   const waiting: (() => void)[] = [];
   socket.on('message', (text: Buffer) => {

@@ -3,7 +3,7 @@ import { createServer, request } from 'node:http';
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import { createServer as createNetServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
@@ -12,13 +12,13 @@ import type { Status } from '../../../src/turns/floor/floor.ts';
 import {
   CHANNEL,
   OTHER,
-  cookieOf,
   fakeIntake,
   fakeQueries,
   newFolder,
   ownMessages,
   openPage,
   restingView,
+  sessionOf,
   silent,
   stand,
   wallClock,
@@ -41,9 +41,9 @@ function call(url: string, headers: OutgoingHttpHeaders = {}, post?: { readonly 
 }
 
 /** The status with which an upgrade was answered; 101 when it was let in. */
-function knock(url: string, headers: Record<string, string>): Promise<number> {
+function knock(url: string, headers: Record<string, string>, protocols: readonly string[] = []): Promise<number> {
   return new Promise((resolve, reject) => {
-    const socket = new WebSocket(`${url.replace('http', 'ws')}/socket`, { headers });
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/socket`, [...protocols], { headers });
     socket.on('open', () => {
       socket.terminate();
       resolve(101);
@@ -118,10 +118,8 @@ describe('a running console', () => {
     },
   );
 
-  test('the page comes with a cookie that scripts and other sites cannot use', async () => {
-    const { headers } = await call(`${here.url}/`);
-    expect(headers['set-cookie']?.[0]).toMatch(/^conch_\d+=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/$/);
-    expect(headers['content-security-policy']).toContain("default-src 'self'");
+  test('the page may load scripts from its own server alone', async () => {
+    expect((await call(`${here.url}/`)).headers['content-security-policy']).toContain("default-src 'self'");
   });
 
   test('a name that is not of this machine is refused', async () => {
@@ -134,27 +132,29 @@ describe('a running console', () => {
   });
 
   test('the page of this server is let in', async () => {
-    expect(await knock(here.url, { cookie: await cookieOf(here.url), origin: here.url })).toBe(101);
+    const { cookie, protocols } = await sessionOf(here.adapter.link());
+    expect(await knock(here.url, { cookie, origin: here.url }, protocols)).toBe(101);
   });
 
-  test('another site is refused, also with the cookie', async () => {
-    const cookie = await cookieOf(here.url);
+  test('another site is refused, also with a session', async () => {
+    const { cookie, protocols } = await sessionOf(here.adapter.link());
     for (const origin of ['https://evil.example', 'http://127.0.0.1:1', 'null', here.url.replace('http', 'https')]) {
-      expect(await knock(here.url, { cookie, origin })).toBe(403);
+      expect(await knock(here.url, { cookie, origin }, protocols)).toBe(403);
     }
-    expect(await knock(here.url, { cookie })).toBe(403);
+    expect(await knock(here.url, { cookie }, protocols)).toBe(403);
   });
 
   test('a rebound name is refused, also when its origin fits', async () => {
-    const cookie = await cookieOf(here.url);
-    expect(await knock(here.url, { cookie, host: 'evil.example', origin: 'http://evil.example' })).toBe(403);
+    const { cookie, protocols } = await sessionOf(here.adapter.link());
+    const rebound = { cookie, host: 'evil.example', origin: 'http://evil.example' };
+    expect(await knock(here.url, rebound, protocols)).toBe(403);
   });
 
   test('no cookie, a wrong one and half of the right one are refused', async () => {
-    const cookie = await cookieOf(here.url);
+    const { cookie, protocols } = await sessionOf(here.adapter.link());
     const [name] = cookie.split('=');
-    for (const wrong of ['', `${name}=`, `${name}=${'x'.repeat(43)}`, cookie.slice(0, -10)]) {
-      expect(await knock(here.url, { cookie: wrong, origin: here.url })).toBe(403);
+    for (const wrong of ['', `${name}=`, `${name}=${'x'.repeat(43)}`, `${name}=0.`, cookie.slice(0, -10)]) {
+      expect(await knock(here.url, { cookie: wrong, origin: here.url }, protocols)).toBe(403);
     }
   });
 
@@ -183,6 +183,94 @@ describe('a running console', () => {
   test('files outside of the page are not served', async () => {
     expect((await call(`${here.url}/../../package.json`)).status).toBe(404);
     expect((await call(`${here.url}/console-token`)).status).toBe(404);
+  });
+});
+
+describe('access to the page', () => {
+  const keyOf = (link: string | null): string => new URL(link ?? '').searchParams.get('key') ?? '';
+  const post = (key: string, headers: OutgoingHttpHeaders = { origin: here.url }): Promise<Reply> =>
+    call(`${here.url}/session`, headers, { body: JSON.stringify({ key }) });
+
+  test('T78 no door gives the token, a cookie or a key to a client that shows none', async () => {
+    const token = readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
+    for (const path of ['/', '/index.html', '/healthz', '/session', '/ctl', '/runs/audit', '/runs/events?agent=dev']) {
+      for (const asked of [undefined, { body: '{}' }]) {
+        const { headers, body } = await call(`${here.url}${path}`, {}, asked);
+        expect(headers['set-cookie']).toBeUndefined();
+        expect(body).not.toContain(token);
+        expect(body).not.toContain('key=');
+      }
+    }
+  });
+
+  test('T78 a link works once, and gives a cookie that scripts and other sites cannot use', async () => {
+    const key = keyOf(here.adapter.link());
+    const first = await post(key);
+    expect(first.status).toBe(200);
+    const port = new URL(here.url).port;
+    expect(first.headers['set-cookie']?.[0]).toMatch(
+      new RegExp(`^conch_${port}=\\w+\\.[\\w-]{43}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000$`),
+    );
+    expect((await post(key)).status).toBe(401);
+    expect((await post('unknown')).status).toBe(401);
+  });
+
+  test('T78 fetching the link, as a preview does, does not use it up', async () => {
+    const link = here.adapter.link() ?? '';
+    for (let times = 0; times < 3; times += 1) expect((await call(link)).headers['set-cookie']).toBeUndefined();
+    expect((await post(keyOf(link))).status).toBe(200);
+  });
+
+  test('T78 a key posted by another site, by a rebound name or without an origin is refused and stays good', async () => {
+    const key = keyOf(here.adapter.link());
+    for (const headers of [{ origin: 'https://evil.example' }, { origin: 'http://127.0.0.1:1' }, {}]) {
+      expect((await post(key, headers)).status).toBe(403);
+    }
+    expect((await post(key, { host: 'evil.example', origin: 'http://evil.example' })).status).toBe(403);
+    expect((await post(key)).status).toBe(200);
+  });
+
+  test('T78 neither the cookie nor the part that the page keeps is enough alone', async () => {
+    const { cookie, part, protocols } = await sessionOf(here.adapter.link());
+    const own = { origin: here.url };
+    expect(await knock(here.url, { ...own, cookie })).toBe(403);
+    expect(await knock(here.url, own, protocols)).toBe(403);
+    const asked = async (headers: OutgoingHttpHeaders) => (await call(`${here.url}/session`, headers)).status;
+    expect(await asked({ ...own, cookie })).toBe(401);
+    expect(await asked({ ...own, 'conch-page': part })).toBe(401);
+    expect(await asked({ ...own, cookie, 'conch-page': part })).toBe(200);
+    expect((await call(`${here.url}/ctl`, { authorization: `Bearer ${part}` }, { body: '{"open":true}' })).status).toBe(
+      401,
+    );
+  });
+
+  test('T78 a session outlasts a restart, and ends when the token is made anew', async () => {
+    const { cookie, part } = await sessionOf(here.adapter.link());
+    const unused = keyOf(here.adapter.link());
+    const value = cookie.split('=')[1] ?? '';
+    const asked = async () => {
+      const name = `conch_${new URL(here.url).port}`;
+      const shown = { origin: here.url, cookie: `${name}=${value}`, 'conch-page': part };
+      return (await call(`${here.url}/session`, shown)).status;
+    };
+    await here.adapter.stop();
+    here = await stand(here.dataDir);
+    expect(await asked()).toBe(200);
+    expect((await post(unused)).status).toBe(401);
+    await here.adapter.stop();
+    rmSync(join(here.dataDir, 'console-token'));
+    here = await stand(here.dataDir);
+    expect(await asked()).toBe(401);
+  });
+
+  test('T78 a program with the token gets a new link', async () => {
+    const token = readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
+    const headers = { authorization: `Bearer ${token}` };
+    const reply = await call(`${here.url}/ctl`, headers, { body: '{"open":true}' });
+    const { ok, text } = JSON.parse(reply.body) as { readonly ok: boolean; readonly text: string };
+    expect([ok, text.startsWith(`${here.url}/?key=`)]).toEqual([true, true]);
+    expect((await post(keyOf(text))).status).toBe(200);
+    expect((await call(`${here.url}/ctl`, {}, { body: '{"open":true}' })).status).toBe(401);
   });
 });
 
@@ -251,7 +339,7 @@ describe('a start', () => {
   });
 
   test('a stop ends the connections of open pages', async () => {
-    const page = await openPage(here.url);
+    const page = await openPage(here.adapter.link());
     await here.adapter.stop();
     expect([1001, 1006]).toContain(await page.closed);
     here = await stand();

@@ -1,10 +1,11 @@
 import { useSignalEffect } from '@preact/signals';
 import type { JSX } from 'preact';
+import { pagePart } from '../access.ts';
 import { Toasts } from '../frame/toasts.tsx';
 import { Icon } from '../icons.tsx';
 import { auditOpen } from '../layout.ts';
 import { exactTime } from '../now.ts';
-import { ask } from '../sending.ts';
+import { ask, toast } from '../sending.ts';
 import { connection } from '../state.ts';
 import { RecordedCall } from './call.tsx';
 import { calls, hasEarlierCalls, isFull, isReading, keyOfCall, readUpTo, wanted } from './calls.ts';
@@ -26,9 +27,9 @@ export function AuditView(): JSX.Element {
         <header class="audit-head">
           <h2 id="audit-title">Tool calls</h2>
           <span class="spring" />
-          <a class="export" href={`/runs/audit${queryOf()}`} download="conch-audit.jsonl">
+          <button type="button" class="small-button" onClick={() => void saveCalls()}>
             Export
-          </a>
+          </button>
           <button type="button" class="small-button" onClick={() => (auditOpen.value = false)}>
             <Icon name="close" />
             Back
@@ -82,6 +83,20 @@ function Foot(): JSX.Element {
 function askBack(): void {
   isReading.value = true;
   ask({ type: 'audit-earlier' });
+}
+
+/** Saves the wanted calls as a file. The request carries the page's part of the session, which a plain link cannot. */
+async function saveCalls(): Promise<void> {
+  const answer = await fetch(`/runs/audit${queryOf()}`, { headers: { 'Conch-Page': pagePart() } }).catch(() => null);
+  if (answer === null || !answer.ok) {
+    toast('notice', 'The calls could not be exported. Try again.');
+    return;
+  }
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = 'conch-audit.jsonl';
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
 
 function queryOf(): string {

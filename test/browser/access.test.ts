@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Browser } from 'playwright-core';
+import { hasBrowser, openBrowser } from './chromium.ts';
+import { openStage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+const OPEN = '[data-testid="connection"][data-state="open"]';
+const REFUSED = '[data-testid="no-access"]';
+
+describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
+  let browser: Browser;
+  let stage: Stage;
+  beforeEach(async () => {
+    [browser, stage] = [await openBrowser(), await openStage()];
+  });
+  afterEach(async () => {
+    await browser.close();
+    await stage.close();
+  });
+
+  test('T78 a browser without a link is told how to get one, and sees nothing else', async () => {
+    const page = await browser.newPage();
+    const sockets: string[] = [];
+    page.on('websocket', (socket) => void sockets.push(socket.url()));
+    await page.goto(stage.url);
+    await page.locator(REFUSED).waitFor();
+    expect(await page.locator('main').innerText()).toContain('npm run conch -- open');
+    expect(sockets).toEqual([]);
+    expect(await page.context().cookies()).toEqual([]);
+  });
+
+  test('T78 a link lets its browser in, stays out of the address and works once', async () => {
+    const link = stage.link();
+    const [first, second] = [await browser.newContext(), await browser.newContext()];
+    const page = await first.newPage();
+    await page.goto(link);
+    await page.locator(OPEN).waitFor();
+    expect(page.url()).not.toContain('key=');
+    const [cookie] = await first.cookies();
+    expect(cookie).toMatchObject({ name: `conch_${new URL(link).port}`, httpOnly: true, sameSite: 'Strict' });
+    await page.reload();
+    await page.locator(OPEN).waitFor();
+    // The same link again, as from the history of the terminal.
+    await page.goto(link);
+    await page.locator(OPEN).waitFor();
+    const other = await second.newPage();
+    await other.goto(link);
+    await other.locator(REFUSED).getByText('was used already').waitFor();
+  });
+
+  test('T78 fetching the link ahead of the person does not use it up', async () => {
+    const link = stage.link();
+    const bot = await browser.newContext({ javaScriptEnabled: false });
+    await (await bot.newPage()).goto(link);
+    await bot.request.get(link);
+    await fetch(link);
+    const page = await browser.newPage();
+    await page.goto(link);
+    await page.locator(OPEN).waitFor();
+    expect(await page.locator(REFUSED).count()).toBe(0);
+  });
+
+  test('T78 a tab that waits for a link is let in by a link opened in another tab', async () => {
+    const context = await browser.newContext();
+    const waiting = await context.newPage();
+    await waiting.goto(stage.url);
+    await waiting.locator(REFUSED).waitFor();
+    const page = await context.newPage();
+    await page.goto(stage.link());
+    await page.locator(OPEN).waitFor();
+    await waiting.locator(OPEN).waitFor();
+    expect(await waiting.locator(REFUSED).count()).toBe(0);
+  });
+
+  test('T78 a server on another port that reads the cookie cannot use it', async () => {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    await page.goto(stage.link());
+    await page.locator(OPEN).waitFor();
+    const [cookie] = await context.cookies();
+    const headers = { cookie: `${cookie?.name}=${cookie?.value}`, origin: stage.url.replace(/\/$/, '') };
+    expect((await fetch(`${stage.url}session`, { headers })).status).toBe(401);
+    expect((await fetch(`${stage.url}runs/audit`, { headers })).status).toBe(403);
+  });
+});
