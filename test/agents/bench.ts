@@ -271,6 +271,8 @@ export async function bench(options: BenchOptions = {}) {
     id?: string,
   ) => deliver({ type: 'inject', agent: 'dev', epoch, message, observed: false, ...more }, id);
   const interrupt = (epoch: number, graceMs = 5_000) => deliver({ type: 'interrupt', agent: 'dev', epoch, graceMs });
+  /** The turn of an epoch timed out without a sign of work. */
+  const hangs = (epoch: number) => deliver({ type: 'interrupt', agent: 'dev', epoch, graceMs: 5_000, hung: true });
   /** The session in use. */
   const session = () => sessions.at(-1)!;
   const types = () => state.told.map(({ type }) => type);
@@ -286,6 +288,7 @@ export async function bench(options: BenchOptions = {}) {
     prompt,
     inject,
     interrupt,
+    hangs,
     logged,
     moves,
     types,

@@ -326,6 +326,9 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
     'I8',
     'a message that nobody answered is not left to the next, or one that somebody did is',
   );
+  const isSilent = turn.status === 'active' && turn.deadlineAt !== null && turn.deadlineAt <= at;
+  const isHung = command.type === 'tick' && fact.outcome === 'expired' && isSilent;
+  must((fact.hung === true) === isHung, 'I26', 'an agent counts as hung that is not, or the other way');
   if (command.type !== 'tick') {
     must(fact.outcome !== 'expired' && fact.outcome !== 'lapsed', 'I14', 'a turn expires without a clock');
     return;

@@ -383,12 +383,36 @@ const TIME: readonly Planted[] = [
   },
 ];
 
+const HANGS: readonly Planted[] = [
+  {
+    name: 'an agent that is cut off at work counts as hung',
+    near: 'everything',
+    file: 'decide/recovery.ts',
+    find: "if (turn.status !== 'active' || turn.deadlineAt === null) return false;",
+    replace: "if (turn.status !== 'active') return false;",
+  },
+  {
+    name: 'the session of a hung agent is only interrupted, and counts no error',
+    near: 'everything',
+    file: 'react.ts',
+    find: 'floor.settings.interruptGraceMs, fact.hung)',
+    replace: 'floor.settings.interruptGraceMs)',
+  },
+  {
+    name: 'a hung agent may have the next turn while its session cools down',
+    near: 'everything',
+    file: 'decide/recovery.ts',
+    find: "  if (hung) decision.record({ type: 'seatMarked', agent, mark: 'present', on: false });\n",
+    replace: '',
+  },
+];
+
 const WORLD: readonly Planted[] = [
   {
     name: 'a timeout is announced twice',
     file: 'decide/recovery.ts',
-    find: "      decision.announce({ kind: 'timeout', agent: due.agent });\n",
-    replace: "      decision.announce({ kind: 'timeout', agent: due.agent });\n".repeat(2),
+    find: "  decision.announce({ kind: 'timeout', agent });\n",
+    replace: "  decision.announce({ kind: 'timeout', agent });\n".repeat(2),
   },
   {
     name: 'people are told again with every message that nobody is there',
@@ -632,6 +656,7 @@ export const PLANTED: readonly Planted[] = [
   ...MESSAGES,
   ...ANSWERS,
   ...TIME,
+  ...HANGS,
   ...WORLD,
   ...TOUCH,
   ...ASKS,

@@ -162,6 +162,7 @@ export class Bot {
     if (!life.alive || !this.isReady || this.isStopping) return;
     this.config = next;
     this.#ports.note('reload', null);
+    this.#ports.cast.startAfresh();
     this.#app?.reload(next).catch((error: unknown) => life.alive && this.#ports.fail(error));
   }
 
@@ -267,6 +268,7 @@ export class Bot {
     note(channel, { command, applied });
     const move = referee.judge(channel, command, at, applied);
     cast.answers.judge(channel, move.after, move.facts);
+    for (const fact of move.facts) if (fact.type === 'turnEnded') cast.turnEnded(channel, fact);
     spotter.see(move);
   }
 

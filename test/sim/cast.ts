@@ -30,6 +30,14 @@ export type CastPorts = {
 export type Temper = { trouble: number };
 
 const SIGNAL = 'TURN_COMPLETE';
+/** So many hung turns in a row stop an agent. */
+const MOST_HANGS = 5;
+/** After the first error in a row. */
+const LEAST_BACKOFF_MS = 2_000;
+/** A hung session is ended this soon. */
+const ENDED_MS = 200;
+/** The longest backoff before the fifth error, and how long a session may take to close and to open. */
+const REOPENED_MS = 16_000 + 5_000 + 60_000;
 const NEVER = new Promise<never>(() => {});
 const PLANS = {
   answer: 30,
@@ -52,6 +60,8 @@ export class Cast {
   readonly answers = new Answers();
   /** `channel epoch` of every prompt that a session was handed. */
   readonly prompted = new Set<string>();
+  /** The same of each that gave a sign of life. */
+  readonly heard = new Set<string>();
   /** Messages of people that some agent was given, by whatever way. */
   readonly seen = new Set<string>();
   /** The same for each agent: `message agent`. */
@@ -70,6 +80,8 @@ export class Cast {
   asked = 0;
   /** What operators said yes to, as they saw it; every wording is used once. */
   readonly allowed = new Set<string>();
+  /** When each agent hung last, and how often in a row, without a sign of life between: `channel agent`. */
+  readonly #hangs = new Map<string, { readonly at: number; readonly inRow: number; readonly isPrompted: boolean }>();
   readonly #ports: CastPorts;
 
   constructor(ports: CastPorts) {
@@ -88,6 +100,57 @@ export class Cast {
   /** All sessions are gone with their program. */
   cutOff(): void {
     this.sessions = [];
+    this.#hangs.clear();
+  }
+
+  /** Whether an agent hung so shortly before that its session may still be on its way. */
+  isHung(channel: string, agent: string): boolean {
+    const at = this.#hangs.get(`${channel} ${agent}`)?.at ?? -Infinity;
+    return this.#ports.timeline.now - at <= REOPENED_MS;
+  }
+
+  /**
+   * I26: a hung agent cools down, and is stopped after five such turns in a row. Told of each turn that ended: the session of one
+   * that hung is closed at once.
+   */
+  turnEnded(
+    channel: string,
+    { agent, epoch, hung }: { readonly agent: string; readonly epoch: number; readonly hung?: true },
+  ): void {
+    if (hung !== true) return;
+    const key = `${channel} ${agent}`;
+    const { inRow = 0 } = this.#hangs.get(key) ?? {};
+    const isPrompted = this.prompted.has(`${channel} ${epoch}`);
+    const isHeard = this.heard.has(`${channel} ${epoch}`);
+    const { now } = this.#ports.timeline;
+    this.#hangs.set(key, { at: now, isPrompted, inRow: isHeard ? 1 : inRow + (isPrompted ? 1 : 0) });
+    this.#ports.situations.reach('a hung agent cools down');
+    const session = this.sessions.find((each) => each.channel === channel && each.epoch === epoch);
+    if (session === undefined) return;
+    const isOver = (): void => {
+      if (!session.isClosed) this.#ports.fail(new Violation('I26', `the session of ${agent} hung and is not ended`));
+    };
+    this.#ports.timeline.after(ENDED_MS, 'a hung session is over', session.life, isOver);
+  }
+
+  /** A sign of life: what is counted in a row begins anew. */
+  isWell(channel: string, agent: string): void {
+    const hung = this.#hangs.get(`${channel} ${agent}`);
+    if (hung !== undefined) this.#hangs.set(`${channel} ${agent}`, { ...hung, inRow: 0 });
+  }
+
+  /** An operator or the configuration has agents start afresh. */
+  startAfresh(): void {
+    this.#hangs.clear();
+  }
+
+  #checkOpening({ channel, agent }: SeatContext): void {
+    const hung = this.#hangs.get(`${channel} ${agent}`);
+    if (hung?.isPrompted !== true) return;
+    const { at, inRow } = hung;
+    const { timeline, fail } = this.#ports;
+    if (inRow >= MOST_HANGS) fail(new Violation('I26', `${agent} hung ${inRow} turns in a row and is not stopped`));
+    if (timeline.now - at < LEAST_BACKOFF_MS) fail(new Violation('I26', `${agent} hung and does not cool down`));
   }
 
   isTroubled(probability: number): boolean {
@@ -101,6 +164,7 @@ export class Cast {
 
   async #open(seat: SeatContext, life: Life, signals: boolean): Promise<AgentSession> {
     if (!life.alive) return NEVER;
+    this.#checkOpening(seat);
     const { random, timeline } = this.#ports;
     const { promise, resolve } = Promise.withResolvers<void>();
     timeline.after(random.chance(0.1) ? random.between(500, 9_000) : random.between(0, 50), 'open', life, resolve);
@@ -172,10 +236,26 @@ export class SimSession implements AgentSession {
     if (this.#isNew) cast.beginnings.set(key, turn.lines[0]?.line ?? 0);
     this.#isNew = false;
     const end = Promise.withResolvers<Ending>();
-    const generation: Generation = { report, turn, end, open: true };
+    const generation: Generation = { report: this.#heardBy(report, turn.epoch), turn, end, open: true };
     this.#generation = generation;
     if (this.#ports.timeline.now >= cast.hangUntil) this.#act(generation, cast.plan());
     return end.promise;
+  }
+
+  get life(): Life {
+    return this.#ports.life;
+  }
+
+  #heardBy(report: Report, epoch: number): Report {
+    const heard = (): void => {
+      this.#ports.cast.isWell(this.channel, this.agent);
+      this.#ports.cast.heard.add(`${this.channel} ${epoch}`);
+    };
+    return {
+      ...report,
+      text: (chunk) => (heard(), report.text(chunk)),
+      work: (...sign) => (heard(), report.work(...sign)),
+    };
   }
 
   /** Its agent is well again. */

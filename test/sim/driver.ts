@@ -216,6 +216,7 @@ export class Driver {
     if (intake === null) return;
     const who = random.weighted({ ada: 93, mallory: 5, robot: 2 });
     const principal = { ada: ADA, mallory: MALLORY, robot: ROBOT }[who];
+    this.#startsAfresh(line);
     const judge = async (): Promise<void> => {
       const answer = await intake.command(channel, principal, line, epoch);
       if (who === 'ada' || !OPERATING.test(line)) return;
@@ -241,7 +242,13 @@ export class Driver {
 
   #asAda(channel: string, line: string): void {
     const { platform, fail } = this.#ports;
+    this.#startsAfresh(line);
     platform.intake?.command(channel, ADA, line).catch(fail);
+  }
+
+  /** What a session had counted is forgotten. */
+  #startsAfresh(line: string): void {
+    if (/^\/(?:agent|floor (?:add|remove)) /u.test(line)) this.#ports.cast.startAfresh();
   }
 
   #amend(channel: string, what: 'edit' | 'remove'): string {

@@ -138,9 +138,11 @@ export function checkFloor(floor: Floor): void {
   checkConserving(floor);
 }
 
-/** Long after a start, an agent that never came back is neither queued nor holding. */
-export function checkPresence({ channel, seats }: Floor): void {
-  const ghosts = seats.filter(({ present, status }) => !present && status !== 'OFFLINE');
+/** Long after a start, an agent that never came back is neither queued nor holding; `isHung`: its session is being opened anew. */
+export function checkPresence({ channel, seats }: Floor, isHung: (channel: string, agent: string) => boolean): void {
+  const ghosts = seats.filter(
+    ({ agent, present, status }) => !present && status !== 'OFFLINE' && !isHung(channel, agent),
+  );
   must(
     'I6',
     ghosts.length === 0,

@@ -131,6 +131,14 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...floorMachine, decide }, MANY_EVENTS)).toBe('I18');
   });
 
+  test('T59 that has the session of a hung agent only interrupted is found out', async () => {
+    const react: FloorMachine['react'] = (fact, floor) =>
+      floorMachine
+        .react(fact, floor)
+        .map((effect) => (effect.type === 'interrupt' ? { ...effect, hung: false } : effect));
+    expect(await ruleBroken({ ...floorMachine, react })).toMatch(/^I(?:6|26)$/u);
+  });
+
   test("that takes a program's word for a person's is found out", async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) =>
       floorMachine.decide(floor, command.type === 'receive' ? { ...command, fromProgram: false } : command, at);

@@ -66,6 +66,7 @@ export const SITUATIONS = [
   'an agent crashes in its turn',
   'an agent misses its heartbeats',
   'an agent is given up after its errors',
+  'a hung agent cools down',
   'an agent comes back after an outage',
   'nobody is available',
   'a turn times out',

@@ -228,7 +228,8 @@ class World {
       checkFloor(mirrored);
       if (isReady && !isStopping) this.#checkLateness(mirrored, spentMs);
       if (isBehind) continue;
-      if (this.#timeline.now > this.#bot.readyAt + SLOWEST_HEARTBEAT_MS) checkPresence(mirrored);
+      if (this.#timeline.now > this.#bot.readyAt + SLOWEST_HEARTBEAT_MS)
+        checkPresence(mirrored, (...seat) => this.#cast.isHung(...seat));
       const overdue = nextDeadline(mirrored);
       must(
         'I14',

@@ -183,6 +183,7 @@ export class SeatedAgent {
   interrupt(effect: Of<'interrupt'>): Settlement {
     this.#fence = Math.max(this.#fence, effect.epoch);
     const { generation } = this.#executor;
+    if (effect.hung === true) return this.#hung(effect.epoch);
     if (generation === null || generation.epoch > effect.epoch) {
       this.#sendStopped(effect.epoch);
       return CONFIRMED;
@@ -190,6 +191,16 @@ export class SeatedAgent {
     const isFirst = !generation.muted;
     this.#executor.interrupt(effect.graceMs);
     if (isFirst) void generation.done.then(() => this.#sendStopped(effect.epoch));
+    return CONFIRMED;
+  }
+
+  /** The floor takes the agent for absent since its turn timed out: it joins again with its next session, or at once if it has not hung. */
+  #hung(epoch: number): Settlement {
+    const { generation } = this.#executor;
+    const isIt = generation !== null && generation.epoch <= epoch && generation.generating;
+    if (isIt) this.#executor.timedOut();
+    this.#joined = false;
+    if (this.connected) void this.#join();
     return CONFIRMED;
   }
 

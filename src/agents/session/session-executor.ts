@@ -117,6 +117,17 @@ export class SessionExecutor {
     if (this.#generation?.generating) this.#step({ type: 'UrgentMessage', graceMs });
   }
 
+  /** The turn that it generates for timed out without a sign of work: the session is over. Its floor learns it only when it is stopped by that. */
+  timedOut(): void {
+    this.#generation?.mute();
+    this.#lastCause = TIMED_OUT;
+    this.#drop();
+    this.#step({ type: 'SessionExited', exit: { how: 'Timeout' } });
+    const { phase } = this.#state;
+    if (phase.name === 'CoolingDown') this.#warnCooling(phase);
+    else if (phase.name === 'Stopped') this.#ports.lost(TIMED_OUT);
+  }
+
   /** Closes the session and opens another, with the counters at zero; resolves after the attempt. */
   async restart(): Promise<void> {
     this.#step({ type: 'OperatorRestart' });
@@ -347,6 +358,7 @@ export class SessionExecutor {
 const HAVE_NO_SESSION: ReadonlySet<Phase['name']> = new Set(['Initializing', 'CoolingDown', 'Stopped']);
 /** How long a session may take to close, and its last moves to be on record. */
 const CLOSE_MS = 5_000;
+const TIMED_OUT = 'its turn timed out without a sign of work';
 const UNKNOWN_CAUSE = 'its session failed';
 const LONGEST_CAUSE = 200;
 

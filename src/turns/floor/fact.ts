@@ -271,6 +271,8 @@ export const factSchema = z.discriminatedUnion('type', [
     cut: z.array(message).exactOptional(),
     /** Its agent failed before it said anything: it uses up no turn, neither of the exchange nor of the agent's rounds. */
     uncounted: z.literal(true).exactOptional(),
+    /** Its agent gave no sign of work until its time was up: its session is ended and counts an error. */
+    hung: z.literal(true).exactOptional(),
   }),
   z.strictObject({
     type: z.literal('said'),

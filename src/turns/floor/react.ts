@@ -54,10 +54,10 @@ function prompt(fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>, r
   return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...by, ...asked, ...decided };
 }
 
-function interruption(agent: AgentId, epoch: number, graceMs: number): readonly Effect[] {
+function interruption(agent: AgentId, epoch: number, graceMs: number, hung = false): readonly Effect[] {
   return [
     { type: 'cancel', agent, epoch },
-    { type: 'interrupt', agent, epoch, graceMs },
+    { type: 'interrupt', agent, epoch, graceMs, ...(hung ? { hung } : {}) },
   ];
 }
 
@@ -73,7 +73,7 @@ function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
     case 'lapsed':
     case 'expired':
     case 'revoked':
-      return [...interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs), ...done];
+      return [...interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs, fact.hung), ...done];
   }
 }
 
@@ -162,8 +162,14 @@ export type Effect =
     }
   /** A message passed to an online agent that does not hold the floor. */
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
-  /** Stop what this epoch generates; `graceMs` 0 is by force. */
-  | { readonly type: 'interrupt'; readonly agent: AgentId; readonly epoch: number; readonly graceMs: number }
+  /** Stop what this epoch generates; `graceMs` 0 is by force. `hung`: its session is ended, counts an error, and joins anew. */
+  | {
+      readonly type: 'interrupt';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly graceMs: number;
+      readonly hung?: boolean;
+    }
   /** Stands behind a question's text in the same lane: once it is reached, all of the text stands in the channel. */
   | { readonly type: 'offer'; readonly question: number }
   /** Ask the facilitator who is next. */

@@ -224,6 +224,17 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect(heard.text().replaceAll('---', '').trim()).toBe('');
     });
 
+    test('T59 that hangs gives no sign of life, and is over when its session closes', async () => {
+      rig.play({ do: 'hang' });
+      const heard = recorder();
+      const over = session.prompt(asking('Build it'), heard.report).catch(() => null);
+      await rig.paused();
+      expect(heard.events.filter((event) => event.startsWith('work'))).toEqual([]);
+      expect(heard.text()).toBe('');
+      await session.close();
+      await over;
+    });
+
     test('goes on in a new session that is told what was said so far', async () => {
       await session.close();
       session = await open();

@@ -304,6 +304,7 @@ describe('what is announced again and again', () => {
     const play = stage({ agents: ['pm'] });
     play.operator({ type: 'start' });
     play.later(60_000);
+    play.joins('pm');
     play.operator({ type: 'start' });
     play.later(60_000);
     const notices = play.effects.filter((effect) => effect.type === 'announce');

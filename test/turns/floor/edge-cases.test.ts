@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { viewOf } from '../../../src/turns/view.ts';
 import { announcementsIn, effectsOf, factsOf, movesIn, stage } from './stage.ts';
-import type { Stage } from './stage.ts';
+import type { Act, Stage } from './stage.ts';
 
 describe('edge case 1: an agent crashes mid-turn', () => {
   test('it goes OFFLINE, its cause is kept, the turn advances and the channel is told', () => {
@@ -59,11 +59,51 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     const play = stage();
     play.person('m1');
     play.later(60_000);
+    play.joins('pm');
     play.speaks('dev');
     play.speaks('qa');
     expect(play.floor.condition).toBe('resting');
     play.person('m2');
     expect(play.holder).toBe('pm #4');
+  });
+
+  test('T59 a hung agent keeps its place and is given nothing until its session is back', () => {
+    const play = stage({ settings: { rounds: 0 } });
+    play.person('m1');
+    const over = play.later(60_000);
+    expect(factsOf('turnEnded', over)).toMatchObject([{ agent: 'pm', outcome: 'expired', hung: true }]);
+    expect(effectsOf('interrupt', over)).toMatchObject([{ agent: 'pm', epoch: 1, hung: true }]);
+    play.speaks('dev');
+    play.speaks('qa');
+    expect(play.holder).toBe('dev #4');
+    play.joins('pm');
+    play.speaks('dev');
+    expect(play.holder).toBe('pm #5');
+  });
+
+  test('T59 an only agent that hung is waited for, and gets what people wrote meanwhile', () => {
+    const play = stage({ agents: ['pm'] });
+    play.person('m1');
+    play.later(60_000);
+    play.person('m2');
+    expect(play.announced).toEqual([{ kind: 'timeout', agent: 'pm' }]);
+    expect(effectsOf('prompt', play.joins('pm'))).toMatchObject([{ messages: ['m1', 'm2'] }]);
+  });
+
+  test('T59 an agent did not hang that was at work at the hard end, waited, was skipped or is not back after a restart', () => {
+    const endings: readonly ((play: Stage) => Act)[] = [
+      (play) => (play.works('pm', 1), play.later(900_000)),
+      (play) => (play.waits('pm'), play.later(600_000)),
+      (play) => play.operator({ type: 'skip' }),
+      (play) => (play.act({ type: 'restart' }), play.catchesUp(), play.later(60_000)),
+    ];
+    for (const ending of endings) {
+      const play = stage({ settings: { autoDetectTurnEnd: false } });
+      play.person('m1');
+      const [ended] = factsOf('turnEnded', ending(play));
+      expect(ended).toMatchObject({ agent: 'pm' });
+      expect(ended).not.toHaveProperty('hung');
+    }
   });
 
   test('the limit is each agent’s own', () => {

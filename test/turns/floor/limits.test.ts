@@ -130,7 +130,10 @@ describe('the limit of turns', () => {
 
   test('counts timed-out turns too, so that a silent channel ends', () => {
     const play = running({ rounds: 0 });
-    play.later(3_600_000);
+    for (let turn = play.floor.turn; turn !== null; turn = play.floor.turn) {
+      play.later(60_000);
+      play.joins(turn.agent);
+    }
     expect(play.floor.condition).toBe('resting');
     expect(play.floor.epoch).toBeLessThanOrEqual(12);
   });

@@ -152,8 +152,9 @@ describe("a program's message", () => {
     expect(play.floor.usageSincePerson.turns).toBe(1);
     play.program('b2');
     play.reports('pm', 'b2', 'next-prompt');
-    const over = play.later(60_000);
-    expect(effectsOf('prompt', over)).toMatchObject([{ messages: ['b1', 'b2'] }]);
+    play.later(60_000);
+    const back = play.joins('pm');
+    expect(effectsOf('prompt', back)).toMatchObject([{ messages: ['b1', 'b2'] }]);
     expect(play.floor.usageSincePerson.turns).toBe(2);
   });
 

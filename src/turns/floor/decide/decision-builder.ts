@@ -251,6 +251,8 @@ export type TurnEnd = {
   readonly to: 'QUEUED' | 'IDLE' | 'OFFLINE';
   readonly signalled?: boolean;
   readonly cause?: string;
+  /** Its agent gave no sign of work until its time was up. */
+  readonly hung?: boolean;
 };
 
 /** Ends a turn, with or without the floor. What the agent did not get of people's messages waits for the next. */
@@ -282,6 +284,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     returned,
     ...(cut.length === 0 ? {} : { cut }),
     ...(outcome === 'forfeited' && !said && !failsForEver(decision.floor) ? { uncounted: true as const } : {}),
+    ...(end.hung === true ? { hung: true as const } : {}),
   });
   if (turn.run !== undefined) decision.record({ type: 'runLeft', agent, epoch, outcome });
   for (const message of decision.floor.held)

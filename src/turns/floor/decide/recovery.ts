@@ -8,7 +8,9 @@ import { announceLoss, finish } from './decision-builder.ts';
 import { goOn } from './turns.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
+import type { Turn } from '../floor.ts';
 import type { AgentId, Question } from '../settings.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** The program started: nothing is granted before the history is read. A question that is gone with its generation is told to be over. */
 export function restart(decision: DecisionBuilder): Refusal | null {
@@ -105,8 +107,7 @@ function meet(decision: DecisionBuilder, due: Deadline): void {
       decision.record({ type: 'usageReset', why: 'midnight' });
       return;
     case 'expire':
-      finish(decision, turnOf(decision.floor, due.agent), { outcome: 'expired', trigger: 'TIMEOUT', to: 'QUEUED' });
-      decision.announce({ kind: 'timeout', agent: due.agent });
+      expire(decision, turnOf(decision.floor, due.agent));
       return;
     case 'lapse':
       finish(decision, turnOf(decision.floor, due.agent), { outcome: 'lapsed', trigger: 'SILENCE', to: 'QUEUED' });
@@ -125,4 +126,22 @@ function meet(decision: DecisionBuilder, due: Deadline): void {
       afterInterrupt(decision, turnOf(decision.floor, due.agent));
     }
   }
+}
+
+/** The agent keeps its place in the queue. One that hung is given nothing more until its session says that it is back. */
+function expire(decision: DecisionBuilder, turn: Turn): void {
+  const { agent } = turn;
+  const hung = isHung(turn, { at: decision.at, timeoutMs: seatOf(decision.floor, agent).timeoutMs });
+  finish(decision, turn, { outcome: 'expired', trigger: 'TIMEOUT', to: 'QUEUED', hung });
+  if (hung) decision.record({ type: 'seatMarked', agent, mark: 'present', on: false });
+  decision.announce({ kind: 'timeout', agent });
+}
+
+/**
+ * Whether the agent gave no sign of work for as long as it may be silent, or in its whole turn. An agent that was at work when
+ * the channel's hard end came did not hang, nor one that has yet to come back after a restart.
+ */
+function isHung(turn: Turn, { at, timeoutMs }: { readonly at: Instant; readonly timeoutMs: number }): boolean {
+  if (turn.status !== 'active' || turn.deadlineAt === null) return false;
+  return turn.deadlineAt <= at || turn.deadlineAt - timeoutMs <= turn.startedAt;
 }

@@ -255,7 +255,7 @@ function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Re
   const seat = findSeat(decision.floor, of);
   if (seat === undefined || of === agent) return 'not-seated';
   if (askers.some((turn) => turn.agent === of)) return 'asks-back';
-  if (seat.status === 'OFFLINE') return 'offline';
+  if (seat.status === 'OFFLINE' || (seat.status === 'QUEUED' && !seat.present)) return 'offline';
   if (seat.status !== 'QUEUED') return 'not-queued';
   if (askers.length >= MOST_ASKS) return 'asks-too-deep';
   const until = { reason: 'answer', deadlineAt: decision.at + settings.waitTimeoutMs, of } as const;
