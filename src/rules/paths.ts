@@ -6,6 +6,8 @@ export type WorkPlace = {
   readonly home: string;
   /** Where a path leads when its links are followed, also to what is not there yet; `null` for what is not there itself. */
   readonly realpath: (path: string) => string | null;
+  /** Names of the folders and links in a folder; none unless given. */
+  readonly namesIn?: (folder: string) => readonly string[];
   /** What decides what agents may do, and what lets in whoever answers for people: absolute paths, links followed or not. */
   readonly own?: { readonly config: readonly string[]; readonly data: readonly string[] };
 };
@@ -42,6 +44,11 @@ export function ownAt({ written, real }: NamedPath, { own }: WorkPlace): 'config
       files.some((file) => below(file.toLowerCase(), `/${disk}`.toLowerCase()) !== null),
     );
   return isAt(own?.data) ? 'data' : isAt(own?.config) ? 'config' : null;
+}
+
+/** Names of the folders and links in a folder, which may be named by a relative path. */
+export function namesIn(folder: string, place: WorkPlace): readonly string[] {
+  return place.namesIn?.(absolute(folder === '' ? '.' : folder, place)) ?? [];
 }
 
 /** Whether something is at a path, links followed. */

@@ -1,4 +1,4 @@
-import { readlinkSync, realpathSync } from 'node:fs';
+import { readdirSync, readlinkSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { channelIn, toolRulesOf } from '../config/config.ts';
@@ -13,6 +13,7 @@ import { labelsOf } from '../rules/labels.ts';
 import type { CallLabels } from '../rules/labels.ts';
 import { offersFor } from '../rules/offers.ts';
 import type { AlwaysOffer } from '../rules/offers.ts';
+import { namesOwnPort } from '../rules/page-address.ts';
 import { parseRule } from '../rules/rule.ts';
 import { VERDICTS, decideForMember, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
 import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
@@ -228,15 +229,19 @@ function cautionsAbout(
   return { caution: reasons.length === 0 ? null : reasons.join('; '), isDanger };
 }
 
-/** Where a call names the page on which people answer, beside why it is asked anyway: whoever opens that page is an operator. */
+/** Says of a call that may reach the page on which people answer why it is asked anyway: whoever opens that page is an operator. */
 function ownCaution({ caution, input, detail }: GatedCall, { adapters: { console: page } }: Config): string | null {
-  const names = new RegExp(String.raw`(?<![\w.-])${LOOPBACK}[:\s"',]{1,4}${page.port}(?!\d)`, 'i');
-  if (!page.enabled || ![JSON.stringify(input), detail].some((text) => names.test(text))) return caution;
-  return [`it names the page of Conch, on which people answer`, ...(caution === null ? [] : [caution])].join('; ');
+  if (!page.enabled || !namesOwnPort([...leavesOf(input), detail], page.port)) return caution;
+  return ['it may reach the page of Conch, on which people answer', ...(caution === null ? [] : [caution])].join('; ');
 }
 
-/** This machine, as programs take it. */
-const LOOPBACK = String.raw`(?:localhost|127(?:\.\d+){1,3}|0x7f\w+|2130706433|0(?:\.0){0,3}|\[::(?:1|ffff:[\w.:]+)?\])`;
+/** The texts and numbers in an input, however deep. */
+function leavesOf(input: unknown): readonly string[] {
+  if (typeof input === 'string' || typeof input === 'number') return [String(input)];
+  return typeof input === 'object' && input !== null
+    ? Object.entries(input).flatMap(([key, each]) => [key, ...leavesOf(each)])
+    : [];
+}
 
 /** The class of a call and its tool, for people; a tool of a server is named with it. */
 function toolWords(tool: string, { parts }: ToolUse): string {
@@ -299,7 +304,16 @@ export function workPlaceOf(
   const isInside = both(dataDir).some((data) => both(folder).some((each) => `${each}/`.startsWith(`${data}/`)));
   const data = both(isInside ? join(dataDir, 'console-token') : dataDir);
   const own = { config: [...both(file ?? resolve('turnConfig.json')), ...both(resolve('.env'))], data };
-  return { folder, home: homedir(), realpath: (path) => realpath(path), own };
+  return { folder, home: homedir(), realpath: (path) => realpath(path), namesIn, own };
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries.filter((entry) => entry.isSymbolicLink() || entry.isDirectory()).map(({ name }) => name);
+  } catch {
+    return [];
+  }
 }
 
 function realpath(path: string, links = 0): string | null {

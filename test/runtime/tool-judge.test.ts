@@ -163,6 +163,9 @@ describe('what decides about agents', () => {
     ['the page is fetched', 'WebFetch', { url: 'http://LOCALHOST:7420' }],
     ['the page is fetched by a command', 'Bash', { command: 'curl -sd @x [::1]:7420/ctl' }],
     ['the page is reached by a command', 'Bash', { command: 'nc 127.1 7420' }],
+    ['T77 the page is named by words that Bash joins', 'Bash', { command: 'curl 0177.0.0.1:074""20' }],
+    ['T77 the page is named by host and port apart', 'mcp__net__open', { host: '::ffff:127.0.0.1', port: 7420 }],
+    ['T77 a name that may lead to it is named with its port', 'WebFetch', { url: 'http://localtest.me:7420' }],
   ])('is asked about whatever is allowed: %s', (_what, tool, input) => {
     expect(judged('dev', tool, input)).toMatchObject({ verdict: 'ask', offers: [] });
   });
@@ -171,7 +174,7 @@ describe('what decides about agents', () => {
     ['the configuration is read', 'dev', 'Read', { file_path: 'turnConfig.json' }],
     ['another of that name is changed', 'dev', 'Edit', { file_path: 'src/turnConfig.json' }],
     ['another port is reached', 'dev', 'Bash', { command: 'curl localhost:74200' }],
-    ['another host is reached', 'dev', 'WebFetch', { url: 'http://xlocalhost:7420' }],
+    ['another host is reached', 'dev', 'WebFetch', { url: 'http://xlocalhost:8080' }],
     ['an agent works in its own folder there', 'inside', 'Edit', { file_path: 'a.ts' }],
   ])('is as anything else where %s', (_what, agent, tool, input) => {
     expect(judged(agent, tool, input)).toMatchObject({ verdict: 'allow' });

@@ -1,0 +1,70 @@
+import { BlockList, isIP } from 'node:net';
+import { readShell } from './shell.ts';
+
+/**
+ * Returns whether texts of one call name a port of this machine, in any spelling that programs take: each text as it is, and each
+ * word that Bash makes of it. A host and a port count as named also when they stand in different words.
+ */
+export function namesOwnPort(texts: readonly string[], port: number): boolean {
+  const words = new Set(texts.flatMap((text) => [text, ...readShell(text).seen.flat()]).map(plain));
+  const tokens = new Set([...words].flatMap((word) => word.match(TOKEN) ?? []));
+  if (![...tokens].some((token) => namesPort(token, port))) return false;
+  return [...tokens].some((token) => isWithPort(token, port) || hostsIn(token).some(isThisMachine));
+}
+
+/** What addresses are made of, brackets left out. */
+const TOKEN = /[\p{L}\p{N}_.:%-]+/gu;
+
+/** A text as address parsers read it: letters and digits of any width, without what cannot be seen. */
+function plain(text: string): string {
+  return decoded(
+    text
+      .normalize('NFKC')
+      .replaceAll(/\p{Cf}/gu, '')
+      .replaceAll(/[。．｡]/g, '.'),
+  );
+}
+
+function decoded(text: string): string {
+  return text.replaceAll(/%([0-7][0-9a-f])/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+}
+
+function namesPort(token: string, port: number): boolean {
+  return (token.match(/\d+/g) ?? []).some((digits) => Number(digits) === port);
+}
+
+/** Whether a host stands before the port, whichever it is: a name may lead to this machine. */
+function isWithPort(token: string, port: number): boolean {
+  const { name, digits } = /^(?<name>.*[\p{L}.].*):0*(?<digits>\d+)$/su.exec(token)?.groups ?? {};
+  return name !== undefined && Number(digits) === port;
+}
+
+/** The hosts that a token may be, between colons too (`name:port:address`). */
+function hostsIn(token: string): readonly string[] {
+  const bare = token.replaceAll(/^\.+|\.+$/g, '');
+  const pieces = bare.split(':');
+  const groups = pieces.flatMap((_, at) => [pieces.slice(0, at + 1).join(':'), pieces.slice(at).join(':')]);
+  return [...new Set([...pieces, ...(pieces.length > MOST_GROUPS ? [] : groups)])].filter((each) => each !== '');
+}
+
+/** An IPv6 address has at most 8 groups; a port may stand on either side. */
+const MOST_GROUPS = 11;
+
+/** Whether a host is this machine, as browsers read it: octal, hexadecimal and shortened addresses too. */
+function isThisMachine(host: string): boolean {
+  const read = (text: string): string => URL.parse(`http://${text}/`)?.hostname.replace(/^\[|\]$/g, '') ?? '';
+  const name = read(host.includes(':') ? `[${host.replace(/%.*$/, '')}]` : host).replace(/\.$/, '');
+  const family = isIP(name);
+  if (family === 0) return /(?:^|\.)localhost$|^ip6-(?:localhost|loopback)$/.test(name);
+  return THIS_MACHINE.check(name, family === 4 ? 'ipv4' : 'ipv6');
+}
+
+const THIS_MACHINE = new BlockList();
+THIS_MACHINE.addSubnet('127.0.0.0', 8, 'ipv4');
+THIS_MACHINE.addAddress('0.0.0.0', 'ipv4');
+THIS_MACHINE.addAddress('::', 'ipv6');
+THIS_MACHINE.addAddress('::1', 'ipv6');
+// Those that hold an address of the fourth version: compatible, mapped, translated.
+for (const prefix of ['::', '::ffff:', '::ffff:0:', '64:ff9b::'])
+  THIS_MACHINE.addSubnet(`${prefix}127.0.0.0`, 104, 'ipv6');
+for (const prefix of ['::ffff:', '64:ff9b::']) THIS_MACHINE.addAddress(`${prefix}0.0.0.0`, 'ipv6');
