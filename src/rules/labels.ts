@@ -1,9 +1,10 @@
 import { parseRule } from './rule.ts';
 import type { ToolRule } from './rule.ts';
-import { programOf, startsOther } from './shell-programs.ts';
-import type { Argv } from './shell-programs.ts';
+import { isSafe } from './safe-commands.ts';
+import { programOf } from './shell-programs.ts';
+import type { Argv } from './safe-commands.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
-import { PRIVATE_NAMES } from './used-paths.ts';
+import { PRIVATE_NAMES, isOutside } from './used-paths.ts';
 import { isAbout, isNamed } from './verdict.ts';
 import type { LabelRules } from './verdict.ts';
 
@@ -80,12 +81,7 @@ function comesFromElsewhere(part: UsePart, server: ServerFacts): boolean {
     case 'search':
       return paths.some(({ real, known }) => known && real.some(({ folder }) => folder === null));
     case 'execute':
-      return (
-        commandsOf(part).some(usesNetwork) ||
-        paths.some(
-          ({ real, known }) => known && real.some(({ folder, disk }) => folder === null && !OF_PROGRAMS.test(disk)),
-        )
-      );
+      return commandsOf(part).some(usesNetwork) || paths.some(isOutside);
     case 'other':
       return mcp === null ? !isOwnList(about) : server.open;
     case 'edit':
@@ -102,16 +98,13 @@ function isOwnList(about: UsePart['about']): boolean {
   return about.of === 'input' && about.keys.length > 0 && about.keys.every((key) => /^(?:todos|plan)$/.test(key));
 }
 
-/** Where the system's own programs and devices lie. */
-const OF_PROGRAMS = /^(?:dev|usr|bin|sbin|lib|lib64|nix\/store)(?:\/|$)/;
-
 function holdsPrivate(part: UsePart): boolean {
   return commandsOf(part).some(showsEnvironment) || part.paths.some((path) => isNamed(PRIVATE_FILES, path));
 }
 
 function showsEnvironment(words: Argv): boolean {
   const name = programOf(words[0] ?? '');
-  if (name === 'printenv') return true;
+  if (name === 'printenv' || (name === 'jq' && words.some((word) => /\benv\b|\$ENV/.test(word)))) return true;
   return words.slice(1).every((word) => word.startsWith('-')) && /^(?:env|set|export|declare|typeset)$/.test(name);
 }
 
@@ -120,7 +113,7 @@ function leaves(part: UsePart, server: ServerFacts): boolean {
   if (kind === 'fetch') return true;
   if (kind === 'other') return mcp === null ? !isOwnList(about) : server.open && !server.isHarmless;
   const isOpaque = about.of === 'words' && about.words === null;
-  return isOpaque || commandsOf(part).some((words) => usesNetwork(words) || startsOther(words) !== -1);
+  return isOpaque || commandsOf(part).some((words) => !isSafe(words));
 }
 
 function usesNetwork(words: Argv): boolean {

@@ -1,7 +1,8 @@
 import { dirname } from 'node:path';
 import { parseRule } from './rule.ts';
+import { isSafe, safeVerbs } from './safe-commands.ts';
 import { DELETERS, isRunner, programOf, startsOther } from './shell-programs.ts';
-import type { Argv } from './shell-programs.ts';
+import type { Argv } from './safe-commands.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 import { isAbout } from './verdict.ts';
 import type { ToolVerdict } from './verdict.ts';
@@ -43,7 +44,7 @@ const SPECIAL = /[*\\,()!\n[\]?#]|^\s|\s$/;
 
 function offersOf({ kind, about }: UsePart): readonly AlwaysOffer[] {
   if (kind === 'delete' || kind === 'switch_mode') return [];
-  if (about.of === 'words') return about.words === null ? [] : commandOffers(about.words);
+  if (about.of === 'words') return about.words === null || about.outside ? [] : commandOffers(about.words);
   if (about.of === 'host') return about.host === null ? [] : hostOffers(about.host);
   const [real, other] = about.of === 'path' ? about.real : [];
   const path = other === undefined ? real?.folder : null;
@@ -52,11 +53,14 @@ function offersOf({ kind, about }: UsePart): readonly AlwaysOffer[] {
 
 function commandOffers(words: Argv): readonly AlwaysOffer[] {
   const [program = '', second = ''] = words;
-  if (isRunner(program) || DELETERS.has(programOf(program)) || startsOther(words) !== -1) return [];
+  if (isRunner(program) || DELETERS.has(programOf(program)) || startsOther(words)) return [];
   const exact = words.map(quotedWord).join(' ');
-  const begin = /^[a-z][\w-]*$/.test(second) && words.length > 2 ? [program, second] : [program];
+  const begin = safeVerbs(program) === null ? [program] : [program, second];
   const prefix = `${begin.map(quotedWord).join(' ')} *`;
-  const wider = words.length === 1 ? [] : [{ rule: `execute(${prefix})`, words: `every command "${prefix}"` }];
+  const wider =
+    words.length <= begin.length || !isSafe(words)
+      ? []
+      : [{ rule: `execute(${prefix})`, words: `every command "${prefix}"` }];
   return [{ rule: `execute(${exact})`, words: 'exactly this command' }, ...wider];
 }
 

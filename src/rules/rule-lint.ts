@@ -1,6 +1,6 @@
 import { parseRule } from './rule.ts';
 import type { Covered, RuleSpec, ToolRule } from './rule.ts';
-import { startsOther } from './shell-programs.ts';
+import { isSafeBeginning, safeVerbs } from './safe-commands.ts';
 import { LABEL_LISTS, withoutMark } from './verdict.ts';
 import type { ToolLists } from './verdict.ts';
 
@@ -22,7 +22,8 @@ export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): r
   const entriesOf = (each: ToolLists): readonly Entry[] =>
     LISTS.flatMap((list) => (each[list] ?? []).map((text, index) => entryOf(list, index, text)));
   const entries = entriesOf(lists);
-  const others = [...wider.flatMap(entriesOf), ...entries];
+  const outer = wider.flatMap(entriesOf);
+  const others = [...outer, ...entries];
   const unwise = (entry: Entry, message: string): RuleFinding => ({ ...entry.place, wrong: false, message });
   const found: RuleFinding[] = entries.flatMap((entry): readonly RuleFinding[] => {
     if (entry.rule === null) return [{ ...entry.place, wrong: true, message: entry.message }];
@@ -31,7 +32,8 @@ export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): r
     const shadow = before === undefined ? [] : [unwise(entry, shadowed(before))];
     const never = neverFits(rule);
     const wide = entry.place.list === 'allow' ? allowsMuch(rule) : null;
-    return [...shadow, ...[never, wide].flatMap((message) => (message === null ? [] : [unwise(entry, message)]))];
+    const half = entry.place.list === 'allow' ? halfHeld(entry, others) : halfHolds(entry, outer);
+    return [...shadow, ...[never, wide, half].flatMap((message) => (message === null ? [] : [unwise(entry, message)]))];
   });
   found.push(
     ...LABEL_LISTS.flatMap((list) => (lists[list] ?? []).flatMap((text, index) => lintLabel(list, index, text))),
@@ -101,13 +103,45 @@ function coversAll(wider: ToolRule, narrower: ToolRule): boolean {
 }
 
 function beginsWith(spec: RuleSpec, begin: RuleSpec): boolean {
-  if (spec.of !== 'words' || begin.of !== 'words' || !begin.open || startsOther(spec.words) >= begin.words.length)
-    return false;
+  if (spec.of !== 'words' || begin.of !== 'words' || !begin.open) return false;
+  if (isSafeBeginning(begin.words) && !isSafeBeginning(spec.words)) return false;
   return begin.words.every((word, at) => spec.words[at] === word);
 }
 
 function specOf({ text }: ToolRule): string {
   return text.slice(text.indexOf('('));
+}
+
+/** About a rule that allows commands, beside a rule on the paths of files. */
+function halfHeld(entry: Entry, others: readonly Entry[]): string | null {
+  const path = others.find((other) => reaches(entry, other));
+  if (path === undefined) return null;
+  return `"${path.text}" of "${path.place.list}" holds here only for files that a command names: one that it reaches by a folder, or writes, is not seen`;
+}
+
+/** About a rule on the paths of files, beside a wider place's rule that allows commands. */
+function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
+  const commands = wider.find((other) => reaches(other, entry));
+  if (commands === undefined) return null;
+  return `It holds for "${commands.text}" only where a command names the file: one that it reaches by a folder, or writes, is not seen`;
+}
+
+/** Whether commands that a rule allows can do what a rule on paths is about: safe ones write nothing, and git shows what it keeps. */
+function reaches(commands: Entry, path: Entry): boolean {
+  if (path.place.list === 'allow' || path.rule?.spec?.of !== 'path' || !isCommands(commands)) return false;
+  const { covers } = path.rule;
+  const words = commands.rule?.spec?.of === 'words' ? commands.rule.spec.words : [];
+  if (words.length === 0 || !isSafeBeginning(words)) return true;
+  return (
+    words[0] !== 'git' && covers.by === 'kind' && covers.kinds.some((kind) => kind === 'read' || kind === 'search')
+  );
+}
+
+function isCommands({ place, rule }: Entry): boolean {
+  if (place.list !== 'allow' || rule === null) return false;
+  const { covers, spec } = rule;
+  const isOpen = spec === null || (spec.of === 'words' && spec.open);
+  return isOpen && (covers.by === 'any' || (covers.by === 'kind' && covers.kinds.includes('execute')));
 }
 
 const ROOTS =
@@ -135,7 +169,14 @@ function allowsMuch({ covers, spec }: ToolRule): string | null {
     return isCommand ? 'Every command runs unasked: name commands, such as "Bash(npm test)"' : null;
   }
   if (spec.of !== 'words' || !spec.open) return null;
-  if (spec.words.length === 0) return 'Nearly every command runs unasked: name commands, such as "Bash(npm test)"';
-  if (startsOther(spec.words) === -1) return null;
-  return `With "${spec.words.join(' ')}" any other program or code runs unasked: name the whole command`;
+  const begin = spec.words.join(' ');
+  if (begin === '')
+    return 'It allows only commands that are known to start, write and send nothing: write "Bash" for every command';
+  if (!isSafeBeginning(spec.words)) {
+    return `It can run any program: "${begin}" is not known to start, write and send nothing, whatever stands behind it. Name the whole command, such as "Bash(${begin})"`;
+  }
+  const [program = '', verb] = spec.words;
+  const verbs = verb === undefined ? safeVerbs(program) : null;
+  if (verbs === null) return null;
+  return `Of "${program}" it allows only ${verbs.join(', ')}, with options that start, write and send nothing: name other verbs, such as "Bash(${program} commit *)"`;
 }

@@ -1,12 +1,15 @@
-/** The words of one command, the program first. */
-export type Argv = readonly string[];
+import { CARRIED_OUT, isSafe } from './safe-commands.ts';
+import type { Argv } from './safe-commands.ts';
 
 /** A program without the folder that it lies in. */
 export function programOf(program: string): string {
   return program.slice(program.lastIndexOf('/') + 1);
 }
 
-/** Whether a program runs what it is given: code, a command, or a script of somebody's; also as `python3.12` or `node.exe`. */
+/**
+ * Returns whether a program is known to run what it is given: code, a command or a script; also as `python3.12` or `node.exe`. The
+ * list is never whole: it helps rules that forbid to look further, and no rule allows anything by it.
+ */
 export function isRunner(program: string): boolean {
   const name = programOf(program).toLowerCase();
   return RUNNERS.has(name) || RUNNERS.has(name.replace(/\.(?:exe|cmd|bat)$/, '').replace(/-?[\d.]+$/, ''));
@@ -28,145 +31,52 @@ const RUNNERS: ReadonlySet<string> = new Set(
 export const DELETERS: ReadonlySet<string> = new Set('rm rmdir unlink shred srm dd mkfs truncate wipefs'.split(' '));
 
 /**
- * The place of the last word by which a program starts another one (`git -c`, `find -exec`, `npm run`), from 0; -1 for none.
- * A rule that allows "anything more" does not allow such a word: it must be named.
+ * Returns whether a command is known to start a program that its words name. Like the list above, this is for rules that forbid,
+ * and for what is offered: what is allowed goes by `isSafe`.
  */
-export function startsOther(words: Argv): number {
+export function startsOther(words: Argv): boolean {
   const [program = '', ...given] = words;
-  const starting = startingOf(program);
-  if (starting === undefined) return isRunner(program) ? 0 : -1;
-  const { bundle = false, words: isStarting = NEVER } = starting;
-  const verb = verbIn(given, starting);
-  const verbWord = given[verb] ?? '';
-  const isVerb = verb !== -1 && starting.otherThan?.has(verbWord) === false;
-  const letters = `${starting.letters ?? ''}${starting.lettersOf?.[verbWord] ?? ''}`;
-  const starts = (word: string, at: number): boolean =>
-    isStarting.test(word) ||
-    (starting.before !== undefined && (verb === -1 || at < verb) && /^-./.test(word) && !starting.before.has(word)) ||
-    isShortOf(bundle && at === 0 && !word.startsWith('-') ? `-${word}` : word, letters) ||
-    isLongOf(word, starting.long ?? []);
-  const last = Math.max(given.findLastIndex(starts), isVerb ? verb : -1);
-  return last === -1 ? -1 : last + 1;
+  if (isSafe(words)) return false;
+  const name = programOf(program);
+  const starting = Object.hasOwn(STARTING, name) ? STARTING[name] : undefined;
+  return isRunner(program) || (starting !== undefined && given.some((word) => starting.test(word)));
 }
 
-/** Whether a program takes words by which it starts others, so that it matters which words it is given. */
-export function heedsWords(program: string): boolean {
-  return startingOf(program) !== undefined;
-}
+const SCRIPTS =
+  /^(?:run|run-script|rum|urn|exec|x|dlx|create|start|stop|restart|explore|config|set|init)$|^-+(?:c$|call|script-shell|node-options|prefix)/;
 
-/** Whether a command leaves the files that it names as they are, as far as its words tell. */
-export function onlyReads(words: Argv): boolean {
-  const [name, verb = ''] = [programOf(words[0] ?? ''), words.slice(1).find((word) => !word.startsWith('-'))];
-  return startsOther(words) === -1 && (READERS.has(name) || (name === 'git' && GIT_READS.has(verb)));
-}
-
-/** Programs that only look at the files that they are given; `cd` is none, for it changes what the words behind it mean. */
-const READERS: ReadonlySet<string> = new Set(
-  'cat ls head tail more wc stat file grep egrep fgrep rg find diff cmp cut du df pwd echo printf test [ realpath readlink basename dirname md5sum sha1sum sha256sum strings jq which type'.split(
-    ' ',
-  ),
-);
-const GIT_READS: ReadonlySet<string> = new Set(
-  'add blame commit diff grep log ls-files rev-parse show status'.split(' '),
-);
-
-/** By what a program starts another one, or works elsewhere. */
-type Starting = {
-  /** Words of which any, wherever it stands, is one. */
-  readonly words?: RegExp;
-  /** Long options without their dashes; any beginning of one is as good as the whole to most programs. */
-  readonly long?: readonly string[];
-  /** Options of one letter, also behind others (`-xI`), and those that only some verbs have. */
-  readonly letters?: string;
-  readonly lettersOf?: Readonly<Record<string, string>>;
-  /** Whether letters stand without a dash in the first word (`tar xf`). */
-  readonly bundle?: boolean;
-  /** The verbs that do not: any other is an alias, a script or a program of somebody's. */
-  readonly otherThan?: ReadonlySet<string>;
-  /** The only options that may stand before the verb, and those before it whose value is a word of its own. */
-  readonly before?: ReadonlySet<string>;
-  readonly valued?: ReadonlySet<string>;
-};
-
-const NEVER = /^\b$/;
-
-function setOf(words: string): ReadonlySet<string> {
-  return new Set(words.split(' '));
-}
-
-const SCRIPTS: Starting = {
-  words: /^(?:-C.*|-e|-F|-p|-w)$/,
-  long: 'prefix dir cwd node-options script-shell shell eval filter userconfig globalconfig config editor viewer browser git call package workspaces'.split(
-    ' ',
-  ),
-  otherThan: setOf(
-    'test t tst install i in ins add ci clean-install ls list ll la outdated audit view info show v why explain licenses prune dedupe ddp fund search help ping root prefix bin version versions pack publish update up upgrade uninstall remove rm un unlink link ln login logout whoami cache',
-  ),
-};
-
-const STARTING: Readonly<Record<string, Starting>> = {
-  git: {
-    words: /^(?:-[cC].*|-x.*|-O.*|foreach)$/,
-    long: 'exec-path config-env git-dir work-tree upload-pack receive-pack open-files-in-pager exec template output ext-diff textconv config separate-git-dir'.split(
-      ' ',
-    ),
-    lettersOf: { grep: 'O', rebase: 'x', clone: 'cu' },
-    otherThan: setOf(
-      'add am apply archive blame branch bundle cat-file check-attr check-ignore checkout cherry cherry-pick clean clone commit count-objects describe diff diff-files diff-index diff-tree fetch for-each-ref format-patch fsck gc grep hash-object init log ls-files ls-remote ls-tree merge merge-base mv name-rev notes prune pull push range-diff rebase reflog remote repack reset restore rev-list rev-parse revert rm shortlog show show-branch show-ref stash status submodule switch symbolic-ref tag update-index update-ref verify-commit verify-tag version whatchanged worktree write-tree',
-    ),
-    before: setOf(
-      '-P -p -h -v --no-pager --paginate --no-optional-locks --no-replace-objects --no-lazy-fetch --literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs --version --help',
-    ),
-    valued: setOf('-c -C --git-dir --work-tree --namespace --attr-source --super-prefix --config-env'),
-  },
-  find: { words: /^-(?:exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls)$/ },
-  fd: { letters: 'xX', long: ['exec', 'exec-batch'] },
+const STARTING: Readonly<Record<string, RegExp>> = {
+  git: /^-[cC]|^-\w*[xO]|^--(?:exec|config|upload|receive|open|ext|textconv|git-dir|work-tree|template)|^(?:foreach|bisect|config|difftool|mergetool|filter-branch)$/,
   npm: SCRIPTS,
   pnpm: SCRIPTS,
   yarn: SCRIPTS,
-  tar: {
-    letters: 'IF',
-    bundle: true,
-    long: 'to-command use-compress-program checkpoint-action info-script new-volume-script rsh-command'.split(' '),
-  },
-  rsync: { letters: 'eM', long: ['rsh', 'rsync-path', 'remote-option'] },
-  sort: { long: ['compress-program'] },
-  rg: { long: ['pre', 'hostname-bin'] },
-  man: { letters: 'PH', long: ['pager', 'html'] },
-  go: {
-    words: /^(?:--?(?:exec|toolexec|vettool)(?:=.*)?|-C.*)$/,
-    otherThan: setOf('build test vet fmt doc list mod get install version clean fix work'),
-  },
-  cargo: {
-    words: /^-C.*$/,
-    long: ['config'],
-    otherThan: setOf(
-      'build b check c clippy fmt test t bench doc d add remove rm update search publish tree metadata fetch new init clean version login logout owner vendor fix generate-lockfile locate-project pkgid package report yank',
-    ),
-  },
-  // What stands in the brackets of a variable's name is carried out.
-  printf: { words: /^-v|\[.*[$`]/s },
-  test: { words: /^-[vR]$|\[.*[$`]/s },
-  '[': { words: /^-[vR]$|\[.*[$`]/s },
-  wait: { letters: 'p' },
+  tar: /^-?\w*[IF]|^--(?:to-c|use-c|checkpoint-a|info-s|new-v|rsh)/,
+  rsync: /^-\w*e|^--rs/,
+  sort: /^--com/,
+  rg: /^--(?:pre|hostname)/,
+  go: /^(?:run|tool|generate)$|^--?(?:exec|toolexec|vettool)/,
+  cargo: /^(?:run|r)$|^--config/,
+  printf: CARRIED_OUT,
+  test: CARRIED_OUT,
+  '[': CARRIED_OUT,
 };
 
-function startingOf(program: string): Starting | undefined {
-  const name = programOf(program);
-  return Object.hasOwn(STARTING, name) ? STARTING[name] : undefined;
+/** The place of the last word by which a program works in another folder than it is started in (`git -C`), from 0; -1 for none. */
+export function elsewhereAt(words: Argv): number {
+  return isSafe(words) ? -1 : words.findLastIndex((word, at) => at > 0 && ELSEWHERE.test(word));
 }
 
-/** The place of the first word that is neither an option nor the value of one; -1 for none. */
-function verbIn(given: Argv, { valued }: Starting): number {
-  return given.findIndex((word, at) => !word.startsWith('-') && valued?.has(given[at - 1] ?? '') !== true);
+const ELSEWHERE = /^-+\w*C|^-+(?:directory|chdir|cwd|dir|prefix|git-dir|work-tree|manifest-path)(?:=|$)/;
+
+/** Returns whether a command changes the folder in which those behind it run. */
+export function changesFolder(words: Argv): boolean {
+  return FOLDER_CHANGERS.has(programOf(words[0] ?? ''));
 }
 
-function isShortOf(word: string, letters: string): boolean {
-  const given = /^-(\w+)/.exec(word)?.[1] ?? '';
-  return letters !== '' && new RegExp(`[${letters}]`).test(given);
-}
+const FOLDER_CHANGERS: ReadonlySet<string> = new Set(['cd', 'chdir', 'pushd', 'popd']);
 
-function isLongOf(word: string, names: readonly string[]): boolean {
-  const name = /^--([\w-]+)/.exec(word)?.[1];
-  return name !== undefined && names.some((each) => each.startsWith(name));
+/** Returns whether a command leaves the files that it names as they are, as far as its words tell. */
+export function onlyReads(words: Argv): boolean {
+  const [program = '', verb = ''] = words;
+  return (isSafe(words) && !changesFolder(words)) || (program === 'git' && /^(?:add|commit)$/.test(verb));
 }

@@ -1,8 +1,9 @@
 import { forEachChild, parse } from 'unbash';
 import type { Command, PipelineNode, SyntaxNode, Word, AndOr } from 'unbash';
 import { visible } from '../lib/visible.ts';
-import { heedsWords, programOf, startsOther } from './shell-programs.ts';
-import type { Argv } from './shell-programs.ts';
+import { heedsOptions } from './safe-commands.ts';
+import { programOf, startsOther } from './shell-programs.ts';
+import type { Argv } from './safe-commands.ts';
 
 /** A command line taken apart. */
 export type ShellReading = {
@@ -84,7 +85,7 @@ function literalWords(command: Command, asWritten: boolean): Argv | null {
   if ((!asWritten && EVALUATORS.has(programOf(name.value))) || prefix.some(({ type }) => type === 'Assignment'))
     return null;
   if (!redirects.every(isHarmless)) return null;
-  const isHeeded = !asWritten && heedsWords(name.value);
+  const isHeeded = !asWritten && heedsOptions(name.value);
   const words: string[] = [];
   for (const word of [name, ...args]) {
     if (word.type !== 'Word' || !isLiteral(word) || (isHeeded && mayBeOption(word))) return null;
@@ -166,7 +167,7 @@ function inner(lists: readonly Argv[], depth: number): readonly Argv[] {
   if (depth === 0) return lists;
   return lists.flatMap((words) => {
     const [program = ''] = words;
-    if (startsOther(words) === -1 && !EVALUATORS.has(programOf(program))) return [words];
+    if (!startsOther(words) && !EVALUATORS.has(programOf(program))) return [words];
     const given = words.slice(1, SUFFIXES);
     const rest = given.map((_, at) => words.slice(at + 1, at + 1 + LONGEST_SUFFIX));
     const values = given.flatMap((word) => meantBy(word).flatMap((text) => (text === word ? [] : [[text]])));

@@ -1,11 +1,11 @@
 import { TOOL_ALIASES, TOOL_KINDS, hostOf, mcpToolOf } from './rule.ts';
 import type { McpTool, ToolKind } from './rule.ts';
-import { namedPath } from './paths.ts';
+import { isThere, namedPath } from './paths.ts';
 import type { NamedPath, WorkPlace } from './paths.ts';
-import { onlyReads } from './shell-programs.ts';
-import type { Argv } from './shell-programs.ts';
+import { changesFolder, onlyReads, programOf } from './shell-programs.ts';
+import type { Argv } from './safe-commands.ts';
 import { readShell } from './shell.ts';
-import { patchedPaths, pathWords, pathsMeant, usedPath, usedPaths, within } from './used-paths.ts';
+import { isOutside, patchedPaths, pathWords, pathsMeant, usedPath, usedPaths, within } from './used-paths.ts';
 import type { UsedPath } from './used-paths.ts';
 
 /** A tool call as it is asked for. */
@@ -29,8 +29,8 @@ export type UsePart = {
 
 /** What a part is about. */
 export type About =
-  /** `words` is `null` when they are not known with certainty; `seen` is what else may run. */
-  | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[] }
+  /** `words` is `null` when they are not known with certainty; `seen` is what else may run; `outside`: it names a path outside the folder. */
+  | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[]; readonly outside: boolean }
   | ({ readonly of: 'path' } & NamedPath)
   /** `plain`: every program reads that host from the address. */
   | { readonly of: 'host'; readonly host: string | null; readonly plain: boolean }
@@ -68,7 +68,7 @@ export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse 
   return { title: command === undefined ? kind : `${kind}(${shortened(command)})`, parts: [first, ...rest] };
 }
 
-const NO_COMMAND: About = { of: 'words', words: null, seen: [] };
+const NO_COMMAND: About = { of: 'words', words: null, seen: [], outside: false };
 
 const LONGEST_TITLE = 80;
 
@@ -92,19 +92,40 @@ function commandParts(
   { place, elsewhere }: { readonly place: WorkPlace | null; readonly elsewhere: string | null },
 ): readonly UsePart[] {
   const { parts, seen, written } = readShell(command);
-  const whole = parts === null || elsewhere !== null ? [null] : parts;
+  const whole = parts === null || elsewhere !== null ? [null] : inFolder(parts, place);
   const [changing, reading] = [seen.filter((words) => !onlyReads(words)), seen.filter(onlyReads)];
   const folder = elsewhere === null ? [] : [elsewhere];
   const paths = [
     ...usedPaths([...written, ...changing.flatMap(pathWords), ...(changing.length > 0 ? folder : [])], true, place),
     ...usedPaths([...reading.flatMap(pathWords), ...folder], false, place),
   ];
+  const outside = paths.some(isOutside);
   return whole.map((words, at) => ({
     kind: 'execute',
     mcp: null,
-    about: { of: 'words', words, seen: at === 0 ? seen : [] },
+    about: { of: 'words', words, seen: at === 0 ? seen : [], outside },
     paths: at === 0 ? paths : [],
   }));
+}
+
+/**
+ * The parts, with `null` for those that do not run in the agent's folder as their words say: behind a change of the folder, or of
+ * git where the folder itself would be taken for a repository, whose configuration starts programs.
+ */
+function inFolder(parts: readonly Argv[], place: WorkPlace | null): readonly (Argv | null)[] {
+  const change = parts.findIndex((words) => changesFolder(words) && !staysIn(words, place));
+  const isBare = place !== null && isThere('HEAD', place) && !isThere('.git', place);
+  return parts.map((words, at) => {
+    const isMoved = change !== -1 && at > change;
+    return isMoved || (isBare && programOf(words[0] ?? '') === 'git') ? null : words;
+  });
+}
+
+/** Whether a change of the folder leads to the agent's own; a relative path may be looked up elsewhere. */
+function staysIn([program, folder = '', more]: Argv, place: WorkPlace | null): boolean {
+  return (
+    program === 'cd' && more === undefined && /^(?:\/|\.$)/.test(folder) && place !== null && isFolderOf(place, folder)
+  );
 }
 
 /** Each thing that a tool of a kind is about by itself; where no path is known, any text of its input may be one. */

@@ -1,7 +1,7 @@
-import { isThere, namedPath, ownAt } from './paths.ts';
+import { isThere, namedPath, namesIn, ownAt } from './paths.ts';
 import type { NamedPath, WorkPlace } from './paths.ts';
 import { wildcard } from './rule.ts';
-import type { Argv } from './shell-programs.ts';
+import type { Argv } from './safe-commands.ts';
 
 /** A path that a call names: whether it is one for certain, and whether what is there may be another afterwards. */
 export type UsedPath = NamedPath & {
@@ -49,20 +49,43 @@ export function within(paths: readonly string[]): readonly string[] {
   return last === -1 ? paths : paths.slice(0, last);
 }
 
-/** A path as it is written and, of the address of a file, as a program that takes addresses reads it. */
+/**
+ * The paths that a text can mean: as it is written, without the `@` that some agents and programs put before the name of a file, and
+ * as the address of a file.
+ */
 export function pathsMeant(text: string): readonly string[] {
-  const [path = ''] = text.replace(/^@/, '').split('\0', 1);
-  const address = /^file:(?:\/\/[^/]*)?(?=\/)/i.exec(path)?.[0];
-  return [...new Set(address === undefined ? [path] : [path, decoded(path.slice(address.length))])];
+  const [written = ''] = text.split('\0', 1);
+  const readings = [...new Set([written, written.replace(/^@/, '')])];
+  const addressed = readings.flatMap((path) => {
+    const address = /^file:(?:\/\/[^/]*)?(?=\/)/i.exec(path)?.[0];
+    return address === undefined ? [] : [decoded(path.slice(address.length))];
+  });
+  return [...new Set([...readings, ...addressed])];
 }
 
-/** What a command's words may name: also what stands behind "=" or is joined to an option of one letter. */
+/** Whether a path is known to lie outside the agent's folder, and not where the system keeps its programs and devices. */
+export function isOutside({ known, real }: UsedPath): boolean {
+  return known && real.some(({ folder, disk }) => folder === null && !OF_PROGRAMS.test(disk));
+}
+
+/** Where the system's own programs and devices lie. */
+const OF_PROGRAMS = /^(?:dev|usr|bin|sbin|lib|lib64|nix\/store)(?:\/|$)/;
+
+/**
+ * The paths that a command's words may name, in every way of reading them: a word itself, what stands between and behind signs
+ * that separate (`--opt=path`, `user@host:path`, `src=a,dst=b`), and what is joined to letters of options (`-vtpath`).
+ */
 export function pathWords(words: Argv): readonly string[] {
   return words.slice(1).flatMap((word) => {
-    if (!word.startsWith('-')) return [word, ...(word.includes('=') ? [word.slice(word.indexOf('=') + 1)] : [])];
-    return word.includes('=') ? [word.slice(word.indexOf('=') + 1)] : word.length > 2 ? [word.slice(2)] : [];
+    const behind = [...word.matchAll(SEPARATORS)].map(({ index }) => word.slice(index + 1));
+    const letters = /^-\w+/.exec(word)?.[0].length ?? 0;
+    const joined = Array.from({ length: Math.max(0, letters - 1) }, (_, at) => word.slice(at + 2));
+    const pieces = behind.length > 1 ? word.split(SEPARATORS) : [];
+    return [...(word.startsWith('-') ? [] : [word]), ...behind, ...pieces, ...joined];
   });
 }
+
+const SEPARATORS = /[=:,;@]/g;
 
 /** The files that a patch is for, in the form of Codex and of `diff`. */
 export function patchedPaths(patch: string): readonly string[] {
@@ -96,8 +119,8 @@ function shortened(path: string): string {
     .join('/');
 }
 
-/** The path with each name of note that the first pattern in it may be filled in by, if that is there. */
-function filledIn(path: string, place: WorkPlace | null): readonly string[] {
+/** The path with what its patterns may be filled in by: names of note, folders and links that are there. */
+function filledIn(path: string, place: WorkPlace | null, most = 256): readonly string[] {
   const names = path.split('/');
   const at = names.findIndex((name) => /[*?[{]/.test(name));
   const pattern = names[at];
@@ -108,7 +131,13 @@ function filledIn(path: string, place: WorkPlace | null): readonly string[] {
     if (!fits(name) || (name.startsWith('.') && !/^[.{]/.test(pattern))) return false;
     return place === null ? pattern.startsWith('.') : isThere([...before, name].join('/'), place);
   };
-  return NOTED_NAMES.filter(isFilled).map((name) => [...before, name, ...names.slice(at + 1)].join('/'));
+  const there = place === null ? [] : namesIn(at === 1 && names[0] === '' ? '/' : before.join('/'), place);
+  const filled = [...new Set([...NOTED_NAMES, ...there])]
+    .filter(isFilled)
+    .map((name) => [...before, name, ...names.slice(at + 1)].join('/'));
+  // More than can be looked at may lead anywhere.
+  if (filled.length > most) return [GRANTING_NAMES[0] ?? ''];
+  return filled.flatMap((each) => [each, ...filledIn(each, place, Math.floor(most / filled.length))]);
 }
 
 const NOTED_NAMES = [...new Set([...GRANTING_NAMES, ...PRIVATE_NAMES])];

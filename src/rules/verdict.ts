@@ -1,8 +1,9 @@
 import type { Instant } from '../lib/time.ts';
 import { TOOL_KINDS, parseRule } from './rule.ts';
 import type { Paths, RuleSpec, ToolKind, ToolRule, Wildcard } from './rule.ts';
-import { programOf, startsOther } from './shell-programs.ts';
-import type { Argv } from './shell-programs.ts';
+import { isSafe, isSafeBeginning } from './safe-commands.ts';
+import { elsewhereAt, programOf } from './shell-programs.ts';
+import type { Argv } from './safe-commands.ts';
 import type { NamedPath, PathFrom } from './paths.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 import { GRANTING_NAMES } from './used-paths.ts';
@@ -187,8 +188,10 @@ export function withoutMark(text: string): string {
  * Whether a rule is about a part. A rule that forbids or asks is read widely: any command that may be run, a path as written or
  * where it leads, letters of any case. One that allows is read narrowly, and allows nothing that is not certain.
  */
-export function isAbout({ covers, spec }: ToolRule, part: UsePart, isWide: boolean): boolean {
+export function isAbout(rule: ToolRule, part: UsePart, isWide: boolean): boolean {
+  const { covers, spec } = rule;
   const { kind, mcp, about } = part;
+  if (isWide && namesRead(rule, part)) return true;
   if (covers.by === 'kind' && !covers.kinds.includes(kind)) return false;
   if (covers.by === 'mcp' && (mcp === null || !covers.server(mcp.server) || !covers.name(mcp.name))) return false;
   if (spec === null) return true;
@@ -197,7 +200,7 @@ export function isAbout({ covers, spec }: ToolRule, part: UsePart, isWide: boole
       if (about.of !== 'words') return false;
       return isWide
         ? [...(about.words === null ? [] : [about.words]), ...about.seen].some((words) => begins(words, spec, true))
-        : about.words !== null && begins(about.words, spec, false) && startsOther(about.words) < spec.words.length;
+        : about.words !== null && begins(about.words, spec, false) && allowsMore(about.words, spec);
     case 'path':
       if (about.of !== 'path') return false;
       return isWide
@@ -215,6 +218,17 @@ export function isAbout({ covers, spec }: ToolRule, part: UsePart, isWide: boole
   }
 }
 
+/**
+ * Whether a command or a tool of a server names a file that a rule about reading singles out. A rule about all files is left to the
+ * tools that read: nearly every word is the name of some file.
+ */
+function namesRead(rule: ToolRule, { kind, mcp, paths }: UsePart): boolean {
+  const { covers, spec } = rule;
+  if (spec?.of !== 'path' || covers.by !== 'kind' || !(kind === 'execute' || mcp !== null)) return false;
+  if (!covers.kinds.some((each) => each === 'read' || each === 'search') || spec.wide(ANYTHING)) return false;
+  return paths.some((path) => isNamed(rule, path));
+}
+
 /** A value that may lead elsewhere than it seems: `docs/../x` is nothing in `docs`. */
 const LEADS_ASIDE = /(?:^|[\\/])\.\.(?:[\\/]|$)|%(?:2e|2f|5c)/i;
 
@@ -230,7 +244,11 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
   if (rules.only !== null && among(rules.only, false) === undefined) return { verdict: 'deny', by: 'run', rule: null };
   const always = granting(part) ?? among(rules.mustAsk, true);
   if (always !== undefined) return { verdict: 'ask', by: 'ask!', rule: always };
-  const valid = memory.remembered.filter((one) => memory.at < one.until && one.definition === memory.definition);
+  const leadsOut = ({ rule: { spec } }: Remembered): boolean =>
+    spec?.of === 'words' && spec.open && part.about.of === 'words' && part.about.outside;
+  const valid = memory.remembered.filter(
+    (one) => memory.at < one.until && one.definition === memory.definition && !leadsOut(one),
+  );
   const remembered = among(
     valid.map(({ rule }) => rule),
     false,
@@ -262,6 +280,15 @@ function granting({ paths }: UsePart): ScopedRule | undefined {
 
 function strictness({ verdict, by }: ToolVerdict): number {
   return VERDICTS.indexOf(verdict) * 2 + (by === 'ask!' ? 1 : 0);
+}
+
+/**
+ * Returns whether a rule that a command begins with allows the rest of it. "Anything more" behind words of a safe command stands
+ * for safe commands alone. Behind other words it stands for anything in the same folder: the rule can run any program.
+ */
+function allowsMore(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>): boolean {
+  if (!spec.open) return true;
+  return isSafeBeginning(spec.words) ? isSafe(words) : elsewhereAt(words) < spec.words.length;
 }
 
 function begins(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>, isWide: boolean): boolean {

@@ -38,7 +38,7 @@ describe('a call', () => {
     ['a file in the folder', use('Read', { file_path: 'src/a.ts' })],
     ['a search in the folder', use('Grep', { pattern: 'https://x' })],
     ['an edit', use('Edit', { file_path: 'src/a.ts' })],
-    ['a command in the folder', bash('npm test && git status | grep -E "/api/v1" > /dev/null')],
+    ['a command in the folder', bash('ls src && git status | grep -E "/api/v1" > /dev/null')],
     ['a program of the system', bash('/usr/bin/ls src')],
     ['its list of tasks', asked({ kind: 'other', input: { todos: [{ content: 'curl' }] } })],
   ])('brings in nothing: %s', (_what, call) => {
@@ -76,6 +76,7 @@ describe('a call', () => {
     ['an upload', bash('scp a b:')],
     ['what cannot be taken apart', bash('x=$(ls); $x')],
     ['a program that runs code', bash('python3 a.py')],
+    ['a program that is not known to send nothing', bash('npm test')],
     ['a tool that nobody knows', asked({ kind: 'other', input: { to: 'x' } })],
   ])('may carry something away: %s', (_what, call) => {
     expect(labels(call).outward).toBe(true);
@@ -83,7 +84,7 @@ describe('a call', () => {
 
   test('may change something without carrying anything away', () => {
     expect(labels(use('Edit', { file_path: 'src/a.ts' }))).toMatchObject({ outward: false, acts: true });
-    expect(labels(bash('npm test'))).toMatchObject({ outward: false, acts: true });
+    expect(labels(bash('git status'))).toMatchObject({ outward: false, acts: true });
     expect(labels(use('Read', { file_path: '/etc/motd' })).acts).toBe(false);
   });
 });

@@ -21,6 +21,18 @@ describe('rules that are in order', () => {
   });
 });
 
+describe('T79 a rule on the path of a file beside commands', () => {
+  test('is told to hold only where a command names the file', () => {
+    expect(found({ deny: ['Read(.env)'], allow: ['Bash(cat *)'] })).toEqual([
+      'allow[0] unwise: "Read(.env)" of "deny" holds here only for files that a command names: one that it reaches by a folder, or writes, is not seen',
+    ]);
+    expect(lintRules({ deny: ['Read(.env)'] }, [{ allow: ['Bash(cat *)'] }]).map(({ message }) => message)).toEqual([
+      'It holds for "Bash(cat *)" only where a command names the file: one that it reaches by a folder, or writes, is not seen',
+    ]);
+    expect(found({ deny: ['Read(.env)'], allow: ['Bash(npm test)'] })).toEqual([]);
+  });
+});
+
 describe('a rule that looks right', () => {
   test.each<readonly [string, ToolLists, string]>([
     ['cannot be read', { allow: ['Bsh'] }, 'allow[0] wrong: There is no tool "Bsh"'],
@@ -57,9 +69,9 @@ describe('a rule that looks right', () => {
     ['lets every command run', { allow: ['execute'] }, 'allow[0] unwise: Every command runs unasked'],
     ['lets every command run by its other name', { allow: ['Bash'] }, 'allow[0] unwise: Every command runs unasked'],
     ['lets everything run', { allow: ['*'] }, 'allow[0] unwise: Every tool runs unasked'],
-    ['lets all words run', { allow: ['Bash(*)'] }, 'allow[0] unwise: Nearly every command runs unasked'],
-    ['lets an interpreter run all', { allow: ['Bash(python *)'] }, 'allow[0] unwise: With "python" any other program'],
-    ['lets a runner run all', { allow: ['Bash(npm run *)'] }, 'allow[0] unwise: With "npm run" any other program'],
+    ['lets all words run', { allow: ['Bash(*)'] }, 'allow[0] unwise: It allows only commands that are known'],
+    ['lets an interpreter run all', { allow: ['Bash(python *)'] }, 'allow[0] unwise: It can run any program: "python"'],
+    ['lets a runner run all', { allow: ['Bash(npm run *)'] }, 'allow[0] unwise: It can run any program: "npm run"'],
     [
       'lets a default run all',
       { allow: ['Read'], default: 'allow' },
@@ -70,6 +82,6 @@ describe('a rule that looks right', () => {
   });
 
   test('is no shadow where the wider one lets less pass than it seems', () => {
-    expect(found({ allow: ['Bash(npm *)', 'Bash(npm run build)'] })).toEqual([]);
+    expect(found({ allow: ['Bash(git log *)', 'Bash(git log --output=x)'] })).toEqual([]);
   });
 });

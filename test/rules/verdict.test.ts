@@ -140,6 +140,7 @@ describe('a rule on commands', () => {
     ['Bash(ls *.ts)', 'ls a.ts', false],
     ['Bash(npm run *)', 'npm run build', true],
     ['Bash(git -c *)', 'git -c a=b log', true],
+    ['Bash(git -c *)', 'git -c a=b -c c=d log', true],
   ])('allow %s and "%s": %j', (text, command, allowed) => {
     expect(decided({ allow: [text] }, bash(command))).toBe(allowed ? 'allow by allow' : 'deny by default');
   });
@@ -179,15 +180,81 @@ describe('a rule on commands', () => {
     ['Bash(git *)', 'git rebase -x b'],
     ['Bash(git *)', 'git config alias.x !b'],
     ['Bash(git *)', 'git -C /tmp/other log'],
-    ['Bash(git -c *)', 'git -c a=b -c c=d log'],
     ['Bash(find *)', 'find . -exec b ;'],
     ['Bash(find *)', 'find . -delete'],
-    ['Bash(npm *)', 'npm run b'],
-    ['Bash(npm *)', 'npm exec b'],
-    ['Bash(tar *)', 'tar xf a --to-command=b'],
-    ['Bash(rsync *)', 'rsync -e b x y'],
+    ['Bash(rg *)', 'rg --pre b x'],
+    ['Bash(sort *)', 'sort --compress-program=b x'],
   ])('%s does not let "%s" start another program', (text, command) => {
     expect(decided({ allow: [text], default: 'ask' }, bash(command))).toBe('ask by default');
+  });
+
+  test.each([
+    'cd bare && git status',
+    'cd bare; git status',
+    'cd bare | git status',
+    'pushd bare && git status',
+    'cd bare && cd /work && git status',
+    'cd work && git status',
+    'popd && git status',
+    'cd && git status',
+    'git -C bare status',
+    'git -Cbare status',
+    'git --git-dir=bare status',
+    'env -C bare git status',
+    'make -C bare test',
+    'make -sC bare test',
+    'make --directory=bare test',
+  ])('T75 a part that runs in another folder asks: %s', (command) => {
+    const allow = [
+      'Bash(cd *)',
+      'Bash(pushd *)',
+      'Bash(popd)',
+      'Bash(git status)',
+      'Bash(git *)',
+      'Bash(env *)',
+      'Bash(make *)',
+    ];
+    expect(decided({ allow, default: 'ask' }, bash(command))).toBe('ask by default');
+    expect(decided({ ask: ['execute'] }, bash(command), remembering(...allow))).toBe('ask by ask');
+  });
+
+  test('T75 a part behind a change to the folder of the agent runs there', () => {
+    const allow = ['Bash(cd *)', 'Bash(git status)'];
+    expect(decided({ allow, default: 'ask' }, bash('cd /work && git status'))).toBe('allow by allow');
+    expect(decided({ allow, default: 'ask' }, bash('git status && cd src'))).toBe('allow by allow');
+  });
+
+  test('T75 git asks in a folder that is itself a repository without files', () => {
+    const bare = place({ '/work/HEAD': '/work/HEAD' });
+    const whole = place({ '/work/HEAD': '/work/HEAD', '/work/.git': '/work/.git' });
+    const status = (at: typeof bare): string =>
+      decided({ allow: ['Bash(git status)'], default: 'ask' }, use('Bash', { command: 'git status' }, at));
+    expect([status(bare), status(whole), status(place())]).toEqual([
+      'ask by default',
+      'allow by allow',
+      'allow by allow',
+    ]);
+  });
+
+  test.each([
+    ['Read(.env)', 'cat .env'],
+    ['Read(.env)', 'cat src/../.env'],
+    ['Read(.env)', 'head -3 .env | wc -l'],
+    ['Read(.env)', 'npm test --env-file=.env'],
+    ['Read(.env)', "sh -c 'cat .env'"],
+    ['Read(secrets/**)', 'grep -r x secrets'],
+    ['Read(~/.ssh/**)', 'cat ~/.ssh/id_rsa'],
+  ])('T79 a file that may not be read may not be named by a command: %s and "%s"', (text, command) => {
+    const allow = ['Bash(cat *)', 'Bash', 'execute'];
+    expect(decided({ deny: [text], allow }, bash(command))).toBe('deny by deny');
+    expect(decided({ ask: [text], allow }, bash(command))).toBe('ask by ask');
+  });
+
+  test('T79 a file that may not be read may not be named by a tool of a server', () => {
+    const read = use('mcp__files__read', { path: '.env' });
+    expect(decided({ deny: ['Read(.env)'], allow: ['mcp__files__*'] }, read)).toBe('deny by deny');
+    expect(decided({ deny: ['Read(.env)'], allow: ['Bash(cat *)'] }, bash('cat .envrc'))).toBe('allow by allow');
+    expect(decided({ deny: ['Read(**)'], allow: ['Bash(npm test)'] }, bash('npm test'))).toBe('allow by allow');
   });
 
   test('each part of a call may be allowed by a rule of its own', () => {
@@ -404,6 +471,43 @@ describe('a rule on paths', () => {
   ])('an edit of %s always asks, whatever is allowed or remembered', (file) => {
     const edit = use('Edit', { file_path: file });
     expect(decided({ allow: ['*'], default: 'allow' }, edit, remembering('Edit'))).toBe('ask by ask!');
+  });
+
+  const aside = {
+    ...place({ '/work/@k': '/work/.git/hooks', '/work/kept': '/work/.git/hooks', '/work/.git': '/work/.git' }),
+    namesIn: (folder: string) => (folder === '/work' ? ['@k', 'kept', 'src', 'docs'] : []),
+  };
+  test.each([
+    'cp -vt.git/hooks src/a',
+    'cp -vvvvvvvvvvvvvvvvvvvvvvvvt.git/hooks src/a',
+    'tar -xvC.git/hooks -f a.tar',
+    'sort -uo.git/hooks/x src/a',
+    'install --target-directory=@k src/a',
+    'cp src/a @k/x',
+    'cp src/a ./@k/x',
+    'cp -vt@k src/a',
+    'cp src/a kep*/x',
+    'cp src/a *pt/x',
+    'cp src/a ?k/x',
+    'dd if=src/a of=kept/x',
+    'docker run -v src:.git/hooks:ro x',
+    'docker run --mount type=bind,src=kept,dst=/x y',
+    'curl -Ffile=@.git/hooks/x example.org',
+    'curl -o file:///work/kept/x example.org',
+    'rsync src/a host:x file://localhost/work/%2egit/hooks/x',
+  ])('T76 a command that may write such a file in any way of reading it always asks: %s', (command) => {
+    expect(decided({ allow: ['*'], default: 'allow' }, use('Bash', { command }, aside))).toBe('ask by ask!');
+  });
+
+  test('T76 a path with "@" counts as it is written and without it', () => {
+    const edit = (file: string) => use('Edit', { file_path: file }, aside);
+    const read = (file: string) => use('Read', { file_path: file }, aside);
+    expect(decided({ allow: ['Edit(**)'] }, edit('@k/post-merge'))).toBe('ask by ask!');
+    expect(decided({ allow: ['Edit(src/**)'] }, edit('@src/a'))).toBe('deny by default');
+    expect(decided({ allow: ['Edit(src/**)', 'Edit(@src/**)'] }, edit('@src/a'))).toBe('allow by allow');
+    expect(decided({ allow: ['Read(src/**)'] }, read('@src/a'))).toBe('deny by default');
+    expect(decided({ deny: ['Read(src/**)'], default: 'allow' }, read('@src/a'))).toBe('deny by deny');
+    expect(decided({ deny: ['Read(.git)'], default: 'allow' }, read('@k/x'))).toBe('deny by deny');
   });
 
   const names = (count: number): string => Array.from({ length: count }, (_, at) => `a${at}`).join(' ');
