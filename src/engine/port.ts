@@ -174,7 +174,10 @@ export type Store = OutboxStore<unknown> & {
 };
 
 /** Whether a change says something that is not known of the message yet: an edit that another overtook does not. */
-export function isNewerEdit(change: MessageChange, known: StoredMessage): boolean {
+export function isNewerEdit(
+  change: MessageChange,
+  known: Pick<StoredMessage, 'deleted' | 'text' | 'version'>,
+): boolean {
   if (known.deleted) return false;
   if (change.change === 'deleted') return true;
   const isOlder = change.version !== undefined && known.version !== undefined && change.version <= known.version;

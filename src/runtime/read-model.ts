@@ -107,7 +107,8 @@ function lineOf(row: InboxRow | null): Line | null {
   if (row === null) return null;
   const { id, author, text, attachments, sentAt, edited, deleted } = row;
   const change = deleted ? 'deleted' : edited ? 'edited' : null;
-  return { line: 0, at: sentAt, author: { kind: 'person', ...author }, text, attachments, message: id, change };
+  const said = deleted ? { text: '', attachments: [] } : { text, attachments };
+  return { line: 0, at: sentAt, author: { kind: 'person', ...author }, ...said, message: id, change };
 }
 
 /** Threads matter only where they share the floor of their channel. */

@@ -7,7 +7,8 @@ import type { Floor } from './floor/floor.ts';
 import { breakOf } from './floor/decide.ts';
 import { isSign } from './floor/gate.ts';
 import type { Sign } from './floor/gate.ts';
-import type { AgentId, ChannelId } from './floor/settings.ts';
+import type { AgentId, ChannelId, MessageId } from './floor/settings.ts';
+import { BoundedMap } from '../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/port.ts';
 import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts';
@@ -72,6 +73,9 @@ const AGAIN_MS = 1_000;
 /** How long a sign of work that only puts a deadline off waits for a commit to go along with, in milliseconds. */
 const SIGN_WAITS_MS = 5_000;
 
+/** How many changes of messages that are not taken in are kept: most are of messages from before Conch came. */
+const EARLY_KEPT = 1_000;
+
 /** What comes just before a tick may put the deadline off, but not so often in one round. */
 const MOST_IN_VAIN = 3;
 
@@ -95,6 +99,8 @@ export class TurnManager {
   #meeting = false;
   #rang = false;
   #amended: Promise<void> = Promise.resolve();
+  /** The last edit or deletion of each message that is not taken in yet. */
+  readonly #early = new BoundedMap<MessageId, MessageChange>(EARLY_KEPT);
 
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
@@ -123,10 +129,16 @@ export class TurnManager {
     return await applied;
   }
 
-  /** Takes in what a person wrote: durable when it resolves, and given to the floor in the same commit. A second delivery changes nothing. */
+  /**
+   * Takes in what a person wrote: durable when it resolves, and given to the floor in the same commit. A second delivery changes nothing.
+   * An edit or a deletion that came before the message counts: a history that was read earlier may hand in the older text.
+   */
   async receive(message: HumanMessage): Promise<void> {
-    const accepted = this.#ports.store.accept(message);
-    await Promise.all([accepted, this.route(message)]);
+    const latest = amendedBy(this.#early.get(message.id), message);
+    if (latest === null) return;
+    const accepted = this.#ports.store.accept(latest);
+    await Promise.all([accepted, this.route(latest)]);
+    this.#early.delete(message.id);
   }
 
   /** Gives an accepted message to its floor. */
@@ -244,7 +256,10 @@ export class TurnManager {
     const command = { type: change.change === 'edited' ? 'edit' : 'delete', id } as const;
     const known = store.message(id);
     if (known === null) {
-      if ((await store.amend(change)) === 'changed') await this.apply(channel, command);
+      if (isNewerThan(change, this.#early.get(id))) this.#early.set(id, change);
+      const amended = await store.amend(change);
+      if (amended !== 'unknown') this.#early.delete(id);
+      if (amended === 'changed') await this.apply(channel, command);
       return;
     }
     if (!isNewerEdit(change, known)) return;
@@ -397,3 +412,17 @@ export class TurnManager {
 
 /** The commands with which an agent says itself what is left to say. */
 const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'end', 'wait']);
+
+function isNewerThan(change: MessageChange, earlier: MessageChange | undefined): boolean {
+  if (earlier?.change !== 'edited') return earlier === undefined;
+  return isNewerEdit(change, { ...earlier, deleted: false });
+}
+
+/** A message as it reads after a change that came before it; `null` when it was deleted. */
+function amendedBy(change: MessageChange | undefined, message: HumanMessage): HumanMessage | null {
+  if (change === undefined || change.channel !== message.channel) return message;
+  if (change.change === 'deleted') return null;
+  const { text, version } = change;
+  if (!isNewerEdit(change, { ...message, deleted: false })) return message;
+  return { ...message, text, ...(version === undefined ? {} : { version }) };
+}

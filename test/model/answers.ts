@@ -72,6 +72,14 @@ export function checkHeard({ turn }: Floor, command: Command): void {
 const NOTHING = { open: [], done: [] } as const;
 
 function act(answers: Map<AgentId, Answers[AgentId]>, { command, before }: Step): void {
+  if (command.type === 'delete') {
+    for (const [agent, { open, done }] of answers)
+      answers.set(agent, {
+        open: open.filter(({ id }) => id !== command.id),
+        done: done.filter((id) => id !== command.id),
+      });
+    return;
+  }
   if (command.type !== 'say' && command.type !== 'end' && command.type !== 'injected') return;
   const { open, done } = answers.get(command.agent) ?? NOTHING;
   switch (command.type) {

@@ -113,7 +113,7 @@ function mode(name: InterruptMode): Channel {
   return channel({
     name: `mode ${name}`,
     settings: { mode: name },
-    families: ['crash', 'stop', 'wait'],
+    families: ['crash', 'stop', 'wait', 'amend'],
     addressed: ['dev'],
     depth: 6,
     smallDepth: 4,

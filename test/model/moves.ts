@@ -78,14 +78,15 @@ function people(
     .flatMap((message) => calls.map((agents): Command => ({ type: 'receive', ...message, addressed: agents })))
     .filter(() => hasRoom);
   if (!families.has('amend')) return received;
-  const known = waiting[0];
+  const inPrompt = turnsOf(floor).flatMap((turn) => turn.given)[0]?.id;
+  const known = waiting[0] ?? inPrompt;
   return [
     ...received,
     { type: 'receive', ...fresh, addressed: [], ignore: 'a bot wrote it' },
     { type: 'edit', id: known ?? 'm-long-ago' },
-    ...(known === undefined || !floor.held.some(({ id }) => id === known)
-      ? []
-      : [{ type: 'delete', id: known } as const]),
+    ...[known, inPrompt === known ? undefined : inPrompt].flatMap((id) =>
+      id === undefined ? [] : [{ type: 'delete', id } as const],
+    ),
   ];
 }
 

@@ -626,6 +626,20 @@ const QUESTIONS: readonly Planted[] = [
     replace: '',
   },
   {
+    name: 'a message that its author deleted is still in the prompt of a turn to answer',
+    near: 'mode inject',
+    file: 'seats.ts',
+    find: '    given: turn.given.filter(isOther),\n',
+    replace: '    given: turn.given,\n',
+  },
+  {
+    name: 'a turn goes on for a message that its author deleted on its way into it',
+    near: 'mode inject',
+    file: 'seats.ts',
+    find: '    unseen: turn.unseen.filter(isOther),\n',
+    replace: '    unseen: turn.unseen,\n',
+  },
+  {
     name: 'every question of a floor has the same number',
     near: 'tools need a yes',
     file: 'evolve-turn.ts',

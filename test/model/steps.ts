@@ -48,6 +48,7 @@ export function checkStep(
   checkPrompts(step);
   checkEndings(step);
   checkPosts(step);
+  checkDeleted(step);
   checkSeen(step);
   checkMessages(step);
   checkAnnouncements(step);
@@ -129,6 +130,17 @@ function checkPosts({ command, before, after, facts, effects }: Step): void {
   );
 }
 
+/** I7: a deleted message waits for nobody, and no turn has it to answer. */
+function checkDeleted({ command, after }: Step): void {
+  if (command.type !== 'delete') return;
+  const kept = [
+    ...outstanding(after),
+    ...turnsOf(after).flatMap((turn) => [...turn.given.map(({ id }) => id), ...turn.answered]),
+    ...after.prioritised.flatMap(({ messages }) => messages),
+  ];
+  must(!kept.includes(command.id), 'I7', 'a deleted message is still to be answered');
+}
+
 /** I11: what takes a turn from the agent that writes it, and nothing else, has said first what people have seen of its text. */
 function checkSeen({ command, at, before, after }: Step): void {
   const { turn } = before;
@@ -168,6 +180,7 @@ function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly
 function checkMessages({ command, before, after, facts, effects }: Step): void {
   const had = new Set(outstanding(before));
   if (command.type === 'receive') had.add(command.id);
+  if (command.type === 'delete') had.delete(command.id);
   for (const { returned } of of(facts, 'turnEnded')) for (const id of returned) had.add(id);
   if (command.type === 'injected' && command.outcome !== 'injected') had.add(command.id);
   const keeps = new Set(outstanding(after));

@@ -20,6 +20,8 @@ export type Generating = { readonly channel: string; readonly agent: string; rea
  */
 export class Answers {
   readonly #ledgers = new Map<string, Ledger>();
+  /** What its author took back is owed to nobody any more. */
+  readonly #deleted = new Set<string>();
 
   /** What a session is prompted with. */
   prompted(agent: string, { channel, epoch, reason, messages, text }: TurnPrompt): void {
@@ -43,12 +45,12 @@ export class Answers {
     );
     const again = reason === 'again' ? ids.filter((id) => ledger.done.has(id)) : [];
     must('I25', again.length === 0, () => `${agent} #${epoch} of ${channel} was prompted again with ${again.join()}`);
-    for (const id of ids) ledger.open.add(id);
+    for (const id of ids) if (!this.#deleted.has(id)) ledger.open.add(id);
   }
 
   /** A message was put into a generation. */
   injected(generating: Generating, id: string): void {
-    this.#at(generating)?.open.add(id);
+    if (!this.#deleted.has(id)) this.#at(generating)?.open.add(id);
   }
 
   /** A generation ended by itself. */
@@ -62,6 +64,7 @@ export class Answers {
   judge(channel: string, floor: Floor, facts: readonly Fact[]): void {
     for (const fact of facts) {
       if (fact.type === 'turnEnded') this.#judge(channel, fact);
+      if (fact.type === 'messageAmended' && fact.change === 'deleted') this.#forget(fact.id);
       if (fact.type === 'turnGranted') this.#ledgers.delete(`${channel} ${fact.agent}`);
     }
     this.begin(floor);
@@ -78,6 +81,14 @@ export class Answers {
         : { startedAt, epochs: new Set<number>(), open: new Set<string>(), done: new Set<string>() };
       ledger.epochs.add(epoch);
       this.#ledgers.set(key, ledger);
+    }
+  }
+
+  #forget(id: string): void {
+    this.#deleted.add(id);
+    for (const { open, done } of this.#ledgers.values()) {
+      open.delete(id);
+      done.delete(id);
     }
   }
 

@@ -1,7 +1,7 @@
 import type { Question } from '../../src/turns/floor/settings.ts';
 import type { Principal } from '../../src/adapters/port.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
-import { openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
+import { missedBy, openQuestion, turnsOf, waitOf } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Bot } from './bot.ts';
 import type { Cast } from './cast.ts';
@@ -34,8 +34,9 @@ const LASTING: Life = { alive: true };
 const ACTS = {
   write: 34,
   burst: 3,
-  edit: 5,
-  remove: 2,
+  edit: 10,
+  remove: 5,
+  amendAtOnce: 5,
   operate: 22,
   race: 4,
   together: 4,
@@ -118,6 +119,8 @@ export class Driver {
       case 'edit':
       case 'remove':
         return this.#amend(channel, act);
+      case 'amendAtOnce':
+        return this.#amendAtOnce(channel);
       case 'operate':
         return this.#operate(channel);
       case 'race':
@@ -253,16 +256,43 @@ export class Driver {
 
   #amend(channel: string, what: 'edit' | 'remove'): string {
     const { platform, random, bot } = this.#ports;
-    const held = bot.floor(channel)?.held ?? [];
-    const list = (platform.history.get(channel) ?? []).filter(({ author, deleted }) => author !== null && !deleted);
-    const kept = held
-      .map(({ id }) => platform.byId.get(id))
-      .filter((posted): posted is Posted => posted?.deleted === false);
-    const chosen = kept.length > 0 && random.chance(0.8) ? kept[0] : list.slice(-6)[random.between(0, 5)];
+    const floor = bot.floor(channel);
+    const standing = (ids: readonly string[]): readonly Posted[] =>
+      ids.map((id) => platform.byId.get(id)).filter((posted): posted is Posted => posted?.deleted === false);
+    const written = (platform.history.get(channel) ?? []).filter(({ author, deleted }) => author !== null && !deleted);
+    const turns = floor === null ? [] : turnsOf(floor);
+    // A message waits, is in a prompt, is on its way into a generation or answers a wait; is new; or is long answered.
+    const moments = [
+      standing((floor?.held ?? []).map(({ id }) => id)),
+      standing(turns.flatMap(({ given }) => given).map(({ id }) => id)),
+      standing(turns.flatMap(missedBy).map(({ id }) => id)),
+      written.slice(-6),
+      written,
+    ].filter((moment) => moment.length > 0);
+    const chosen = moments.length === 0 ? undefined : random.pick(random.pick(moments));
     if (chosen === undefined) return 'nothing to amend';
-    if (what === 'edit') platform.edit(chosen, `${chosen.text}, edited`);
-    else platform.remove(chosen);
+    this.#change(chosen, what);
     return `${what} ${chosen.id}`;
+  }
+
+  #change(posted: Posted, what: 'edit' | 'remove'): void {
+    const { platform } = this.#ports;
+    if (what === 'edit') platform.edit(posted, `${posted.text}, edited`);
+    else platform.remove(posted);
+  }
+
+  /** A person has second thoughts: the change is under way while the message is taken in. */
+  #amendAtOnce(channel: string): string {
+    const { platform, random, timeline } = this.#ports;
+    this.write(channel);
+    const posted = (platform.history.get(channel) ?? []).findLast(({ author }) => author !== null);
+    if (posted === undefined) return 'nothing to amend';
+    for (let left = random.between(1, 3); left > 0; left -= 1) {
+      timeline.after(random.between(0, 400), 'second thoughts', LASTING, () => {
+        if (!posted.deleted) this.#change(posted, random.chance(0.7) ? 'edit' : 'remove');
+      });
+    }
+    return `second thoughts about ${posted.id}`;
   }
 
   #operate(channel: string): string {

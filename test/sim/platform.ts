@@ -76,6 +76,9 @@ const SWEEP_MS = 240_000;
 /** What people saw for so long is not lost with the program; it was on the disk, however slow that was. */
 const SEEN_MS = 3_000;
 
+/** A message as it was sent, and to whom. */
+type Sent = { readonly connection: object | null; readonly message: HumanMessage };
+
 /** A text under way, as people saw it. */
 export type Seen = { readonly channel: string; readonly agent: string; readonly epoch: number; readonly text: string };
 
@@ -150,9 +153,8 @@ export class Platform {
     this.#hand('edit', async (intake) => {
       if (wording < (this.#handedIn.get(id) ?? 0)) return;
       this.#handedIn.set(id, wording);
-      const wasKnown = this.#known.has(id);
       await intake.amend({ change: 'edited', id, channel, text });
-      if (wasKnown) posted.known = Math.max(posted.known, posted.wordings.indexOf(text));
+      posted.known = Math.max(posted.known, posted.wordings.indexOf(text));
     });
   }
 
@@ -160,9 +162,8 @@ export class Platform {
     posted.deleted = true;
     const { channel, id } = posted;
     this.#hand('delete', async (intake) => {
-      const wasKnown = this.#known.has(id);
       await intake.amend({ change: 'deleted', id, channel });
-      posted.isKnownDeleted ||= wasKnown;
+      posted.isKnownDeleted = true;
     });
   }
 
@@ -289,15 +290,22 @@ export class Platform {
     const times = random.chance(this.faults.double) ? 2 : 1;
     for (let time = 0; time < times; time += 1) {
       const ms = random.chance(this.faults.delay) ? random.between(100, 20_000) : random.between(0, 30);
-      this.#hand('message', (intake) => this.#deliver(intake, posted), ms);
+      const sent = { connection: this.#connection, message: messageOf(posted) };
+      this.#hand('message', (intake) => this.#deliver(intake, posted, sent), ms);
     }
   }
 
-  async #deliver(intake: Intake, posted: Posted): Promise<void> {
-    if (posted.deleted) return;
+  /** An event says what stood there when it was sent, whatever overtakes it; one that another program gets is sent anew. */
+  async #deliver(intake: Intake, posted: Posted, sent?: Sent): Promise<void> {
+    const isOld = sent !== undefined && sent.connection === this.#connection;
+    if (posted.deleted && !isOld) return;
+    if (isOld && sent.message.text !== posted.text && !this.#known.has(posted.id))
+      this.#ports.situations.reach('an edit overtakes its message');
+    if (isOld && posted.deleted && !this.#known.has(posted.id))
+      this.#ports.situations.reach('a deletion overtakes its message');
     const last = this.#highest.get(posted.channel) ?? 0;
     if (posted.n < last && !this.#known.has(posted.id)) this.#ports.situations.reach('messages arrive out of order');
-    await intake.message(messageOf(posted));
+    await intake.message(isOld ? sent.message : messageOf(posted));
     this.#known.add(posted.id);
     this.#highest.set(posted.channel, Math.max(last, posted.n));
   }

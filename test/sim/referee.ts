@@ -1,5 +1,6 @@
 import type { Command } from '../../src/turns/floor/command.ts';
-import { askOf, nextDeadline, waitOf, openQuestion } from '../../src/turns/floor/seats.ts';
+import { askOf, missedBy, nextDeadline, turnsOf, waitOf, openQuestion } from '../../src/turns/floor/seats.ts';
+import { givenBy } from '../../src/turns/view.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
@@ -29,6 +30,8 @@ export class Referee {
   /** Messages that programs wrote. */
   readonly #programs = new Set<string>();
   readonly #epochs = new Map<string, number>();
+  /** Messages that the floor was told are deleted. */
+  readonly #deleted = new Set<string>();
 
   /** A program started on what was stored: the floors are what the store says. */
   begin(floors: ReadonlyMap<string, Floor>): void {
@@ -57,6 +60,7 @@ export class Referee {
     this.#checkEpochs(move);
     checkTime(move);
     if (command.type === 'receive') checkRoute(move, command);
+    this.#checkDeleted(move);
     checkFloor(after);
     return move;
   }
@@ -82,6 +86,18 @@ export class Referee {
     const isGranted = facts.some(({ type }) => type === 'turnGranted');
     const isWithin = !isGranted || turns <= Math.max(settings.maxTurns, usageSincePerson.turns);
     must('I20', isWithin, () => `${channel} had ${turns} turns without a person, of ${settings.maxTurns}`);
+  }
+
+  /** What its author took back is given to nobody to answer, and kept for nobody. */
+  #checkDeleted({ channel, facts, after }: Move): void {
+    for (const fact of facts) {
+      for (const id of [...givenBy(fact), ...(fact.type === 'turnEnded' ? fact.returned : [])])
+        must('I7', !this.#deleted.has(id), () => `${id} was deleted in ${channel}, and is given by ${fact.type}`);
+      if (fact.type === 'messageAmended' && fact.change === 'deleted') this.#deleted.add(fact.id);
+    }
+    const kept = [...after.held, ...turnsOf(after).flatMap((turn) => [...turn.given, ...missedBy(turn)])];
+    const stale = kept.filter(({ id }) => this.#deleted.has(id)).map(({ id }) => id);
+    must('I7', stale.length === 0, () => `${stale.join()} was deleted in ${channel}, and is kept to be answered`);
   }
 
   #checkEpochs({ channel, before, facts, command }: Move): void {

@@ -39,6 +39,8 @@ export const SITUATIONS = [
   'a pause in the middle of a turn',
   'more messages are held than allowed',
   'a message is held before the history is read',
+  'an edit overtakes its message',
+  'a deletion overtakes its message',
   'an edit of a held message',
   'two edits of one held message',
   'a held message is deleted',

@@ -37,7 +37,7 @@ export class Injections {
       injection.report('next-prompt');
       return;
     }
-    this.#batch.push(injection);
+    this.#batch = [...this.#batch.flatMap((waiting) => amended(waiting, injection.line)), injection];
     this.#timer ??= this.#ports.timers.after(this.#ports.coalesceMs, () => this.#handOver());
   }
 
@@ -86,6 +86,13 @@ export class Injections {
       return 'next-prompt';
     }
   }
+}
+
+/** An injection that waits to be handed over, when its message changes. A deleted message is not handed over, and its floor expects no outcome. */
+function amended(waiting: Injection, { message, change, text, attachments }: Line): readonly Injection[] {
+  if (change === null || waiting.line.message !== message) return [waiting];
+  if (change === 'edited') return [{ ...waiting, line: { ...waiting.line, text, attachments } }];
+  return [];
 }
 
 /** How long after a generation's end its session may still tell what became of a message. */

@@ -3,7 +3,7 @@ import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Aside, Floor, Held, Seat, Turn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, shownSeats } from './seats.ts';
+import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, shownSeats, turnWithout } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs } from './gate.ts';
 
@@ -288,10 +288,20 @@ function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['
 }
 
 function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
-  const floor = fact.change === 'deleted' ? withoutMessage(before, fact.id) : before;
+  const floor = fact.change === 'deleted' ? withoutDeleted(before, fact.id) : before;
   if (fact.line === null) return floor;
   const seats = fact.holder === null ? floor.seats : shownSeats(floor, fact.holder, fact.line);
   return { ...floor, seats, lines: fact.line, notice: null };
+}
+
+/** No turn has a deleted message to answer any more, and no later turn is given it. */
+function withoutDeleted(before: Floor, id: Held['id']): Floor {
+  const floor = withoutMessage(before, id);
+  return {
+    ...floor,
+    turn: floor.turn === null ? null : turnWithout(floor.turn, id),
+    parked: floor.parked.map((turn) => turnWithout(turn, id)),
+  };
 }
 
 /** Nobody waits for a message any more that is not for agents, or that its author took back. */

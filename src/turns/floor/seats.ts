@@ -287,6 +287,19 @@ export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];
 }
 
+/** The turn without a message, wherever it kept it. */
+export function turnWithout(turn: Turn, id: MessageId): Turn {
+  const isOther = (message: { readonly id: MessageId }): boolean => message.id !== id;
+  const kept = {
+    injecting: turn.injecting.filter(isOther),
+    unseen: turn.unseen.filter(isOther),
+    given: turn.given.filter(isOther),
+    answered: turn.answered.filter((answered) => answered !== id),
+  };
+  if (turn.status !== 'waiting') return { ...turn, ...kept };
+  return { ...turn, ...kept, wait: { ...turn.wait, answers: turn.wait.answers.filter(isOther) } };
+}
+
 /** What a turn was given and said nothing to since, and no other turn has or will be given. */
 export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
   if (turn.given.length === 0) return [];

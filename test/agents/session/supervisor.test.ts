@@ -704,10 +704,22 @@ describe('a message in the middle of a turn', () => {
     floors.lines = [person(1, 'a')];
     await prompt(1);
     await inject(1, 'm1');
+    await time.advance(500);
     await inject(1, 'm1', { observed: true, change: 'edited' });
+    await time.advance(500);
     await inject(1, 'm1', { observed: true, change: 'deleted' });
     await time.advance(500);
     expect(session().calls.slice(1)).toEqual(['inject m1', 'inject m1 edited observed', 'inject m1 deleted observed']);
+  });
+
+  test('T55 does not reach the session when it is deleted while it waits to be handed over', async () => {
+    const { prompt, inject, session, floors, time } = await bench();
+    floors.lines = [person(1, 'a')];
+    await prompt(1);
+    await inject(1, 'm1');
+    await inject(1, 'm1', { observed: true, change: 'deleted' });
+    await time.advance(500);
+    expect(session().calls.slice(1)).toEqual(['inject m1 deleted observed']);
   });
 });
 

@@ -213,10 +213,15 @@ describe('whatever happens, in any order', () => {
             return effect.type === 'inject' || effect.type === 'observe' ? [effect.message] : [];
           }),
         );
+        const deleted = new Set(
+          play.journal.flatMap(({ fact }) =>
+            fact.type === 'messageAmended' && fact.change === 'deleted' ? [fact.id] : [],
+          ),
+        );
         for (const { fact } of play.journal) {
           if (fact.type !== 'messageRouted') continue;
           const fate = play.fate(fact.id);
-          const isTold = fate?.state === 'ignored' || fate?.state === 'unrouted';
+          const isTold = fate?.state === 'ignored' || fate?.state === 'unrouted' || deleted.has(fact.id);
           assert(isTold || waiting.has(fact.id) || given.has(fact.id), `${fact.id} is lost`);
           assert(fate?.state !== 'held' || waiting.has(fact.id), `${fact.id} is held by nobody`);
           assert(fate?.state !== 'ignored' || !waiting.has(fact.id), `${fact.id} is held and ignored`);
