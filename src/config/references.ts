@@ -1,5 +1,6 @@
 import { pathText, type Found, type Problem } from './error.ts';
-import { isSecretName, Secret, secretsIn } from './secret.ts';
+import { isSecretName, Secret } from './secret.ts';
+import { writtenSecrets } from './written-secrets.ts';
 
 /** The values of environment variables, by name. */
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -10,7 +11,7 @@ export type Filled = {
   readonly problems: readonly Found[];
   /** Values of the variables whose names tell that they are secret. */
   readonly secrets: readonly Secret[];
-  /** Tokens that stand in the text itself. */
+  /** Secrets that stand in the text itself. */
   readonly written: readonly Secret[];
   /** Where they stand. */
   readonly tokens: readonly Found[];
@@ -24,14 +25,16 @@ export const fillReferences = (value: unknown, env: Env): Filled => {
     written: [] as Secret[],
     tokens: [] as Found[],
   };
-  const fill = (part: unknown, path: readonly PropertyKey[]): unknown => {
-    if (typeof part === 'string') return text(part, path);
-    if (Array.isArray(part)) return part.map((element: unknown, index) => fill(element, [...path, index]));
+  const fill = (part: unknown, path: readonly PropertyKey[], before: unknown = null): unknown => {
+    if (typeof part === 'string') return text(part, path, before);
+    if (Array.isArray(part)) {
+      return part.map((element: unknown, index) => fill(element, [...path, index], part[index - 1]));
+    }
     if (typeof part !== 'object' || part === null) return part;
     return Object.fromEntries(Object.entries(part).map(([key, member]) => [key, fill(member, [...path, key])]));
   };
-  const text = (part: string, path: readonly PropertyKey[]): string => {
-    const written = secretsIn(part).map((token) => new Secret(token));
+  const text = (part: string, path: readonly PropertyKey[], before: unknown): string => {
+    const written = writtenSecrets(part, { path, before }).map((token) => new Secret(token));
     found.written.push(...written);
     if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
     return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {
@@ -52,7 +55,7 @@ export const placed = (problem: Found, lineOf: (path: readonly PropertyKey[]) =>
   message: problem.message,
 });
 
-const WRITTEN = 'A secret stands here in clear: put it into .env and write ${ITS_NAME} in its place';
+const WRITTEN = 'A secret stands here in clear: put it into .env and write ${NAME} in its place';
 
 const missing = (name: string): string =>
   /^[A-Za-z_]\w*$/.test(name)

@@ -147,7 +147,7 @@ describe('T39 what works but is hardly meant is warned of', () => {
       'a secret in the file',
       { agents: [{ id: 'a', backend: { ...llm, apiKey: 'sk-0123456789abc' } }] },
       {},
-      'line 10: agents[0].backend.apiKey: A secret stands here in clear: put it into .env and write ${ITS_NAME} in its place',
+      'line 10: agents[0].backend.apiKey: A secret stands here in clear: put it into .env and write ${NAME} in its place',
     ],
     [
       'a server without a path',

@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import { load } from './world.ts';
+
+const llm = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'https://models.example.org/v1' };
+const model = (backend: object) => ({
+  agents: [{ id: 'dev', backend: { ...llm, apiKey: '${MODEL_KEY}', ...backend } }],
+  channels: [{ id: 'console:a', agents: ['dev'] }],
+});
+const server = (mcp: object) => ({ ...model({}), mcp: { web: mcp } });
+const url = 'https://tools.example.org/mcp';
+const issuer = 'https://login.example.org';
+const env = { MODEL_KEY: 'm0del-key-of-the-environment', OTHER: 'abc' };
+
+const warned = (file: object) =>
+  load(file, env).warnings.filter((warning) => warning.includes('secret') && warning.includes('${NAME}'));
+
+describe('a secret written into the file', () => {
+  test.each([
+    ['agents[0].backend.apiKey', model({ apiKey: 'sk-abcdefghijklm' })],
+    ['agents[0].backend.apiKey', model({ apiKey: 'f00dcafe99887766' })],
+    ['agents[0].backend.apiKey', model({ apiKey: 'v2-${OTHER}-f00dcafe99' })],
+    ['agents[0].backend.baseUrl', model({ baseUrl: 'https://ann:pa55word@models.example.org/v1' })],
+    ['mcp.web.headers.Authorization', server({ url, headers: { Authorization: 'Bearer f00dcafe99' } })],
+    ['mcp.web.headers.X-Api-Key', server({ url, headers: { 'X-Api-Key': 'f00dcafe99' } })],
+    ['mcp.web.headers.Cookie', server({ url, headers: { Cookie: 'session=f00dcafe99' } })],
+    ['mcp.web.url', server({ url: `${url}?token=f00dcafe99` })],
+    ['mcp.web.oauth.clientSecret', server({ url, oauth: { clientId: 'a', clientSecret: 'hush', issuer } })],
+    ['mcp.web.env.GITHUB_TOKEN', server({ command: 'node', env: { GITHUB_TOKEN: 'ghp0f00dcafe99' } })],
+    ['mcp.web.args[1]', server({ command: 'node', args: ['--token', 'f00dcafe99'] })],
+    ['mcp.web.args[0]', server({ command: 'node', args: ['--api-key=f00dcafe99'] })],
+    ['agents[0].persona', { ...model({}), agents: [{ ...model({}).agents[0], persona: 'Say xoxb-0123456789-abc.' }] }],
+  ])('T70 is warned of at %s', (path, file) => {
+    expect(warned(file)).toEqual([expect.stringContaining(`${path}: A secret stands here in clear`)]);
+  });
+
+  test('T70 is taken out of what is logged', () => {
+    const { secrets } = load(server({ url, headers: { Authorization: 'Bearer f00dcafe99' } }), env);
+    expect(secrets.map((secret) => secret.reveal())).toContain('f00dcafe99');
+  });
+
+  test.each([
+    ['a reference', model({})],
+    ['a reference in a header', server({ url, headers: { Authorization: 'Bearer ${MODEL_KEY}' } })],
+    ['what a local server takes for a key', model({ apiKey: 'ollama' })],
+    ['words for no key', model({ apiKey: 'not-needed' })],
+    ['a header that is no secret', server({ url, headers: { 'X-Trace': 'f00dcafe99' } })],
+    ['a variable that is no secret', server({ command: 'node', env: { PORT: '12345678' } })],
+    ['an address with a user and no password', model({ baseUrl: 'https://ann@models.example.org/v1' })],
+    ['options that are no secret', server({ command: 'node', args: ['--port', '12345678', '--tokenless'] })],
+  ])('T70 is not seen in %s', (_, file) => {
+    expect(warned(file)).toEqual([]);
+  });
+});
