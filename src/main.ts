@@ -31,7 +31,7 @@ import type { Config } from './config/config.ts';
 import type { UpkeepOrder } from './adapters/console/command-endpoint.ts';
 import { AdapterError } from './adapters/port.ts';
 import { StoreError } from './engine/errors.ts';
-import { openDataFolder } from './runtime/data-folder.ts';
+import { databaseIn, openDataFolder } from './runtime/data-folder.ts';
 import type { FloorStore } from './turns/floor-store.ts';
 import { systemClock, systemTimers } from './lib/time.ts';
 import { runOnFloor } from './work/runs/floor-binding.ts';
@@ -239,8 +239,19 @@ function orderOf(call: Extract<CommandLine, { verb: UpkeepOrder['act'] }>): Upke
 
 async function withDatabase(call: DatabaseCall): Promise<ExitCode> {
   const { runOnDatabase } = await import('./cli/database.ts');
-  const { ok, text, code } = await runOnDatabase(call, loadConfig(thisWorld(), 'look').dataDir, systemClock().now());
-  return ok ? say(text) : fail(text, code);
+  const config = loadConfig(thisWorld(), 'look');
+  const { ok, text, code } = await runOnDatabase(call, config.dataDir, systemClock().now());
+  return ok
+    ? say([text, ...(call.verb === 'restore' ? missingAfterRestore(config) : [])].join('\n'))
+    : fail(text, code);
+}
+
+/** What the configuration needs, that no backup holds, and that the data folder lacks: a line for each, with what to do. */
+function missingAfterRestore({ dataDir, agents, mcp }: Config): readonly string[] {
+  const known = new Set(listAgentTokens(dataDir).map(({ agent }) => agent));
+  const lost = agents.filter(({ id, backend }) => backend.kind === 'remote' && !known.has(id));
+  const tokens = lost.map(({ id }) => `${id} has no token, for a backup holds none: conch agent add ${id}`);
+  return [...tokens, ...waitingServers(new LoginStore(dataDir), mcp).map(loginLine)];
 }
 
 function ctl(call: CtlCall, config: Config): Promise<ExitCode> {
@@ -270,6 +281,8 @@ function worldOf({ dataDir, adapters }: Config): CtlWorld {
 /** The database belongs to one process: a running bot must be stopped first, and the error says so. */
 async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode>): Promise<ExitCode> {
   const config = loadConfig(thisWorld(), 'look');
+  const path = resolve(databaseIn(config.dataDir));
+  if (!existsSync(path)) throw new StoreError('unavailable', `There is no database ${path}. ${WHERE_DATA_IS}`);
   const store = await openDataFolder({
     dataDir: config.dataDir,
     clock: systemClock(),
@@ -283,6 +296,8 @@ async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode
     await store.close();
   }
 }
+
+const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch: conch start and conch restore make it.';
 
 function replay(store: FloorStore, call: Extract<CommandLine, { verb: 'replay' }>): ExitCode {
   const floors = { keys: () => store.channels(), replay: store.replay.bind(store), ...FLOOR_WORDS };

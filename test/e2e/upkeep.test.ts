@@ -1,4 +1,4 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
@@ -116,3 +116,53 @@ test('what is older of runs and sessions is taken away by conch prune while Conc
     expect(counts()).toEqual([1, 2]);
     expect((await conch(place, 'verify')).code).toBe(0);
   }));
+
+describe('a data folder that does not exist', () => {
+  const REMOTE = {
+    ...DEMO,
+    agents: [...DEMO.agents, { id: 'scout', backend: { kind: 'remote' } }],
+    remote: { port: 0 },
+  };
+
+  test('T83 is made by restore alone, which says what no backup holds', () =>
+    inPlace(REMOTE, async (place, start) => {
+      expect((await conch(place, 'agent', 'add', 'scout')).code).toBe(0);
+      const bot = start();
+      await bot.ready();
+      await bot.end('SIGTERM');
+      const copy = join(place.dir, 'copy.db');
+      expect((await conch(place, 'backup', copy)).code).toBe(0);
+      rmSync(place.dataDir, { recursive: true });
+
+      expect(await conch(place, 'restore', join(place.dir, 'none.db'))).toMatchObject({
+        code: EXIT_CODES.databaseUnreadable,
+        err: expect.stringContaining(`There is no file ${join(place.dir, 'none.db')}`),
+      });
+      expect(existsSync(place.dataDir)).toBe(false);
+      const done = await conch(place, 'restore', copy);
+      expect(done).toMatchObject({ code: 0, out: expect.stringContaining('conch agent add scout') });
+      expect(statSync(place.dataDir).mode & 0o777).toBe(0o700);
+      expect((await conch(place, 'verify')).code).toBe(0);
+      expect((await conch(place, 'agent', 'add', 'scout')).code).toBe(0);
+      expect((await conch(place, 'restore', copy)).out).not.toContain('conch agent add');
+    }));
+
+  test.each([
+    [['erase', 'person', '80351110224678912']],
+    [['erase', 'message', 'm1']],
+    [['prune']],
+    [['prune', '--dry-run']],
+    [['backup', 'COPY']],
+    [['replay']],
+    [['verify']],
+    [['audit']],
+    [['cost']],
+  ])('T83 is refused by %j with the path that was looked at, and not made', (argv) =>
+    inPlace(DEMO, async (place) => {
+      const done = await conch(place, ...argv.map((word) => (word === 'COPY' ? join(place.dir, 'copy.db') : word)));
+      expect(done.code).toBe(EXIT_CODES.databaseUnreadable);
+      expect(`${done.err}${done.out}`).toContain(join(place.dataDir, 'conch.db'));
+      expect(existsSync(place.dataDir)).toBe(false);
+    }),
+  );
+});

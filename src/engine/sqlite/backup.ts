@@ -1,6 +1,7 @@
 import { closeSync, existsSync, linkSync, openSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { unusedName } from '../../lib/private-file.ts';
+import { makePrivateFolder, unusedName } from '../../lib/private-file.ts';
 import { StoreError, sentence, storeError } from '../errors.ts';
 import { fileProblems } from './check.ts';
 import { lockFile } from './lock.ts';
@@ -25,11 +26,14 @@ export async function backUp(db: Database.Database, path: string): Promise<void>
 }
 
 /**
- * Puts a backup, or any file of a store, in the place of a database that nobody has open; what was there is put aside.
+ * Puts a backup, or any file of a store, in the place of a database that nobody has open; what was there is put aside. Makes the folder if it
+ * is missing.
  * Returns the name of that, `null` if there was nothing. Every moment of it may be the last: done again, it comes to the same.
  * Rejects with a `StoreError`, changing nothing, when the file is missing, damaged or newer, or the database is in use.
  */
 export async function restore(file: string, path: string): Promise<string | null> {
+  if (!existsSync(file)) throw new StoreError('unavailable', `There is no file ${file}. Name the backup to restore.`);
+  makeFolderOf(path);
   const lock = lockFile(lockOf(path));
   if (lock === null) throw new StoreError('locked', sentence('locked', path, 'its lock is taken'));
   try {
@@ -42,6 +46,14 @@ export async function restore(file: string, path: string): Promise<string | null
     throw storeError(error, file);
   } finally {
     lock.release();
+  }
+}
+
+function makeFolderOf(path: string): void {
+  try {
+    makePrivateFolder(dirname(path));
+  } catch (error) {
+    throw storeError(error, path);
   }
 }
 
