@@ -8,6 +8,8 @@ export const ANNOUNCEMENT_TEXTS = {
   unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
   forbidden: '⛔ {agent} may not use {title}: {why}. It was told so; /run log shows what else is refused.',
   aside: '🏃 {agent}, beside the floor: {what}',
+  trust: '🔐 {agent} is not started: files in its folder {folder} act before anybody is asked ({id}).',
+  trustAnswered: '{answer} the files in the folder of {agent} ({id})',
   revoked: '↩️ {by} took back that {agent} need not ask: {rule}',
   toolsGone: '🔌 {agent} is without the tools of {server}: {why}. /agent restart {agent} tries it again.',
   toolsBack: '🔌 {agent} has the tools of {server} again',

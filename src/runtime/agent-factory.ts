@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
 import { uncheckedWords } from '../agents/backends/check-record.ts';
+import { folderOf } from '../agents/trust/agent-folder.ts';
+import type { FolderGate, FolderTrust } from '../agents/trust/folder-trust.ts';
 import type { ServerLogins } from '../agents/mcp/server-logins.ts';
 import type { ServerTools } from '../agents/mcp/session-tools.ts';
 import type { KnownSecrets } from '../agents/tools/known-secrets.ts';
@@ -37,6 +39,8 @@ export type BackendsParts = {
   readonly logins?: ServerLogins;
   /** Told of every session of a coding agent of this machine, with the release as which it runs, if it tells that. */
   readonly opened?: (agent: AgentConfig, program: string | null) => void;
+  /** Whether agents may be started in their folders; without it no folder with files that they obey is opened. */
+  readonly trust?: FolderTrust;
 };
 
 /** Warns once of every release of a coding agent that was not seen to ask before it acts. */
@@ -258,6 +262,7 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
       serverTools,
       timers,
       starts,
+      ...gateOf(parts, agent),
       ...(opened !== undefined && { opened: (program) => opened(agent, program) }),
       lastWords: lastWordsTo(log),
       noise: (seat, line) =>
@@ -266,16 +271,24 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   );
 }
 
-async function command({ timers, log }: BackendsParts): Promise<Maker> {
+async function command(parts: BackendsParts): Promise<Maker> {
+  const { timers, log } = parts;
   const { createCommandBackend } = await import('../agents/backends/command/command-backend.ts');
-  return makerFor('command', (backend) =>
+  return makerFor('command', (backend, agent) =>
     createCommandBackend({
       ...backend,
+      ...gateOf(parts, agent),
       timeoutMs: backend.timeoutSeconds * SECOND_MS,
       timers,
       lastWords: lastWordsTo(log),
     }),
   );
+}
+
+/** What stands before the folder of an agent that is started on this machine. */
+function gateOf({ trust }: BackendsParts, agent: AgentConfig): { readonly gate?: FolderGate } {
+  const folder = folderOf(agent);
+  return trust === undefined || folder === null ? {} : { gate: trust.gateFor(agent.id, folder) };
 }
 
 function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {

@@ -1,6 +1,7 @@
 import { adapterOf, createOutboxSender } from '../adapters/delivery/chat-adapter.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
+import type { FolderTrust } from '../agents/trust/folder-trust.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import { createSupervisor } from '../agents/session/supervisor.ts';
 import type { Supervisor } from '../agents/session/supervisor.ts';
@@ -48,6 +49,8 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly secrets?: () => readonly string[];
   /** The store or the program itself failed: nothing can be trusted to be written any more. */
   readonly onBroken: (error: unknown) => void;
+  /** Whether agents may be started in their folders. Without it no folder with files that they obey is opened. */
+  readonly trust?: FolderTrust;
 };
 
 /** A drain that needs more rounds waits for a platform that does not answer; what is left is sent after the next start. */
@@ -131,6 +134,12 @@ export class App {
     });
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
     const { commands, people } = this.runs;
+    parts.trust?.connect({
+      clean: shared.clean,
+      channelsOf: (agent) => this.#floors.seatsOf(agent),
+      tell: (channel, command) =>
+        void shared.retrying(() => this.#manager.apply(channel, command)).catch(parts.onBroken),
+    });
     const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: commands, people };
     this.#operators = createOperators(createCommandContext(asked));
   }
@@ -324,6 +333,7 @@ export class App {
       broken: onBroken,
       carry: (row) => {
         if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
+        if (row.effect.type === 'offerTrust') return openToTrust(manager, row.channel, row.effect);
         if (!/^(?:agent|interrupt):/.test(row.lane)) return toPlatform(row);
         return this.#isStopping ? leftForNextStart(clock.now()) : this.#agents.deliver(row);
       },
@@ -353,6 +363,16 @@ type Manager = Pick<TurnManager, 'apply'>;
 /** Lets people answer a question. Its text came before this in the same lane; if it was refused, the question is over already. */
 export async function openToAnswers(manager: Manager, channel: ChannelId, question: number): Promise<Settlement> {
   await manager.apply(channel, { type: 'shown', question });
+  return { state: 'confirmed', platformId: null };
+}
+
+/** Gives the question about the files of an agent its buttons; its text came before this in the same lane. */
+async function openToTrust(
+  manager: Manager,
+  channel: ChannelId,
+  { agent, id }: Extract<Effect, { type: 'offerTrust' }>,
+): Promise<Settlement> {
+  await manager.apply(channel, { type: 'trustShown', agent, id });
   return { state: 'confirmed', platformId: null };
 }
 

@@ -6,7 +6,7 @@ import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
-import type { CommandContext, Roster, RunCommands } from '../turns/commands/context.ts';
+import type { CommandContext, Roster, RunCommands, TrustCommands } from '../turns/commands/context.ts';
 import type { FloorReader } from '../turns/view.ts';
 import type { Clock } from '../lib/time.ts';
 import type { KnownPeople } from './read-model.ts';
@@ -26,6 +26,7 @@ export type CommandContextPorts = {
   readonly runs: RunCommands;
   /** Servers of tools at which somebody has to sign in. */
   readonly waiting?: () => readonly WaitingServer[];
+  readonly trust?: TrustCommands;
 };
 
 /** The running floors and agents for operators' commands, with the names and roles of the configuration in force. */
@@ -55,6 +56,7 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     time: timeWords(),
     suspended,
     runs,
+    ...(ports.trust !== undefined && { trust: ports.trust }),
     seat: (channel, agent) => seatFor(config(), channel, agent),
     audit: (entry) => log.info(entry, 'operator command'),
   };

@@ -9,6 +9,7 @@ import type { Config } from '../config/config.ts';
 import { loadConfigFrom } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
 import { changedUntilRestart, watchConfig } from '../config/watch.ts';
+import { FolderTrust } from '../agents/trust/folder-trust.ts';
 import { LoginStore } from '../agents/mcp/login-store.ts';
 import { ServerLogins, loginLine } from '../agents/mcp/server-logins.ts';
 import { createLog } from './log.ts';
@@ -47,7 +48,8 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const upkeep = new Upkeep({ ...shared, config: () => config });
   const database = () => health.stuck ?? (upkeep.isDamaged ? 'degraded' : 'ok');
   const waiting = () => known.logins.waiting(config.mcp);
-  const parts = { ...shared, config: first, current: () => config, database, waiting };
+  const trust = new FolderTrust(shared);
+  const parts = { ...shared, trust, config: first, current: () => config, database, waiting };
   const made = await createPlatforms(parts);
   platforms = made;
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
@@ -56,7 +58,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   made.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve });
-  const stop = stopper([upkeep, health, app, backends, { stop: () => made.release() }]);
+  const stop = stopper([upkeep, health, trust, app, backends, { stop: () => made.release() }]);
   try {
     made.claim();
     await backends.start();

@@ -364,7 +364,7 @@ type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
 
 /** What agents are owed follows from the floor: after a start it resumes what was under way, and prompts for it. */
 function isForPlatform({ type }: Owed): boolean {
-  return type === 'post' || type === 'announce' || type === 'offer' || type === 'receipt';
+  return type === 'post' || type === 'announce' || type === 'offer' || type === 'offerTrust' || type === 'receipt';
 }
 
 function laneOf(effect: Owed): string {
@@ -372,6 +372,7 @@ function laneOf(effect: Owed): string {
     case 'post':
     case 'announce':
     case 'offer':
+    case 'offerTrust':
       return 'posts';
     case 'receipt':
       return effect.epoch === undefined ? 'receipts' : 'after:posts';

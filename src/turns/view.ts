@@ -1,5 +1,5 @@
 import type { InterruptMode, OrderPolicy } from './floor/policies.ts';
-import type { Aside, Floor, Status } from './floor/floor.ts';
+import type { Aside, Floor, Status, TrustQuestion } from './floor/floor.ts';
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Fate, Outcome } from './floor/fact.ts';
@@ -39,6 +39,8 @@ export type FloorView = {
   readonly held: readonly MessageId[];
   /** Who works beside the floor, which run of that seat it is, and what it asks until when; absent when nobody does. */
   readonly asides?: readonly Aside[];
+  /** Agents that are not started, and the files about which people are asked; absent when there are none. */
+  readonly trust?: readonly TrustQuestion[];
   /** Agent turns since the last human message, of how many. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
   /** Everything for which nobody is granted the floor now, what outlasts the rest first; with nothing, whoever is next may have it. */
@@ -78,6 +80,7 @@ export function viewOf(floor: Floor, at: Instant): FloorView {
     next: upcoming(floor),
     held: floor.held.map(({ id }) => id),
     ...(floor.asides === undefined ? {} : { asides: floor.asides }),
+    ...(floor.trust === undefined ? {} : { trust: floor.trust }),
     turns: floor.exchange === null ? null : { used: floor.usageSincePerson.turns, allowed: settings.maxTurns },
     obstacles: obstacles(floor, at),
   };

@@ -313,6 +313,8 @@ function checkAnnouncements(step: Step): void {
     revoked: 0,
     toolsGone: command.type === 'tellTools' && command.why !== null ? 1 : 0,
     toolsBack: command.type === 'tellTools' && command.why === null ? 1 : 0,
+    trust: of(facts, 'trustAsked').length,
+    trustAnswered: of(facts, 'trustAnswered').length,
     gap: of(facts, 'caughtUp').filter((fact) => fact.gap !== null).length,
   };
   const tell = (kinds: readonly string[]): string => kinds.toSorted().join();

@@ -4,6 +4,7 @@ import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
+import type { TrustQuestion } from '../../turns/floor/floor.ts';
 import type { FloorView } from '../../turns/view.ts';
 
 /** One button: what it says, the command line it stands for, and the turn, or the run beside the floor, that it was drawn for. */
@@ -54,6 +55,7 @@ export function cardOf(
     nextWords(view, nameOf),
     heldWords(view),
     asideWords(view, nameOf),
+    trustWords(view, nameOf),
   ];
   return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view, nameOf) };
 }
@@ -116,6 +118,12 @@ function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => stri
   return `🏃 beside the floor: ${named.join(', ')}`;
 }
 
+/** Which agents are not started before somebody trusts their folders. */
+function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
+  if (trust.length === 0) return null;
+  return `🔐 not started, its folder is not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;
+}
+
 /** More do not fit on every platform: what is left out is answered by its number, and stopped by a command. */
 const MOST_BUTTONS = 24;
 
@@ -133,8 +141,23 @@ function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonl
     isStill(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];
   const answers = fitting(shownOn(view).map(answersTo), MOST_BUTTONS - floor.length);
+  const trust = fitting(trustOn(view, nameOf), MOST_BUTTONS - floor.length - answers.length);
   const stops = asides.map((aside) => stopOf(aside, nameOf));
-  return [...answers, ...floor, ...fitting(stops, MOST_BUTTONS - floor.length - answers.length)];
+  const room = MOST_BUTTONS - floor.length - answers.length - trust.length;
+  return [...answers, ...trust, ...floor, ...fitting(stops, room)];
+}
+
+/** The buttons that decide about the files in the folders of agents. Each names the files that it means. */
+function trustOn({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): readonly (readonly CardButton[])[] {
+  return trust.filter(({ shown }) => shown).map((question) => trustButtons(question, nameOf(question.agent)));
+}
+
+/** The answers to one question about the files in an agent's folder. */
+export function trustButtons({ agent, id }: TrustQuestion, name: string): readonly CardButton[] {
+  return [
+    { label: `Trust this folder (${name})`, line: `/agent trust ${agent} ${id}`, epoch: null, style: 'good' },
+    { label: `Leave it (${name})`, line: `/agent distrust ${agent} ${id}`, epoch: null, style: 'danger' },
+  ];
 }
 
 /** The button that ends work beside the floor; none for what stands still for people, who end it by their answer. */

@@ -91,7 +91,7 @@ export class FloorCards {
     if (view.holder === null && state.view !== null && state.view.holder !== null)
       state.freeAt = this.#ports.clock.now();
     state.view = view;
-    state.hasBegun ||= view.condition === 'open' || view.asides !== undefined;
+    state.hasBegun ||= view.condition === 'open' || view.asides !== undefined || view.trust !== undefined;
     state.throttle.kick();
   }
 
@@ -284,9 +284,11 @@ export class FloorCards {
   }
 }
 
-/** The numbers of the questions that may be answered. */
-function questionsOf(view: FloorView | null): readonly number[] {
-  return view === null ? [] : askedOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));
+/** What may be answered: the numbers of questions, and the ids of files. */
+function questionsOf(view: FloorView | null): readonly (number | string)[] {
+  if (view === null) return [];
+  const numbers = askedOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));
+  return [...numbers, ...(view.trust ?? []).flatMap(({ shown, id }) => (shown ? [id] : []))];
 }
 
 function keyOf(channel: ChannelId): string {

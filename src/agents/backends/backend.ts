@@ -168,3 +168,6 @@ export class AbsentError extends BackendError {
     this.graceMs = absence.graceMs;
   }
 }
+
+/** The agent is not started, or not gone on with: its folder holds files that act before anybody is asked, and nobody trusts them. */
+export class UntrustedError extends AbsentError {}

@@ -123,6 +123,11 @@ export class SeatedAgent {
     return this.#executor.lastCause;
   }
 
+  /** Why it is not started in its folder, in one line; `null`: it may be. */
+  get untrusted(): string | null {
+    return this.#executor.untrusted;
+  }
+
   /**
    * Goes on from what is remembered: opens the session and joins the floor, unless it was stopped.
    * Resolves after the first attempt, successful or not.

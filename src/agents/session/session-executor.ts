@@ -1,6 +1,6 @@
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
-import { AbsentError, BackendError } from '../backends/backend.ts';
+import { AbsentError, BackendError, UntrustedError } from '../backends/backend.ts';
 import type { AgentSession, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';
 import type { Generation } from './generation.ts';
@@ -47,6 +47,7 @@ export class SessionExecutor {
   /** The last session is being closed. */
   #closing: Promise<void> = Promise.resolve();
   #absence: Timer | null = null;
+  #untrusted: string | null = null;
   #lastCause: string | null = null;
   #ping: { readonly session: AgentSession; missed: number } | null = null;
   /** It was stopped for good, and what was counted is forgotten. */
@@ -74,6 +75,11 @@ export class SessionExecutor {
   /** Why the last session was lost, in one line. */
   get lastCause(): string | null {
     return this.#lastCause;
+  }
+
+  /** Why the agent is not started in its folder, in one line; `null`: it may be. */
+  get untrusted(): string | null {
+    return this.#state.phase.name === 'Initializing' ? this.#untrusted : null;
   }
 
   /**
@@ -242,6 +248,7 @@ export class SessionExecutor {
     const attempt = Promise.withResolvers<void>();
     this.#attempt = attempt;
     this.#absence?.cancel();
+    this.#untrusted = null;
     const { phase } = this.#state;
     const isWanted = () => !this.#closed && this.#state.phase === phase;
     try {
@@ -261,11 +268,13 @@ export class SessionExecutor {
     attempt.resolve();
   }
 
-  #awaitReturn({ message, returns, graceMs }: AbsentError): void {
+  #awaitReturn(error: AbsentError): void {
+    const { message, returns, graceMs } = error;
     const { about, log, timers, absent } = this.#ports;
     log.debug({ ...about, cause: message }, 'waiting for the agent');
     this.#step({ type: 'SessionAbsent' });
-    this.#lastCause ??= message;
+    this.#lastCause = error instanceof UntrustedError ? message : (this.#lastCause ?? message);
+    this.#untrusted = error instanceof UntrustedError ? message : null;
     this.#absence = timers.after(graceMs, () => absent(message));
     const { phase } = this.#state;
     const back = () => {
@@ -301,6 +310,11 @@ export class SessionExecutor {
   /** The session failed: the floor learns it, unless it was being interrupted, and another is opened. */
   #failed(error: unknown, how: 'Error' | 'Timeout'): void {
     const message = oneLine(error);
+    if (error instanceof UntrustedError && HAS_PROMPT.has(this.#state.phase.name)) {
+      this.#ports.lost(message);
+      this.#drop();
+      return this.#awaitReturn(error);
+    }
     const isFatal = error instanceof BackendError && error.terminal;
     if (isFatal || this.#state.phase.name !== 'Interrupting') this.#ports.lost(message);
     this.#lastCause = message;
@@ -355,6 +369,7 @@ export class SessionExecutor {
   }
 }
 
+const HAS_PROMPT: ReadonlySet<Phase['name']> = new Set(['Spawning', 'Running']);
 const HAVE_NO_SESSION: ReadonlySet<Phase['name']> = new Set(['Initializing', 'CoolingDown', 'Stopped']);
 /** How long a session may take to close, and its last moves to be on record. */
 const CLOSE_MS = 5_000;

@@ -91,6 +91,7 @@ type Row = {
 };
 
 const AHEAD = 'a session is opened ahead of its first prompt, so that the floor knows who is there';
+const UNTRUSTED = 'a session whose folder is no longer trusted ends, counts no error, and is opened again once it is';
 const IDLE = 'a session that is lost between two prompts counts no error: another is opened';
 
 /**
@@ -133,6 +134,15 @@ export const SESSION_TRANSITIONS = [
     during: 'opening',
     departs: 'an agent that comes to us by itself is waited for, and being away counts no error',
   },
+  {
+    from: 'Spawning',
+    trigger: 'SessionAbsent',
+    to: 'Initializing',
+    effect: 'None',
+    during: 'prompted',
+    departs: UNTRUSTED,
+  },
+  { from: 'Running', trigger: 'SessionAbsent', to: 'Initializing', effect: 'None', departs: UNTRUSTED },
   {
     from: 'Spawning',
     trigger: 'UrgentMessage',

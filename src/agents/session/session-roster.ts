@@ -48,6 +48,8 @@ export function createRoster(ports: RosterPorts): Roster {
       if (seated.length === 0 && isAtRest) return { ok: true, text: `${agent} starts afresh with its next turn.` };
       if (seated.length === 0) return { ok: false, text: `No agent "${agent}" is running.` };
       await Promise.all(seated.map((each) => each.restart('restarted by an operator')));
+      const refused = seated.find(({ untrusted }) => untrusted !== null);
+      if (refused) return { ok: false, text: `${agent} does not start: ${refused.untrusted}` };
       const first = seated.find(({ state }) => STUCK.has(state.phase.name));
       if (!first) return { ok: true, text: `${agent} is restarted.` };
       return { ok: false, text: `${agent} does not start: ${first.lastCause ?? first.state.phase.name}` };
@@ -83,6 +85,7 @@ function worst(seated: readonly SeatedAgent[]): SeatedAgent | null {
 function stateWords(agent: SeatedAgent | null): string {
   if (agent === null) return 'not running';
   const { name } = agent.state.phase;
+  if (agent.untrusted !== null) return `${name} (not started: its folder is not trusted)`;
   const isConnecting = name === 'Spawning' && !agent.connected;
   return `${name} (${STATE_WORDS[isConnecting ? 'Initializing' : name]})`;
 }

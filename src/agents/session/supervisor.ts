@@ -233,7 +233,7 @@ class SessionPool {
 
   async deliver(row: OutboxRow): Promise<Settlement> {
     const { effect } = row;
-    if (!('agent' in effect) || effect.type === 'post')
+    if (!('agent' in effect) || effect.type === 'post' || effect.type === 'offerTrust')
       return { state: 'failed', why: `${effect.type} is not for agents` };
     const agent = await this.#seatedFor(row.channel, effect.agent, effect.type !== 'observe');
     if (agent === null) return { state: 'failed', why: `${effect.agent} is not in ${row.channel}` };

@@ -46,6 +46,12 @@ const RUNNING = {
   required: false,
   summary: 'whose run; that of the holder if left out; "dev+" is what dev does beside the floor',
 } as const;
+const FILES = {
+  name: 'files',
+  kind: 'words',
+  required: false,
+  summary: 'the id that stands with the question',
+} as const;
 const QUESTION = {
   name: 'question',
   kind: 'question',
@@ -172,6 +178,20 @@ export const COMMANDS = [
     arguments: [AGENT],
     needs: 'operate',
     example: '/agent restart dev',
+  },
+  {
+    path: 'agent trust',
+    summary: 'Start an agent beside the files in its folder; show these if no id is given',
+    arguments: [AGENT, FILES],
+    needs: 'operate',
+    example: '/agent trust dev 3f9a2c1b0e77d410',
+  },
+  {
+    path: 'agent distrust',
+    summary: 'Leave an agent stopped beside the files in its folder, or stop it',
+    arguments: [AGENT, FILES],
+    needs: 'operate',
+    example: '/agent distrust dev',
   },
   {
     path: 'stop',

@@ -66,6 +66,16 @@ export type RunCommands = {
   answered(channel: ChannelId, question: number): string | null;
 };
 
+/** Who decides about the files in the folders of agents. Whoever starts agents implements it. */
+export type TrustCommands = {
+  /** Trusts the files with this id for an agent; without an id, or with another one than that of the files, only says what is there. */
+  trust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
+  /** The agent is not started beside these files, and nobody is asked about them again. */
+  distrust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
+  /** What the folder of an agent holds and whether it is trusted, in one line; `null`: it runs in none of this machine. */
+  status(agent: AgentId): Promise<string | null>;
+};
+
 /** Everything that commands are answered from. */
 export type CommandContext = {
   readonly floors: Floors;
@@ -83,6 +93,8 @@ export type CommandContext = {
   seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
   /** What agents work at, and what is done to it. */
   readonly runs?: RunCommands;
+  /** Whether the folders of agents are trusted. */
+  readonly trust?: TrustCommands;
   /** Told of every attempt to change something, refused ones too. */
   audit?(entry: Audit): void;
 };

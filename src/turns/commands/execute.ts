@@ -89,8 +89,9 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
     withView(request, context, () => logText(request.channel, request.values.count ?? DEFAULT_LOG_COUNT, context)),
   'agent list': (_, context) => ({ ok: true, text: agentsText(context) }),
   'agent status': (request, context) =>
-    withKnown(request, context, (agent) => {
-      const lines = [...(context.roster.status(agent) ?? [agent]), context.runs?.totals(agent) ?? null];
+    withKnown(request, context, async (agent) => {
+      const folder = (await context.trust?.status(agent)) ?? null;
+      const lines = [...(context.roster.status(agent) ?? [agent]), folder, context.runs?.totals(agent) ?? null];
       return { ok: true, text: lines.filter((line) => line !== null).join('\n') };
     }),
   'agent enable': (request, context) =>
@@ -98,6 +99,8 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'agent disable': (request, context) =>
     withKnown(request, context, (agent) => switchAgent(request, { type: 'disable', agent }, context)),
   'agent restart': (request, context) => withKnown(request, context, (agent) => context.roster.restart(agent)),
+  'agent trust': (request, context) => withTrust('trust', request, context),
+  'agent distrust': (request, context) => withTrust('distrust', request, context),
   stop: (request, context) => withFloor(request, context, () => runStop(request, context)),
   allow: (request, context) => withFloor(request, context, () => runAnswer(request, 'allow', context)),
   answer: (request, context) => withFloor(request, context, () => runAnswer(request, 'words', context)),
@@ -179,6 +182,17 @@ function withRun(verb: RunVerb, request: Request, context: CommandContext): Answ
   if (agent === undefined) return withFloor(request, context, () => act(null));
   const values = { ...request.values, agent: agent.replace(/\+$/, '') };
   return withAgent({ ...request, values }, context, act);
+}
+
+/** An agent that is no longer trusted is started anew, so that its sessions end at once. */
+function withTrust(verb: 'trust' | 'distrust', request: Request, context: CommandContext): Answer | Promise<Answer> {
+  return withKnown(request, context, async (agent) => {
+    const { trust, roster } = context;
+    if (trust === undefined) return { ok: false, text: 'No agent is started in a folder here.' };
+    const answer = await trust[verb](agent, request.values.words?.trim().toLowerCase() ?? null, request);
+    if (verb === 'distrust' && answer.ok) await roster.restart(agent);
+    return answer;
+  });
 }
 
 function withAgent(

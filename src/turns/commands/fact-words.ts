@@ -94,6 +94,11 @@ const NOTICES: NoticeWords = {
   answered: ({ agent, choice, by, title }, name) =>
     `${by ?? 'nobody'} ${choice === 'reject' ? 'rejected' : choice === 'allow' ? 'allowed' : 'answered'} what ${name(agent)} asked: ${excerpt(title)}`,
   forbidden: ({ agent, title, why }, name) => `the rules refused ${excerpt(title)} to ${name(agent)}: ${why}`,
+  trust: ({ agent, id }, name) => `people are asked about the files in the folder of ${name(agent)} (${id})`,
+  trustAnswered: ({ agent, id, choice, by }, name) =>
+    choice === null
+      ? `the question about the files ${id} of ${name(agent)} is over`
+      : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
   aside: ({ agent, what }, name) => `${name(agent)}, beside the floor: ${excerpt(what)}`,
   revoked: ({ agent, rule, by }, name) => `${by} took back that ${name(agent)} need not ask: ${excerpt(rule)}`,
   toolsGone: ({ agent, server, why }, name) => `the tools of ${server} are gone for ${name(agent)}: ${why}`,
@@ -134,6 +139,12 @@ const WORDS: Words = {
     choice === null
       ? `${name(agent)} took question ${question} back`
       : `${name(by ?? 'Conch')} decided ${choice} on question ${question} of ${name(agent)}${reason === undefined ? '' : `: ${excerpt(reason)}`}`,
+  trustAsked: ({ agent, id }, name) => `${name(agent)} is not started beside the files ${id} in its folder`,
+  trustShown: ({ agent, id }, name) => `the question about the files ${id} of ${name(agent)} stands in the channel`,
+  trustAnswered: ({ agent, id, choice, by }, name) =>
+    choice === null
+      ? `the question about the files ${id} of ${name(agent)} is over`
+      : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
   asideBegun: ({ agent }, name) => `${name(agent)} begins to work beside the floor`,
   asideAsked: ({ agent, question }, name) => `${name(agent)} asks question ${question.question}, beside the floor`,
   asideShown: ({ question }) => `question ${question} stands in the channel`,

@@ -188,6 +188,28 @@ export type SystemCommand =
   | { readonly type: 'withdrawAside'; readonly agent: AgentId }
   /** It is over. `report`: what its agent says of it, as soon as nobody has the floor. */
   | { readonly type: 'endAside'; readonly agent: AgentId; readonly what: string; readonly report?: string }
+  /** An agent is not started: files in its folder act before anybody is asked. People are asked whether these are trusted. */
+  | {
+      readonly type: 'askTrust';
+      readonly agent: AgentId;
+      /** Names the files with their contents: other files have another one. */
+      readonly id: string;
+      readonly folder: string;
+      /** The names of the files, what they can do, and how they begin. */
+      readonly detail: string;
+    }
+  /** All of that question stands in the channel. */
+  | { readonly type: 'trustShown'; readonly agent: AgentId; readonly id: string }
+  /** An operator, with this name, decided about these files, here or elsewhere. */
+  | {
+      readonly type: 'answerTrust';
+      readonly agent: AgentId;
+      readonly id: string;
+      readonly choice: 'trusted' | 'left';
+      readonly by: string;
+    }
+  /** Nobody has to decide any more about other files of an agent than these (`null`: about any). */
+  | { readonly type: 'dropTrust'; readonly agent: AgentId; readonly keeps: string | null }
   /** The platform refused for good what an agent said. */
   | { readonly type: 'undelivered'; readonly agent: AgentId; readonly why: string }
   /** Called once after a backup was restored, so that no epoch is used twice. */

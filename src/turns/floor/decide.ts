@@ -18,6 +18,7 @@ import {
   use,
   withdraw,
 } from './decide/waits.ts';
+import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts';
 import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -111,6 +112,10 @@ const DECIDERS: Deciders = {
   askAside,
   withdrawAside,
   endAside,
+  askTrust,
+  trustShown,
+  answerTrust,
+  dropTrust,
   raiseEpoch,
   tick,
 };

@@ -1,6 +1,6 @@
 import { TURNS } from './evolve-turn.ts';
 import type { Evolution, Fact, FactOf } from './fact.ts';
-import type { Aside, Floor, Held, Seat, Turn } from './floor.ts';
+import type { Aside, Floor, Held, Seat, TrustQuestion, Turn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, shownSeats, turnWithout } from './seats.ts';
@@ -56,6 +56,10 @@ const EVOLUTION: Evolution = {
     const over = changeAside(floor, agent, () => null);
     return report === undefined ? over : { ...over, reports: [...(floor.reports ?? []), { agent, text: report }] };
   },
+  trustAsked: (floor, { type: _type, ...asked }) => changeTrust(floor, asked, () => ({ ...asked, shown: false })),
+  trustShown: (floor, { agent, id }) =>
+    changeTrust(floor, { agent, id }, (asked) => asked && { ...asked, shown: true }),
+  trustAnswered: (floor, { agent, id }) => changeTrust(floor, { agent, id }, () => undefined),
   reported: ({ reports = [], ...floor }, { line }) => ({
     ...floor,
     lines: line,
@@ -74,6 +78,18 @@ function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (
     throw new Error(`impossible: ${agent} does nothing beside ${floor.channel}`);
   const next = asides.flatMap((aside) => (aside.agent === agent ? (change(aside) ?? []) : aside));
   return { ...floor, ...(next.length > 0 ? { asides: next } : {}) };
+}
+
+/** The floor with what people are asked about the files of an agent changed, or with nothing asked about them any more. */
+function changeTrust(
+  { trust = [], ...floor }: Floor,
+  { agent, id }: Pick<TrustQuestion, 'agent' | 'id'>,
+  change: (asked: TrustQuestion | undefined) => TrustQuestion | undefined,
+): Floor {
+  const isSame = (each: TrustQuestion): boolean => each.agent === agent && each.id === id;
+  const changed = change(trust.find(isSame));
+  const next = [...trust.filter((each) => !isSame(each)), ...(changed === undefined ? [] : [changed])];
+  return { ...floor, ...(next.length > 0 ? { trust: next } : {}) };
 }
 
 function apply<T extends Fact['type']>(
@@ -102,6 +118,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
     return { ...before, gap: { count: repeat, at }, notice };
   }
   if (announcement.kind === 'answered') return answered(before, announcement);
+  if (announcement.kind === 'trustAnswered') return before;
   const lost = lostBy(announcement);
   const isRecovery = announcement.kind === 'recovered';
   const counted = (turn: Turn): Turn => ({ ...turn, recovered: repeat });

@@ -34,6 +34,15 @@ const fateSchema = z.discriminatedUnion('state', [
   z.strictObject({ state: z.literal('ignored'), rule: z.string() }),
 ]);
 
+const trustAsked = { agent, id: z.string(), folder: z.string(), detail: z.string() };
+const trustAnswered = {
+  agent,
+  id: z.string(),
+  choice: z.enum(['trusted', 'left']).nullable(),
+  /** The name of whoever decided; `null`: nobody. */
+  by: z.string().nullable(),
+};
+
 const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('timeout'), agent }),
   z.strictObject({ kind: z.literal('waitTimeout'), agent }),
@@ -77,6 +86,10 @@ const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('toolsBack'), agent, server: z.string() }),
   /** A yes that was remembered counts no more; `by`: the name of whoever took it back. */
   z.strictObject({ kind: z.literal('revoked'), agent, rule: z.string(), by: z.string() }),
+  /** An agent is not started beside these files, whose names and beginnings stand in `detail`. */
+  z.strictObject({ kind: z.literal('trust'), ...trustAsked }),
+  /** Takes the place of that question; `choice` is `null` when nobody has to decide any more. */
+  z.strictObject({ kind: z.literal('trustAnswered'), ...trustAnswered, at: instant }),
   /** What became of an agent's work beside the floor. */
   z.strictObject({ kind: z.literal('aside'), agent, what: z.string() }),
 ]);
@@ -226,6 +239,11 @@ export const factSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('asideEnded'), agent, report: z.string().exactOptional() }),
   /** What an agent had to say of it was said: nobody had the floor. */
   z.strictObject({ type: z.literal('reported'), agent, line: number, text: z.string() }),
+  /** An agent is not started: people are asked about files in its folder, in place of any that they were asked about. */
+  z.strictObject({ type: z.literal('trustAsked'), ...trustAsked }),
+  z.strictObject({ type: z.literal('trustShown'), agent, id: z.string() }),
+  /** Nobody is asked about these files any more. */
+  z.strictObject({ type: z.literal('trustAnswered'), ...trustAnswered }),
   /** The generation that was interrupted is over: by itself, or by force. */
   z.strictObject({ type: z.literal('turnStopped'), ...act, forced: z.boolean() }),
   z.strictObject({

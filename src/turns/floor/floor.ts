@@ -183,6 +183,15 @@ export const GAP_KEY = 'history';
 /** Nothing was used. */
 export const NOTHING_USED = { turns: 0, tokens: 0, costMicros: 0, ms: 0 };
 
+/** Files in the folder of an agent about which people are asked; `shown`: all of the question stands in the channel. */
+const trustSchema = z.strictObject({
+  agent,
+  id: z.string(),
+  folder: z.string(),
+  detail: z.string(),
+  shown: z.boolean(),
+});
+
 /** What remains to be known of a floor; the stored row, plain JSON, equal after a round trip. */
 export const floorSchema = z.strictObject({
   channel: z.string(),
@@ -223,6 +232,8 @@ export const floorSchema = z.strictObject({
       }),
     )
     .exactOptional(),
+  /** Agents that are not started, and the files in their folders about which people are asked. */
+  trust: z.array(trustSchema).exactOptional(),
   /** What agents have to say of such work, and could not yet. */
   reports: z.array(z.strictObject({ agent, text: z.string() })).exactOptional(),
   exchange: exchangeSchema.nullable(),
@@ -261,6 +272,7 @@ export type ActiveTurn = Extract<Turn, { readonly status: 'active' }>;
 export type WaitingTurn = Extract<Turn, { readonly status: 'waiting' }>;
 export type Held = Frozen<z.infer<typeof heldSchema>>;
 export type Exchange = Frozen<z.infer<typeof exchangeSchema>>;
+export type TrustQuestion = Frozen<z.infer<typeof trustSchema>>;
 export type Aside = Frozen<NonNullable<z.infer<typeof floorSchema>['asides']>[number]>;
 export type Floor = Frozen<z.infer<typeof floorSchema>>;
 

@@ -42,7 +42,9 @@ function cancelled({ turn }: Floor): readonly Effect[] {
 
 function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly Effect[] {
   const announce: Effect = { type: 'announce', announcement, key, repeat };
-  return announcement.kind === 'approval' ? [announce, { type: 'offer', question: announcement.question }] : [announce];
+  if (announcement.kind === 'approval') return [announce, { type: 'offer', question: announcement.question }];
+  if (announcement.kind !== 'trust') return [announce];
+  return [announce, { type: 'offerTrust', agent: announcement.agent, id: announcement.id }];
 }
 
 function prompt(fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>, reason: PromptReason): Effect {
@@ -172,6 +174,8 @@ export type Effect =
     }
   /** Stands behind a question's text in the same lane: once it is reached, all of the text stands in the channel. */
   | { readonly type: 'offer'; readonly question: number }
+  /** As `offer`, for the question about the files in an agent's folder. */
+  | { readonly type: 'offerTrust'; readonly agent: AgentId; readonly id: string }
   /** Ask the facilitator who is next. */
   | { readonly type: 'ask'; readonly agent: AgentId; readonly ask: number; readonly candidates: readonly AgentId[] }
   /** Prompts, injections of this agent with this epoch or an older one that are still owed must not be sent any more. */

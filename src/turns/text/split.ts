@@ -244,5 +244,9 @@ function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): re
   const { textLimit, fileAbove, questionLimit = textLimit } = rendering;
   if (effect.type === 'post')
     return text.length > (fileAbove?.(channel) ?? Infinity) ? [text] : splitText(text, textLimit(channel));
-  return splitText(text, (effect.announcement.kind === 'approval' ? questionLimit : textLimit)(channel));
+  return splitText(text, (isQuestion(effect.announcement) ? questionLimit : textLimit)(channel));
+}
+
+function isQuestion({ kind }: Extract<Effect, { type: 'announce' }>['announcement']): boolean {
+  return kind === 'approval' || kind === 'trust';
 }

@@ -22,7 +22,12 @@ export function announcementText(
   const template = templateOf(announcement, templates);
   if (template === false) return null;
   const { kind } = announcement;
-  const saysAll = kind === 'disconnect' || kind === 'nobody' || kind === 'answered' || kind === 'approval';
+  const saysAll =
+    kind === 'disconnect' ||
+    kind === 'nobody' ||
+    kind === 'answered' ||
+    kind === 'approval' ||
+    isAboutTrust(announcement);
   const recurred = repeat < 2 || saysAll ? '' : ` (×${repeat})`;
   const server = 'server' in announcement ? { server: announcement.server } : {};
   return filled(template, { ...valuesOf(announcement, nameOf), ...server }) + behind(announcement, nameOf) + recurred;
@@ -199,6 +204,12 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       return { agent: nameOf(announcement.agent), why: reason(announcement.why) };
     case 'gap':
       return { why: reason(announcement.why) };
+    case 'trust':
+      return { agent: nameOf(announcement.agent), folder: inline(announcement.folder), id: announcement.id };
+    case 'trustAnswered': {
+      const { agent, id } = announcement;
+      return { agent: nameOf(agent), id, answer: trustWords(announcement) };
+    }
     case 'aside':
       return { agent: nameOf(announcement.agent), what: excerpt(announcement.what, REPORT_LENGTH) };
     case 'approval':
@@ -244,9 +255,27 @@ function behind(announcement: Announcement, nameOf: (agent: AgentId) => string):
     return facts + blockOf(announcement.detail) + lines(answersAsked(announcement, name));
   }
   if (announcement.kind === 'answered') return cameWords(announcement);
+  if (announcement.kind === 'trust') return `${blockOf(announcement.detail)}\n${trustAnswers(announcement)}`;
+  if (announcement.kind === 'trustAnswered') return ` · ${utcTime(announcement.at)}`;
   if (announcement.kind !== 'nobody' || announcement.lost === undefined) return '';
   const { agents, cause } = announcement.lost;
   return `: ${reason(`${agents.map(nameOf).join(', ')}: ${cause}`)}`;
+}
+
+/** What can be said to a question about the files in an agent's folder. */
+export function trustAnswers({ agent, id }: { readonly agent: AgentId; readonly id: string }): string {
+  return `Operators decide. /agent trust ${agent} ${id} starts it with exactly these files; /agent distrust ${agent} ${id} leaves it stopped.`;
+}
+
+/** "✅ ann trusts". */
+function trustWords({ choice, by }: Extract<Announcement, { kind: 'trustAnswered' }>): string {
+  if (choice === null || by === null) return '⌛ No longer needed: a decision about';
+  const who = inline(excerpt(by, HEADING_LENGTH));
+  return choice === 'trusted' ? `✅ ${who} trusts` : `⛔ ${who} does not trust`;
+}
+
+function isAboutTrust({ kind }: Announcement): boolean {
+  return kind === 'trust' || kind === 'trustAnswered';
 }
 
 /** What became of a question, in one line. */

@@ -131,7 +131,7 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files,
   const before = digested();
   let session: AgentSession | null = null;
   try {
-    session = await opened(backend, profile.obeys ?? [], work);
+    session = await opened(backend, obeyed(profile), work);
     for (const part of parts)
       await tryPart(part, session, { model, backend, work, outside, counts: seen }, seen.failures);
   } catch (error) {
@@ -142,13 +142,19 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files,
   const after = digested();
   seen.settingsChanged.push(
     ...changed(before[0], after[0]).filter(
-      (path) => !MADE.has(path) && !profile.obeys?.some((one) => path.startsWith(one)),
+      (path) => !MADE.has(path) && !obeyed(profile).some((one) => path.startsWith(one)),
     ),
     ...changed(before[1], after[1]).map((path) => `~/${path}`),
   );
   for (const kind of answersIn(log)) seen.answers[kind] = (seen.answers[kind] ?? 0) + 1;
   await Promise.all([toolServer.close(), model.stop()]);
   for (const folder of folders) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+}
+
+/** The files that an agent obeys, those of a folder by the folder. */
+function obeyed({ repositoryFiles }: AcpProfile): readonly string[] {
+  const on = repositoryFiles.files.filter(({ offBy }) => offBy === undefined);
+  return on.map(({ path }) => path.replace(/\/\*.*$/, ''));
 }
 
 /** Opens a session. Beside what the agent obeys it must not get one: then that is put away first. */
@@ -159,7 +165,7 @@ async function opened(backend: AgentBackend, obeys: readonly string[], work: str
       () => 'a session is opened beside what it obeys',
       (error: unknown) => String(error),
     );
-    process.stdout.write(`  no session: ${must(words.includes('move that away'), words)}\n`);
+    process.stdout.write(`  no session: ${must(words.includes('not trusted'), words)}\n`);
   }
   for (const path of found) rmSync(path, { recursive: true });
   const from = performance.now();

@@ -93,6 +93,8 @@ const DEPARTURES: Record<string, string> = {
   'BuildingPrompt SessionOpening': 'Spawning OpenSession',
   'Spawning, still opening, SessionOpened': 'BuildingPrompt None',
   'Spawning, still opening, SessionAbsent': 'Initializing None',
+  'Spawning SessionAbsent': 'Initializing None',
+  'Running SessionAbsent': 'Initializing None',
   'Spawning, still opening, SessionExited(Error)': 'CoolingDown None',
   'Spawning, still opening, SessionExited(Timeout)': 'CoolingDown None',
   'Spawning UrgentMessage': 'Interrupting CancelSession',

@@ -411,7 +411,7 @@ describe('reading', () => {
     const { run } = room();
     const all = (await run('/help', ANN)).text;
     for (const row of COMMANDS) expect(all).toContain(`/${row.path}`);
-    expect((await run('/help agent', ANN)).text.split('\n')).toHaveLength(5);
+    expect((await run('/help agent', ANN)).text.split('\n')).toHaveLength(7);
     expect((await run('/help floor mode', ANN)).text).toBe(
       [
         '/floor mode [mode]: Show or change what a message does to a turn under way',

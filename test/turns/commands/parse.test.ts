@@ -138,7 +138,7 @@ describe('a line that is not understood', () => {
       '/floor skp',
       'Expected one of status, start, grant, skip, extend, pause, resume, order, mode, add, remove, log after /floor, got "skp". Did you mean "skip"?',
     ],
-    ['/agent', 'Expected one of list, status, enable, disable, restart after /agent.'],
+    ['/agent', 'Expected one of list, status, enable, disable, restart, trust, distrust after /agent.'],
     ['/floor grant', 'Expected an agent: /floor grant <agent>, for example /floor grant dev'],
     ['/why', 'Expected a message: /why <message>, for example /why 1234567890'],
     ['/floor mode qeue', 'Expected one of inject, queue, interrupt, parallel, got "qeue". Did you mean "queue"?'],

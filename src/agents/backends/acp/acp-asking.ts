@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import type { ToolKind } from '../../../rules/rule.ts';
 import { BackendError } from '../backend.ts';
@@ -124,22 +122,6 @@ export function askingCopilot({ server, denied }: AskingContext): Asking {
     ...(hidden.length === 0 ? [] : [`--excluded-tools=${hidden.join(',')}`]),
   ];
   return { args };
-}
-
-/**
- * The first of these files that an agent would take for its project's: in its working folder or above it, up to the one that
- * holds `.git`; if none does, in its working folder alone.
- */
-export function foundInProject(cwd: string, names: readonly string[]): string | null {
-  const folders = [cwd];
-  for (let at = cwd; !existsSync(join(at, '.git')); folders.push((at = dirname(at)))) {
-    if (at === dirname(at)) return firstOf([cwd], names);
-  }
-  return firstOf(folders, names);
-}
-
-function firstOf(folders: readonly string[], names: readonly string[]): string | null {
-  return folders.flatMap((folder) => names.map((name) => join(folder, name))).find(existsSync) ?? null;
 }
 
 /** What agents call their tools, by kind; what they have no word for is refused when they ask. */

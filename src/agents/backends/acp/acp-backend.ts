@@ -7,13 +7,15 @@ import type { StartedAgent } from './agent-process.ts';
 import type { LineLimits } from './acp-lines.ts';
 import { openPrivateFolder } from '../../process/private-folder.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
-import { foundInProject } from './acp-asking.ts';
 import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';
 import { createAcpSession } from './acp-session.ts';
 import { withSystem } from './acp-words.ts';
 import type { AcpSession } from './acp-session.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
+import { obeyedFiles } from '../../trust/agent-folder.ts';
+import { closedGate } from '../../trust/folder-trust.ts';
+import type { FolderGate } from '../../trust/folder-trust.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
 import type { ToolKind } from '../../../rules/rule.ts';
@@ -52,6 +54,8 @@ export type AcpBackendOptions = {
   /** Lets agents start only so many at a time; all at once unless given. */
   readonly starts?: <T>(work: () => Promise<T>) => Promise<T>;
   readonly limits?: LineLimits;
+  /** Stands before the agent's folder. Without it a folder with files that the agent obeys is not opened. */
+  readonly gate?: FolderGate;
   /** This program's variables. */
   readonly inherited?: Readonly<Record<string, string | undefined>>;
   /** Told of every session that was opened, with the agent's own name and version if it tells them. */
@@ -71,7 +75,10 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
   const command = options.command ?? profile.command;
   if (command === null) throw new BackendError('an agent of the profile "generic" needs a command', { terminal: true });
   const args = options.args ?? profile.args;
-  const processes = new Processes({ options, profile, command, args });
+  const gate =
+    options.gate ??
+    closedGate({ cwd: options.cwd ?? '.', files: obeyedFiles(options.profile), home: options.env?.['HOME'] });
+  const processes = new Processes({ options, profile, command, args, gate });
   const known = new Map<string, string>();
   return {
     kind: 'acp',
@@ -87,6 +94,7 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
           return opened;
         },
         () => known.delete(key),
+        { admit: () => gate.admit(seat), glance: () => gate.glance(seat) },
       );
       await session.open();
       return session;
@@ -103,6 +111,7 @@ class LastingSession implements AgentSession {
   readonly history = 'own';
   readonly #start: () => Promise<Opened>;
   readonly #forget: () => void;
+  readonly #folder: OwnGate;
   #opened: Opened | null = null;
   #ending: Promise<void> = Promise.resolve();
   #interrupted = false;
@@ -110,9 +119,10 @@ class LastingSession implements AgentSession {
   /** What it was last asked. */
   #last = '';
 
-  constructor(start: () => Promise<Opened>, forget: () => void) {
+  constructor(start: () => Promise<Opened>, forget: () => void, folder: OwnGate) {
     this.#start = start;
     this.#forget = forget;
+    this.#folder = folder;
   }
 
   async open(): Promise<void> {
@@ -124,6 +134,8 @@ class LastingSession implements AgentSession {
     await this.#ending;
     this.#interrupted = false;
     for (let losses = 0; ; losses += 1) {
+      await this.#unlessUntrusted(this.#folder.admit());
+      if (this.#interrupted) return { how: 'interrupted' };
       const reopen = this.#isEnded && !this.#closed;
       if (reopen) await this.open();
       const { session } = this.#current;
@@ -153,12 +165,24 @@ class LastingSession implements AgentSession {
 
   async ping(): Promise<void> {
     await this.#ending;
-    if (!this.#isEnded) await this.#current.session.ping();
+    const admitted = this.#unlessUntrusted(this.#folder.glance());
+    await Promise.all([admitted, this.#isEnded ? null : this.#current.session.ping()]);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     await this.#opened?.session.close();
+  }
+
+  /** The process goes, with the sessions of all channels, as soon as its folder is not trusted. */
+  async #unlessUntrusted(admitted: Promise<void>): Promise<void> {
+    try {
+      await admitted;
+    } catch (error) {
+      // Its end takes as long as the process does; what failed is known now.
+      void this.#opened?.process.end();
+      throw error;
+    }
   }
 
   get resumed(): boolean {
@@ -182,6 +206,9 @@ class LastingSession implements AgentSession {
   }
 }
 
+/** The gate, for one seat. */
+type OwnGate = { readonly admit: () => Promise<void>; readonly glance: () => Promise<void> };
+
 type Opened = { readonly session: AcpSession; readonly process: AgentProcess };
 
 type Kind = {
@@ -189,6 +216,7 @@ type Kind = {
   readonly profile: AcpProfile;
   readonly command: string;
   readonly args: readonly string[];
+  readonly gate: FolderGate;
 };
 
 /** The one process of an agent, started when a session needs it and there is none. */
@@ -207,8 +235,7 @@ class Processes {
     const { options, profile } = this.#kind;
     const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
     const cwd = resolve(options.cwd ?? '.');
-    const obeyed = foundInProject(cwd, profile.obeys ?? []);
-    if (obeyed !== null) throw unruly(profile, obeyed);
+    await this.#kind.gate.admit(seat);
     const floorTools = (await options.toolServer?.open(this.#server)) ?? null;
     this.#server ??= floorTools?.name;
     const tools =
@@ -233,6 +260,11 @@ class Processes {
       ...(quietMs !== undefined && { quietMs }),
     });
     options.opened?.(session.program ?? null);
+    // What appeared while it started may have been read.
+    await this.#kind.gate.admit(seat).catch(async (error: unknown) => {
+      await process.end();
+      throw error;
+    });
     return { session, process };
   }
 
@@ -280,13 +312,6 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
     folder.remove();
     throw error;
   }
-}
-
-function unruly({ name }: AcpProfile, path: string): BackendError {
-  return new BackendError(
-    `${name} obeys ${path}, by which it may act unasked: move that away, or have it work in another folder`,
-    { terminal: true },
-  );
 }
 
 /** A prompt is given so often to another process, not more. */

@@ -28,8 +28,6 @@ export type AcpProfile = {
   readonly asking?: (context: AskingContext) => Asking;
   /** The files of a folder that it obeys: beside one that is not switched off it gets no session unless the folder is trusted. */
   readonly repositoryFiles: RepositoryFiles;
-  /** What it obeys in its working folder, whatever Conch sets: beside such a file it gets no session. */
-  readonly obeys?: readonly string[];
   /** What it promises to ask for once it is so set; `null`: nothing. */
   readonly asks: AcpPromise | null;
   /** How to sign in when it asks for it: the method, if one of these variables is set. */
@@ -114,7 +112,6 @@ export const ACP_PROFILES = {
     repositoryFiles: CODEX_FILES,
     // What it runs without asking runs in its sandbox, which lets it change nothing.
     asks: { kinds: CHANGES, ranWhen: 'completed' },
-    obeys: ['.codex/config.toml', '.codex/rules'],
     signIn: { method: 'api-key', when: ['OPENAI_API_KEY', 'CODEX_API_KEY'] },
   },
   gemini: {

@@ -85,6 +85,12 @@ export class AgentProcess {
     if (byForce || this.#sessions === 0) await this.stop();
   }
 
+  /** Ends it by force, for all sessions. */
+  async end(): Promise<void> {
+    this.#isForced ||= !this.#over;
+    await this.stop();
+  }
+
   async stop(): Promise<void> {
     this.#over = true;
     this.#stopped ??= this.#started.group.stop(this.#ports.stopGraceMs).finally(this.#started.gone);
@@ -113,7 +119,7 @@ export class AgentProcess {
   async #causeOf(error: unknown, seat: SeatContext): Promise<string> {
     const broken = error instanceof BackendError ? error : this.#broken;
     if (broken !== null) return broken.message;
-    if (this.#isForced) return 'was ended, for it did not stop in another channel';
+    if (this.#isForced) return 'was ended by another channel';
     const end = await this.#end();
     if (end !== null && end.stderr !== '') this.#ports.lastWords?.(seat, end.stderr);
     return end?.words ?? 'closed its output';

@@ -8,6 +8,9 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import type { OutputFormat } from './command-output.ts';
 import { CommandGeneration } from './command-generation.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
+import { ALL_FILES } from '../acp/repository-files.ts';
+import { closedGate } from '../../trust/folder-trust.ts';
+import type { FolderGate } from '../../trust/folder-trust.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
 
 /** A program that is run once for each prompt. */
@@ -27,6 +30,8 @@ export type CommandOptions = {
   readonly output: OutputFormat;
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
+  /** Stands before the folder. Without it a folder with files that any known agent obeys is not opened. */
+  readonly gate?: FolderGate;
   /** The variables to choose from; this program's own unless given. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly timers?: Timers;
@@ -40,18 +45,20 @@ export type CommandOptions = {
  * the next prompt.
  */
 export function createCommandBackend(options: CommandOptions): AgentBackend {
+  const gate = options.gate ?? closedGate({ cwd: options.cwd ?? '.', files: ALL_FILES.files });
   return {
     kind: 'command',
     needsSignal: false,
     promisesToAsk: false,
     async open(seat) {
+      await gate.admit(seat);
       const from = options.environment ?? process.env;
       const { env: pass = [], set = {}, cwd = process.cwd() } = options;
       const env = childEnvironment({ from, pass, set });
       if (!(await isRunnable(options.command, cwd, env['PATH'] ?? ''))) {
         throw new BackendError(`there is no program "${options.command}"`, { terminal: true });
       }
-      return new CommandSession(seat, options, { env, cwd });
+      return new CommandSession(seat, options, { env, cwd }, gate);
     },
   };
 }
@@ -62,9 +69,12 @@ class CommandSession implements AgentSession {
   readonly #seat: SeatContext;
   readonly #options: CommandOptions;
   readonly #place: Place;
+  readonly #gate: FolderGate;
   #run: CommandGeneration | null = null;
+  #isInterrupted = false;
 
-  constructor(seat: SeatContext, options: CommandOptions, place: Place) {
+  constructor(seat: SeatContext, options: CommandOptions, place: Place, gate: FolderGate) {
+    this.#gate = gate;
     this.#seat = seat;
     this.#options = options;
     this.#place = place;
@@ -72,6 +82,9 @@ class CommandSession implements AgentSession {
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
+    this.#isInterrupted = false;
+    await this.#gate.admit(this.#seat);
+    if (this.#isInterrupted) return { how: 'interrupted' };
     const { command, args, input, output, timeoutMs, maxOutputBytes, timers = systemTimers } = this.#options;
     const { parts: _parts, longest: _longest, ...shown } = turn;
     const asked = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
@@ -94,12 +107,15 @@ class CommandSession implements AgentSession {
 
   async interrupt(graceMs: number): Promise<void> {
     const run = this.#run;
+    this.#isInterrupted = true;
     run?.stop(graceMs);
     await run?.over;
   }
 
-  /** Between prompts there is nothing that could be gone; a process that hangs has its own limit. */
-  async ping(): Promise<void> {}
+  /** Between prompts only the trust in its folder could be gone; a process that hangs has its own limit. */
+  async ping(): Promise<void> {
+    await this.#gate.glance(this.#seat);
+  }
 
   async close(): Promise<void> {
     await this.interrupt(CLOSE_GRACE_MS);

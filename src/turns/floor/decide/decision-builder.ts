@@ -65,6 +65,7 @@ export class DecisionBuilder {
   #earlier(announcement: Announcement): number | null {
     switch (announcement.kind) {
       case 'answered':
+      case 'trustAnswered':
         return 1;
       case 'approval':
         return announcement.gone === true ? 1 : null;
@@ -90,6 +91,8 @@ export class DecisionBuilder {
 /** What says the same has the same key. Every question is another one: what became of it is an edit of it, and no other is. An outage is one, whoever is lost. */
 function keyOf(announcement: Announcement): string {
   if (announcement.kind === 'approval' || announcement.kind === 'answered') return `approval:${announcement.question}`;
+  if (announcement.kind === 'trust' || announcement.kind === 'trustAnswered')
+    return `trust:${announcement.agent}:${announcement.id}`;
   if (announcement.kind === 'disconnect' || announcement.kind === 'nobody') return OUTAGE;
   if (announcement.kind === 'gap') return GAP_KEY;
   const { server, rule } = { server: '', rule: '', ...announcement };
@@ -145,6 +148,8 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'revoked':
     case 'toolsGone':
     case 'toolsBack':
+    case 'trust':
+    case 'trustAnswered':
       return true;
   }
 }

@@ -18,7 +18,7 @@ import { ACP_PROFILES } from '../../../../src/agents/backends/acp/acp-profiles.t
 import type { AcpProfileName } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import { TOOL_KINDS } from '../../../../src/rules/rule.ts';
 import { kindsAsked, kindsDenied, uniteRules } from '../../../../src/rules/verdict.ts';
-import { BackendError } from '../../../../src/agents/backends/backend.ts';
+import { BackendError, UntrustedError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
@@ -347,9 +347,11 @@ describe('an agent that is started', () => {
     for (const folder of ['repo/.git', 'repo/src/deep', dirname(path)])
       mkdirSync(join(root, folder), { recursive: true });
     writeFileSync(join(root, path), 'prefix_rule(pattern = ["touch"], decision = "allow")');
-    const words = await refused({ session: READ_ONLY }, { profile: 'codex', cwd: join(root, at) });
-    expect(words).toMatch(
-      /^Codex obeys \/\S+\/repo\/\.codex\/(?:config\.toml|rules), by which it may act unasked: move/,
+    rig = await acpRig({ session: READ_ONLY }, { profile: 'codex', cwd: join(root, at) });
+    const failed: unknown = await rig.backend.open(SEAT).catch((error: unknown) => error);
+    expect(failed).toBeInstanceOf(UntrustedError);
+    expect(String((failed as Error).message)).toMatch(
+      /^its folder is not trusted: (?:\.\.\/\.\.\/)?\.codex\/(?:config\.toml|rules\/all\.rules) \(/,
     );
     expect(rig!.told.pids).toEqual([]);
     rmSync(root, { recursive: true });

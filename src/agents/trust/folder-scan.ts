@@ -1,0 +1,340 @@
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { lstat, open, readFile, readdir, readlink, realpath, stat } from 'node:fs/promises';
+import type { BigIntStats, Dirent } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import type { FilePower, RepositoryFile } from '../backends/acp/repository-files.ts';
+
+/** One file that an agent would obey. */
+export type FoundFile = {
+  /** Its path from the agent's folder, as it stands on the disk. */
+  readonly path: string;
+  readonly can: readonly FilePower[];
+  readonly note: string;
+  /** In bytes; `null`: not known. */
+  readonly size: number | null;
+  /** Its beginning, at most `MOST_TEXT` characters; `null` when it cannot be read. */
+  readonly text: string | null;
+  /** Where a link leads, or why nothing is known of the contents, in words; `null`: an ordinary file. */
+  readonly remark: string | null;
+};
+
+/** What an agent would obey in its folder. */
+export type FolderScan = {
+  /** The folder, with links followed. */
+  readonly folder: string;
+  readonly files: readonly FoundFile[];
+  /** Stands for the folder, the names and all contents: another one when anything of it is another. `null` without files. */
+  readonly digest: string | null;
+};
+
+/** How much of a file is kept to be shown. */
+export const MOST_TEXT = 4_096;
+
+/** How many characters of a digest people and buttons name. */
+export const ID_LENGTH = 16;
+
+/** The part of a digest by which people and buttons name it. */
+export function idOf(digest: string): string {
+  return digest.slice(0, ID_LENGTH);
+}
+
+/**
+ * Looks for these files where an agent would: `home` is the folder of the agent's own settings, which are not the
+ * repository's. Names count in any letter case and any Unicode form, links are followed, and what cannot be read is there.
+ * Never rejects.
+ */
+export async function scanFolder(
+  cwd: string,
+  files: readonly RepositoryFile[],
+  { home = homedir(), hashes = new FileHashes() }: { readonly home?: string; readonly hashes?: FileHashes } = {},
+): Promise<FolderScan> {
+  const given = resolve(cwd);
+  const folder = await real(given);
+  const places = await placesOf([...new Set([folder, given])], home);
+  const found = new Map<string, Found>();
+  for (const file of files) {
+    for (const place of places[file.searched]) {
+      const hits = await new Walk(place).find(place, patternOf(file));
+      for (const hit of hits) await keep(found, { file, hit, hashes });
+    }
+  }
+  const kept = [...found.values()].toSorted((one, other) => (one.at < other.at ? -1 : 1));
+  return {
+    folder,
+    files: kept.map(({ at, print: { size, text, remark }, files: by }) => ({
+      path: relative(folder, at) || '.',
+      can: [...new Set(by.flatMap(({ can }) => can))],
+      note: [...new Set(by.map(({ note }) => note))].join('; '),
+      size,
+      text,
+      remark,
+    })),
+    digest: kept.length === 0 ? null : digestOf(folder, kept),
+  };
+}
+
+type Found = { readonly at: string; readonly print: FilePrint; readonly files: readonly RepositoryFile[] };
+
+async function keep(
+  found: Map<string, Found>,
+  { file, hit, hashes }: { readonly file: RepositoryFile; readonly hit: Hit; readonly hashes: FileHashes },
+): Promise<void> {
+  const known = found.get(hit.at);
+  const print = known?.print ?? (await hashes.print(hit));
+  if (print === null || !isHeld(print, file)) return;
+  const files = known?.files.includes(file) === true ? known.files : [...(known?.files ?? []), file];
+  found.set(hit.at, { at: hit.at, print, files });
+}
+
+/** Whether a file whose contents matter holds what makes it dangerous. One that was not read whole does. */
+function isHeld({ text, size }: FilePrint, { holding }: RepositoryFile): boolean {
+  if (holding === undefined || text === null || size === null || size > MOST_TEXT) return true;
+  const plain = text.toLowerCase();
+  return holding.some((words) => plain.includes(words.toLowerCase()));
+}
+
+function digestOf(folder: string, found: readonly Found[]): string {
+  const facts = found.map(({ at, print }) => [at, print.mark]);
+  return createHash('sha256')
+    .update(JSON.stringify([folder, facts]))
+    .digest('hex');
+}
+
+type Places = Readonly<Record<RepositoryFile['searched'], readonly string[]>>;
+
+/** The folders in which an agent looks. Every one that it could take for the root of the repository counts. */
+async function placesOf(starts: readonly string[], home: string): Promise<Places> {
+  const own = await real(home);
+  const isForeign = (folder: string): boolean => folder !== own && folder !== resolve(home);
+  const chains = starts.map((start) => [start, ...above(start).filter(isForeign)]);
+  const upward = (await Promise.all(chains.map(upToRoot))).flat();
+  const roots = (await Promise.all(upward.map(mainTree))).filter((root) => root !== null);
+  return {
+    folder: await distinct(starts),
+    'any-depth': await distinct(starts),
+    'up-to-disk-root': await distinct(chains.flat()),
+    'up-to-repository-root': await distinct([...upward, ...roots]),
+  };
+}
+
+/** The same folders with links followed, each once. */
+async function distinct(folders: readonly string[]): Promise<readonly string[]> {
+  return [...new Set(await Promise.all(folders.map(real)))];
+}
+
+async function real(path: string): Promise<string> {
+  return await realpath(path).catch(() => resolve(path));
+}
+
+function above(folder: string): readonly string[] {
+  const parent = dirname(folder);
+  return parent === folder ? [] : [parent, ...above(parent)];
+}
+
+/** A chain of folders up to the outermost that holds `.git`: git passes over a nearer one that is none. */
+async function upToRoot(chain: readonly string[]): Promise<readonly string[]> {
+  const holds = await Promise.all(chain.map(async (folder) => (await gitEntries(folder)).length > 0));
+  return chain.slice(0, Math.max(1, holds.lastIndexOf(true) + 1));
+}
+
+async function gitEntries(folder: string): Promise<readonly string[]> {
+  const names = await readdir(folder).catch(() => []);
+  const found = names.filter((name) => folded(name) === '.git');
+  return found.length > 0 || !(await isThere(join(folder, '.git'))) ? found : ['.git'];
+}
+
+/** The main working tree of a linked one, whose `.git` is a file that names it. */
+async function mainTree(folder: string): Promise<string | null> {
+  for (const name of await gitEntries(folder)) {
+    const text = await readFile(join(folder, name), 'utf8').catch(() => '');
+    const [, to] = /^gitdir:\s*(.+?)\s*$/m.exec(text) ?? [];
+    if (to === undefined) continue;
+    const tree = resolve(folder, to);
+    const common = await readFile(join(tree, 'commondir'), 'utf8').catch(() => null);
+    if (common !== null) return dirname(resolve(tree, common.trim()));
+  }
+  return null;
+}
+
+/** A name as every file system that folds letters would find it, and as none does that does not. */
+function folded(name: string): string {
+  return name
+    .normalize('NFKD')
+    .replaceAll(/\p{Default_Ignorable_Code_Point}|\p{Cc}/gu, '')
+    .toLowerCase()
+    .replace(/[. ]+$/, '');
+}
+
+/** Names of a path, each with what it must match; `null` is `**`. */
+type Pattern = readonly ((((name: string) => boolean) & { readonly literal?: string | undefined }) | null)[];
+
+function patternOf({ path, searched }: RepositoryFile): Pattern {
+  const names = path.split('/').map((name) => {
+    if (name === '**') return null;
+    const letters = name.split('*').map((part) => escaped(folded(`${part}_`).slice(0, -1)));
+    const fits = new RegExp(`^${letters.join('.*')}$`, 'su');
+    const matches = (each: string): boolean => fits.test(folded(each));
+    return Object.assign(matches, { literal: name.includes('*') ? undefined : name });
+  });
+  return searched === 'any-depth' ? [null, ...names] : names;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
+}
+
+/** Something at a path; `remark`: why it counts although nothing more is known. */
+type Hit = { readonly at: string; readonly remark: string | null };
+
+/** One search for one pattern. Folders that were seen by way of another link are not looked into again. */
+class Walk {
+  readonly #place: string;
+  readonly #seen = new Set<string>();
+  #left = MOST_ENTRIES;
+
+  constructor(place: string) {
+    this.#place = place;
+  }
+
+  async find(folder: string, pattern: Pattern): Promise<readonly Hit[]> {
+    const [first, ...rest] = pattern;
+    if (first === undefined) return [];
+    if (first === null) return await this.#below(folder, rest);
+    const entries = await listed(folder);
+    if (entries === null) return await this.#unlisted(folder, first.literal, rest);
+    const hits: Hit[] = [];
+    for (const { name } of entries) if (first(name)) hits.push(...(await this.#at(join(folder, name), rest)));
+    return hits;
+  }
+
+  async #at(path: string, rest: Pattern): Promise<readonly Hit[]> {
+    return rest.length === 0 ? [{ at: path, remark: null }] : await this.find(path, rest);
+  }
+
+  /** Everything below a folder that fits; with nothing more to fit, every file. */
+  async #below(folder: string, rest: Pattern): Promise<readonly Hit[]> {
+    const at = await real(folder);
+    if (this.#seen.has(at)) return [];
+    this.#seen.add(at);
+    const hits = rest.length === 0 ? [] : [...(await this.find(folder, rest))];
+    const entries = await listed(folder);
+    if (entries === null) return [...hits, { at: folder, remark: 'cannot be listed' }];
+    this.#left -= entries.length;
+    if (this.#left < 0) return [...hits, { at: this.#place, remark: 'holds more than can be looked through' }];
+    for (const entry of entries) {
+      const path = join(folder, entry.name);
+      if (await isFolder(path, entry)) hits.push(...(await this.#below(path, rest)));
+      else if (rest.length === 0) hits.push({ at: path, remark: null });
+    }
+    return hits;
+  }
+
+  /** A name is found in a folder that cannot be listed, too. */
+  async #unlisted(folder: string, literal: string | undefined, rest: Pattern): Promise<readonly Hit[]> {
+    if (literal === undefined) return [{ at: folder, remark: 'cannot be listed' }];
+    const path = join(folder, literal);
+    return (await isThere(path)) ? await this.#at(path, rest) : [];
+  }
+}
+
+/** What stands in a folder, nothing in what is none; `null`: something, and it cannot be listed. */
+async function listed(folder: string): Promise<readonly Dirent[] | null> {
+  try {
+    return await readdir(folder, { withFileTypes: true });
+  } catch (error) {
+    return isAbsence(error) ? [] : null;
+  }
+}
+
+async function isFolder(path: string, entry: Dirent): Promise<boolean> {
+  if (!entry.isSymbolicLink()) return entry.isDirectory();
+  return await stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return await lstat(path).then(
+    () => true,
+    (error: unknown) => !isAbsence(error),
+  );
+}
+
+function isAbsence(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && ABSENT.has(String(error.code));
+}
+
+const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
+
+/** What is known of a file: `mark` is another one when the file is. */
+type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: string };
+
+/** Hashes of files, made anew only for those whose size or times on the disk are others. */
+export class FileHashes {
+  readonly #known = new Map<string, { readonly by: string; readonly print: FilePrint }>();
+
+  /** `null`: it is gone. */
+  async print({ at, remark }: Hit): Promise<FilePrint | null> {
+    if (remark !== null) return unknown(remark);
+    const leads = await readlink(at).catch(() => null);
+    const link = leads === null ? null : `a link to ${leads}`;
+    try {
+      const found = await stat(at, { bigint: true });
+      if (!found.isFile()) return unknown(found.isDirectory() ? 'a folder' : 'no ordinary file', link);
+      const by = signatureOf(found);
+      const known = this.#known.get(at);
+      if (known?.by === by && known.print.remark === link) return known.print;
+      const print = await read(at, { by, link });
+      if (this.#known.size >= MOST_KEPT) this.#known.clear();
+      this.#known.set(at, { by, print });
+      return print;
+    } catch (error) {
+      if (isAbsence(error)) return link === null ? null : unknown('leads nowhere', link);
+      return unknown('cannot be read', link);
+    }
+  }
+}
+
+function unknown(why: string, link: string | null = null): FilePrint {
+  const remark = link === null ? why : `${link}, ${why}`;
+  return { size: null, text: null, remark, mark: remark };
+}
+
+function signatureOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
+}
+
+/** Of a file that is too large to be read whole the times on the disk count, too. */
+async function read(
+  path: string,
+  { by, link }: { readonly by: string; readonly link: string | null },
+): Promise<FilePrint> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const hash = createHash('sha256');
+    const piece = Buffer.alloc(PIECE_BYTES);
+    let size = 0;
+    let head = Buffer.alloc(0);
+    for (let bytes = -1; bytes !== 0 && size <= MOST_BYTES; size += bytes) {
+      bytes = (await file.read(piece, 0, PIECE_BYTES, null)).bytesRead;
+      const part = piece.subarray(0, bytes);
+      hash.update(part);
+      if (head.length < MOST_TEXT * 4) head = Buffer.concat([head, part]);
+    }
+    const whole = size > MOST_BYTES ? Number((await file.stat()).size) : size;
+    const mark = `${link ?? ''} ${hash.digest('hex')}${size > MOST_BYTES ? ` ${by}` : ''}`;
+    return { size: whole, text: head.toString('utf8').slice(0, MOST_TEXT), remark: link, mark };
+  } finally {
+    await file.close();
+  }
+}
+
+/** What is looked through for one pattern in folders of any depth. */
+const MOST_ENTRIES = 200_000;
+const MOST_KEPT = 10_000;
+const PIECE_BYTES = 65_536;
+/** A file is hashed up to here. */
+const MOST_BYTES = 16_777_216;

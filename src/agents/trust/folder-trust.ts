@@ -1,0 +1,277 @@
+import { systemClock, systemTimers } from '../../lib/time.ts';
+import type { Instant, Clock, Timer, Timers } from '../../lib/time.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { Answer, Person, TrustCommands } from '../../turns/commands/context.ts';
+import { placeOf } from '../../turns/floor/seats.ts';
+import type { SystemCommand } from '../../turns/floor/command.ts';
+import { UntrustedError } from '../backends/backend.ts';
+import type { RepositoryFile } from '../backends/acp/repository-files.ts';
+import { FileHashes, idOf, scanFolder } from './folder-scan.ts';
+import type { FolderScan } from './folder-scan.ts';
+import { foundDetail, namesOf } from './found-words.ts';
+import { TrustBook } from './trust-book.ts';
+import type { TrustDecision, TrustStore } from './trust-book.ts';
+
+/** Where an agent runs, and which files it obeys there. */
+export type AgentFolder = {
+  readonly cwd: string;
+  readonly files: readonly RepositoryFile[];
+  /** The folder of the agent's own settings. The user's unless given. */
+  readonly home?: string | undefined;
+};
+
+/** Which seat wants to start its agent. */
+type Seat = { readonly agent: AgentId; readonly channel: ChannelId };
+
+/** Stands before every start and every prompt of one agent. */
+export type FolderGate = {
+  /** Resolves when the agent may work in its folder; else people of the channel are asked, and it rejects with an `UntrustedError`. */
+  admit(seat: Seat): Promise<void>;
+  /** As `admit`, but resolves unlooked while a look would cost too much: for looking again and again. */
+  glance(seat: Seat): Promise<void>;
+};
+
+/** What people are asked, and told of it, once there are floors. */
+export type TrustChannels = {
+  /** Hands a command to the floor of a channel. */
+  readonly tell: (channel: ChannelId, command: TrustCommand) => void;
+  readonly channelsOf: (agent: AgentId) => readonly ChannelId[];
+  /** Redacts secrets. */
+  readonly clean: (text: string) => string;
+};
+
+export type TrustCommand = Extract<SystemCommand, { type: 'askTrust' | 'answerTrust' | 'dropTrust' }>;
+
+/** What is known of an agent's folder now. */
+export type FolderStanding = { readonly scan: FolderScan; readonly decision: TrustDecision | null };
+
+export type FolderTrustPorts = {
+  readonly store: TrustStore;
+  readonly clock: Clock;
+  readonly timers: Timers;
+};
+
+/**
+ * Decides whether agents may be started in their folders. A folder whose files would act before anybody is asked is opened
+ * only if an operator trusts exactly these files.
+ */
+export class FolderTrust implements TrustCommands {
+  readonly book: TrustBook;
+  readonly #ports: FolderTrustPorts;
+  readonly #folders = new Map<AgentId, WatchedFolder>();
+  #channels: TrustChannels | null = null;
+  #poll: Timer | null = null;
+  #isStopped = false;
+
+  constructor(ports: FolderTrustPorts) {
+    this.#ports = ports;
+    this.book = new TrustBook(ports.store);
+  }
+
+  /** From now on people are asked. */
+  connect(channels: TrustChannels): void {
+    this.#channels = channels;
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#poll?.cancel();
+  }
+
+  /** What stands before an agent that runs in this folder; a later folder of the same agent takes its place. */
+  gateFor(agent: AgentId, folder: AgentFolder): FolderGate {
+    const watched = new WatchedFolder(folder, this.#ports.clock);
+    this.#folders.set(agent, watched);
+    return {
+      admit: async ({ channel }) => await this.#judge({ agent, channel }, watched),
+      glance: async ({ channel }) => {
+        if (watched.isLookDue()) await this.#judge({ agent, channel }, watched);
+      },
+    };
+  }
+
+  /** What an agent's folder holds, and what was decided about it; `null`: the agent runs in no folder of this machine. */
+  async standing(agent: AgentId): Promise<FolderStanding | null> {
+    const folder = this.#folders.get(agent);
+    if (folder === undefined) return null;
+    const scan = await folder.scan();
+    return { scan, decision: scan.digest === null ? null : this.book.find(agent, scan.digest) };
+  }
+
+  /** What `/agent status` says of an agent's folder; `null`: nothing. */
+  async status(agent: AgentId): Promise<string | null> {
+    const known = await this.standing(agent);
+    return known === null ? null : standingWords(agent, known);
+  }
+
+  async trust(agent: AgentId, id: string | null, request: Asked): Promise<Answer> {
+    const known = await this.standing(agent);
+    const digest = known?.scan.digest ?? null;
+    if (known === null || digest === null) return { ok: false, text: `There is nothing to trust: ${NO_FILES}.` };
+    const current = idOf(digest);
+    const detail = foundDetail(known.scan, this.#clean);
+    const say = `Say /agent trust ${agent} ${current} to trust these files, /agent distrust ${agent} ${current} to leave them.`;
+    if (id === null) return { ok: false, text: `${standingWords(agent, known)}\n\`\`\`\n${detail}\n\`\`\`\n${say}` };
+    if (id !== current) return this.#refusal({ agent, channel: request.channel }, { id, known });
+    if (known.decision?.choice === 'trusted') return { ok: false, text: 'That is so already: nothing was changed.' };
+    await this.#decide({ agent, choice: 'trusted', digest }, known.scan, request);
+    return { ok: true, text: `Trusted for ${agent}: ${namesOf(known.scan.files)}. It is started.` };
+  }
+
+  async distrust(agent: AgentId, id: string | null, request: Asked): Promise<Answer> {
+    const known = await this.standing(agent);
+    const digest = known?.scan.digest ?? null;
+    if (known === null || digest === null) return { ok: false, text: `There is nothing to leave: ${NO_FILES}.` };
+    if (id !== null && id !== idOf(digest)) return this.#refusal({ agent, channel: request.channel }, { id, known });
+    await this.#decide({ agent, choice: 'left', digest }, known.scan, request);
+    const how = `Conch does not start ${agent} there, and asks no more until these files change.`;
+    return { ok: true, text: `Left: ${how} /agent trust ${agent} shows them again.` };
+  }
+
+  async #decide(
+    { agent, choice, digest }: Pick<TrustDecision, 'choice' | 'digest'> & { readonly agent: AgentId },
+    { folder, files }: FolderScan,
+    { person }: Asked,
+  ): Promise<void> {
+    const at = this.#ports.clock.now();
+    const names = files.slice(0, MOST_NAMES).map(({ path }) => path);
+    await this.book.record(agent, { digest, choice, by: person.id, at, folder, files: names });
+    const by = this.#clean(person.name);
+    this.#tellAll(agent, { type: 'answerTrust', agent, id: idOf(digest), choice, by });
+    if (choice === 'trusted') this.#folders.get(agent)?.wake();
+  }
+
+  /** A button or a line that means other files than those that are there: people are asked anew. */
+  #refusal(seat: Seat, { id, known }: { readonly id: string; readonly known: FolderStanding }): Answer {
+    if (known.decision === null) this.#ask(seat, known.scan);
+    const text = `Not done: the files in ${seat.agent}'s folder changed since ${id} was asked about. /agent trust ${seat.agent} shows those that are there now.`;
+    return { ok: false, text };
+  }
+
+  async #judge(seat: Seat, folder: WatchedFolder): Promise<void> {
+    const scan = await folder.scan();
+    const { agent } = seat;
+    const { digest } = scan;
+    const decision = digest === null ? null : this.book.find(agent, digest);
+    if (digest === null || decision?.choice === 'trusted') {
+      if (folder.refused !== null) this.#tellAll(agent, { type: 'dropTrust', agent, keeps: null });
+      folder.refused = null;
+      return;
+    }
+    folder.refused = digest;
+    if (decision === null) this.#ask(seat, scan);
+    this.#watch();
+    throw new UntrustedError(untrustedWords(agent, scan, decision), { returns: folder.changed, graceMs: 0 });
+  }
+
+  /** Asks in one channel; what stands in others about files that are gone is taken back. */
+  #ask({ agent, channel }: Seat, scan: FolderScan): void {
+    const id = idOf(scan.digest ?? '');
+    this.#tellAll(agent, { type: 'dropTrust', agent, keeps: id });
+    const detail = foundDetail(scan, this.#clean);
+    this.#channels?.tell(placeOf(channel).channel, {
+      type: 'askTrust',
+      agent,
+      id,
+      folder: this.#clean(scan.folder),
+      detail,
+    });
+  }
+
+  #tellAll(agent: AgentId, command: TrustCommand): void {
+    for (const channel of this.#channels?.channelsOf(agent) ?? []) this.#channels?.tell(channel, command);
+  }
+
+  get #clean(): (text: string) => string {
+    return this.#channels?.clean ?? ((text) => text);
+  }
+
+  /** Looks now and then at the folders of agents that wait, for their files may go. */
+  #watch(): void {
+    if (this.#poll !== null || this.#isStopped || this.#channels === null) return;
+    this.#poll = this.#ports.timers.after(POLL_MS, () => {
+      void this.#lookAgain().finally(() => {
+        this.#poll = null;
+        if ([...this.#folders.values()].some(({ refused }) => refused !== null)) this.#watch();
+      });
+    });
+  }
+
+  async #lookAgain(): Promise<void> {
+    for (const folder of this.#folders.values()) {
+      if (folder.refused === null || !folder.isLookDue()) continue;
+      const { digest } = await folder.scan();
+      if (digest !== folder.refused) folder.wake();
+    }
+  }
+}
+
+/** A gate that nobody can open: for agents without a place where people decide. */
+export function closedGate(folder: AgentFolder): FolderGate {
+  const store: TrustStore = { recall: () => null, remember: async () => {} };
+  const trust = new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
+  return trust.gateFor('', folder);
+}
+
+/** Who decides, and where. */
+type Asked = { readonly channel: ChannelId; readonly person: Person };
+
+/** One agent's folder, with what is known of it from the last look. */
+class WatchedFolder {
+  /** The digest for which nobody was let in; `null`: none. */
+  refused: string | null = null;
+  readonly #folder: AgentFolder;
+  readonly #clock: Clock;
+  readonly #hashes = new FileHashes();
+  #waiting = Promise.withResolvers<void>();
+  #look: { readonly at: Instant; readonly tookMs: number } | null = null;
+
+  constructor(folder: AgentFolder, clock: Clock) {
+    this.#folder = folder;
+    this.#clock = clock;
+  }
+
+  /** Resolves when it is worth another try. */
+  get changed(): Promise<void> {
+    return this.#waiting.promise;
+  }
+
+  wake(): void {
+    this.#waiting.resolve();
+    this.#waiting = Promise.withResolvers();
+  }
+
+  async scan(): Promise<FolderScan> {
+    const { cwd, files, home } = this.#folder;
+    const at = this.#clock.now();
+    const scan = await scanFolder(cwd, files, { hashes: this.#hashes, ...(home !== undefined && { home }) });
+    const now = this.#clock.now();
+    this.#look = { at: now, tookMs: now - at };
+    return scan;
+  }
+
+  /** A look that takes long is taken less often: at most a fiftieth of the time goes into it. */
+  isLookDue(): boolean {
+    return this.#look === null || this.#clock.now() - this.#look.at >= this.#look.tookMs * RARER;
+  }
+}
+
+const NO_FILES = 'its folder has no file that acts before anybody is asked';
+const POLL_MS = 5_000;
+const RARER = 50;
+const MOST_NAMES = 100;
+
+function untrustedWords(agent: AgentId, { files, digest }: FolderScan, decision: TrustDecision | null): string {
+  const is = decision === null ? 'its folder is not trusted' : 'its folder was left untrusted';
+  return `${is}: ${namesOf(files)} (${idOf(digest ?? '')}). /agent trust ${agent} shows what they do`;
+}
+
+/** What is found in an agent's folder and whether it is trusted, in one line. */
+export function standingWords(agent: AgentId, { scan, decision }: FolderStanding): string {
+  const { folder, files, digest } = scan;
+  if (digest === null) return `Folder ${folder}: ${NO_FILES.replace('its folder has ', '')}`;
+  const found = `Folder ${folder}: ${namesOf(files)} (${idOf(digest)})`;
+  if (decision === null) return `⚠ ${found}: not trusted. ${agent} is not started there.`;
+  const when = `${decision.by}, ${new Date(decision.at).toISOString()}`;
+  return decision.choice === 'trusted' ? `${found}: trusted by ${when}` : `⚠ ${found}: left untrusted by ${when}`;
+}

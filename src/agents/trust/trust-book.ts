@@ -1,0 +1,72 @@
+import { z } from 'zod';
+import type { AgentId } from '../../turns/floor/settings.ts';
+
+const decisionSchema = z.strictObject({
+  digest: z.string(),
+  choice: z.enum(['trusted', 'left']),
+  /** The id of whoever decided. */
+  by: z.string(),
+  at: z.number(),
+  folder: z.string(),
+  files: z.array(z.string()).readonly(),
+});
+
+/** What an operator decided about the files of a folder, for one agent. `left`: nobody is asked about them again. */
+export type TrustDecision = Readonly<z.infer<typeof decisionSchema>>;
+
+/** Where decisions are kept; the store of floors, in the program itself. */
+export type TrustStore = {
+  recall(owner: string, name: string): string | null;
+  remember(owner: string, name: string, text: string): Promise<void>;
+};
+
+/** The decisions about the folders of agents, each for one digest. */
+export class TrustBook {
+  readonly #store: TrustStore;
+
+  constructor(store: TrustStore) {
+    this.#store = store;
+  }
+
+  /** The decisions for an agent, oldest first. Nothing is trusted by a record that cannot be read. */
+  of(agent: AgentId): readonly TrustDecision[] {
+    const kept = this.#store.recall(OWNER, agent);
+    return kept === null ? [] : readDecisions(kept);
+  }
+
+  find(agent: AgentId, digest: string): TrustDecision | null {
+    return this.of(agent).find((decision) => decision.digest === digest) ?? null;
+  }
+
+  /** Resolves once it is durable. It takes the place of an earlier decision about the same digest. */
+  async record(agent: AgentId, decision: TrustDecision): Promise<void> {
+    const others = this.of(agent).filter(({ digest }) => digest !== decision.digest);
+    await this.#keep(agent, [...others, decision].slice(-MOST_KEPT));
+  }
+
+  /** Forgets what was decided for an agent, or about one digest; resolves with how many decisions went. */
+  async forget(agent: AgentId, digest: string | null = null): Promise<number> {
+    const all = this.of(agent);
+    const left = digest === null ? [] : all.filter((decision) => decision.digest !== digest);
+    if (left.length < all.length) await this.#keep(agent, left);
+    return all.length - left.length;
+  }
+
+  async #keep(agent: AgentId, decisions: readonly TrustDecision[]): Promise<void> {
+    await this.#store.remember(OWNER, agent, JSON.stringify(decisions));
+  }
+}
+
+/** Under which name decisions stand in the database; each agent has one entry. */
+export const OWNER = 'trust';
+/** Older ones are forgotten: their files are asked about again. */
+const MOST_KEPT = 100;
+
+/** Reads an entry; none of one that cannot be read. */
+function readDecisions(text: string): readonly TrustDecision[] {
+  try {
+    return z.array(decisionSchema).parse(JSON.parse(text));
+  } catch {
+    return [];
+  }
+}

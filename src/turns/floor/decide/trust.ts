@@ -1,0 +1,51 @@
+import type { CommandOf, Refusal } from '../command.ts';
+import type { TrustQuestion } from '../floor.ts';
+import type { DecisionBuilder } from './decision-builder.ts';
+
+/** An agent is not started, and people are asked why it may be: once for the same files. */
+export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust'>): Refusal | null {
+  const { agent, id, folder, detail } = command;
+  if (asked(decision, agent, id) !== undefined) return 'already';
+  dropTrust(decision, { type: 'dropTrust', agent, keeps: id });
+  const question = { agent, id, folder, detail };
+  decision.record({ type: 'trustAsked', ...question });
+  decision.announce({ kind: 'trust', ...question });
+  return null;
+}
+
+/** All of the question stands in the channel: from now on it has buttons. */
+export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'trustShown'>): Refusal | null {
+  const question = asked(decision, agent, id);
+  if (question === undefined) return 'stale-question';
+  if (question.shown) return 'already';
+  decision.record({ type: 'trustShown', agent, id });
+  return null;
+}
+
+/** An operator decided, here or in another channel. */
+export function answerTrust(decision: DecisionBuilder, command: CommandOf<'answerTrust'>): Refusal | null {
+  const { agent, id, choice, by } = command;
+  if (asked(decision, agent, id) === undefined) return 'stale-question';
+  close(decision, { agent, id }, { choice, by });
+  return null;
+}
+
+/** Nobody has to decide any more about files that are gone or others now. */
+export function dropTrust(decision: DecisionBuilder, { agent, keeps }: CommandOf<'dropTrust'>): Refusal | null {
+  const old = (decision.floor.trust ?? []).filter((each) => each.agent === agent && each.id !== keeps);
+  for (const question of old) close(decision, question, { choice: null, by: null });
+  return old.length === 0 ? 'stale-question' : null;
+}
+
+function asked({ floor }: DecisionBuilder, agent: string, id: string): TrustQuestion | undefined {
+  return floor.trust?.find((each) => each.agent === agent && each.id === id);
+}
+
+function close(
+  decision: DecisionBuilder,
+  { agent, id }: Pick<TrustQuestion, 'agent' | 'id'>,
+  answer: { readonly choice: 'trusted' | 'left' | null; readonly by: string | null },
+): void {
+  decision.record({ type: 'trustAnswered', agent, id, ...answer });
+  decision.announce({ kind: 'trustAnswered', agent, id, ...answer, at: decision.at });
+}
