@@ -133,15 +133,19 @@ export class App {
       forgotten: () => void (this.#config = this.#threads.within(this.#configured)),
     });
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
-    const { commands, people } = this.runs;
-    parts.trust?.connect({
-      clean: shared.clean,
-      channelsOf: (agent) => this.#floors.seatsOf(agent),
-      tell: (channel, command) =>
-        void shared.retrying(() => this.#manager.apply(channel, command)).catch(parts.onBroken),
-    });
-    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: commands, people };
+    const { commands: runs, people } = this.runs;
+    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs, people };
     this.#operators = createOperators(createCommandContext(asked));
+  }
+
+  /** People of an agent's channels are asked whether its folder is trusted. */
+  #connectTrust(): void {
+    const { trust, onBroken } = this.#parts;
+    trust?.connect({
+      clean: textCleaner(this.#parts),
+      channelsOf: (agent) => this.#floors.seatsOf(agent),
+      tell: (channel, command) => void this.#retrying(() => this.#manager.apply(channel, command)).catch(onBroken),
+    });
   }
 
   /**
@@ -149,6 +153,7 @@ export class App {
    * was under way come back meanwhile, and each before anything else happens there.
    */
   async start(): Promise<void> {
+    this.#connectTrust();
     this.#threads.load();
     this.#config = this.#threads.within(this.#configured);
     await this.#agents.configure(agentSpecs(this.#config, this.#backendFor));

@@ -48,8 +48,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const upkeep = new Upkeep({ ...shared, config: () => config });
   const database = () => health.stuck ?? (upkeep.isDamaged ? 'degraded' : 'ok');
   const waiting = () => known.logins.waiting(config.mcp);
-  const trust = new FolderTrust(shared);
-  const parts = { ...shared, trust, config: first, current: () => config, database, waiting };
+  const parts = { ...shared, trust: new FolderTrust(shared), config: first, current: () => config, database, waiting };
   const made = await createPlatforms(parts);
   platforms = made;
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
@@ -58,7 +57,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   made.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve });
-  const stop = stopper([upkeep, health, trust, app, backends, { stop: () => made.release() }]);
+  const stop = stopper([upkeep, health, parts.trust, app, backends, { stop: () => made.release() }]);
   try {
     made.claim();
     await backends.start();

@@ -14,6 +14,7 @@ import type {
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../src/agents/tools/tool-gate.ts';
+import { FolderTrust } from '../../src/agents/trust/folder-trust.ts';
 import { App } from '../../src/runtime/app.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
@@ -232,6 +233,8 @@ export type ProgramOptions = {
   readonly agents?: readonly AgentId[];
   /** Platforms that the same program is on, too. */
   readonly beside?: readonly Stage[];
+  /** What runs an agent in place of the cast; `null`: the cast does. */
+  readonly backendFor?: (agent: AgentId, trust: FolderTrust) => AgentBackend | null;
   /** Told what the agents are to do before anything begins. */
   readonly cast?: (cast: Cast) => void;
   /** Takes the lines of the log. */
@@ -295,6 +298,13 @@ export async function begin(
   const cast = new Cast();
   options.cast?.(cast);
   const broken: unknown[] = [];
+  const trust = new FolderTrust({ store, clock, timers });
+  const backends = new Map<AgentId, AgentBackend>();
+  const backendOf = (id: AgentId): AgentBackend => {
+    const known = backends.get(id) ?? options.backendFor?.(id, trust) ?? cast.backend(id);
+    backends.set(id, known);
+    return known;
+  };
   let running = true;
   const app = new App({
     config,
@@ -305,7 +315,8 @@ export async function begin(
     adapters: [stage, ...(options.beside ?? [])].map((each) =>
       each.adapter({ memory: memoryOf(store, each), clock, timers, log }),
     ),
-    backendFor: ({ id }) => cast.backend(id),
+    backendFor: ({ id }) => backendOf(id),
+    trust,
     owners: [],
     onBroken: (error) => void (running && broken.push(error)),
   });
@@ -341,7 +352,11 @@ export async function begin(
       };
       await seeEqual(open, { holder: null, condition: 'resting', owed: 0 });
     },
-    stop: () => end(() => app.stop()),
+    stop: () =>
+      end(() => {
+        trust.stop();
+        return app.stop();
+      }),
     kill: () =>
       end(async () => {
         stage.sever?.();

@@ -268,13 +268,13 @@ export class SessionExecutor {
     attempt.resolve();
   }
 
-  #awaitReturn(error: AbsentError): void {
-    const { message, returns, graceMs } = error;
+  #awaitReturn(absence: AbsentError): void {
+    const { message, returns, graceMs } = absence;
     const { about, log, timers, absent } = this.#ports;
     log.debug({ ...about, cause: message }, 'waiting for the agent');
     this.#step({ type: 'SessionAbsent' });
-    this.#lastCause = error instanceof UntrustedError ? message : (this.#lastCause ?? message);
-    this.#untrusted = error instanceof UntrustedError ? message : null;
+    this.#lastCause = absence instanceof UntrustedError ? message : (this.#lastCause ?? message);
+    this.#untrusted = absence instanceof UntrustedError ? message : null;
     this.#absence = timers.after(graceMs, () => absent(message));
     const { phase } = this.#state;
     const back = () => {

@@ -324,7 +324,7 @@ async function read(
       hash.update(part);
       if (head.length < MOST_TEXT * 4) head = Buffer.concat([head, part]);
     }
-    const whole = size > MOST_BYTES ? Number((await file.stat()).size) : size;
+    const whole = size > MOST_BYTES ? (await file.stat()).size : size;
     const mark = `${link ?? ''} ${hash.digest('hex')}${size > MOST_BYTES ? ` ${by}` : ''}`;
     return { size: whole, text: head.toString('utf8').slice(0, MOST_TEXT), remark: link, mark };
   } finally {

@@ -350,10 +350,10 @@ describe('an agent that is started', () => {
     rig = await acpRig({ session: READ_ONLY }, { profile: 'codex', cwd: join(root, at) });
     const failed: unknown = await rig.backend.open(SEAT).catch((error: unknown) => error);
     expect(failed).toBeInstanceOf(UntrustedError);
-    expect(String((failed as Error).message)).toMatch(
+    expect((failed as Error).message).toMatch(
       /^its folder is not trusted: (?:\.\.\/\.\.\/)?\.codex\/(?:config\.toml|rules\/all\.rules) \(/,
     );
-    expect(rig!.told.pids).toEqual([]);
+    expect(rig.told.pids).toEqual([]);
     rmSync(root, { recursive: true });
   });
 
