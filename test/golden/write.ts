@@ -41,7 +41,7 @@ async function floors(): Promise<readonly GoldenJournal[]> {
   missing.delete('epochRaised');
   missing.delete('runBegun');
   missing.delete('runLeft');
-  for (const type of missing) if (type.startsWith('aside') || type === 'reported') missing.delete(type);
+  for (const type of missing) if (/^(?:aside|trust)/.test(type) || type === 'reported') missing.delete(type);
   if (missing.size > 0) throw new Error(`no seed has ${[...missing].join(', ')}`);
   return found.map((each, index) => (index === 0 ? restored(each) : each));
 }
@@ -118,6 +118,18 @@ async function cuts(): Promise<{ readonly floor: GoldenJournal; readonly run: Go
     floor: { machine: 'floor', version: floorMachine.version, key: HALL, rows: ofFloor, state: bound.hall },
     run: { machine: 'run', version: runOnFloor.version, key, rows: ofRun, state: bound.state },
   };
+}
+
+/** A floor whose agent is not started before somebody trusts its folder. */
+async function trust(): Promise<GoldenJournal> {
+  const bound = await new Bound().granted();
+  const about = { agent: 'dev', folder: '/work/site', detail: '.mcp.json (12 bytes)' };
+  await bound.floor({ type: 'askTrust', id: 'a1', ...about }, { type: 'trustShown', agent: 'dev', id: 'a1' });
+  await bound.floor({ type: 'askTrust', id: 'b2', ...about });
+  await bound.floor({ type: 'answerTrust', agent: 'dev', id: 'b2', choice: 'trusted', by: 'Ann' });
+  await bound.floor({ type: 'askTrust', id: 'c3', ...about });
+  const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
+  return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
 /** A floor beside which somebody works. */
@@ -260,7 +272,7 @@ const cut = await cuts();
 for (const [name, journals, kind] of [
   [
     `floor-${floorMachine.version}.jsonl`,
-    [usingTools.floor, cut.floor, await asides(), await spending(), ...(await floors())],
+    [usingTools.floor, cut.floor, await asides(), await trust(), await spending(), ...(await floors())],
     'type',
   ],
   [`run-${runOnFloor.version}.jsonl`, [...usingTools.runs, cut.run], 'type'],
