@@ -7,7 +7,7 @@ import type { CallLabels } from '../rules/labels.ts';
 import { toolUse } from '../rules/tool-use.ts';
 import { decideUse, toolRefusalText } from '../rules/verdict.ts';
 import type { RuleScope, ToolVerdict } from '../rules/verdict.ts';
-import { workPlaceOf } from '../runtime/tool-judge.ts';
+import { pageCaution, workPlaceOf } from '../runtime/tool-judge.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
 /** A tool call that nobody makes, to see what would become of it. */
@@ -36,16 +36,23 @@ export function testTool(test: ToolTest, config: Config): ToolTestResult {
   if (input === null) return { ok: false, message: `Expected the input as JSON, such as '{"command":"npm test"}'.` };
   const use = toolUse({ name: test.tool, kind: null, input, locations: [] }, workPlaceOf(agent, config));
   const rules = toolRulesOf(config, agent, channel);
-  const verdict = decideUse(use, rules, { at: 0, definition: null, remembered: [] });
-  const lines = [`${verdict.verdict}: ${reasonOf(verdict)}`];
-  lines.push(...labelLines(labelsOf(use, rules, { open: true, isHarmless: false })));
+  const decided = decideUse(use, rules, { at: 0, definition: null, remembered: [] });
+  const caution = pageCaution({ input, detail: '' }, config);
+  const verdict = decided.verdict === 'allow' && caution !== null ? { ...decided, verdict: 'ask' as const } : decided;
+  const lines = [`${verdict.verdict}: ${reasonOf(decided)}`];
+  if (caution !== null) lines.push(`caution: ${caution}: asked whatever rules allow`);
+  const labels = labelsOf(use, rules, { open: true, isHarmless: false });
+  lines.push(...labelLines(labels));
+  if (verdict.verdict === 'allow' && labels.acts) lines.push(AFTER_READING);
   if (verdict.verdict === 'deny') lines.push(toolRefusalText(use, verdict, rules));
-  if (verdict.verdict === 'ask') {
+  if (verdict.verdict === 'ask' && caution === null) {
     const offers = offersFor(use, verdict, { shownWhole: true, tainted: false, trusted: true });
     lines.push(...offers.map(({ rule, words }) => `"Always" could mean ${words}: ${rule}`));
   }
   return { ok: true, verdict, text: lines.join('\n') };
 }
+
+const AFTER_READING = 'caution: asked whatever rules allow once its agent has read what nobody vouches for';
 
 const PLACES: Readonly<Record<RuleScope, string>> = {
   'built in': 'built in',

@@ -80,7 +80,9 @@ export function judgeCall(
   if (strictest === undefined) return UNJUDGED;
   const { use, decided } = strictest;
   const labels = labelsOfAll(uses, rules, call);
-  const { caution, isDanger } = cautionsAbout({ ...call, caution: ownCaution(call, config) }, labels, read);
+  const own = [pageCaution(call, config), call.caution].filter((each) => each !== null);
+  const asCaution = own.length === 0 ? null : own.join('; ');
+  const { caution, isDanger } = cautionsAbout({ ...call, caution: asCaution }, labels, read);
   const { unaskable, server = { trusted: false } } = call;
   const facts = { shownWhole: unaskable === undefined, tainted: caution !== null, ...server };
   const offered = judged.map((each) => offersFor(each.use, each.decided, facts));
@@ -229,10 +231,13 @@ function cautionsAbout(
   return { caution: reasons.length === 0 ? null : reasons.join('; '), isDanger };
 }
 
-/** Says of a call that may reach the page on which people answer why it is asked anyway: whoever opens that page is an operator. */
-function ownCaution({ caution, input, detail }: GatedCall, { adapters: { console: page } }: Config): string | null {
-  if (!page.enabled || !namesOwnPort([...leavesOf(input), detail], page.port)) return caution;
-  return ['it may reach the page of Conch, on which people answer', ...(caution === null ? [] : [caution])].join('; ');
+/** Why a call that may reach the page on which people answer is asked anyway: whoever opens that page is an operator. */
+export function pageCaution(
+  { input, detail }: { readonly input: unknown; readonly detail: string },
+  { adapters: { console: page } }: Pick<Config, 'adapters'>,
+): string | null {
+  const isNamed = page.enabled && namesOwnPort([...leavesOf(input), detail], page.port);
+  return isNamed ? 'it may reach the page of Conch, on which people answer' : null;
 }
 
 /** The texts and numbers in an input, however deep. */

@@ -42,9 +42,18 @@ describe('conch tools test', () => {
 
   test('says which rule allows, in the folder of the agent', () => {
     expect(shown('Edit', { file_path: '/nowhere/work/src/a.ts' })).toBe(
-      'allow: rule "Edit(src/**)" of "allow", of this agent',
+      'allow: rule "Edit(src/**)" of "allow", of this agent\n' +
+        'caution: asked whatever rules allow once its agent has read what nobody vouches for',
     );
     expect(shown('Edit', { file_path: 'src/a.ts' }, { agent: 'free' })).toContain('deny: no rule names it');
+  });
+
+  test('T79 says why people are asked whatever rules allow', () => {
+    const fetched = { url: 'http://0177.0.0.1:7420/' };
+    expect(shown('WebFetch', fetched, { channel: 'console:a' })).toContain(
+      'caution: it may reach the page of Conch, on which people answer: asked whatever rules allow',
+    );
+    expect(shown('Edit', { file_path: 'src/http.ts', note: 'localhost 7420' })).toMatch(/^ask: rule "Edit\(src/);
   });
 
   test('says what asks, and what could be remembered', () => {
