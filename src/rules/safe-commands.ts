@@ -326,5 +326,7 @@ const SAFE: Readonly<Record<string, Known>> = {
     ),
   },
   cd: { flags: 'LPe' },
+  pushd: { flags: 'n' },
+  popd: { flags: 'n' },
   git: GIT,
 };

@@ -1,0 +1,123 @@
+import { spawnSync } from 'node:child_process';
+
+/** Real programs that are known to look, and those that write: what they do is seen in the folder. */
+const LOOKING =
+  'cat ls head tail wc stat file grep egrep fgrep find diff cmp comm cut sort uniq tr nl tac du df pwd basename dirname realpath readlink md5sum sha1sum sha256sum sha512sum strings jq which date uname whoami id git'.split(
+    ' ',
+  );
+const WRITING = 'cp mv install ln tee tar dd touch'.split(' ');
+
+/** With what real programs need beside them, and one that sends. */
+export const REAL_PROGRAMS: readonly string[] = [...LOOKING, ...WRITING, 'sh', 'gzip', 'pr', 'curl', 'git-upload-pack'];
+
+/** Programs that only write down that they were started: runners, package managers, compilers, and what sends. */
+export const FAKE_PROGRAMS: readonly string[] =
+  'npm npx pnpm yarn bun deno node python python3 pip pip3 pipx poetry uv uvx ruby gem bundle rake irb perl cpan php composer lua luajit tclsh awk gawk mawk sed ed vi vim nvim nano emacs make gmake cmake ninja just task mvn gradle ant java javac kotlin scala sbt go cargo rustc rustup gcc cc g++ clang ld ar strip objdump gdb lldb strace ltrace valgrind perf docker podman kubectl helm terraform ansible vagrant ssh scp sftp rsync rclone wget aria2c http nc ncat netcat socat telnet ftp lynx w3m dig nslookup host ping openssl gpg gpg2 gpgsm gh glab hub aws gcloud az heroku mail sendmail mutt env xargs sudo su doas pkexec timeout nice ionice nohup setsid stdbuf watch parallel flock chroot unshare script expect screen tmux at batch crontab systemctl systemd-run service split csplit zip unzip 7z xz bzip2 zstd lz4 cpio pax less more man info tree rg fd ag ack fzf bat delta diffstat patch shred truncate mkdir rmdir unlink chmod chown chgrp mkfifo mknod mount umount losetup sqlite3 psql mysql mongo redis-cli tsc eslint prettier vitest jest mocha pytest tox nox flake8 mypy ruff black isort rubocop rspec phpunit bazel buck meson scons direnv asdf mise nix brew apt apt-get dpkg dnf yum pacman snap flatpak ps kill top htop lsof netstat ss ip ifconfig printenv xxd od hexdump base64 rev seq shuf paste join column fold expand yes'.split(
+    ' ',
+  );
+
+/** Programs behind which rules allow anything more, and what they are given for it. */
+export const PROGRAMS: readonly string[] = [...LOOKING, ...WRITING, ...FAKE_PROGRAMS];
+
+export const GIT_VERBS: readonly string[] =
+  'status diff log show blame ls-files rev-parse branch remote commit archive bundle format-patch grep fetch config stash tag x'.split(
+    ' ',
+  );
+
+/** Options by which programs are known to start, write or send, in all spellings. */
+export const KNOWN_OPTIONS: readonly string[] = [
+  '-script-shell=./evil.sh',
+  '---prefix=bare',
+  '-dC bare',
+  '--filter=./evil.sh',
+  '-S ./evil.sh',
+  '--use-askpass=./evil.sh',
+  '-wrapper ./evil.sh',
+  '--strip-program=./evil.sh',
+  '-TT ./evil.sh',
+  '--python=./evil.sh',
+  '--compress-program=./evil.sh',
+  '--compress-prog=./evil.sh',
+  '-I ./evil.sh',
+  '-I./evil.sh',
+  '--to-command=./evil.sh',
+  '--checkpoint=1',
+  '--checkpoint-action=exec=./evil.sh',
+  '-o out',
+  '-oout',
+  '-uoout',
+  '-o.git/hooks/x',
+  '-t -- -oout',
+  '-k -- -oout',
+  '-T -- -oout',
+  '--output=out',
+  '--outp=out',
+  '--output=.git/hooks/x',
+  '-exec ./evil.sh {} +',
+  "-exec ./evil.sh ';'",
+  "-ok ./evil.sh ';'",
+  '-execdir ./evil.sh {} +',
+  '-delete',
+  '-fprint out',
+  '-fprintf out x',
+  '-fls out',
+  '-c core.fsmonitor=./evil.sh',
+  '-c diff.external=./evil.sh',
+  '-ccore.fsmonitor=./evil.sh',
+  '--config-env=core.fsmonitor=X',
+  '--exec-path=.',
+  '--git-dir=bare',
+  '-C bare',
+  '-Cbare',
+  '--ext-diff',
+  '--textconv',
+  '--show-signature',
+  '--format=%G?',
+  '--pretty=%+GG',
+  "'--format=% GK'",
+  '--open-files-in-pager=./evil.sh',
+  '-nO./evil.sh',
+  '-O./evil.sh',
+  '--upload-pack=./evil.sh',
+  '--exec=./evil.sh',
+  '-x ./evil.sh',
+  '-e ./evil.sh',
+  '-l',
+  '--paginate',
+  '-C',
+  '-z',
+  '-m out',
+  '-vt.git/hooks',
+  '-t.git/hooks',
+  '-vt@k',
+  '-t @k',
+  '--target-directory=kept',
+  '-vtkept',
+  'of=.git/hooks/x',
+  'of=kept/x',
+  'of=@k/x',
+  '-vfC.git/hooks',
+  '-xvC.git/hooks',
+  '--directory=kept',
+];
+
+/** What is no option. */
+export const OPERANDS: readonly string[] =
+  'a b src src/a evil.sh . HEAD x out kept/x @k/x @k kep*/x src/out/x .git/hooks/x .git/config bare * src/* 1 -- - :/ {} ./evil.sh'.split(
+    ' ',
+  );
+
+/** Options of a real program as its own help lists them. */
+export function optionsIn(program: string, verb: string | null): readonly string[] {
+  const args = verb === null ? ['--help'] : [verb, '-h'];
+  const { stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', timeout: 5_000, input: '' });
+  const found = `${stdout}${stderr}`.match(/(?<![\w-])--?[A-Za-z][\w-]*(?:=|\[=)?/g) ?? [];
+  const [first, second] = ['./evil.sh', 'out'];
+  return [...new Set(found)]
+    .filter((option) => !/^(?:--help|--follow|-f|-F|--pid)/.test(option))
+    .flatMap((option) =>
+      option.endsWith('=')
+        ? [`${option.replace('[', '')}${first}`, `${option.replace('[', '')}${second}`]
+        : [option, `${option} ${second}`],
+    );
+}
