@@ -71,8 +71,8 @@ export type Intake = {
   message(message: HumanMessage): Promise<void>;
   /** An edit with a `version` that is not newer than the known one changes nothing; those without one come in order. */
   amend(change: MessageChange): Promise<void>;
-  /** A whole command line, as typed or as a button stands for it: "/floor skip". `epoch` is the turn a button was drawn for. */
-  command(channel: ChannelId, by: Principal, line: string, epoch?: number): Promise<Answer>;
+  /** A whole command line, as typed or as a button stands for it: "/floor skip". `drawnFor` is the word that its button carries. */
+  command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
   /** A thread of a configured channel is to have a floor of its own, with that channel's settings; its messages may follow. */
   thread(thread: Thread): Promise<void>;
   /** The platform cannot be heard: nothing is granted in the adapter's channels until `reconnected` has done its work. */

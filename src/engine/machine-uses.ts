@@ -46,6 +46,8 @@ export type OutboxUse<Effect> = {
 export type MachineUses<Command, Fact, Effect, Refusal> = {
   readonly inbox?: InboxUse<Command, Fact, Refusal>;
   readonly outbox?: OutboxUse<Effect>;
+  /** Adds to a command what only chance can give, before it is decided. */
+  stamp?(command: Command): Command;
   /** Given to every state of a restored backup: what happened since the copy was made is unknown to it. */
   readonly restored?: Command;
 };

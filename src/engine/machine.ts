@@ -253,11 +253,12 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   /** Decides on a command; `owner` is whoever writes these drafts. */
   decide(
     key: string,
-    command: Command,
+    given: Command,
     { chain, owner, cause = null }: By & { readonly cause?: string | null },
   ): CommandResult<State, Fact, Effect, Refusal> {
     const machine = this.#machine;
     const { at } = chain;
+    const command = this.#uses.stamp?.(given) ?? given;
     const before = this.#own.get(key)?.row ?? this.#last.get(key)?.row ?? this.#known.state(key);
     const refusal = this.#uses.inbox?.refusal(key, command, (id) => this.#known.message(id)) ?? null;
     if (refusal !== null) return { ok: false, state: before.state, refusal };

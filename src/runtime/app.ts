@@ -101,7 +101,7 @@ export class App {
       clean: textCleaner(parts),
     };
     this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
-    this.#show = createShowing(parts.adapters);
+    this.#show = createShowing(parts.adapters, store.id);
     this.#manager = new TurnManager({
       ...parts,
       failed: (error) => this.#deadlineFailed(error),
@@ -229,7 +229,7 @@ export class App {
     return intakeFor(adapter, this.runs.people, {
       message: (message) => this.#manager.receive(message),
       amend: (change) => this.#manager.amend(change),
-      command: (channel, by, line, epoch) => this.#operators.run(channel, by, line, epoch),
+      command: (channel, by, line, drawnFor) => this.#operators.run(channel, by, line, drawnFor),
       thread: (thread) => this.#thread(thread),
       disconnected: () => this.#sync.lost(adapter),
       reconnected: ({ missed }) => this.#sync.back(adapter, missed),
@@ -337,7 +337,7 @@ export class App {
       timers,
       broken: onBroken,
       carry: (row) => {
-        if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
+        if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect);
         if (row.effect.type === 'offerTrust') return openToTrust(manager, row.channel, row.effect);
         if (!/^(?:agent|interrupt):/.test(row.lane)) return toPlatform(row);
         return this.#isStopping ? leftForNextStart(clock.now()) : this.#agents.deliver(row);
@@ -366,8 +366,12 @@ async function leftForNextStart(now: Instant): Promise<Settlement> {
 type Manager = Pick<TurnManager, 'apply'>;
 
 /** Lets people answer a question. Its text came before this in the same lane; if it was refused, the question is over already. */
-export async function openToAnswers(manager: Manager, channel: ChannelId, question: number): Promise<Settlement> {
-  await manager.apply(channel, { type: 'shown', question });
+export async function openToAnswers(
+  manager: Manager,
+  channel: ChannelId,
+  { question, key }: { readonly question: number; readonly key?: string },
+): Promise<Settlement> {
+  await manager.apply(channel, { type: 'shown', question, ...(key === undefined ? {} : { key }) });
   return { state: 'confirmed', platformId: null };
 }
 
@@ -385,5 +389,6 @@ async function openToTrust(
 export async function reportUnposted(manager: Manager, { channel, effect }: OutboxRow, why: string): Promise<void> {
   if (effect.type === 'post') await manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
   if (effect.type !== 'announce' || effect.announcement.kind !== 'approval') return;
-  await manager.apply(channel, { type: 'shown', question: effect.announcement.question, why });
+  const { question, key } = effect.announcement;
+  await manager.apply(channel, { type: 'shown', question, ...(key === undefined ? {} : { key }), why });
 }

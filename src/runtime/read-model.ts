@@ -78,7 +78,7 @@ export function createReadModel(
     ...threadsIn(reader, names.channel),
     awake: () => reader.awake(),
     linesBetween,
-    view: (channel) => look(channel, (floor) => viewOf(floor, clock.now())) ?? null,
+    view: (channel) => look(channel, (floor) => viewOf(floor, clock.now(), reader.id)) ?? null,
     holder: (channel) => look(channel, holderOf),
     outlook: (channel) => look(channel, (floor) => outlookOf(floor, clock.now())) ?? null,
     turns: (channel, limit) => turnRecords(reader.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
@@ -250,14 +250,14 @@ export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
   return adapter.capabilities.oversees === true || isOwn(adapter, channel);
 }
 
-/** Shows adapters each channel that changes, once as it is after all that became durable together. */
-export function createShowing(adapters: readonly ChatAdapter[]): (change: Change) => void {
+/** Shows adapters each channel that changes, once as it is after all that became durable together. `store` is the id of the store. */
+export function createShowing(adapters: readonly ChatAdapter[], store: string): (change: Change) => void {
   const last = new Map<ChannelId, Change>();
   const show = (): void => {
     const changes = [...last.values()];
     last.clear();
     for (const { channel, floor, at } of changes) {
-      const view = viewOf(floor, at);
+      const view = viewOf(floor, at, store);
       for (const adapter of adapters) if (concerns(adapter, channel)) adapter.card?.(channel, view);
     }
   };
@@ -304,10 +304,10 @@ export function intakeFor(
       mine(change.channel, 'a change');
       await intake.amend(change);
     },
-    async command(channel, by, line, epoch) {
+    async command(channel, by, line, drawnFor) {
       mine(channel, 'a command', concerns(adapter, channel));
       people.commanded(by);
-      return await intake.command(channel, by, line, epoch);
+      return await intake.command(channel, by, line, drawnFor);
     },
     async thread(thread) {
       mine(thread.id, 'a thread');

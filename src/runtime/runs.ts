@@ -111,7 +111,7 @@ export class Runs {
       clock,
       time: timeWords(),
       nameOf,
-      closed: (channel, question) => closedQuestion(store, channel, question),
+      closed: (channel, named) => closedQuestion(store, channel, named),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
       written: (seat) => this.#asides.written(seat),
       requesters: (seat) => this.#requesters(seat).map(({ id }) => id),
@@ -274,10 +274,11 @@ const LOOKED_AT = 1_000;
 function closedQuestion(
   store: Pick<FloorStore, 'journal'>,
   channel: ChannelId,
-  question: number,
+  named: { readonly question: number } | { readonly key: string },
 ): { readonly choice: string; readonly by: string | null } | null {
   for (const { fact } of store.journal(channel, LOOKED_AT).toReversed()) {
-    if ((fact.type === 'questionClosed' || fact.type === 'asideAnswered') && fact.question === question)
+    if (fact.type !== 'questionClosed' && fact.type !== 'asideAnswered') continue;
+    if ('key' in named ? fact.key === named.key : fact.question === named.question)
       return { choice: fact.choice ?? 'withdrawn', by: fact.by };
   }
   return null;

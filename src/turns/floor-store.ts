@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { CommandResult, Machine, Reading } from '../engine/machine.ts';
 import type { Cancel, Debt, KnownMessage, LedgerEntry, MachineUses } from '../engine/machine-uses.ts';
 import type {
@@ -75,9 +76,26 @@ export type OutboxRow = OwedEffect<Effect>;
 /** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
 export const RESTORE_JUMP = 1_000_000;
 
+/** How floors are kept. `questionKeys` makes the keys of questions, each used once; random unless told. */
+export type FloorUsesOptions = TextRendering & { readonly questionKeys?: () => string };
+
+function newQuestionKey(): string {
+  return randomBytes(QUESTION_KEY_BYTES).toString('base64url');
+}
+
+/** The key with a command of 80 letters fits into the id of a Discord button, 100 characters. */
+const QUESTION_KEY_BYTES = 8;
+
 /** What a floor uses of its store: which messages it may be given, and what its effects owe. */
-export function floorUses(rendering: TextRendering): MachineUses<Command, Fact, Effect, Refusal> {
+export function floorUses({
+  questionKeys = newQuestionKey,
+  ...rendering
+}: FloorUsesOptions): MachineUses<Command, Fact, Effect, Refusal> {
   return {
+    stamp: (command) => {
+      const asks = command.type === 'request' || command.type === 'askAside';
+      return asks && command.key === undefined ? { ...command, key: questionKeys() } : command;
+    },
     inbox: { refusal: refusalOf, fate: fateOf },
     outbox: { owes: (channel, effect) => owedBy(channel, effect, rendering) },
     restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
@@ -104,7 +122,7 @@ export function effectOf(stored: unknown, text: string | null): Effect {
 export type FloorStep = ReplayStep<Floor, Fact>;
 
 /** What a store of floors is built from; `machine` is the floor as shipped unless told. */
-export type FloorStoreOptions = StoreOptions & TextRendering & { readonly machine?: FloorMachine };
+export type FloorStoreOptions = StoreOptions & FloorUsesOptions & { readonly machine?: FloorMachine };
 
 /**
  * Opens the store in a file and takes it for this process alone.
@@ -124,6 +142,11 @@ export class FloorStore implements FloorReader {
   constructor(db: ReturnType<typeof openDatabase>, { machine = floorMachine, ...options }: FloorStoreOptions) {
     this.#store = new SqliteStore(db, options);
     this.#floors = this.#store.host(machine, floorUses(options));
+  }
+
+  /** Never used by another store; a restored backup gets a new one. */
+  get id(): string {
+    return this.#store.id;
   }
 
   /** For parts of the program that keep rows of their own in the file. */

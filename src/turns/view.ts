@@ -12,6 +12,8 @@ import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {
   readonly channel: ChannelId;
+  /** The id of the store, which the buttons carry. */
+  readonly store: string;
   readonly condition: 'resting' | 'open' | 'paused';
   readonly mode: InterruptMode;
   readonly order: OrderPolicy;
@@ -58,14 +60,15 @@ export type TurnRecord = {
   readonly waits: readonly { readonly reason: string; readonly at: Instant; readonly endedAt: Instant | null }[];
 };
 
-/** What people see of a floor at an instant. */
-export function viewOf(floor: Floor, at: Instant): FloorView {
+/** What people see at an instant of a floor of this store. */
+export function viewOf(floor: Floor, at: Instant, store: string): FloorView {
   const { turn, settings } = floor;
   const waits = new Map(
     [turn, ...floor.parked].flatMap((open) => (open?.status === 'waiting' ? [[open.agent, open.wait.deadlineAt]] : [])),
   );
   return {
     channel: floor.channel,
+    store,
     condition: floor.condition,
     mode: settings.mode,
     order: settings.order,
@@ -186,6 +189,8 @@ export type Line = {
 
 /** Reading, for prompts, operators and the console; never waits for writers. */
 export type FloorReader = {
+  /** The id of the store. */
+  readonly id: string;
   floor(channel: ChannelId): Floor | null;
   channels(): readonly ChannelId[];
   /** The channels at whose floors something may be under way. */

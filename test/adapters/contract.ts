@@ -1,4 +1,7 @@
+import { copyFileSync, readdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { restore } from '../../src/engine/sqlite/backup.ts';
 import { answer, seeEqual } from './program.ts';
 import type { ProgramOptions } from './program.ts';
 import type { Rig, Seen, Stage, Ways } from './rig.ts';
@@ -30,6 +33,7 @@ export function contract(rig: Rig): void {
     });
     describe('a card', () => {
       cards(suite);
+      replacedStores(suite);
     });
     describe('a thread', () => {
       threads(suite);
@@ -830,6 +834,52 @@ function posts({ on }: Suite): void {
       await program.rests();
       expect((await talk()).slice(1)).toEqual([...said('PM'), ...said('Dev')]);
     }),
+  );
+}
+
+/** Another database in the place of the one whose questions stand in the channel. */
+const REPLACED: readonly [string, (file: string, backup: string) => Promise<unknown>][] = [
+  [
+    'a database made anew',
+    async (file) => {
+      for (const end of ['', '-wal', '-shm', '.mark']) rmSync(`${file}${end}`, { force: true });
+      for (const name of readdirSync(dirname(file))) if (/mark/.test(name)) rmSync(join(dirname(file), name));
+    },
+  ],
+  ['a restored backup', (file, backup) => restore(backup, file)],
+];
+
+/** Buttons that outlive the database by which they were drawn. */
+function replacedStores({ rig: { capabilities }, on }: Suite): void {
+  test.runIf(capabilities.cards).each(REPLACED)(
+    'T81 that was drawn before %s answers nothing and ends nothing',
+    (_, replace) =>
+      on(ALONE, async ({ stage, program, again, file, says }) => {
+        const backup = `${file}.kept`;
+        await says('Hello');
+        await program.rests();
+        await program.stop();
+        copyFileSync(file, backup);
+        const asking = await again({ ...ALONE, cast: (cast) => cast.play('pm', { ask: 'old.txt' }) });
+        await stage.write('ann', 'Clean up');
+        await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
+        const old = await stage.card();
+        stage.freezeCard?.();
+        await asking.stop();
+        await replace(file, backup);
+        const next = await again({ ...ALONE, cast: (cast) => cast.play('pm', { ask: 'new.txt' }) });
+        await stage.write('ann', 'Clean up again');
+        const asked = () => next.view().holder?.approval;
+        await seeEqual(() => asked()?.shown === true && asked()?.title, 'new.txt');
+        const { question } = asked() ?? {};
+        for (const label of ['Once', 'No']) expect(await old?.press('ann', label)).toContain('That question is over.');
+        for (const label of ['Skip', 'Stop', 'Pause'])
+          expect(await old?.press('ann', label)).toContain('That turn is over.');
+        expect(asked()).toMatchObject({ title: 'new.txt', question });
+        expect(next.view().condition).toBe('open');
+        expect(await stage.command('ann', `/allow ${question}`)).toContain('Allowed.');
+        await next.rests();
+      })(),
   );
 }
 

@@ -331,7 +331,7 @@ export async function begin(
   const view = (where = channel): FloorView => {
     const floor = store.floor(where);
     if (floor === null) throw new Error(`there is no floor in ${where}`);
-    return viewOf(floor, clock.now());
+    return viewOf(floor, clock.now(), store.id);
   };
   const end = async (how: () => Promise<void>): Promise<void> => {
     if (!running) return;

@@ -10,6 +10,8 @@ export type Scene = {
   readonly program: Program;
   /** Begins the next life, on the same database. */
   readonly again: (options?: ProgramOptions) => Promise<Program>;
+  /** The file of the database. Nobody has it open between two lives. */
+  readonly file: string;
   /** What people see in the channel, as "PM: text" lines. */
   readonly talk: (thread?: string) => Promise<readonly string[]>;
   /** Ann writes, and the program has taken it in. */
@@ -37,7 +39,7 @@ export async function play(rig: Rig, start: Start, act: Act): Promise<void> {
   onTestFailed(() => tellLog(lines));
   try {
     const program = await again(typeof start === 'function' ? start(stage) : start);
-    await act(sceneOn(stage, program, again));
+    await act(sceneOn(stage, program, { again, file: disk.file }));
     expect(lives.flatMap(({ broken }) => broken)).toEqual([]);
   } finally {
     for (const life of lives) await life.stop();
@@ -50,7 +52,7 @@ function tellLog(log: readonly string[]): void {
   if (process.env['CONCH_TEST_LOG'] !== undefined) console.log(log.join(''));
 }
 
-function sceneOn(stage: Stage, program: Program, again: Scene['again']): Scene {
+function sceneOn(stage: Stage, program: Program, { again, file }: Pick<Scene, 'again' | 'file'>): Scene {
   const { channel } = stage;
   const { cast } = program;
   const says: Scene['says'] = async (text, how) => {
@@ -62,6 +64,7 @@ function sceneOn(stage: Stage, program: Program, again: Scene['again']): Scene {
     stage,
     program,
     again,
+    file,
     says,
     talk: async (thread) => (await stage.read(thread)).map(({ author, text }) => `${author}: ${text}`),
     async pmPauses(text = 'Build a bridge') {

@@ -300,6 +300,7 @@ export async function bench(options: BenchOptions = {}) {
 export function holding(agent: string, epoch: number, waitingFor: 'human' | 'answer' | null = null): FloorView {
   return {
     channel: CHANNEL,
+    store: 'x',
     condition: 'open',
     mode: 'inject',
     order: 'round-robin',

@@ -82,7 +82,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     linesBetween: (_channel, after, upto) => lines.filter(({ line }) => line > after && line <= upto),
     lines: (_channel, limit) => lines.slice(-limit),
     message: (id) => lines.findLast(({ message }) => message === id) ?? null,
-    view: () => viewOf(floor, time.clock.now()),
+    view: () => viewOf(floor, time.clock.now(), 'x'),
     seatedIn: () => IDS,
     missingIn: () => IDS,
     seatsOf: () => [CHANNEL],

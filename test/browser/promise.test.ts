@@ -36,7 +36,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
   const show = (settings: Partial<FloorSettings>, bring: (floor: Play) => void): void => {
     const real = play({ settings });
     bring(real);
-    stage.show(channel, viewOf(real.floor, real.at), outlookOf(real.floor, real.at));
+    stage.show(channel, viewOf(real.floor, real.at, 'x'), outlookOf(real.floor, real.at));
   };
   const promise = (): Promise<string> => page.getByTestId('fate').innerText();
 

@@ -8,7 +8,13 @@ import { FORM } from './views.ts';
 import type { Stage } from './stage.ts';
 
 const WITHIN = { timeout: 10_000, interval: 20 };
-const PUBLISH = { question: 3, title: 'run "npm publish"', detail: 'npm publish --access public', shown: true };
+const PUBLISH = {
+  question: 3,
+  key: 'K3',
+  title: 'run "npm publish"',
+  detail: 'npm publish --access public',
+  shown: true,
+};
 
 /** Runs in the page, before it: notes what the system would be told to show. */
 function noteNotifications(): void {
@@ -171,14 +177,21 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
   });
 
-  const limit = { question: 5, title: 'used 200 of 200 steps', detail: '', shown: true, pause: 'turn_limit' } as const;
+  const limit = {
+    question: 5,
+    key: 'K5',
+    title: 'used 200 of 200 steps',
+    detail: '',
+    shown: true,
+    pause: 'turn_limit',
+  } as const;
 
   test('of work beside the floor has its own answers, for its own run, and its limit has others', async () => {
     stage.hold(here, 'pm');
     const offered = [{ rule: 'execute(npm publish)', words: 'run exactly npm publish' }];
     stage.show(here, {
       asides: [
-        { agent: 'dev', run: 2, question: { ...PUBLISH, question: 4, always: offered } },
+        { agent: 'dev', run: 2, question: { ...PUBLISH, question: 4, key: 'K4', always: offered } },
         { agent: 'qa', run: 7, question: limit },
       ],
     });
@@ -189,13 +202,13 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await card(4).getByTestId('reject').click();
     for (const id of ['allow', 'complete', 'reject']) await card(5).getByTestId(id).click();
     const given = [
-      '/allow 4 always 1 of 2',
-      '/reject 4 not on a Friday of 2',
-      '/allow 5 of 7',
-      '/run complete qa+ of 7',
-      '/reject 5 of 7',
+      '/allow 4 always 1 of qK4',
+      '/reject 4 not on a Friday of qK4',
+      '/allow 5 of qK5',
+      '/run complete qa+ of qK5',
+      '/reject 5 of qK5',
     ];
-    const sent = () => stage.intake.commands.map(({ line, epoch }) => `${line} of ${epoch}`);
+    const sent = () => stage.intake.commands.map(({ line, drawnFor }) => `${line} of ${drawnFor}`);
     await expect.poll(sent, WITHIN).toEqual(given);
   });
 
@@ -272,7 +285,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       await send();
       const words = String.raw`title="The page is \"red\"\nvotes=9a" kind=idea labels=bug urgent=no votes=2 mail=ann@example.org`;
       await expect.poll(lines, WITHIN).toEqual([`${here} /answer 3 ${words}`]);
-      expect(stage.intake.commands[0]?.epoch).toBe(7);
+      expect(stage.intake.commands[0]?.drawnFor).toBe('qK3');
     });
 
     test.each([1280, 390])(

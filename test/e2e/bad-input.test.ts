@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { forTurn } from '../../src/turns/drawn-for.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';
@@ -84,8 +85,14 @@ describe('a command of the console', () => {
   test('from a button of a turn that is over ends no other turn', async () => {
     await page.say(CHANNEL, 'dev: slow');
     await page.until(() => page.view?.holder?.agent === 'dev', 'a holder');
-    const epoch = (page.view?.holder?.epoch ?? 0) - 1;
-    const stale = await page.ask({ type: 'command', channel: CHANNEL, key: randomUUID(), line: '/floor skip', epoch });
+    const drawnFor = forTurn(page.view?.store ?? '', (page.view?.holder?.epoch ?? 0) - 1);
+    const stale = await page.ask({
+      type: 'command',
+      channel: CHANNEL,
+      key: randomUUID(),
+      line: '/floor skip',
+      drawnFor,
+    });
     expect(stale).toMatchObject({ type: 'answer', ok: false, text: 'That turn is over.' });
     expect(page.view?.holder?.agent).toBe('dev');
     expect(await page.command(CHANNEL, '/stop')).toMatchObject({ ok: true });

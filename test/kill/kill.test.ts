@@ -125,6 +125,7 @@ describe('what pages are shown', () => {
     } as const;
     const view: FloorView = {
       channel: 'console:demo',
+      store: 'x',
       condition: 'open',
       mode: 'inject',
       order: 'round-robin',

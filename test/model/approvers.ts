@@ -124,7 +124,7 @@ function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { left
   const clock = { now: () => bound.at };
   const floors: CommandContext['floors'] = {
     apply: (channel, command) => bound.store.apply(channel, command, bound.at),
-    view: () => viewOf(bound.hall, bound.at),
+    view: () => viewOf(bound.hall, bound.at, bound.store.id),
     turns: () => [],
     why: () => [],
     message: () => null,

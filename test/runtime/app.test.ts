@@ -24,7 +24,7 @@ function floors() {
 
 test('T53 a question whose text is posted may be answered', async () => {
   const { told, apply } = floors();
-  expect(await openToAnswers({ apply }, 'slack:C1', 8)).toEqual({ state: 'confirmed', platformId: null });
+  expect(await openToAnswers({ apply }, 'slack:C1', { question: 8 })).toEqual({ state: 'confirmed', platformId: null });
   expect(told).toEqual([{ type: 'shown', question: 8 }]);
 });
 

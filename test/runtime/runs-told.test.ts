@@ -98,7 +98,7 @@ test.each(['abort', 'complete'] as const)(
       floors: {
         apply: (channel, command) => manager.apply(channel, command),
         keep: (channel, agent, by) => manager.keep(channel, agent, by),
-        view: () => viewOf(store.floor(HALL)!, clock.now()),
+        view: () => viewOf(store.floor(HALL)!, clock.now(), store.id),
         turns: () => [],
       },
       clock,

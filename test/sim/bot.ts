@@ -7,6 +7,7 @@ import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { HumanMessage } from '../../src/engine/port.ts';
 import type { Applied, FloorMachine } from '../../src/turns/floor-store.ts';
+import { STORE } from './settings.ts';
 import { MEMORY } from '../../src/engine/sqlite/open.ts';
 import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
 import { announcementText } from '../../src/turns/text/words.ts';
@@ -61,6 +62,8 @@ export class Bot {
   #store: WatchedStore | null = null;
   #db: Database.Database | null = null;
   #image: Buffer | null = null;
+  /** Keys that questions were given, in all lives. */
+  #keys = 0;
   #graves: Database.Database[] = [];
   /** What was decided on the floors and is not known to be durable, in order: also what their runs had them do. */
   readonly #decided = new Map<string, Decided[]>();
@@ -209,7 +212,8 @@ export class Bot {
         textLimit: () => textLimit,
         salts: () => 'salt',
         words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), String, repeat),
-        ids: () => 'sim',
+        ids: () => STORE,
+        questionKeys: () => `K${(this.#keys += 1)}`,
       },
       {
         life,

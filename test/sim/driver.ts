@@ -1,13 +1,14 @@
 import type { Question } from '../../src/turns/floor/settings.ts';
 import type { Principal } from '../../src/adapters/port.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
+import { forTurn } from '../../src/turns/drawn-for.ts';
 import { missedBy, openQuestion, turnsOf, waitOf } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Bot } from './bot.ts';
 import type { Cast } from './cast.ts';
 import type { Platform, Posted } from './platform.ts';
 import type { Random } from './random.ts';
-import { drawConfig } from './settings.ts';
+import { STORE, drawConfig } from './settings.ts';
 import type { Scope } from './settings.ts';
 import type { Situations } from './situations.ts';
 import type { Life, Timeline } from './timeline.ts';
@@ -213,7 +214,7 @@ export class Driver {
   }
 
   /** An operator gives a command; what it must not do is judged elsewhere. */
-  command(channel: string, line: string, epoch?: number): void {
+  command(channel: string, line: string, drawnFor?: string): void {
     const { platform, fail, random, situations, bot } = this.#ports;
     const { intake } = platform;
     if (intake === null) return;
@@ -221,7 +222,7 @@ export class Driver {
     const principal = { ada: ADA, mallory: MALLORY, robot: ROBOT }[who];
     this.#startsAfresh(line);
     const judge = async (): Promise<void> => {
-      const answer = await intake.command(channel, principal, line, epoch);
+      const answer = await intake.command(channel, principal, line, drawnFor);
       if (who === 'ada' || !OPERATING.test(line)) return;
       must('I18', !answer.ok, () => `${who} was allowed to ${line}`);
       situations.reach('a command of somebody who may not is refused');
@@ -304,9 +305,9 @@ export class Driver {
     const wish = this.#wish(floor);
     const line = wish === 'answer' ? this.#answer(channel, floor) : this.#lineFor(wish, agent, floor);
     const isCard = line === '/floor skip' && random.chance(0.7);
-    const epoch = isCard ? floor.epoch - (random.chance(0.3) ? 1 : 0) : undefined;
-    this.command(channel, line, epoch);
-    return `${channel} ${line} ${epoch ?? ''}`;
+    const drawnFor = isCard ? forTurn(STORE, floor.epoch - (random.chance(0.3) ? 1 : 0)) : undefined;
+    this.command(channel, line, drawnFor);
+    return `${channel} ${line} ${drawnFor ?? ''}`;
   }
 
   /** Answers what is asked now, or what was asked when somebody looked. */
@@ -439,17 +440,18 @@ export class Driver {
     const { random, cast, bot } = this.#ports;
     const floor = bot.floor(channel);
     const epoch = floor?.turn?.epoch;
+    const drawnFor = epoch === undefined ? undefined : forTurn(STORE, epoch);
     const session = cast.sessions.find(
       (each) => each.channel === channel && each.epoch === epoch && epoch !== undefined,
     );
     const kind = random.pick(['skips', 'completion', 'crash', 'writes', 'stop']);
     if (kind === 'skips') {
-      this.command(channel, '/floor skip', epoch);
-      this.command(channel, '/floor skip', epoch);
+      this.command(channel, '/floor skip', drawnFor);
+      this.command(channel, '/floor skip', drawnFor);
     } else if (kind === 'completion') {
       const isFirst = random.chance(0.5);
       if (isFirst) session?.complete();
-      this.command(channel, '/floor skip', epoch);
+      this.command(channel, '/floor skip', drawnFor);
       if (!isFirst) session?.complete();
     } else if (kind === 'crash') {
       session?.crash();

@@ -7,6 +7,9 @@ export const AGENTS = ['pm', 'dev', 'qa', 'ops'] as const;
 /** Where there is a floor. */
 export const CHANNELS = ['console:one', 'console:two', 'console:three'] as const;
 
+/** The id of the store of every life. */
+export const STORE = 'sim';
+
 /** The names that one seed uses. */
 export type Scope = { readonly agents: readonly string[]; readonly channels: readonly string[] };
 

@@ -46,7 +46,8 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
     channel,
     key,
     line: z.string().min(1).max(LINE_LIMIT, 'The command is too long.'),
-    epoch: z.int().min(0).optional(),
+    /** The word that a button carries. */
+    drawnFor: z.string().max(100).optional(),
   }),
   /** What came before or after a message; `after: 0` is the beginning. */
   z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().min(0).optional() }),

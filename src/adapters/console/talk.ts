@@ -57,7 +57,7 @@ async function obey(talk: Talk, client: Client, frame: PageFrame): Promise<void>
       return amend(talk, client, frame);
     case 'command': {
       entry(talk, frame.channel);
-      const answer = await talk.intake.command(frame.channel, talk.person, frame.line, frame.epoch);
+      const answer = await talk.intake.command(frame.channel, talk.person, frame.line, frame.drawnFor);
       return talk.hub.later(client, { type: 'answer', key: frame.key, ...answer });
     }
     case 'history':

@@ -1,5 +1,6 @@
 import type { AgentId, AskedField } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
+import { forQuestion, forTurn } from '../../turns/drawn-for.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
@@ -7,11 +8,11 @@ import { obstacleWords } from '../../turns/commands/read.ts';
 import type { TrustQuestion } from '../../turns/floor/floor.ts';
 import type { FloorView } from '../../turns/view.ts';
 
-/** One button: what it says, the command line it stands for, and the turn, or the run beside the floor, that it was drawn for. */
+/** One button: what it says, the command line it stands for, and the word that says what it was drawn for (`drawn-for.ts`). */
 export type CardButton = {
   readonly label: string;
   readonly line: string;
-  readonly epoch: number | null;
+  readonly drawnFor: string;
   readonly style: 'plain' | 'good' | 'danger';
   /** What is shown before anything is done; a platform that cannot show it leaves the button out. */
   readonly opens?: ButtonOpens;
@@ -124,16 +125,19 @@ function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => strin
   return `🔐 not started, its folder is not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;
 }
 
+/** The buttons of a question that an earlier version stored without a key are refused: it is answered by its number. */
+const NO_KEY = '-';
+
 /** More do not fit on every platform: what is left out is answered by its number, and stopped by a command. */
 const MOST_BUTTONS = 24;
 
 function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonly CardButton[] {
   const { holder, asides = [] } = view;
-  const epoch = holder?.epoch ?? null;
+  const drawnFor = forFloor(view);
   const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
     label,
     line,
-    epoch,
+    drawnFor,
     style,
   });
   const floor = [
@@ -142,31 +146,42 @@ function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonl
   ];
   const answers = fitting(shownOn(view).map(answersTo), MOST_BUTTONS - floor.length);
   const trust = fitting(trustOn(view, nameOf), MOST_BUTTONS - floor.length - answers.length);
-  const stops = asides.map((aside) => stopOf(aside, nameOf));
+  const stops = asides.map((aside) => stopOf(aside, view.store, nameOf));
   const room = MOST_BUTTONS - floor.length - answers.length - trust.length;
   return [...answers, ...trust, ...floor, ...fitting(stops, room)];
 }
 
 /** The buttons that decide about the files in the folders of agents. Each names the files that it means. */
-function trustOn({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): readonly (readonly CardButton[])[] {
-  return trust.filter(({ shown }) => shown).map((question) => trustButtons(question, nameOf(question.agent)));
+function trustOn(
+  { trust = [], store }: FloorView,
+  nameOf: (agent: AgentId) => string,
+): readonly (readonly CardButton[])[] {
+  return trust.filter(({ shown }) => shown).map((question) => trustButtons(question, nameOf(question.agent), store));
 }
 
 /** The answers to one question about the files in an agent's folder. */
-export function trustButtons({ agent, id }: TrustQuestion, name: string): readonly CardButton[] {
+export function trustButtons({ agent, id }: TrustQuestion, name: string, store: string): readonly CardButton[] {
+  const drawnFor = forTurn(store, 0);
   return [
-    { label: `Trust this folder (${name})`, line: `/agent trust ${agent} ${id}`, epoch: null, style: 'good' },
-    { label: `Leave it (${name})`, line: `/agent distrust ${agent} ${id}`, epoch: null, style: 'danger' },
+    { label: `Trust this folder (${name})`, line: `/agent trust ${agent} ${id}`, drawnFor, style: 'good' },
+    { label: `Leave it (${name})`, line: `/agent distrust ${agent} ${id}`, drawnFor, style: 'danger' },
   ];
+}
+
+/** The word for buttons that are about the turn under way, or about a floor that nobody has. */
+export function forFloor({ store, holder, epoch }: Pick<FloorView, 'store' | 'holder' | 'epoch'>): string {
+  return forTurn(store, holder?.epoch ?? epoch);
 }
 
 /** The button that ends work beside the floor; none for what stands still for people, who end it by their answer. */
 export function stopOf(
   { agent, run, question }: NonNullable<FloorView['asides']>[number],
+  store: string,
   nameOf: (agent: AgentId) => string,
 ): readonly CardButton[] {
   if (question?.pause !== undefined) return [];
-  return [{ label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, epoch: run ?? null, style: 'danger' }];
+  const drawnFor = forTurn(store, run ?? 0);
+  return [{ label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, drawnFor, style: 'danger' }];
 }
 
 function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
@@ -181,13 +196,14 @@ function shownOn(view: FloorView): readonly FloorQuestion[] {
 }
 
 /** The buttons that answer a question; every one is a command line. One of work beside the floor says which it answers. */
-export function answersTo({ agent, isAside, epoch, question: asked }: FloorQuestion): readonly CardButton[] {
-  const { question, always, pause, about } = asked;
+export function answersTo({ agent, isAside, question: asked }: FloorQuestion): readonly CardButton[] {
+  const { question, key = NO_KEY, always, pause, about } = asked;
+  const drawnFor = forQuestion(key);
   const whose = isAside ? ` ${agent}+` : '';
   const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
     label: isAside ? `${label} (${question})` : label,
     line,
-    epoch,
+    drawnFor,
     style,
   });
   if (pause !== undefined) {
@@ -235,11 +251,11 @@ export type OpenedQuestion = {
 /** A button of an open question that opens something, and that question; `null` when nothing that is asked has that button. */
 export function openingButton(
   view: FloorView,
-  pressed: Pick<CardButton, 'line' | 'epoch'> & { readonly opens: ButtonOpens['what'] },
+  pressed: Pick<CardButton, 'line' | 'drawnFor'> & { readonly opens: ButtonOpens['what'] },
 ): { readonly asked: FloorQuestion; readonly opens: ButtonOpens } | null {
   for (const asked of shownOn(view)) {
-    const isPressed = ({ line, epoch, opens }: CardButton): boolean =>
-      line === pressed.line && epoch === pressed.epoch && opens?.what === pressed.opens;
+    const isPressed = ({ line, drawnFor, opens }: CardButton): boolean =>
+      line === pressed.line && drawnFor === pressed.drawnFor && opens?.what === pressed.opens;
     const opens = answersTo(asked).find(isPressed)?.opens;
     if (opens !== undefined) return { asked, opens };
   }
@@ -253,15 +269,16 @@ export function questionOpened(...button: Parameters<typeof openingButton>): Ope
 }
 
 /** What the field says that the button "No because…" opens: what becomes of its words. */
-export function reasonAsked(view: FloorView | null, pressed: Pick<CardButton, 'line' | 'epoch'>): string {
+export function reasonAsked(view: FloorView | null, pressed: Pick<CardButton, 'line' | 'drawnFor'>): string {
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'reason' });
   return reasonLabel(found?.asked.question ?? null);
 }
 
-function openedBy(opens: ButtonOpens, { question: { question, detail }, epoch }: FloorQuestion): OpenedQuestion {
+function openedBy(opens: ButtonOpens, { question: { question, key = NO_KEY, detail } }: FloorQuestion): OpenedQuestion {
   if (opens.what === 'rules') {
+    const drawnFor = forQuestion(key);
     const text = `From now on, for 30 days, for this agent in this channel, without asking (/run approvals takes it back):`;
-    return { text, buttons: opens.of.map(({ words, line }) => ({ label: words, line, epoch, style: 'plain' })) };
+    return { text, buttons: opens.of.map(({ words, line }) => ({ label: words, line, drawnFor, style: 'plain' })) };
   }
   const name = isDiff(detail) ? 'changes.diff' : 'input.txt';
   return { text: `All of what is asked (${question}):`, file: { name, text: detail } };

@@ -22,7 +22,7 @@ const STYLES = { plain: 2, good: 3, danger: 4 } as const;
 const BUTTONS_A_ROW = 5;
 const LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
-const ID = /^conch(?:\?(rules|reason|form|input))?:(-|\d{1,15}):(.+)$/s;
+const ID = /^conch([:rnfi])([^:]{1,80}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
 /** Room for the words that tell of a file. */
 const NOTE_LENGTH = 120;
@@ -83,41 +83,42 @@ export function bodyOf(content: Content, isWebhook: boolean): ReturnType<typeof 
   return body(text, { components: rowsOf(content.buttons), flags: SUPPRESS_NOTIFICATIONS });
 }
 
-/** Buttons as rows of five. */
+/** Buttons as rows of five. One whose id Discord would not take is left out: its line can be typed. */
 export function rowsOf(buttons: readonly CardButton[]): readonly object[] {
-  const shown = buttons.map((button) => ({
-    type: 2,
-    style: STYLES[button.style],
-    label: button.label.length > LABEL_LENGTH ? `${button.label.slice(0, LABEL_LENGTH - 1)}…` : button.label,
-    custom_id: customId(button),
-  }));
+  const shown = buttons
+    .map((button) => ({
+      type: 2,
+      style: STYLES[button.style],
+      label: button.label.length > LABEL_LENGTH ? `${button.label.slice(0, LABEL_LENGTH - 1)}…` : button.label,
+      custom_id: customId(button),
+    }))
+    .filter(({ custom_id: { length } }) => length <= ID_LENGTH);
   const rows = Array.from({ length: Math.ceil(shown.length / BUTTONS_A_ROW) }, (_, row) => row * BUTTONS_A_ROW);
   return rows.map((from) => ({ type: 1, components: shown.slice(from, from + BUTTONS_A_ROW) }));
 }
 
 /** What a button is known by when it is pressed. */
-export function customId(button: Pick<CardButton, 'line' | 'epoch' | 'opens'>): string {
-  const opens = button.opens === undefined ? '' : `?${button.opens.what}`;
-  return `conch${opens}:${button.epoch ?? '-'}:${button.line}`.slice(0, ID_LENGTH);
+export function customId({ line, drawnFor, opens }: Pick<CardButton, 'line' | 'drawnFor' | 'opens'>): string {
+  return `conch${opens === undefined ? ':' : OPENS[opens.what]}${drawnFor}:${line}`;
 }
 
-/** The command line and the turn that a pressed button stands for; `null` when it is none of Conch's. */
+/** The command line that a pressed button stands for, and what it was drawn for; `null` when it is none of Conch's. */
 export function readCustomId(text: string): PressedButton | null {
-  const [, what, epoch = '', line = ''] = ID.exec(text) ?? [];
-  const opens = OPENS.find((each) => each === what);
-  return line === ''
-    ? null
-    : { line, epoch: epoch === '-' ? null : Number(epoch), ...(opens === undefined ? {} : { opens }) };
+  const [, letter, drawnFor = '', line = ''] = ID.exec(text) ?? [];
+  const opens = WHAT.find((each) => OPENS[each] === letter);
+  return line === '' ? null : { line, drawnFor, ...(opens === undefined ? {} : { opens }) };
 }
 
 /** A button that somebody pressed. */
 export type PressedButton = {
   readonly line: string;
-  readonly epoch: number | null;
+  readonly drawnFor: string;
   readonly opens?: ButtonOpens['what'];
 };
 
-const OPENS = ['rules', 'reason', 'form', 'input'] as const;
+/** A letter each: Discord takes at most 100 characters. */
+const OPENS = { rules: 'r', reason: 'n', form: 'f', input: 'i' } as const satisfies Record<ButtonOpens['what'], string>;
+const WHAT = ['rules', 'reason', 'form', 'input'] as const;
 
 /** What a draft shows of a text so far: its end when it is long, open code closed, and the cursor. */
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {

@@ -102,11 +102,12 @@ async function answered(ports: Desk, interaction: Interaction): Promise<void> {
 /** What a button opens to be filled in; `null`: nothing, or what it opens is over or does not fit. */
 async function modalFor(ports: Desk, interaction: Interaction): Promise<object | null> {
   const pressed = askedBy(interaction);
-  if (pressed?.opens === 'reason') {
+  if (pressed?.drawnFor === undefined) return null;
+  if (pressed.opens === 'reason') {
     const at = ports.places.at(interaction.channel_id ?? '')?.channel;
     return reasonModal(pressed, reasonAsked(at === undefined ? null : ports.queries.view(at), pressed));
   }
-  if (pressed?.opens !== 'form') return null;
+  if (pressed.opens !== 'form') return null;
   const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
   const view = where === null ? null : ports.queries.view(where.channel);
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'form' });
@@ -146,35 +147,33 @@ async function done(ports: Desk, interaction: Interaction): Promise<Shown> {
     const where = await ports.places.resolve(interaction.channel_id ?? '');
     if (where === null) return { ok: false, text: NOT_HERE };
     // A form that was not drawn is over, or is answered in words: its line says which.
-    if (asked.opens !== undefined && asked.opens !== 'form') return opened(ports.queries.view(where.channel), asked);
-    const answer = await ports.intake.command(where.channel, by, asked.line, asked.epoch ?? undefined);
-    return asked.filled == null ? answer : refilled(ports, { interaction, asked, answer, filled: asked.filled });
+    if ('opens' in asked && asked.opens !== undefined && asked.opens !== 'form')
+      return opened(ports.queries.view(where.channel), asked);
+    const answer = await ports.intake.command(where.channel, by, asked.line, asked.drawnFor);
+    return asked.drawnFor === undefined ? answer : refilled(ports, { interaction, asked, answer });
   } catch (error) {
     ports.log.error({ interaction: interaction.id, why: wordsOf(error) }, 'a command failed');
     const answer = { ok: false, text: `That did not work: ${wordsOf(error)}. Nothing was changed.` };
-    return asked.filled == null ? answer : refilled(ports, { interaction, asked, answer, filled: asked.filled });
+    return asked.drawnFor === undefined ? answer : refilled(ports, { interaction, asked, answer });
   }
 }
 
 /** What was sent and not taken is kept, and its form opens again with it. */
 function refilled(
   { forms }: Desk,
-  sent: {
-    readonly interaction: Interaction;
-    readonly asked: Asked;
-    readonly answer: Answer;
-    readonly filled: FilledForm;
-  },
+  sent: { readonly interaction: Interaction; readonly asked: PressedForm; readonly answer: Answer },
 ): Shown {
   const { interaction, asked, answer } = sent;
-  forms.answered(writerOf(interaction), asked, sent);
+  const { filled = null } = asked;
+  if (filled === null) return answer;
+  forms.answered(writerOf(interaction), asked, { filled, answer });
   if (answer.fields === undefined) return answer;
   const [path = '', question = ''] = asked.line.split(' ');
   const opens = { what: 'form', of: [] } as const;
   const again = {
     label: 'Answer again…',
     line: `${path} ${question}`,
-    epoch: asked.epoch,
+    drawnFor: asked.drawnFor,
     style: 'good',
     opens,
   } as const;
@@ -182,6 +181,7 @@ function refilled(
 }
 
 const OVER = 'That turn is over.';
+const QUESTION_OVER = 'That question is over.';
 const NOT_HERE =
   'Conch has no floor in this channel. Add the channel to turnConfig.json, or use the command where the agents are.';
 
@@ -189,13 +189,15 @@ const NOT_HERE =
 type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
 /** What a button of the open question opens; an older one opens nothing. */
-function opened(view: FloorView | null, { line, epoch, opens = 'input' }: PressedButton): Shown {
-  const found = view === null ? null : questionOpened(view, { line, epoch, opens });
-  return found === null ? { ok: false, text: OVER } : { ok: true, ...found };
+function opened(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): Shown {
+  const found = view === null ? null : questionOpened(view, { line, drawnFor, opens });
+  return found === null ? { ok: false, text: QUESTION_OVER } : { ok: true, ...found };
 }
 
-/** What somebody wants done; `filled`: by a form that is filled in. */
-type Asked = PressedButton & { readonly filled?: FilledForm | null };
+/** A button that was pressed; `filled`: and the form that it opened was sent. */
+type PressedForm = PressedButton & { readonly filled?: FilledForm | null };
+/** What somebody wants done: by a button, or by a command. */
+type Asked = PressedForm | { readonly line: string; readonly drawnFor?: undefined };
 
 function askedBy({ type, data }: Interaction): Asked | null {
   if (type === TYPES.form) return readModal(data);
@@ -204,7 +206,7 @@ function askedBy({ type, data }: Interaction): Asked | null {
     return button.success ? readCustomId(button.data.custom_id) : null;
   }
   const given = givenSchema.safeParse(data);
-  return given.success ? { line: lineOf(given.data), epoch: null } : null;
+  return given.success ? { line: lineOf(given.data) } : null;
 }
 
 /** Whoever used it, as Discord vouches for them at this moment. */

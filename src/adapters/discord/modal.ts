@@ -94,12 +94,12 @@ const sentSchema = z.object({
   ),
 });
 
-function keyOf(user: string, { line, epoch }: PressedButton): string {
-  return `${user} ${customId({ line: line.split(' ', 2).join(' '), epoch })}`;
+function keyOf(user: string, { line, drawnFor }: PressedButton): string {
+  return `${user} ${customId({ line: line.split(' ', 2).join(' '), drawnFor })}`;
 }
 
-function modal({ line, epoch }: PressedButton, shown: object): object {
-  return { custom_id: customId({ line, epoch }), ...shown };
+function modal({ line, drawnFor }: PressedButton, shown: object): object {
+  return { custom_id: customId({ line, drawnFor }), ...shown };
 }
 
 function isDrawn({ options }: AskedField): boolean {

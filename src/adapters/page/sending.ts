@@ -1,7 +1,8 @@
 import { signal } from '@preact/signals';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { PageFrame } from '../console/protocol.ts';
-import { channel, messages } from './state.ts';
+import { forFloor } from '../delivery/card.ts';
+import { channel, messages, view } from './state.ts';
 
 /** A message that the server has not yet confirmed. */
 export type Unsent = {
@@ -68,15 +69,21 @@ export function discard(key: string): void {
 /** Runs a command line, in the open channel unless told. `typed` answers stand in the conversation, those of buttons are toasts. */
 export function sendCommand(
   line: string,
-  options: Told & { readonly epoch?: number; readonly typed?: boolean; readonly channel?: string } = {},
+  options: Told & { readonly drawnFor?: string; readonly typed?: boolean; readonly channel?: string } = {},
 ): void {
-  const { epoch, typed = false, channel: where = channel.value, ...told } = options;
+  const { drawnFor, typed = false, channel: where = channel.value, ...told } = options;
   if (where === null) return;
   const key = crypto.randomUUID();
   asked.set(key, { line, typed, channel: where, ...told });
   const frame = { type: 'command', channel: where, key, line } as const;
-  const sent = transmit(epoch === undefined ? frame : { ...frame, epoch });
+  const sent = transmit(drawnFor === undefined ? frame : { ...frame, drawnFor });
   if (!sent) answered(key, { ok: false, text: 'There is no connection to Conch now. Try again when it is back.' });
+}
+
+/** Runs the command line of a button, which counts only for the floor as it is drawn now. */
+export function pressButton(line: string, options: { readonly channel?: string } = {}): void {
+  const floor = view.value;
+  sendCommand(line, floor === null ? options : { ...options, drawnFor: forFloor(floor) });
 }
 
 /** Changes or takes back a message of one's own. */

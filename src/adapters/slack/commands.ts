@@ -36,8 +36,8 @@ export type Recipient = {
 /** Tells Slack that a payload has arrived, with what it is to show. */
 export type Ack = (reply?: object) => Promise<void>;
 
-/** One command line, for a floor, perhaps for one turn of it. */
-export type Order = { readonly floor: ChannelId; readonly line: string; readonly epoch?: number };
+/** One command line for a floor; `drawnFor`: the word that its button carries. */
+export type Order = { readonly floor: ChannelId; readonly line: string; readonly drawnFor?: string };
 
 /** Runs a line in somebody's name and shows them the answer. */
 export async function command(ports: CommandPorts, asker: Recipient, order: Order): Promise<void> {
@@ -59,9 +59,9 @@ const PERMALINK = /<?https?:\/\/[\w.-]+\/archives\/(\w{1,30})\/p(\d{10})(\d{6})(
 const TIME_STAMP = /(?<=\s)\d{10}\.\d{6}(?=\s|$)/g;
 
 /** Runs a line in somebody's name. */
-export async function obey(ports: CommandPorts, user: string, { floor, line, epoch }: Order): Promise<Answer> {
+export async function obey(ports: CommandPorts, user: string, { floor, line, drawnFor }: Order): Promise<Answer> {
   try {
-    return await ports.intake.command(floor, await principal(ports, user, line), line, epoch);
+    return await ports.intake.command(floor, await principal(ports, user, line), line, drawnFor);
   } catch (error) {
     ports.log.error({ channel: floor, err: error }, 'a command failed');
     return { ok: false, text: 'That did not work: Conch could not carry it out. Nothing was changed; try it again.' };

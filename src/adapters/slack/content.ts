@@ -50,17 +50,17 @@ const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w
 /** The `action_id` of the button that opens the settings. */
 export const SETTINGS_ACTION = 'conch:settings';
 
-/** What a button stands for: a command line, and the turn it was drawn for. */
+/** What a button stands for: a command line, and the word that says what it was drawn for. */
 export type ButtonValue = {
   readonly line: string;
-  readonly epoch: number | null;
+  readonly drawnFor: string;
   readonly opens?: 'reason' | 'form' | undefined;
 };
 
 /** A button's value, as Slack carries it. */
-export function buttonValue({ line, epoch, opens }: Pick<CardButton, 'line' | 'epoch' | 'opens'>): string {
+export function buttonValue({ line, drawnFor, opens }: Pick<CardButton, 'line' | 'drawnFor' | 'opens'>): string {
   const isForm = opens?.what === 'reason' || opens?.what === 'form';
-  return JSON.stringify({ line, epoch, ...(isForm ? { opens: opens.what } : {}) });
+  return JSON.stringify({ line, drawnFor, ...(isForm ? { opens: opens.what } : {}) });
 }
 
 /** Reads a button's value back; `null` when it is not one of ours. */
@@ -70,7 +70,8 @@ export function readButtonValue(text: string): ButtonValue | null {
 
 const valueSchema = z.object({
   line: z.string().startsWith('/').max(500),
-  epoch: z.int().nullable().default(null),
+  // Those of earlier versions carry none: they are over.
+  drawnFor: z.string().max(100).default(''),
   opens: z.enum(['reason', 'form']).optional(),
 });
 
@@ -107,23 +108,23 @@ const SETTINGS_BUTTON = {
   type: 'button',
   action_id: SETTINGS_ACTION,
   text: { type: 'plain_text', text: 'Settings', emoji: true },
-  value: buttonValue({ line: '/settings', epoch: null }),
+  value: buttonValue({ line: '/settings', drawnFor: '' }),
 } as const;
 
 const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
 
 /** What is asked stands whole in the channel, so no button shows it; a rule is chosen in a menu, and confirmed. */
 function buttonElement(button: CardButton, index: number): readonly object[] {
-  const { opens, label, epoch } = button;
+  const { opens, label, drawnFor } = button;
   if (opens?.what === 'input') return [];
-  if (opens?.what === 'rules') return [rulesMenu(label, opens.of, { epoch, index })];
+  if (opens?.what === 'rules') return [rulesMenu(label, opens.of, { drawnFor, index })];
   return [plainButton(button, index)];
 }
 
 function rulesMenu(
   label: string,
   rules: readonly { readonly words: string; readonly line: string }[],
-  { epoch, index }: { readonly epoch: number | null; readonly index: number },
+  { drawnFor, index }: { readonly drawnFor: string; readonly index: number },
 ): object {
   const text = 'For 30 days it is not asked about, for this agent in this channel. /conch run approvals takes it back.';
   return {
@@ -132,7 +133,7 @@ function rulesMenu(
     placeholder: textObject(label),
     options: rules.slice(0, MOST_OPTIONS).map(({ words, line }) => ({
       text: textObject(clipped(words, OPTION_LENGTH)),
-      value: buttonValue({ line, epoch }),
+      value: buttonValue({ line, drawnFor }),
     })),
     confirm: {
       title: textObject('Allow from now on?'),

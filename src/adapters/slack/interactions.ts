@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
+import { forFloor } from '../delivery/card.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
+import { parsedJson } from '../delivery/inbound.ts';
 import { SETTINGS_ACTION, inSlackWords, textObject, readButtonValue } from './content.ts';
 import { ERROR_LIMIT, NO_FLOOR, SETTINGS, answer, command, lineOf, obey, toldInTime } from './commands.ts';
 import type { Ack, Recipient, CommandPorts } from './commands.ts';
@@ -81,8 +83,8 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
   const pressed = { asker, floor, trigger: click.trigger_id, meant };
   if (await openPressed(ports, pressed)) return;
-  const { line, epoch } = meant;
-  await command(ports, asker, { floor, line, ...(epoch === null ? {} : { epoch }) });
+  const { line, drawnFor } = meant;
+  await command(ports, asker, { floor, line, drawnFor });
 }
 
 const OLD_BUTTON = { ok: false, text: 'This button is no longer in use. Use the newest card, or `/conch help`.' };
@@ -158,14 +160,19 @@ export async function openSettings(
   }
 }
 
+/** What the form keeps until it is sent: its floor, and the turn that it was drawn for. */
+const keptSchema = z.object({ floor: z.string().min(1), drawnFor: z.string() });
+
 /** Runs the command lines that a form stands for. What is refused is shown beside its field, and the form stays open. */
 export async function submitted(ports: CommandPorts, sent: Submission, ack: Ack): Promise<void> {
   if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return ack();
-  const floor = sent.view.private_metadata;
+  const kept = parsedJson(sent.view.private_metadata, keptSchema);
+  if (kept === null) return ack();
+  const { floor, drawnFor } = kept;
   const errors: Record<string, string> = {};
   const running = (async () => {
     for (const { field, line } of linesOf(sent, ports.queries.view(floor))) {
-      const { ok, text } = await obey(ports, sent.user.id, { floor, line });
+      const { ok, text } = await obey(ports, sent.user.id, { floor, line, drawnFor });
       if (!ok) errors[field] = inSlackWords(text, false).slice(0, ERROR_LIMIT);
     }
   })();
@@ -181,7 +188,7 @@ export function settingsForm(view: FloorView): object {
   return {
     type: 'modal',
     callback_id: SETTINGS_FORM,
-    private_metadata: view.channel,
+    private_metadata: JSON.stringify({ floor: view.channel, drawnFor: forFloor(view) }),
     title: textObject('Conch'),
     submit: textObject('Save'),
     close: textObject('Cancel'),

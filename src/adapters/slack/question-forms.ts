@@ -60,7 +60,7 @@ const answerSchema = z.looseObject({
 const refusedSchema = z.object({
   floor: z.string(),
   line: z.string().startsWith('/'),
-  epoch: z.int().nullable(),
+  drawnFor: z.string(),
   channel: z.string(),
   thread: z.string().nullable(),
 });
@@ -74,9 +74,9 @@ export type Pressed = {
 };
 
 /** What stays with a form until it is sent. */
-function keptWith({ asker, floor, meant: { line, epoch } }: Pressed): string {
+function keptWith({ asker, floor, meant: { line, drawnFor } }: Pressed): string {
   const { channel, thread } = asker.at;
-  return JSON.stringify({ floor, line, epoch, channel, thread });
+  return JSON.stringify({ floor, line, drawnFor, channel, thread });
 }
 
 /** Asks for the words that go behind the line of a button. */
@@ -117,13 +117,13 @@ async function filledForm(ports: CommandPorts, sent: z.output<typeof answerSchem
   const { private_metadata: kept, state } = sent.view;
   const asked = parsedJson(kept, refusedSchema);
   if (asked === null) return ack();
-  const { floor, epoch, channel, thread } = asked;
+  const { floor, drawnFor, channel, thread } = asked;
   const filled = filledOf(state.values);
   const line = `${asked.line} ${formWords(filled)}`;
   const errors: Record<string, string> = {};
   let said: Answer | null = null;
   const running = (async () => {
-    said = await obey(ports, sent.user.id, { floor, line, ...(epoch === null ? {} : { epoch }) });
+    said = await obey(ports, sent.user.id, { floor, line, drawnFor });
     if (!said.ok) Object.assign(errors, besideFields(said, filled));
   })();
   const late = await toldInTime(ports, ack, { running, errors });
@@ -146,9 +146,9 @@ async function explained(ports: CommandPorts, sent: z.output<typeof reasonSchema
   const { private_metadata: kept, state } = sent.view;
   const refused = parsedJson(kept, refusedSchema);
   if (refused === null) return;
-  const { floor, line, epoch, channel, thread } = refused;
+  const { floor, line, drawnFor, channel, thread } = refused;
   const words = (state.values.why.why.value ?? '').replaceAll(/\s+/g, ' ');
   const asker: Recipient = { user: sent.user.id, at: { channel, thread }, responseUrl: null };
-  const order = { floor, line: `${line} ${words}`.trim(), ...(epoch === null ? {} : { epoch }) };
+  const order = { floor, line: `${line} ${words}`.trim(), drawnFor };
   await answer(ports, asker, await obey(ports, sent.user.id, order));
 }

@@ -98,6 +98,8 @@ export class SqliteStore implements Store {
   /** Whether whoever had the file before closed it in good order, or there was nobody. */
   readonly endedWell: boolean;
   readonly owner: string;
+  /** Never used by another store; a restored backup gets a new one. */
+  readonly id: string;
   readonly #db: Database;
   readonly #options: StoreOptions;
   readonly #inbox: Inbox;
@@ -124,7 +126,7 @@ export class SqliteStore implements Store {
     checkMark(db, path);
     checkAtStart(db, path);
     const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, options.ids ?? newStoreId);
-    [this.owner, this.#former] = [owner, former];
+    [this.id, this.owner, this.#former] = [storeId, owner, former];
     // From now on a file without its log can tell whose it is.
     if (isNew) db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;

@@ -7,7 +7,7 @@ import { clockWords, counted } from './clock-words.ts';
 import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
 import { floorLine, questionLines } from './read.ts';
-import { askedAs } from '../floor/seats.ts';
+import { askedAs, isAnswerTo } from '../floor/seats.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {
@@ -27,7 +27,7 @@ export function runStop(request: Request, context: CommandContext): Promise<Answ
     const kept = stopped === undefined ? '' : ` ${counted(stopped.kept, 'message')} kept.`;
     return `⏹ Stopped${whom}.${kept}`;
   };
-  return apply(request, { command: { type: 'stop', by: request.person.id }, did }, context);
+  return apply(request, { command: { type: 'stop', by: request.person.id, ...drawnIn(request) }, did }, context);
 }
 
 /** Opens an exchange without a message. */
@@ -46,17 +46,16 @@ export function runGrant(request: Request, agent: AgentId, context: CommandConte
   return apply(request, { command: { type: 'grant', by: request.person.id, agent }, agent, did }, context);
 }
 
-/** Ends a turn; a button's epoch goes with it, so that it ends no other turn. */
+/** Ends a turn. */
 export function runSkip(request: Request, agent: AgentId | undefined, context: CommandContext): Promise<Answer> {
   const named = agent === undefined ? {} : { agent };
-  const drawn = request.epoch === undefined ? {} : { epoch: request.epoch };
   const did = (facts: readonly Fact[]): string => {
     const ended = facts.find((fact) => fact.type === 'turnEnded');
     return ended === undefined ? 'Skipped.' : `Skipped ${context.names.agent(ended.agent)}.`;
   };
   return apply(
     request,
-    { command: { type: 'skip', by: request.person.id, ...named, ...drawn }, ...named, did },
+    { command: { type: 'skip', by: request.person.id, ...named, ...drawnIn(request) }, ...named, did },
     context,
   );
 }
@@ -64,16 +63,17 @@ export function runSkip(request: Request, agent: AgentId | undefined, context: C
 /** Gives the holder more time. */
 export async function runExtend(request: Request, context: CommandContext): Promise<Answer> {
   const holder = context.floors.view(request.channel)?.holder ?? null;
-  if (request.epoch !== undefined && request.epoch !== holder?.epoch) return { ok: false, text: OVER };
   const ms = (request.values.seconds ?? DEFAULT_EXTENSION_SECONDS) * 1_000;
   const who = holder === null ? 'The holder' : context.names.agent(holder.agent);
   const did = (): string => `${who} has ${clockWords(ms)} more.`;
-  return apply(request, { command: { type: 'extend', by: request.person.id, ms }, did }, context);
+  const command = { type: 'extend', by: request.person.id, ms, ...drawnIn(request) } as const;
+  return apply(request, { command, did }, context);
 }
 
 /**
  * Answers the question with the number that was given, and no other: by the time a command or a click arrives another one
- * may be open. Without a number nothing is decided, and the answer says what is asked.
+ * may be open. A button answers only the question that it was drawn for, whatever has its number now. Without a number nothing is
+ * decided, and the answer says what is asked.
  */
 export async function runAnswer(request: Request, how: Choice | 'words', context: CommandContext): Promise<Answer> {
   const { question } = request.values;
@@ -83,7 +83,10 @@ export async function runAnswer(request: Request, how: Choice | 'words', context
     return { ok: false, text: asked.join('\n') || NOBODY_ASKS };
   }
   const { scope, count = 1, words: reason } = request.values;
-  const asked = view === null ? null : (askedAs(view, question)?.question ?? null);
+  const key = request.drawnFor?.of === 'question' ? request.drawnFor.key : undefined;
+  const named = { question, ...(key === undefined ? {} : { key }) };
+  const found = view === null ? null : (askedAs(view, question)?.question ?? null);
+  const asked = found !== null && isAnswerTo(found, named) ? found : null;
   const wrong = asked === null || how === 'reject' ? null : wrongWith(asked, how, reason);
   if (wrong !== null) return { ok: false, ...wrong };
   const choice = how === 'words' ? 'allow' : how;
@@ -97,9 +100,11 @@ export async function runAnswer(request: Request, how: Choice | 'words', context
     return always === undefined ? 'Allowed.' : `Allowed, and from now on by the rule ${always} (/run approvals).`;
   };
   const { id: by, name } = request.person;
-  const command = { type: 'decide', by, name, choice, question, ...more } as const;
+  const command = { type: 'decide', by, name, choice, ...named, ...more } as const;
   const answer = await apply(request, { command, did }, context);
-  const before = answer.ok ? null : (context.runs?.answered(request.channel, question) ?? null);
+  const before = answer.ok
+    ? null
+    : (context.runs?.answered(request.channel, key === undefined ? { question } : { key }) ?? null);
   return before === null ? answer : { ok: false, text: before };
 }
 
@@ -120,12 +125,13 @@ function wrongWith(
 /** Grants nothing more until `resume`. */
 export function runPause(request: Request, context: CommandContext): Promise<Answer> {
   const did = (): string => '⏸ Paused: no new turns until /floor resume.';
-  return apply(request, { command: { type: 'pause', by: request.person.id }, did }, context);
+  return apply(request, { command: { type: 'pause', by: request.person.id, ...drawnIn(request) }, did }, context);
 }
 
 /** Goes on after a pause or a limit. */
 export function runResume(request: Request, context: CommandContext): Promise<Answer> {
-  return apply(request, { command: { type: 'resume', by: request.person.id }, did: () => '▶️ Resumed.' }, context);
+  const command = { type: 'resume', by: request.person.id, ...drawnIn(request) } as const;
+  return apply(request, { command, did: () => '▶️ Resumed.' }, context);
 }
 
 /** Changes the policy, and the queue if agents were named. */
@@ -185,7 +191,14 @@ export async function switchAgent(
   return { ok: true, text: `${verb} ${name} in ${counted(changed, 'channel')}.` };
 }
 
-const OVER = 'That turn is over.';
+/** What is said of a button that was drawn for something that is over. */
+export const OVER = { turn: 'That turn is over.', question: 'That question is over.' } as const;
+
+/** The turn that the button was drawn for: the command counts for no other. */
+function drawnIn({ drawnFor }: Request): { readonly epoch?: number } {
+  return drawnFor?.of === 'turn' ? { epoch: drawnFor.epoch } : {};
+}
+
 const NOBODY_ASKS = 'Nobody waits for a yes here: /floor status shows what goes on.';
 const DEFAULT_EXTENSION_SECONDS = 60;
 
@@ -200,7 +213,7 @@ async function apply(request: Request, act: Act, context: CommandContext): Promi
 }
 
 function refused(refusal: Refusal, about: { readonly agent?: AgentId }, context: CommandContext): Answer {
-  if (refusal === 'stale-epoch') return { ok: false, text: OVER };
+  if (refusal === 'stale-epoch') return { ok: false, text: OVER.turn };
   const whom = about.agent === undefined ? {} : { agent: context.names.agent(about.agent) };
   return { ok: false, text: context.words.refusal(refusal, whom) };
 }

@@ -1,5 +1,6 @@
 import type { Command, Refusal } from '../floor/command.ts';
 import type { AgentId, ChannelId, MessageId, SeatSettings } from '../floor/settings.ts';
+import type { DrawnFor } from '../drawn-for.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Applied } from '../floor-store.ts';
 import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
@@ -36,12 +37,12 @@ export type Answer = {
   readonly fields?: Readonly<Record<string, string>>;
 };
 
-/** A command on its way: where it was given, by whom, and the turn that its button was drawn for. */
+/** A command on its way: where it was given, by whom, and what its button was drawn for, if it came by one. */
 export type Request = {
   readonly channel: ChannelId;
   readonly person: Person;
   readonly values: Values;
-  readonly epoch?: number;
+  readonly drawnFor?: DrawnFor;
 };
 
 /** What a command of the group "run" is about. */
@@ -62,8 +63,8 @@ export type RunCommands = {
   totals(agent: AgentId): string | null;
   /** Who alone may answer the question with this number; `null`: every operator. */
   approvers(channel: ChannelId, question: number): Approvers | null;
-  /** How a question was answered, and by whom, in words; `null` when that is not known. */
-  answered(channel: ChannelId, question: number): string | null;
+  /** How a question was answered, and by whom, in words; `null` when that is not known. A button names the question by its key. */
+  answered(channel: ChannelId, named: { readonly question: number } | { readonly key: string }): string | null;
 };
 
 /** Who decides about the files in the folders of agents. Whoever starts agents implements it. */

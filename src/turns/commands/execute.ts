@@ -1,6 +1,7 @@
 import type { AgentId, ChannelId } from '../floor/settings.ts';
 import type { FloorView } from '../view.ts';
 import {
+  OVER,
   runAdd,
   runAnswer,
   runExtend,
@@ -28,6 +29,8 @@ import {
   whoamiText,
   whyText,
 } from './read.ts';
+import { askedWith } from '../floor/seats.ts';
+import { readDrawnFor } from '../drawn-for.ts';
 import { parseLine, quoted } from './parse.ts';
 import type { Invocation } from './parse.ts';
 import { mayOperate } from './context.ts';
@@ -39,21 +42,24 @@ import { didYouMean } from '../../lib/nearest.ts';
 export type Operators = {
   /**
    * Reads a line, checks who may, does it and says so in a few words. A refused command changes nothing and the
-   * answer says why. Rejects only when the floor could not be written. `epoch`: the turn a button was drawn for.
+   * answer says why. Rejects only when the floor could not be written. `drawnFor`: the word of the button by which it came.
    */
-  run(channel: ChannelId, person: Person, line: string, epoch?: number): Promise<Answer>;
+  run(channel: ChannelId, person: Person, line: string, drawnFor?: string): Promise<Answer>;
 };
 
 /** Commands over these floors and agents. */
 export function createOperators(context: CommandContext): Operators {
   return {
-    async run(channel, person, line, epoch) {
+    async run(channel, person, line, word) {
       const parsed = parseLine(line);
       if (!parsed.ok) return { ok: false, text: parsed.message };
       const { invocation } = parsed;
-      const request = { channel, person, values: invocation.values, ...(epoch === undefined ? {} : { epoch }) };
+      const drawnFor = word === undefined ? undefined : readDrawnFor(word);
+      const pressed = drawnFor == null ? {} : { drawnFor };
+      const request = { channel, person, values: invocation.values, ...pressed };
       if (invocation.needs === 'read') return RUN[invocation.path](request, context);
-      const refusal = refusalTo(invocation, request, context);
+      const over = drawnFor === null ? OVER.turn : overFor(request, context);
+      const refusal = over ?? refusalTo(invocation, request, context);
       const answer =
         refusal === null ? await RUN[invocation.path](request, context) : { ok: false as const, text: refusal };
       context.audit?.({ channel, by: person.id, line, ...answer });
@@ -132,6 +138,15 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
 
 const DEFAULT_LOG_COUNT = 10;
 
+/** Why a button counts for nothing: it was drawn for another store, or for a question that is over. Its turn is checked by the floor. */
+function overFor({ channel, drawnFor }: Request, context: CommandContext): string | null {
+  const view = context.floors.view(channel);
+  if (drawnFor === undefined || view === null) return null;
+  if (drawnFor.of === 'turn') return drawnFor.store === view.store ? null : OVER.turn;
+  if (askedWith(view, drawnFor.key) !== null) return null;
+  return context.runs?.answered(channel, drawnFor) ?? OVER.question;
+}
+
 function operates(person: Person, context: CommandContext): boolean {
   const agents = context.roster.list().map((agent) => agent.id);
   return mayOperate(person, context.operators(), agents);
@@ -147,7 +162,8 @@ function refusalTo({ path }: Invocation, { channel, person, values }: Request, c
     return mayOperate(person, named, agents) ? null : `Only these may answer that: ${list(approvers.only, String)}.`;
   }
   if (!operates(person, context)) {
-    const before = isAnswer ? (context.runs?.answered(channel, values.question ?? 0) ?? null) : null;
+    const named = { question: values.question ?? 0 };
+    const before = isAnswer ? (context.runs?.answered(channel, named) ?? null) : null;
     if (before !== null) return before;
     const how = `/whoami shows your id (${person.id}); an operator is named in "operators" of turnConfig.json.`;
     return `Only operators may run /${path}. ${how}`;

@@ -34,12 +34,12 @@ export type PersonCommand =
 
 /** What operators do. `epoch` is the turn that a button was drawn for: an older one is refused. */
 export type OperatorCommand =
-  | { readonly type: 'stop'; readonly by: Actor }
+  | { readonly type: 'stop'; readonly by: Actor; readonly epoch?: number }
   | { readonly type: 'start'; readonly by: Actor }
   | { readonly type: 'grant'; readonly by: Actor; readonly agent: AgentId }
   | { readonly type: 'skip'; readonly by: Actor; readonly agent?: AgentId; readonly epoch?: number }
-  | { readonly type: 'extend'; readonly by: Actor; readonly ms: number }
-  /** Says yes or no to the question with this number, and to no other. */
+  | { readonly type: 'extend'; readonly by: Actor; readonly ms: number; readonly epoch?: number }
+  /** Allows or rejects the question with this number; `key`: and only if it is the question that the button was drawn for. */
   | {
       readonly type: 'decide';
       readonly by: Actor;
@@ -47,6 +47,7 @@ export type OperatorCommand =
       readonly name?: string;
       readonly choice: Choice;
       readonly question: number;
+      readonly key?: string;
       /** Why, for its agent to read. */
       readonly reason?: string;
       /** The rule by which the same is allowed from now on. */
@@ -59,8 +60,8 @@ export type OperatorCommand =
       readonly agent: AgentId;
       readonly rule: string;
     }
-  | { readonly type: 'pause'; readonly by: Actor }
-  | { readonly type: 'resume'; readonly by: Actor }
+  | { readonly type: 'pause'; readonly by: Actor; readonly epoch?: number }
+  | { readonly type: 'resume'; readonly by: Actor; readonly epoch?: number }
   | { readonly type: 'order'; readonly by: Actor; readonly order: OrderPolicy; readonly queue?: readonly AgentId[] }
   | { readonly type: 'mode'; readonly by: Actor; readonly mode: InterruptMode }
   /** `seat` lets an agent in that the channel's configuration does not name. */
@@ -126,7 +127,7 @@ export type AgentCommand =
     }
   /**
    * A tool of the holder needs a yes; its generation stands still meanwhile. `unaskable` says why nobody can be asked:
-   * the request is rejected at once then, and people are told.
+   * the request is rejected at once then, and people are told. `key`: the random key of the question, which the store gives.
    */
   | {
       readonly type: 'request';
@@ -134,6 +135,7 @@ export type AgentCommand =
       readonly epoch: number;
       readonly approval: Approval;
       readonly unaskable?: string;
+      readonly key?: string;
     }
   /** The holder no longer asks what it asks. */
   | { readonly type: 'withdraw'; readonly agent: AgentId; readonly epoch: number }
@@ -162,7 +164,7 @@ export type SystemCommand =
   /** The platform's history was read, or could not be (`gap` says why). */
   | { readonly type: 'catchUp'; readonly gap?: string }
   /** All of a question stands in the channel, or (`why`) never will: it is rejected then. */
-  | { readonly type: 'shown'; readonly question: number; readonly why?: string }
+  | { readonly type: 'shown'; readonly question: number; readonly key?: string; readonly why?: string }
   /** The rules refused a tool to an agent: people are told. */
   | { readonly type: 'forbidden'; readonly agent: AgentId; readonly title: string; readonly why: string }
   /** What came of a call of a run that people had allowed. */
@@ -182,6 +184,7 @@ export type SystemCommand =
       readonly agent: AgentId;
       readonly approval: Approval;
       readonly unaskable?: string;
+      readonly key?: string;
       readonly until: Instant | null;
     }
   /** It no longer asks. */

@@ -26,7 +26,7 @@ const EVOLUTION: Evolution = {
   announced,
   epochRaised: (floor, { by }) => ({ ...floor, epoch: floor.epoch + by, questions: floor.questions + by }),
   actRefused: (floor) => floor,
-  exchangeOpened: (floor, _opened, at) => opened(floor, at),
+  exchangeOpened: opened,
   exchangeClosed: closed,
   usageReset: reset,
   floorPaused: (floor, { on }) => ({
@@ -158,16 +158,16 @@ function configured(floor: Floor, fact: FactOf<'configured'>): Floor {
   return { ...floor, settings, configured: configuration, seats: [...kept, ...others] };
 }
 
-function opened(floor: Floor, at: Instant): Floor {
+function opened(floor: Floor, { since }: FactOf<'exchangeOpened'>, at: Instant): Floor {
   const seats = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
   if (floor.exchange !== null) return { ...floor, seats, exchange: { ...floor.exchange, silent: 0 } };
-  const exchange = { openedAt: at, silent: 0 };
+  const exchange = { openedAt: at, silent: 0, ...(since === undefined ? {} : { since }) };
   return { ...floor, seats, exchange, condition: 'open', limit: null, stopped: false };
 }
 
 function reset(floor: Floor, { why }: FactOf<'usageReset'>, at: Instant): Floor {
   if (why === 'midnight') return { ...floor, limit: null };
-  const exchange = floor.exchange === null ? null : { openedAt: at, silent: 0 };
+  const exchange = floor.exchange === null ? null : { ...floor.exchange, openedAt: at, silent: 0 };
   const day = why === 'more' && floor.limit?.until != null ? { startedAt: at, ...NOTHING_OF_A_DAY } : floor.day;
   return { ...floor, exchange, day, usageSincePerson: NOTHING_USED };
 }

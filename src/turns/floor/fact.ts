@@ -99,6 +99,7 @@ const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, me
 const act = { agent, epoch: number };
 const answered = {
   question: number,
+  key: questionSchema.shape.key,
   choice: z.enum(['allow', 'reject']).nullable(),
   by: z.string().nullable(),
   /** What the answer is for, as the question has it. */
@@ -142,8 +143,8 @@ export const factSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('seatDropped'), agent }),
   /** An operator let in an agent that the configuration does not name here. */
   z.strictObject({ type: z.literal('seatCreated'), seat: seatSettingsSchema, by: z.string() }),
-  /** Everybody's rounds begin, or begin anew while an exchange is open. */
-  z.strictObject({ type: z.literal('exchangeOpened') }),
+  /** Everybody's rounds begin, or begin anew while an exchange is open. `since`: the epoch of the last grant before a new exchange. */
+  z.strictObject({ type: z.literal('exchangeOpened'), since: number.exactOptional() }),
   /**
    * What agents may use without a person is theirs again: a `person` wrote, an `operator` gave the floor, or one allowed
    * `more` after a limit, of the day's budget too if that was it. At `midnight` the limit of a day is over, and nothing else.

@@ -42,9 +42,11 @@ function cancelled({ turn }: Floor): readonly Effect[] {
 
 function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly Effect[] {
   const announce: Effect = { type: 'announce', announcement, key, repeat };
-  if (announcement.kind === 'approval') return [announce, { type: 'offer', question: announcement.question }];
-  if (announcement.kind !== 'trust') return [announce];
-  return [announce, { type: 'offerTrust', agent: announcement.agent, id: announcement.id }];
+  if (announcement.kind === 'trust')
+    return [announce, { type: 'offerTrust', agent: announcement.agent, id: announcement.id }];
+  if (announcement.kind !== 'approval') return [announce];
+  const { question, key: known } = announcement;
+  return [announce, { type: 'offer', question, ...(known === undefined ? {} : { key: known }) }];
 }
 
 function prompt(fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>, reason: PromptReason): Effect {
@@ -173,7 +175,7 @@ export type Effect =
       readonly hung?: boolean;
     }
   /** Stands behind a question's text in the same lane: once it is reached, all of the text stands in the channel. */
-  | { readonly type: 'offer'; readonly question: number }
+  | { readonly type: 'offer'; readonly question: number; readonly key?: string }
   /** As `offer`, for the question about the files in an agent's folder. */
   | { readonly type: 'offerTrust'; readonly agent: AgentId; readonly id: string }
   /** Ask the facilitator who is next. */

@@ -163,6 +163,25 @@ export function askAdvanced(asker: Turn, agent: AgentId, is: 'granted' | 'answer
   return { ...asker, wait: { ...asker.wait, ready: is !== 'granted', of: { agent, is } } };
 }
 
+/**
+ * Whether a button that was drawn under an epoch is about what goes on now: the turns of the open exchange, or a turn that waits.
+ * While the floor rests, it is the epoch of the last grant.
+ */
+export function isOfNow(floor: Floor, epoch: number): boolean {
+  const { exchange } = floor;
+  if (epoch >= floor.epoch) return epoch === floor.epoch;
+  if (exchange?.since !== undefined && epoch > exchange.since) return true;
+  return turnsOf(floor).some((turn) => turn.epoch === epoch);
+}
+
+/** Whether an answer is for this question: by its number, and by its key when a button gives one. */
+export function isAnswerTo(
+  asked: Pick<Question, 'question' | 'key'>,
+  answer: { readonly question: number; readonly key?: string },
+): boolean {
+  return asked.question === answer.question && (answer.key === undefined || answer.key === asked.key);
+}
+
 /** The request for permission that people may decide about now, if there is one. */
 export function openQuestion({ turn }: Floor): Question | null {
   const wait = turn?.status === 'waiting' ? turn.wait : null;
@@ -223,9 +242,14 @@ export function asideOf({ asides }: Floor, agent: AgentId): Aside | undefined {
 
 type AskingAside = Aside & Required<Pick<Aside, 'question'>>;
 
-/** The work beside the floor that asks the question with this number. */
-export function asideAsking({ asides }: Floor, question: number): AskingAside | undefined {
-  return asides?.find((aside): aside is AskingAside => aside.question?.question === question);
+/** The background run that asks this question. */
+export function asideAsking(
+  { asides }: Floor,
+  answer: { readonly question: number; readonly key?: string },
+): AskingAside | undefined {
+  return asides?.find(
+    (aside): aside is AskingAside => aside.question !== undefined && isAnswerTo(aside.question, answer),
+  );
 }
 
 /** What becomes of a seat that ends the work of its agent beside the floor. */
@@ -264,6 +288,11 @@ export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion
 /** The open question with a number. */
 export function askedAs(view: Asking, number: number): FloorQuestion | null {
   return askedOn(view).find(({ question }) => question.question === number) ?? null;
+}
+
+/** The open question with a key. */
+export function askedWith(view: Asking, key: string): FloorQuestion | null {
+  return askedOn(view).find(({ question }) => question.key === key) ?? null;
 }
 
 /** The open question that asks for an approval; `null`: it does not stand there. */

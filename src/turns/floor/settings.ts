@@ -84,6 +84,8 @@ export type Approval = {
 export const questionSchema = z.strictObject({
   /** Its number, never used twice in a channel: whoever answers names it. */
   question: z.number(),
+  /** Random, never used twice in any store: its buttons carry it. Absent in questions of earlier versions, which no button answers. */
+  key: z.string().exactOptional(),
   title: z.string(),
   detail: z.string(),
   /** All of it stands in the channel. Nobody may say yes before. */

@@ -2,7 +2,7 @@ import type { Clock } from '../../lib/time.ts';
 import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import { askedAs } from '../../turns/floor/seats.ts';
+import { askedAs, askedWith } from '../../turns/floor/seats.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
@@ -30,7 +30,7 @@ export type RunCommandPorts = {
   /** How a question on a floor was closed; `null` when that is too long ago. */
   readonly closed: (
     channel: ChannelId,
-    question: number,
+    named: { readonly question: number } | { readonly key: string },
   ) => { readonly choice: string; readonly by: string | null } | null;
   /** Who may answer what an agent asks, by the configuration: these, or ("other") whoever did not ask for the work; `null`: every operator. */
   readonly approvers: (agent: AgentId) => 'other' | readonly string[] | null;
@@ -67,8 +67,8 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
       const by = ports.runs.state(runKeyOf(seat))?.run?.requestedBy ?? null;
       return { not: [...ports.requesters(seat), ...(by === null ? [] : [by])] };
     },
-    answered(channel, question) {
-      const closed = ports.closed(channel, question);
+    answered(channel, named) {
+      const closed = ports.closed(channel, named);
       if (closed === null) return null;
       const did = { allow: 'allowed', reject: 'rejected' }[closed.choice] ?? 'taken back';
       return `That question is over: it was already ${did}${closed.by === null ? '' : ` by ${ports.nameOf(closed.by)}`}.`;
@@ -76,11 +76,17 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
   };
 }
 
-/** Whether a button that ends a run was drawn for another turn, or for another work beside the floor, than what goes on now. */
-function isOld(verb: RunVerb, key: string, { epoch }: Request, { runs }: RunCommandPorts): boolean {
-  if (epoch === undefined || (verb !== 'complete' && verb !== 'abort')) return false;
-  const { run, totals } = runs.state(key) ?? {};
-  return seatOfRuns(key).aside === true ? totals?.runs !== epoch : run?.session !== `${epoch}`;
+/** Whether a button was drawn for another run than the one of this key, or for a question of another. */
+function isOld(verb: RunVerb, key: string, { channel, drawnFor }: Request, ports: RunCommandPorts): boolean {
+  if (drawnFor === undefined || verb === 'log' || verb === 'revoke') return false;
+  const { agent, aside = false } = seatOfRuns(key);
+  if (drawnFor.of === 'question') {
+    const view = ports.floors.view(channel);
+    const asked = view === null ? null : askedWith(view, drawnFor.key);
+    return asked?.agent !== agent || asked.isAside !== aside;
+  }
+  const { run, totals } = ports.runs.state(key) ?? {};
+  return aside ? totals?.runs !== drawnFor.epoch : run?.session !== `${drawnFor.epoch}`;
 }
 
 type Verb = Exclude<RunVerb, 'start' | 'status' | 'approvals'>;

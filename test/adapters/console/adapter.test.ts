@@ -185,9 +185,9 @@ describe('a person at an open page', () => {
 
   test('a command is answered to this page, with the turn that its button was drawn for', async () => {
     await opened();
-    page.send({ type: 'command', channel: CHANNEL, key: crypto.randomUUID(), line: '/floor skip', epoch: 4 });
+    page.send({ type: 'command', channel: CHANNEL, key: crypto.randomUUID(), line: '/floor skip', drawnFor: 'tx.4' });
     expect(await page.frame('answer')).toMatchObject({ ok: true, text: 'Done.' });
-    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/floor skip', epoch: 4 }]);
+    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/floor skip', drawnFor: 'tx.4' }]);
   });
 });
 

@@ -24,6 +24,7 @@ export const OTHER = 'discord:42';
 export function restingView(channel: ChannelId = CHANNEL): FloorView {
   return {
     channel,
+    store: 'x',
     condition: 'resting',
     mode: 'inject',
     order: 'round-robin',
@@ -85,7 +86,7 @@ export function fakeQueries(): FakeQueries {
 export type FakeIntake = Intake & {
   readonly messages: HumanMessage[];
   readonly changes: MessageChange[];
-  readonly commands: { readonly channel: ChannelId; readonly line: string; readonly epoch: number | undefined }[];
+  readonly commands: { readonly channel: ChannelId; readonly line: string; readonly drawnFor: string | undefined }[];
   /** Thrown at the next message, once. */
   failure: Error | null;
   /** What every command is answered. */
@@ -108,8 +109,8 @@ export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIn
     amend: async (change) => {
       intake.changes.push(change);
     },
-    command: async (channel, _by, line, epoch) => {
-      intake.commands.push({ channel, line, epoch });
+    command: async (channel, _by, line, drawnFor) => {
+      intake.commands.push({ channel, line, drawnFor });
       return intake.answer;
     },
     thread: async () => {},

@@ -65,10 +65,10 @@ function openStage(): Stage {
     const done = (each: { readonly key: string | null }) => each.key === frame.key;
     return (await Promise.race([shown.frame('accepted', done), shown.frame('refused', done).then(refused)])).id;
   };
-  const command = async (line: string, epoch?: number | null): Promise<string> => {
+  const command = async (line: string, drawnFor?: string): Promise<string> => {
     const shown = await running();
     const key = randomUUID();
-    shown.send({ type: 'command', channel: CHANNEL, key, line, ...(epoch == null ? {} : { epoch }) });
+    shown.send({ type: 'command', channel: CHANNEL, key, line, ...(drawnFor === undefined ? {} : { drawnFor }) });
     return (await shown.frame('answer', (each) => each.key === key)).text;
   };
   const state = async () => {
@@ -116,7 +116,7 @@ function openStage(): Stage {
         buttons: buttons.map(({ label }) => label),
         async press(_author, label) {
           const button = buttons.find((each) => each.label === label);
-          return command(button?.line ?? '', button?.epoch);
+          return command(button?.line ?? '', button?.drawnFor);
         },
       };
     },

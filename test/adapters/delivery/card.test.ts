@@ -6,6 +6,7 @@ import type { FloorView } from '../../../src/turns/view.ts';
 
 const RESTING: FloorView = {
   channel: 'console:demo',
+  store: 'x',
   condition: 'resting',
   mode: 'inject',
   order: 'round-robin',
@@ -18,7 +19,7 @@ const RESTING: FloorView = {
   obstacles: [],
 };
 
-const ASKED = { question: 8, title: 'Delete it', detail: 'rm -rf build', shown: true };
+const ASKED = { question: 8, key: 'K8', title: 'Delete it', detail: 'rm -rf build', shown: true };
 const HELD: FloorView = {
   ...RESTING,
   condition: 'open',
@@ -49,7 +50,7 @@ function buttons(view: FloorView): readonly string[] {
     (agent) => agent,
     () => '',
   );
-  return card.buttons.map(({ label, line, epoch }) => `${label}: ${line} #${epoch}`);
+  return card.buttons.map(({ label, line, drawnFor }) => `${label}: ${line} ${drawnFor}`);
 }
 
 describe('the card of a floor', () => {
@@ -87,17 +88,17 @@ describe('the card of a floor', () => {
   });
 
   test('has buttons for the turn that it was drawn for, each a command that exists', () => {
-    expect(buttons(HELD)).toEqual(['Skip: /floor skip #4', 'Stop: /stop #4', 'Pause: /floor pause #4']);
-    expect(buttons({ ...RESTING, condition: 'paused' })).toEqual(['Resume: /floor resume #null']);
+    expect(buttons(HELD)).toEqual(['Skip: /floor skip tx.4', 'Stop: /stop tx.4', 'Pause: /floor pause tx.4']);
+    expect(buttons({ ...RESTING, condition: 'paused' })).toEqual(['Resume: /floor resume tx.4']);
     const asking: FloorView = {
       ...HELD,
       holder: { ...HELD.holder!, status: 'WAITING', waitingFor: 'approval', deadlineAt: null, approval: ASKED },
     };
     expect(buttons(asking).slice(0, 4)).toEqual([
-      'Once: /allow 8 #4',
-      'No: /reject 8 #4',
-      'No because…: /reject 8 #4',
-      'Whole input: /floor status #4',
+      'Once: /allow 8 qK8',
+      'No: /reject 8 qK8',
+      'No because…: /reject 8 qK8',
+      'Whole input: /floor status qK8',
     ]);
     const about = { step: 1, steps: 9, tool: 'fetch', folder: null, why: '⚠ x', says: null, danger: true } as const;
     const danger = { ...asking, holder: { ...asking.holder!, approval: { ...ASKED, about } } };
@@ -144,8 +145,8 @@ describe('the card of a floor', () => {
   });
 
   describe('beside which somebody works', () => {
-    const asides = [{ agent: 'qa', run: 3, question: { ...ASKED, question: 9 } }];
-    const HALTED = { ...ASKED, title: 'used 200 of 200 steps', question: 9, pause: 'turn_limit' } as const;
+    const asides = [{ agent: 'qa', run: 3, question: { ...ASKED, key: 'K9', question: 9 } }];
+    const HALTED = { ...ASKED, title: 'used 200 of 200 steps', key: 'K9', question: 9, pause: 'turn_limit' } as const;
 
     test('says who, and what of that waits for an answer', () => {
       expect(shown({ ...HELD, asides: [{ agent: 'qa', run: 3 }] })).toBe(
@@ -159,36 +160,36 @@ describe('the card of a floor', () => {
       const [aside] = asides;
       const offering = { ...aside!, question: { ...aside!.question, always } };
       expect(buttons({ ...HELD, holder: { ...HELD.holder!, approval: ASKED }, asides: [offering] })).toEqual([
-        'Once: /allow 8 #4',
-        'No: /reject 8 #4',
-        'No because…: /reject 8 #4',
-        'Whole input: /floor status #4',
-        'Once (9): /allow 9 #3',
-        'Always… (9): /allow 9 always #3',
-        'No (9): /reject 9 #3',
-        'No because… (9): /reject 9 #3',
-        'Whole input (9): /run status qa+ #3',
-        'Skip: /floor skip #4',
-        'Stop: /stop #4',
-        'Pause: /floor pause #4',
-        'Stop qa+: /run abort qa+ #3',
+        'Once: /allow 8 qK8',
+        'No: /reject 8 qK8',
+        'No because…: /reject 8 qK8',
+        'Whole input: /floor status qK8',
+        'Once (9): /allow 9 qK9',
+        'Always… (9): /allow 9 always qK9',
+        'No (9): /reject 9 qK9',
+        'No because… (9): /reject 9 qK9',
+        'Whole input (9): /run status qa+ qK9',
+        'Skip: /floor skip tx.4',
+        'Stop: /stop tx.4',
+        'Pause: /floor pause tx.4',
+        'Stop qa+: /run abort qa+ tx.3',
       ]);
     });
 
     test('has none for a question that does not stand in the channel', () => {
-      const hidden = [{ ...asides[0]!, question: { ...ASKED, question: 9, shown: false } }];
+      const hidden = [{ ...asides[0]!, question: { ...ASKED, key: 'K9', question: 9, shown: false } }];
       expect(buttons({ ...RESTING, asides: hidden })).toEqual([
-        'Pause: /floor pause #null',
-        'Stop qa+: /run abort qa+ #3',
+        'Pause: /floor pause tx.4',
+        'Stop qa+: /run abort qa+ tx.3',
       ]);
     });
 
     test('lets people choose at its limit', () => {
       expect(buttons({ ...RESTING, asides: [{ agent: 'qa', run: 3, question: HALTED }] })).toEqual([
-        'Continue (9): /allow 9 #3',
-        'Complete (9): /run complete qa+ #3',
-        'Abort (9): /reject 9 #3',
-        'Pause: /floor pause #null',
+        'Continue (9): /allow 9 qK9',
+        'Complete (9): /run complete qa+ qK9',
+        'Abort (9): /reject 9 qK9',
+        'Pause: /floor pause tx.4',
       ]);
     });
 
@@ -200,21 +201,21 @@ describe('the card of a floor', () => {
       }));
       const all = buttons({ ...HELD, asides: many });
       expect(all.length).toBeLessThanOrEqual(24);
-      expect(all).toContain('Stop: /stop #4');
+      expect(all).toContain('Stop: /stop tx.4');
     });
 
     test('opens what a button of its question stands for, and nothing for one that is over', () => {
       const view = { ...RESTING, asides };
-      const pressed = { line: '/run status qa+', epoch: 3, opens: 'input' } as const;
+      const pressed = { line: '/run status qa+', drawnFor: 'qK9', opens: 'input' } as const;
       expect(questionOpened(view, pressed)?.text).toBe('All of what is asked (9):');
-      expect(questionOpened(view, { ...pressed, epoch: 2 })).toBeNull();
+      expect(questionOpened(view, { ...pressed, drawnFor: 'qK8' })).toBeNull();
       expect(questionOpened(HELD, pressed)).toBeNull();
     });
 
     test('gives each button a command that exists', () => {
       for (const question of [ASKED, HALTED])
         for (const line of buttons({ ...RESTING, asides: [{ agent: 'qa', run: 3, question }] }))
-          expect(parseLine(line.replace(/^[^/]*|\s#\w+$/g, '')).ok).toBe(true);
+          expect(parseLine(line.replace(/^[^/]*|\s[\w.]+$/g, '')).ok).toBe(true);
     });
   });
 
@@ -236,7 +237,7 @@ describe('the card of a floor', () => {
     { why: 'day-limit', budget: 'tokens a day', until: 1 },
     { why: 'stopped' },
   ] as const)('T35 offers to resume at %j', (obstacle) => {
-    expect(buttons({ ...RESTING, obstacles: [obstacle] })).toEqual(['Resume: /floor resume #null']);
-    expect(buttons({ ...HELD, obstacles: [obstacle] })).toContain('Pause: /floor pause #4');
+    expect(buttons({ ...RESTING, obstacles: [obstacle] })).toEqual(['Resume: /floor resume tx.4']);
+    expect(buttons({ ...HELD, obstacles: [obstacle] })).toContain('Pause: /floor pause tx.4');
   });
 });

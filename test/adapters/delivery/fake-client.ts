@@ -176,6 +176,7 @@ export function floorView(condition: FloorView['condition'], more: Partial<Floor
   };
   return {
     channel: CHANNEL,
+    store: 'x',
     condition,
     mode: 'inject',
     order: 'round-robin',

@@ -486,12 +486,13 @@ describe('a command', () => {
     discord.takeRole('ann', role);
     const answer = await discord.press('ann', card?.id ?? '', 'Skip');
     expect(answer).toMatchObject({ ephemeral: true, text: 'done: /floor skip' });
-    expect(here.listener.commands).toMatchObject([{ line: '/floor skip', epoch: 7, by: { roles: [] } }]);
+    expect(here.listener.commands).toMatchObject([{ line: '/floor skip', drawnFor: 'tx.7', by: { roles: [] } }]);
   });
 
   describe('a question', () => {
     const approval = {
       question: 8,
+      key: 'K8',
       title: 'npm test',
       detail: `npm test ${'x'.repeat(3_000)}`,
       shown: true,
@@ -533,7 +534,7 @@ describe('a command', () => {
       expect(here.listener.commands).toEqual([]);
       const answer = await discord.submit('ann', discord.channel, modal, 'use\nb.txt');
       expect(answer).toMatchObject({ ephemeral: true, text: 'done: /reject 8 use b.txt' });
-      expect(here.listener.commands).toMatchObject([{ line: '/reject 8 use b.txt', epoch: 7 }]);
+      expect(here.listener.commands).toMatchObject([{ line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
     });
 
     test('has a form that says whether its agent reads those words', async () => {
@@ -547,31 +548,31 @@ describe('a command', () => {
       const { components, ephemeral } = await press('Always…');
       expect(ephemeral).toBe(true);
       const ids = [...JSON.stringify(components).matchAll(/"custom_id":"([^"]+)"/g)].map(([, id]) => id);
-      expect(ids).toEqual(['conch:7:/allow 8 always 1', 'conch:7:/allow 8 always 2']);
+      expect(ids).toEqual(['conch:qK8:/allow 8 always 1', 'conch:qK8:/allow 8 always 2']);
       expect(JSON.stringify(components)).toContain('exactly this command');
       expect(here.listener.commands).toEqual([]);
     });
 
     test('that is over by now opens nothing', async () => {
-      Object.assign(here.queries, { view: () => asking({ question: 9 }) });
-      expect(await press('Always…')).toMatchObject({ text: 'That turn is over.', components: [] });
+      Object.assign(here.queries, { view: () => asking({ question: 9, key: 'K9' }) });
+      expect(await press('Always…')).toMatchObject({ text: 'That question is over.', components: [] });
     });
 
     test('of work beside the floor has buttons of its own, though nobody has the floor', async () => {
-      const asides = [{ agent: 'qa', run: 2, question: { ...approval, question: 9 } }];
+      const asides = [{ agent: 'qa', run: 2, question: { ...approval, question: 9, key: 'K9' } }];
       const floor: FloorView = { ...asking(), condition: 'resting', holder: null, asides };
       Object.assign(here.queries, { view: () => floor });
       here.adapter.card?.(`discord:${discord.channel}`, floor);
       const { modal } = await press('No because… (9)');
       await discord.submit('ann', discord.channel, modal, 'not now');
       expect(await press('Whole input (9)')).toMatchObject({ ephemeral: true, text: 'All of what is asked (9):' });
-      expect(JSON.stringify((await press('Always… (9)')).components)).toContain('conch:2:/allow 9 always 2');
+      expect(JSON.stringify((await press('Always… (9)')).components)).toContain('conch:qK9:/allow 9 always 2');
       await press('Once (9)');
       await press('Stop QA Bot+');
-      expect(here.listener.commands.map(({ line, epoch }) => `${line} #${epoch}`)).toEqual([
-        '/reject 9 not now #2',
-        '/allow 9 #2',
-        '/run abort qa+ #2',
+      expect(here.listener.commands.map(({ line, drawnFor }) => `${line} ${drawnFor}`)).toEqual([
+        '/reject 9 not now qK9',
+        '/allow 9 qK9',
+        '/run abort qa+ tx.2',
       ]);
     });
 
@@ -599,7 +600,7 @@ describe('a command', () => {
         const { modal } = await press('Answer…');
         expect(modal).toMatchObject({
           title: 'hub asks: Which issue?',
-          custom_id: 'conch:7:/answer 8',
+          custom_id: 'conch:qK8:/answer 8',
           components: [
             { label: 'Title', description: 'What is wrong? · at least 3 characters', component: { required: true } },
             { label: 'Kind', component: { options: [{ label: 'BUG' }, { label: 'IDEA', default: true }] } },
@@ -610,7 +611,7 @@ describe('a command', () => {
         });
         expect(here.listener.commands).toEqual([]);
         await press('Decline');
-        expect(here.listener.commands).toMatchObject([{ line: '/reject 8', epoch: 7 }]);
+        expect(here.listener.commands).toMatchObject([{ line: '/reject 8', drawnFor: 'qK8' }]);
       });
 
       test('is answered by one command with all that was filled in', async () => {
@@ -619,7 +620,7 @@ describe('a command', () => {
         const answer = await discord.submit('ann', discord.channel, modal, filled);
         expect(answer).toMatchObject({ ephemeral: true });
         const line = String.raw`/answer 8 title="a=b\nvotes=9" kind=idea labels=bug urgent=yes votes=2`;
-        expect(here.listener.commands).toMatchObject([{ line, epoch: 7 }]);
+        expect(here.listener.commands).toMatchObject([{ line, drawnFor: 'qK8' }]);
       });
 
       test('that was filled in wrongly opens again with what was written, and what is wrong beside it', async () => {
@@ -628,9 +629,7 @@ describe('a command', () => {
         const { modal } = await press('Answer…');
         const told = await discord.submit('ann', discord.channel, modal, { title: 'ab', votes: '5' });
         expect(told).toMatchObject({ ephemeral: true, text: `title: ${wrong.title}` });
-        expect(JSON.stringify(told.components)).toContain(
-          '"custom_id":"conch?form:7:/answer 8","label":"Answer again…"',
-        );
+        expect(JSON.stringify(told.components)).toContain('"custom_id":"conchfqK8:/answer 8","label":"Answer again…"');
         const again = [
           { description: `⚠ ${wrong.title}`, component: { value: 'ab' } },
           { component: { options: [{ value: 'bug' }, { value: 'idea', default: true }] } },
@@ -654,7 +653,7 @@ describe('a command', () => {
       });
 
       test('that is over by now is told as the command says it', async () => {
-        Object.assign(here.queries, { view: () => asking({ question: 9 }) });
+        Object.assign(here.queries, { view: () => asking({ question: 9, key: 'K9' }) });
         expect(await press('Answer…')).toMatchObject({ modal: null, text: 'done: /answer 8' });
       });
     });
@@ -750,6 +749,7 @@ function view() {
   };
   return {
     channel: `discord:${discord.channel}`,
+    store: 'x',
     condition: 'open' as const,
     mode: 'inject' as const,
     order: 'round-robin' as const,

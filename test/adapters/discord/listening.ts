@@ -38,7 +38,7 @@ export type HeardCommand = {
   readonly channel: string;
   readonly by: Principal;
   readonly line: string;
-  readonly epoch: number | undefined;
+  readonly drawnFor: string | undefined;
 };
 
 /** An intake that writes down what it is told; messages are kept by id, as an inbox does. */
@@ -63,8 +63,8 @@ export function createListener() {
     async amend(change) {
       changes.push(change);
     },
-    async command(channel, by, line, epoch) {
-      commands.push({ channel, by, line, epoch });
+    async command(channel, by, line, drawnFor) {
+      commands.push({ channel, by, line, drawnFor });
       return answers.next(line);
     },
     async thread(thread) {

@@ -160,6 +160,7 @@ export function heldView(channel: ChannelId, more: Partial<FloorView> = {}): Flo
 export function restingView(channel: ChannelId): FloorView {
   return {
     channel,
+    store: 'x',
     condition: 'resting',
     mode: 'inject',
     order: 'round-robin',

@@ -78,9 +78,10 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       const answer = await start({ user, channel: where, source: null }, 4, data);
       return answer.choices;
     },
-    /** Presses a button of a message, by its custom id or by its label. */
-    press(user: string, message: string, button: string): Promise<Answer> {
-      const source = messageOf(world, message);
+    /** A message as it is now. */
+    copy: (message: string): Message => structuredClone(messageOf(world, message)),
+    /** Presses a button of a message, by its custom id or by its label; `source`: as somebody saw it once. */
+    press(user: string, message: string, button: string, source = messageOf(world, message)): Promise<Answer> {
       const all = buttonsOf(source.components);
       const one = must(
         all.find(({ customId, label }) => customId === button || label === button),

@@ -87,12 +87,13 @@ async function openStage(): Promise<Stage> {
     async card() {
       const card = cardIn();
       if (card === undefined) return null;
+      const source = server.copy(card.id);
       return {
         text: card.text,
         buttons: card.buttons.map(({ label }) => label),
         async press(author, label) {
           const button = card.buttons.find((each) => each.label === label);
-          return told(await server.press(ids[author], card.id, button?.customId ?? ''));
+          return told(await server.press(ids[author], card.id, button?.customId ?? '', source));
         },
       };
     },

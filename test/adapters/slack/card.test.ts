@@ -27,10 +27,10 @@ describe('a floor in an exchange', () => {
     expect(card?.author).toBe('Conch');
     expect(card?.text).toContain('🎤 Dev · about 1 min left · next: QA');
     expect(card?.buttons).toEqual([
-      { actionId: 'conch:0', text: 'Skip', value: '{"line":"/floor skip","epoch":7}', style: null },
-      { actionId: 'conch:1', text: 'Stop', value: '{"line":"/stop","epoch":7}', style: 'danger' },
-      { actionId: 'conch:2', text: 'Pause', value: '{"line":"/floor pause","epoch":7}', style: null },
-      { actionId: 'conch:settings', text: 'Settings', value: '{"line":"/settings","epoch":null}', style: null },
+      { actionId: 'conch:0', text: 'Skip', value: '{"line":"/floor skip","drawnFor":"tx.7"}', style: null },
+      { actionId: 'conch:1', text: 'Stop', value: '{"line":"/stop","drawnFor":"tx.7"}', style: 'danger' },
+      { actionId: 'conch:2', text: 'Pause', value: '{"line":"/floor pause","drawnFor":"tx.7"}', style: null },
+      { actionId: 'conch:settings', text: 'Settings', value: '{"line":"/settings","drawnFor":""}', style: null },
     ]);
   });
 
@@ -46,9 +46,8 @@ describe('a floor in an exchange', () => {
 
 describe("a button's value", () => {
   test('is read back as it was written', () => {
-    const value = { line: '/floor skip', epoch: 7 };
+    const value = { line: '/floor skip', drawnFor: 'tx.7' };
     expect(readButtonValue(buttonValue(value))).toEqual(value);
-    expect(readButtonValue(buttonValue({ ...value, epoch: null }))).toEqual({ line: '/floor skip', epoch: null });
   });
 
   test.each([
@@ -56,8 +55,8 @@ describe("a button's value", () => {
     'nonsense',
     '{}',
     '{"line":5}',
-    '{"line":"rm -rf","epoch":1}',
-    '{"line":"/x","epoch":"1"}',
+    '{"line":"rm -rf","drawnFor":"tx.1"}',
+    '{"line":"/x","drawnFor":1}',
     '[]',
     'null',
   ])('is refused when it is %s', (text) => expect(readButtonValue(text)).toBeNull());

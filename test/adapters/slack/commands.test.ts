@@ -31,7 +31,7 @@ function guard(role: string, user = ''): (run: Run) => Answer {
 /** A message with a button such as the card has. */
 function button(
   what: string | Parameters<typeof buttonValue>[0],
-  epoch: number | null = null,
+  drawnFor = 'tx.0',
   actionId = 'conch:0',
   thread?: string,
 ): string {
@@ -40,7 +40,7 @@ function button(
     type: 'button',
     action_id: actionId,
     text: { type: 'plain_text', text: 'Do' },
-    value: buttonValue(typeof what === 'string' ? { line: what, epoch } : what),
+    value: buttonValue(typeof what === 'string' ? { line: what, drawnFor } : what),
   };
   return slack.bot(slack.ids.channel, 'card', {
     botId: slack.ids.bot,
@@ -151,7 +151,7 @@ describe('who may operate', () => {
   test('row 75: whoever is in no group of operators is refused, by command, button and message', async () => {
     const { slack, ears } = await begin();
     ears.answer = guard('S-none', slack.ids.bob);
-    const ts = button('/floor skip', 3);
+    const ts = button('/floor skip', 'tx.3');
     const { ann, bob, channel } = slack.ids;
     expect((await slack.command(ann, channel, 'floor skip')).answers).toMatchObject([{ text: 'You may only read.' }]);
     expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'You may only read.' }]);
@@ -174,7 +174,7 @@ describe('who may operate', () => {
     const { ann, channel } = slack.ids;
     const group = slack.group('operators', [ann]);
     ears.answer = guard(group);
-    const ts = button('/floor skip', 3);
+    const ts = button('/floor skip', 'tx.3');
     expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'Did /conch floor skip.' }]);
     slack.setGroup(group, []);
     expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'You may only read.' }]);
@@ -278,10 +278,10 @@ describe('a command as a message', () => {
 describe('a button', () => {
   test('runs its line for the turn it was drawn for, once', async () => {
     const { slack, ears, floor } = await begin();
-    const ts = button('/floor skip', 7);
+    const ts = button('/floor skip', 'tx.7');
     const shown = await slack.press(slack.ids.ann, slack.ids.channel, ts, { button: 'Do', twice: true });
     expect(shown).toMatchObject({ acked: true, answers: [{ text: 'Done.' }] });
-    expect(ears.runs).toMatchObject([{ channel: floor, line: '/floor skip', epoch: 7 }]);
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/floor skip', drawnFor: 'tx.7' }]);
   });
 
   test('in a thread with a floor belongs to that floor', async () => {
@@ -289,9 +289,8 @@ describe('a button', () => {
     const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
     slack.write(slack.ids.ann, slack.ids.channel, 'reply', { thread: root });
     await until('the thread', () => ears.threads.length === 1);
-    await slack.press(slack.ids.ann, slack.ids.channel, button('/stop', null, 'conch:0', root), 'Do');
-    expect(ears.runs).toMatchObject([{ channel: `${floor}/${root}`, line: '/stop' }]);
-    expect(ears.runs[0]?.epoch).toBeUndefined();
+    await slack.press(slack.ids.ann, slack.ids.channel, button('/stop', 'tx.3', 'conch:0', root), 'Do');
+    expect(ears.runs).toMatchObject([{ channel: `${floor}/${root}`, line: '/stop', drawnFor: 'tx.3' }]);
   });
 
   test('whose value is not ours is refused politely', async () => {
@@ -307,19 +306,19 @@ describe('a button', () => {
 describe('a question', () => {
   test('takes a no with its words from a form, and does nothing before', async () => {
     const { slack, ears, floor } = await begin();
-    const ts = button({ line: '/reject 8', epoch: 7, opens: { what: 'reason' } });
+    const ts = button({ line: '/reject 8', drawnFor: 'qK8', opens: { what: 'reason' } });
     const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
     expect(ears.runs).toEqual([]);
     expect(JSON.stringify(view?.view)).toContain('Why not? Its agent reads it');
     expect(await slack.submit(view?.id ?? '', { why: 'use\nb.txt' })).toMatchObject({ acked: true, errors: null });
     await until('the command', () => ears.runs.length > 0);
-    expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', epoch: 7 }]);
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
   });
 
   test('has its rules in a menu that asks whether that is meant', async () => {
     const { slack, ears, floor } = await begin();
     const of = [{ words: 'exactly this command', line: '/allow 8 always 1' }];
-    const always = { label: 'Always…', line: '/allow 8 always', epoch: 7, style: 'plain' } as const;
+    const always = { label: 'Always…', line: '/allow 8 always', drawnFor: 'qK8', style: 'plain' } as const;
     const content = { kind: 'card', speaker: null, text: 'dev asks', epoch: 7, outboxId: null } as const;
     const { blocks = [] } = wordingOf(
       { ...content, buttons: [{ ...always, opens: { what: 'rules', of } }] },
@@ -338,7 +337,7 @@ describe('a question', () => {
       blocks: [{ type: 'actions', elements: [chosen] }],
     });
     await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
-    expect(ears.runs).toMatchObject([{ channel: floor, line: '/allow 8 always 1', epoch: 7 }]);
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/allow 8 always 1', drawnFor: 'qK8' }]);
   });
 });
 
@@ -355,7 +354,13 @@ describe('a question with a form', () => {
   ];
   const askWith = (form: readonly AskedField[], question = 8): void => {
     here.ears.view = (channel) => {
-      const asked = { question, title: 'hub asks: Which issue?', detail: 'Which issue?', shown: true };
+      const asked = {
+        question,
+        key: `K${question}`,
+        title: 'hub asks: Which issue?',
+        detail: 'Which issue?',
+        shown: true,
+      };
       const approval = { ...asked, about: { ...about, answer: 'title=…', form } };
       const times = { startedAt: 0, deadlineAt: 0, working: false };
       const holder = { agent: 'dev', epoch: 7, status: 'WAITING', waitingFor: 'approval', approval, ...times } as const;
@@ -370,7 +375,7 @@ describe('a question with a form', () => {
   const press = () => {
     const { ids } = here.slack;
     const opens = { what: 'form', of: [] } as const;
-    return here.slack.press(ids.ann, ids.channel, button({ line: '/answer 8', epoch: 7, opens }), 'conch:0');
+    return here.slack.press(ids.ann, ids.channel, button({ line: '/answer 8', drawnFor: 'qK8', opens }), 'conch:0');
   };
 
   test('opens it with what counts if it is left out, and does nothing before', async () => {
@@ -398,7 +403,9 @@ describe('a question with a form', () => {
     const filled = { title: 'a=b\nvotes=9', labels: 'bug', urgent: 'yes' };
     expect(await here.slack.submit(view?.id ?? '', filled)).toMatchObject({ acked: true, errors: null });
     const line = String.raw`/answer 8 title="a=b\nvotes=9" kind=idea labels=bug urgent=yes votes=2`;
-    expect(here.ears.runs).toMatchObject([{ channel: here.floor, line, epoch: 7, by: { id: here.slack.ids.ann } }]);
+    expect(here.ears.runs).toMatchObject([
+      { channel: here.floor, line, drawnFor: 'qK8', by: { id: here.slack.ids.ann } },
+    ]);
     await until('the answer', () => here.slack.ephemerals(here.slack.ids.ann).some(({ text }) => text === 'Done.'));
   });
 
@@ -438,7 +445,7 @@ describe('a question with a form', () => {
 describe('the settings', () => {
   test('open from the card and by command with what is in force, and run what was changed', async () => {
     const { slack, ears, floor } = await begin();
-    const ts = button('/help', null, 'conch:settings');
+    const ts = button('/help', 'tx.0', 'conch:settings');
     const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:settings');
     expect(JSON.stringify(view?.view)).toContain('"initial_option":{"text":{"type":"plain_text","text":"round-robin');
     const done = await slack.submit(view?.id ?? '', { mode: 'queue' });

@@ -18,7 +18,7 @@ export type Run = {
   readonly channel: ChannelId;
   readonly by: Principal;
   readonly line: string;
-  readonly epoch?: number;
+  readonly drawnFor?: string;
 };
 
 /** An Intake like the real one: a message id is taken once, and it may be full for a while. */
@@ -63,8 +63,8 @@ export function ears(): Ears {
     async amend(change) {
       all.changes.push(change);
     },
-    async command(channel, by, line, epoch) {
-      const run = { channel, by, line, ...(epoch === undefined ? {} : { epoch }) };
+    async command(channel, by, line, drawnFor) {
+      const run = { channel, by, line, ...(drawnFor === undefined ? {} : { drawnFor }) };
       all.runs.push(run);
       return all.answer(run);
     },
@@ -85,6 +85,7 @@ export const AGENTS = ['pm', 'dev'].map((id) => ({ id, name: id, avatar: null, d
 export function viewOf(channel: ChannelId): FloorView {
   return {
     channel,
+    store: 'x',
     condition: 'resting',
     mode: 'inject',
     order: 'round-robin',

@@ -31,13 +31,16 @@ export type Submitted = {
 /** How long to wait for an answer after the acknowledgement; resolves with the first one. */
 export type Patience = { readonly waitMs?: number; /** The same trigger twice. */ readonly twice?: boolean };
 
-export type Pressing = Patience & { readonly button: string };
+/** `on`: the message as it was once, for somebody who still sees that. */
+export type Pressing = Patience & { readonly button: string; readonly on?: Message };
 
 export type Interactions = {
   /** `text` is what stands behind "/conch". */
   command(user: string, channel: string, text: string, patience?: Patience): Promise<Shown>;
   /** Clicks a button of a message, by its action id, its value or its words. */
   press(user: string, channel: string, ts: string, button: string | Pressing): Promise<Shown>;
+  /** A message as it is now. */
+  copy(channel: string, ts: string): Message;
   /** Submits an open view; values by action id. */
   submit(viewId: string, values?: Readonly<Record<string, string>>): Promise<Submitted>;
   openViews(user: string): readonly View[];
@@ -118,7 +121,7 @@ export function createInteractions(slack: Slack): Interactions {
       const patience: Pressing = typeof how === 'string' ? { button: how } : how;
       const { button } = patience;
       const channel = channelOf(world, id);
-      const message = channel.messages.get(ts);
+      const message = patience.on ?? channel.messages.get(ts);
       const only = world.ephemerals.find((one) => one.user === user && one.ts === ts);
       const blocks = message?.blocks ?? must(only, `message ${ts} in ${id}`).blocks;
       const found = must(
@@ -143,6 +146,7 @@ export function createInteractions(slack: Slack): Interactions {
       if (patience.twice === true) void delivery.raw('interactive', payload);
       return outcome(user, since, delivery.raw('interactive', payload), patience);
     },
+    copy: (id, ts) => structuredClone(must(channelOf(world, id).messages.get(ts), `message ${ts} in ${id}`)),
     async submit(viewId, values = {}) {
       const opened = must(world.views.get(viewId), `view ${viewId}`);
       if (!opened.open) throw new Error(`view ${viewId} is closed`);

@@ -149,6 +149,7 @@ export function rowOf(row: Partial<OutboxRow> & { readonly channel: ChannelId })
 export function viewOf(channel: ChannelId, how: Partial<FloorView> = {}): FloorView {
   return {
     channel,
+    store: 'x',
     condition: 'open',
     mode: 'inject',
     order: 'round-robin',

@@ -100,12 +100,16 @@ async function openStage(): Promise<Stage> {
     async card() {
       const card = cardIn();
       if (card === undefined) return null;
+      const on = server.copy(channel, card.ts);
       return {
         text: card.text,
         buttons: card.buttons.map(({ text }) => text),
         async press(author, label) {
           const button = card.buttons.find(({ text }) => text === label);
-          const { answers } = await server.press(ids[author], channel, card.ts, button?.actionId ?? label);
+          const { answers } = await server.press(ids[author], channel, card.ts, {
+            button: button?.actionId ?? label,
+            on,
+          });
           return answers.map(({ text }) => text).join('\n');
         },
       };

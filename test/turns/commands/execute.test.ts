@@ -179,33 +179,32 @@ describe('a refusal', () => {
 describe('a button', () => {
   test('carries the turn it was drawn for', async () => {
     const { run, commands } = room();
-    await run('/floor skip', OLA, 2);
+    await run('/floor skip', OLA, 'tx.2');
     expect(commands[0]?.command).toEqual({ type: 'skip', by: 'ola', epoch: 2 });
   });
 
   test('of a turn that is over says so', async () => {
     const { run } = room({ refusal: 'stale-epoch' });
-    expect(await run('/floor skip', OLA, 1)).toEqual({ ok: false, text: 'That turn is over.' });
+    expect(await run('/floor skip', OLA, 'tx.1')).toEqual({ ok: false, text: 'That turn is over.' });
   });
 
   test('of a turn that is over does not extend another', async () => {
     const { run, commands } = room();
-    expect(await run('/floor extend', OLA, 1)).toEqual({ ok: false, text: 'That turn is over.' });
-    expect(commands).toEqual([]);
-    expect((await run('/floor extend', OLA, 2)).text.split('\n')[0]).toBe('Developer has 1:00 more.');
+    expect((await run('/floor extend', OLA, 'tx.2')).text.split('\n')[0]).toBe('Developer has 1:00 more.');
+    expect(commands[0]?.command).toEqual({ type: 'extend', by: 'ola', ms: 60_000, epoch: 2 });
   });
 });
 
 describe('T7 a question', () => {
-  const approval = { question: 8, title: 'rm -rf build', detail: 'rm -rf build', shown: true };
+  const approval = { question: 8, key: 'K8', title: 'rm -rf build', detail: 'rm -rf build', shown: true };
   const asking = view({ holder: { ...view().holder!, status: 'WAITING', waitingFor: 'approval', approval } });
 
   test('is answered by its number, from a button or typed', async () => {
     const { run, commands } = room({ view: asking });
-    expect((await run('/allow 8', OLA, 2)).text).toContain('Allowed.');
+    expect((await run('/allow 8', OLA, 'qK8')).text).toContain('Allowed.');
     expect((await run('!reject #7', OLA)).text).toContain('Rejected.');
     expect(commands.map(({ command }) => command)).toEqual([
-      { type: 'decide', by: 'ola', name: 'Ola', choice: 'allow', question: 8 },
+      { type: 'decide', by: 'ola', name: 'Ola', choice: 'allow', question: 8, key: 'K8' },
       { type: 'decide', by: 'ola', name: 'Ola', choice: 'reject', question: 7 },
     ]);
   });
@@ -230,7 +229,7 @@ describe('T7 a question', () => {
 
     test('takes what fills in its form, by whatever word', async () => {
       const { run, commands } = room({ view: colour });
-      expect((await run('/answer 8 Blue', OLA, 2)).text).toContain('Answered.');
+      expect((await run('/answer 8 Blue', OLA, 'qK8')).text).toContain('Answered.');
       expect((await run('/reject 8', OLA)).text).toContain('Declined.');
       expect(commands.map(({ command }) => command)).toMatchObject([
         { choice: 'allow', question: 8, reason: 'Blue' },

@@ -71,7 +71,8 @@ export function room(options: Options = {}) {
     clock: { now: () => T0 },
     runs: {
       run: (verb, agent) => ({ ok: true, text: `${verb} ${agent}` }),
-      answered: (_, question) => (question === OVER ? 'That question is over: it was already allowed by bob.' : null),
+      answered: (_, named) =>
+        'question' in named && named.question === OVER ? 'That question is over: it was already allowed by bob.' : null,
       totals: (agent) => (agent === 'dev' ? '3 runs' : null),
       approvers: () => options.approvers ?? null,
     },
@@ -80,14 +81,15 @@ export function room(options: Options = {}) {
     ...(options.seat === undefined ? {} : { seat: options.seat }),
   };
   const operators = createOperators(context);
-  const run = (line: string, person: Person, epoch?: number): Promise<Answer> =>
-    operators.run(CHANNEL, person, line, epoch);
+  const run = (line: string, person: Person, drawnFor?: string): Promise<Answer> =>
+    operators.run(CHANNEL, person, line, drawnFor);
   return { run, commands, restarted, audit };
 }
 
 export function view(changes: Partial<FloorView> = {}): FloorView {
   return {
     channel: CHANNEL,
+    store: 'x',
     condition: 'open',
     mode: 'inject',
     order: 'round-robin',

@@ -311,7 +311,7 @@ describe('an outage', () => {
       play.leaves(holder, unreachable);
       play.joins(holder);
     }
-    expect(viewOf(play.floor, play.at).turns).toEqual({ used: 1, allowed: 6 });
+    expect(viewOf(play.floor, play.at, 'x').turns).toEqual({ used: 1, allowed: 6 });
     const first = play.floor.turn?.agent ?? 'nobody';
     play.speaks(first);
     expect(play.receipts('m1').at(-1)).toBe('done');
@@ -337,7 +337,7 @@ describe('an outage', () => {
     play.person('m1');
     play.says('pm');
     play.leaves('pm', unreachable);
-    expect(viewOf(play.floor, play.at).turns).toEqual({ used: 2, allowed: 12 });
+    expect(viewOf(play.floor, play.at, 'x').turns).toEqual({ used: 2, allowed: 12 });
   });
 
   test('T23 is another one once somebody has spoken', () => {

@@ -78,7 +78,7 @@ describe('work that has a limit of its own', () => {
     play.later(100_000);
     play.says('pm');
     play.works('pm', 1);
-    expect(viewOf(play.floor, play.at).holder).toMatchObject({ deadlineAt: play.at + 100_000, working: true });
+    expect(viewOf(play.floor, play.at, 'x').holder).toMatchObject({ deadlineAt: play.at + 100_000, working: true });
     play.later(99_999);
     expect(play.holder).toBe('pm #1');
     play.later(1);
@@ -88,7 +88,7 @@ describe('work that has a limit of its own', () => {
   test('T18 ends it no later than the hard end', () => {
     const play = taken();
     play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs: 2_000_000 });
-    expect(viewOf(play.floor, play.at).holder?.deadlineAt).toBe(play.at + 900_000);
+    expect(viewOf(play.floor, play.at, 'x').holder?.deadlineAt).toBe(play.at + 900_000);
   });
 });
 
@@ -101,7 +101,7 @@ describe('what Conch says by itself for the holder', () => {
     const workedAt = play.at + afterMs;
     play.later(59_999);
     leftStanding(play, workedAt);
-    expect(viewOf(play.floor, play.at).holder?.deadlineAt).toBe(workedAt + 60_000);
+    expect(viewOf(play.floor, play.at, 'x').holder?.deadlineAt).toBe(workedAt + 60_000);
     play.later(afterMs);
     expect(play.holder).toBe('pm #1');
     play.later(1);

@@ -90,7 +90,11 @@ const offers = [{ rule: 'execute(npm test)', words: 'run exactly npm test' }];
 describe('the audit of a store', () => {
   const opened = async () => {
     const bound = await new Bound().begins();
-    const audit = createAudit({ runs: bound.runs, view: () => viewOf(bound.hall, bound.at), nameOf: (id) => id });
+    const audit = createAudit({
+      runs: bound.runs,
+      view: () => viewOf(bound.hall, bound.at, bound.store.id),
+      nameOf: (id) => id,
+    });
     return { bound, audit, rows: () => rowsOf({ [Symbol.iterator]: () => audit.calls({}) }) };
   };
 

@@ -29,13 +29,16 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
   const operators = { users: ['ann', 'bob', 'pm'], roles: ['crew'] };
   const floors = {
     apply: bound.store.apply.bind(bound.store),
-    view: (channel: string) => (channel === HALL ? viewOf(bound.hall, bound.at) : null),
+    view: (channel: string) => (channel === HALL ? viewOf(bound.hall, bound.at, bound.store.id) : null),
     turns: () => [],
     keep: async () => undefined,
   };
-  const closed = (_: string, question: number) => {
+  const closed = (_: string, named: { readonly question: number } | { readonly key: string }) => {
     for (const { fact } of bound.store.journal(HALL, 100))
-      if (fact.type === 'questionClosed' && fact.question === question)
+      if (
+        fact.type === 'questionClosed' &&
+        ('key' in named ? fact.key === named.key : fact.question === named.question)
+      )
         return { choice: fact.choice ?? 'withdrawn', by: fact.by };
     return null;
   };
@@ -68,7 +71,7 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
       work: () => ({ steps: undefined, waitMs: 600_000 }),
     }),
   });
-  const run = (who: Person, line: string, channel = HALL) => click.run(channel, who, line);
+  const run = (who: Person, line: string, channel = HALL, drawnFor?: string) => click.run(channel, who, line, drawnFor);
   return { operators, run };
 }
 

@@ -94,6 +94,7 @@ describe('a call that needs a yes', () => {
     const approval = bound.state.run?.pause?.approval?.id;
     expect(openQuestion(bound.hall)).toEqual({
       question: 1,
+      key: expect.stringMatching(/^[\w-]{11}$/),
       title: 'write a',
       detail: 'a: whole',
       shown: false,

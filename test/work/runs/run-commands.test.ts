@@ -18,14 +18,14 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
     runs: bound.runs,
     floors: {
       apply: (channel, command) => store.apply(channel, command, bound.at),
-      view: () => viewOf(bound.hall, bound.at),
+      view: () => viewOf(bound.hall, bound.at, bound.store.id),
       keep: async () => undefined,
       turns: (channel, limit) => turnRecords(store.journal(channel, 200)).slice(-limit),
     },
     clock: { now: () => bound.at },
     time: timeWords('UTC'),
     nameOf: (id) => ({ ann: 'Ann', bob: 'Bob' })[id] ?? id,
-    closed: (_, question) => (question === 1 ? { choice: 'allow', by: 'bob' } : null),
+    closed: (_, named) => ('question' in named && named.question === 1 ? { choice: 'allow', by: 'bob' } : null),
     approvers: () => approvers,
     requesters: () => ['carol'],
     written: () => 'One link is dead.',
@@ -41,7 +41,7 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
       channel: HALL,
       person: ANN,
       values,
-      ...(epoch === undefined ? {} : { epoch }),
+      ...(epoch === undefined ? {} : { drawnFor: { of: 'turn', store: store.id, epoch } as const }),
     });
   };
   return { commands, type };
@@ -293,7 +293,7 @@ describe('/run', () => {
 
   test('is told of whoever answered a question before', async () => {
     const { commands } = await atWork();
-    expect(commands.answered(HALL, 1)).toBe('That question is over: it was already allowed by Bob.');
-    expect(commands.answered(HALL, 2)).toBeNull();
+    expect(commands.answered(HALL, { question: 1 })).toBe('That question is over: it was already allowed by Bob.');
+    expect(commands.answered(HALL, { question: 2 })).toBeNull();
   });
 });

@@ -4,7 +4,7 @@ import { visible } from '../../../lib/visible.ts';
 import type { OpenApproval, RememberedYes } from '../../../turns/tool-calls.ts';
 import { showOpen } from '../frame/attention.ts';
 import { exactTime, now, timeOfDay } from '../now.ts';
-import { sendCommand } from '../sending.ts';
+import { pressButton } from '../sending.ts';
 import { agentOf, channels, connection } from '../state.ts';
 import { personName, standing } from './calls.ts';
 
@@ -93,7 +93,7 @@ function Remembered({ yes }: { readonly yes: RememberedYes }): JSX.Element {
             class="small-button stop"
             data-testid="revoke-sure"
             disabled={connection.value !== 'open'}
-            onClick={() => sendCommand(revoke, { channel })}
+            onClick={() => pressButton(revoke, { channel })}
           >
             Take it back
           </button>

@@ -8,6 +8,7 @@ import type { AnsweredQuestion } from '../../console/protocol.ts';
 import { exactTime, timeOfDay } from '../now.ts';
 import { answersTo } from '../../delivery/card.ts';
 import type { CardButton } from '../../delivery/card.ts';
+import { forQuestion } from '../../../turns/drawn-for.ts';
 import { askedOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
 import { answerText, answersAsked, factsAsked, isDiff, reasonLabel } from '../../../turns/text/words.ts';
@@ -52,8 +53,8 @@ export function Answered({ answered }: { readonly answered: AnsweredQuestion }):
 }
 
 function Request({ asked, until }: { readonly asked: FloorQuestion; readonly until: number | null }): JSX.Element {
-  const { agent, isAside, epoch } = asked;
-  const { question, title, shown } = asked.question;
+  const { agent, isAside } = asked;
+  const { question, key = '-', title, shown } = asked.question;
   const { danger: isDanger = false, answer: example } = asked.question.about ?? {};
   const why = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLElement>(null);
@@ -62,7 +63,7 @@ function Request({ asked, until }: { readonly asked: FloorQuestion; readonly unt
   useFocusWhenWanted(question, box);
   const answer = (line: string): void => {
     const words = line === `/reject ${question}` ? (why.current?.value.trim() ?? '') : '';
-    sendCommand(words === '' ? line : `${line} ${words}`, epoch === null ? {} : { epoch });
+    sendCommand(words === '' ? line : `${line} ${words}`, { drawnFor: forQuestion(key) });
   };
   const press = (event: KeyboardEvent): void => {
     if (event.target === why.current) {
@@ -210,10 +211,10 @@ type FormProps = {
 
 /** The form that a question is answered by, and its no. */
 function FormAnswers({ asked, form, fields, click }: FormProps): JSX.Element {
-  const { epoch, question } = asked;
+  const { question } = asked;
   const decline = answersTo(asked).filter(({ opens }) => opens === undefined);
   const send = (words: string, refused: (answer: { readonly text: string }) => void): void =>
-    sendCommand(`${form.line} ${words}`, { refused, ...(epoch === null ? {} : { epoch }) });
+    sendCommand(`${form.line} ${words}`, { refused, drawnFor: form.drawnFor });
   return (
     <AnswerForm id={`${channel.value} ${question.question}`} fields={fields} answer={send}>
       <div role="group" aria-label="Your answer">

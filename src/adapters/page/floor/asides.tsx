@@ -48,14 +48,14 @@ function AsideRow({ aside }: { readonly aside: Aside }): JSX.Element {
         >
           Status
         </button>
-        {stopOf(aside, (id) => agentOf(id).name).map(({ label, line, epoch }) => (
+        {stopOf(aside, view.value?.store ?? '', (id) => agentOf(id).name).map(({ label, line, drawnFor }) => (
           <button
             key={line}
             type="button"
             class="small-button"
             title={line}
             aria-label={label}
-            onClick={() => sendCommand(line, epoch === null ? {} : { epoch })}
+            onClick={() => sendCommand(line, { drawnFor })}
           >
             Stop
           </button>

@@ -1,7 +1,7 @@
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import type { JSX } from 'preact';
 import { Icon } from '../icons.tsx';
-import { sendCommand } from '../sending.ts';
+import { pressButton, sendCommand } from '../sending.ts';
 import { view } from '../state.ts';
 
 /** How this floor works, and the rest of what operators can do. */
@@ -17,23 +17,23 @@ export function Controls(): JSX.Element {
         value={mode}
         values={INTERRUPT_MODES}
         summary={MODES[mode].summary}
-        choose={(value) => sendCommand(`/floor mode ${value}`)}
+        choose={(value) => pressButton(`/floor mode ${value}`)}
       />
       <Choice
         label="Who is next"
         value={order}
         values={ORDERS}
         summary={POLICIES[order].summary}
-        choose={(value) => sendCommand(`/floor order ${value}`)}
+        choose={(value) => pressButton(`/floor order ${value}`)}
       />
       <div class="buttons">
         {floor?.holder != null && (
-          <button type="button" class="small-button" onClick={() => sendCommand('/floor extend 60')}>
+          <button type="button" class="small-button" onClick={() => pressButton('/floor extend 60')}>
             <Icon name="clock" />
             One minute more
           </button>
         )}
-        <button type="button" class="small-button" onClick={() => sendCommand('/floor start')}>
+        <button type="button" class="small-button" onClick={() => pressButton('/floor start')}>
           <Icon name="play" />
           Start an exchange
         </button>

@@ -7,7 +7,7 @@ import { Avatar, toneOf } from '../avatar.tsx';
 import { Icon, Shell } from '../icons.tsx';
 import { drawerOpen, tab } from '../layout.ts';
 import { clockText, now, timeToTheSecond } from '../now.ts';
-import { sendCommand } from '../sending.ts';
+import { pressButton } from '../sending.ts';
 import { pauseOrResume, skipTurn, stopAll } from '../frame/shortcuts.ts';
 import { agentOf, connection, view, writable } from '../state.ts';
 
@@ -225,7 +225,7 @@ function Actions({ floor }: Floor): JSX.Element {
         </button>
       )}
       {idle && !limited && (
-        <button type="button" data-testid="start" disabled={lost} onClick={() => sendCommand('/floor start')}>
+        <button type="button" data-testid="start" disabled={lost} onClick={() => pressButton('/floor start')}>
           <Icon name="play" />
           Start
         </button>
@@ -256,7 +256,7 @@ function PauseOrResume(props: { readonly paused: boolean; readonly limited: bool
       type="button"
       data-testid={resumes ? 'resume' : 'pause'}
       disabled={connection.value === 'lost'}
-      onClick={limited ? () => sendCommand('/floor resume') : pauseOrResume}
+      onClick={limited ? () => pressButton('/floor resume') : pauseOrResume}
       title={resumes ? 'Let the agents go on (Alt+P)' : 'Grant no new turns (Alt+P)'}
     >
       <Icon name={resumes ? 'play' : 'pause'} />

@@ -6,7 +6,7 @@ import { Avatar, toneOf } from '../avatar.tsx';
 import { Icon, StatusShape } from '../icons.tsx';
 import { drawerOpen } from '../layout.ts';
 import { clockText, now } from '../now.ts';
-import { sendCommand } from '../sending.ts';
+import { pressButton, sendCommand } from '../sending.ts';
 import { agentOf, agents, view } from '../state.ts';
 
 type Seat = FloorView['seats'][number];
@@ -111,15 +111,8 @@ function SeatActions({ seat }: { readonly seat: Seat }): JSX.Element {
 }
 
 function Act(props: { readonly line: string; readonly label: string }): JSX.Element {
-  const holder = view.value?.holder ?? null;
-  const ofTurn = props.line.startsWith('/floor skip') && holder !== null;
   return (
-    <button
-      type="button"
-      class="small-button"
-      title={props.line}
-      onClick={() => sendCommand(props.line, ofTurn ? { epoch: holder.epoch } : {})}
-    >
+    <button type="button" class="small-button" title={props.line} onClick={() => pressButton(props.line)}>
       {props.label}
     </button>
   );
@@ -146,7 +139,7 @@ function Unseated(): JSX.Element | null {
   return (
     <div class="buttons unseated">
       {others.map((agent) => (
-        <button key={agent.id} type="button" class="small-button" onClick={() => sendCommand(`/floor add ${agent.id}`)}>
+        <button key={agent.id} type="button" class="small-button" onClick={() => pressButton(`/floor add ${agent.id}`)}>
           <Icon name="plus" />
           Add {agent.name}
         </button>

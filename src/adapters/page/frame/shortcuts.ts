@@ -1,6 +1,6 @@
 import { showQuestion } from './attention.ts';
 import { auditOpen, drawerOpen, goToBeginning, goToEnd, helpOpen, tab } from '../layout.ts';
-import { sendCommand } from '../sending.ts';
+import { pressButton } from '../sending.ts';
 import { view } from '../state.ts';
 import { toggleTheme } from './theme.ts';
 
@@ -38,18 +38,17 @@ export function startShortcuts(): void {
 
 /** Skips the turn that is drawn now. */
 export function skipTurn(): void {
-  const holder = view.value?.holder;
-  sendCommand('/floor skip', holder == null ? {} : { epoch: holder.epoch });
+  pressButton('/floor skip');
 }
 
 /** Stops, whatever is going on. */
 export function stopAll(): void {
-  sendCommand('/stop');
+  pressButton('/stop');
 }
 
 /** Pauses a floor, or lets a paused one go on. */
 export function pauseOrResume(): void {
-  sendCommand(view.value?.condition === 'paused' ? '/floor resume' : '/floor pause');
+  pressButton(view.value?.condition === 'paused' ? '/floor resume' : '/floor pause');
 }
 
 const WITH_ALT: Readonly<Record<string, () => void>> = {

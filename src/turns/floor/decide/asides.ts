@@ -61,11 +61,12 @@ export function tellGone(
 /** What is asked, with its number; of what nobody can be asked about the text is not kept. */
 export function questionOf(
   { floor }: Pick<DecisionBuilder, 'floor'>,
-  { approval, unaskable }: Pick<CommandOf<'request'>, 'approval' | 'unaskable'>,
+  { approval, unaskable, key }: Pick<CommandOf<'request'>, 'approval' | 'unaskable' | 'key'>,
 ): Question {
   const { title, detail, id, always, ...rest } = approval;
   const of = { ...(id === undefined ? {} : { approval: id }), ...rest };
-  const asked = { question: floor.questions + 1, title, shown: false, ...of };
+  const known = key === undefined ? {} : { key };
+  const asked = { question: floor.questions + 1, ...known, title, shown: false, ...of };
   if (unaskable !== undefined) return { ...asked, detail: '' };
   return { ...asked, detail, ...(always === undefined ? {} : { always: [...always] }) };
 }
@@ -80,7 +81,7 @@ export function askedWords(agent: AgentId, question: Question): Extract<Announce
 export function withdrawAside(decision: DecisionBuilder, { agent }: CommandOf<'withdrawAside'>): Refusal | null {
   const asked = asideOf(decision.floor, agent)?.question;
   if (asked === undefined) return 'stale-question';
-  decision.record({ type: 'asideAnswered', agent, question: asked.question, choice: null, by: agent });
+  decision.record({ type: 'asideAnswered', agent, ...namedAs(asked), choice: null, by: agent });
   tellAnswer(decision, asked, { agent, choice: null, by: null });
   return null;
 }
@@ -112,8 +113,9 @@ export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside
 }
 
 /** Whether the question was one of work beside the floor, all of which stands in the channel now, or (`why`) never will. */
-export function shownAside(decision: DecisionBuilder, { question, why }: CommandOf<'shown'>): Refusal | null {
-  const aside = asideAsking(decision.floor, question);
+export function shownAside(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
+  const { question, why } = command;
+  const aside = asideAsking(decision.floor, command);
   if (aside === undefined) return 'stale-question';
   if (why !== undefined) rejectAside(decision, question, why);
   else if (aside.question.shown) return 'already';
@@ -124,13 +126,18 @@ export function shownAside(decision: DecisionBuilder, { question, why }: Command
 /** An operator answers what was asked beside the floor. */
 export function answerAside(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { question, choice, by, reason, always, name = by } = command;
-  const aside = asideAsking(decision.floor, question);
+  const aside = asideAsking(decision.floor, command);
   if (aside === undefined) return 'stale-question';
   if (choice === 'allow' && !aside.question.shown) return 'not-shown';
   const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
   closeQuestion(decision, question, { choice, by, ...more });
   tellAnswer(decision, aside.question, { agent: aside.agent, choice, by: name, ...more });
   return null;
+}
+
+/** How a fact names a question. */
+export function namedAs({ question, key }: Question): Pick<Question, 'question' | 'key'> {
+  return { question, ...(key === undefined ? {} : { key }) };
 }
 
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
@@ -147,7 +154,7 @@ export function tellAnswer(
 }
 
 function rejectAside(decision: DecisionBuilder, question: number, why: string): void {
-  const aside = asideAsking(decision.floor, question);
+  const aside = asideAsking(decision.floor, { question });
   if (aside !== undefined) decision.announce({ kind: 'unasked', agent: aside.agent, title: aside.question.title, why });
   closeQuestion(decision, question, { choice: 'reject', by: null });
 }
@@ -157,9 +164,9 @@ function closeQuestion(
   number: number,
   answer: Pick<FactOf<'asideAnswered'>, 'by' | 'reason' | 'always'> & { readonly choice: Choice },
 ): void {
-  const aside = asideAsking(decision.floor, number);
+  const aside = asideAsking(decision.floor, { question: number });
   if (aside === undefined) throw new Error(`impossible: nothing is asked as ${number} in ${decision.floor.channel}`);
   const { agent, question } = aside;
   const of = question.approval === undefined ? {} : { approval: question.approval };
-  decision.record({ type: 'asideAnswered', agent, question: number, ...of, ...answer });
+  decision.record({ type: 'asideAnswered', agent, ...namedAs(question), ...of, ...answer });
 }

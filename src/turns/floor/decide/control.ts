@@ -5,11 +5,12 @@ import { finish, grant, isOverBudget, openExchange, pending, recall, resume } fr
 import { advance, goOn, prioritise, wake } from './turns.ts';
 import type { FactOf } from '../fact.ts';
 import { gate, isGrantable, nextInTurn, policyOf } from '../gate.ts';
-import { findSeat, findTurn, turnsOf, waitOf } from '../seats.ts';
+import { findSeat, findTurn, isOfNow, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
 
 /** A person stops everything: turns and what is done beside them end, the exchange closes, held messages stay. */
-export function stop(decision: DecisionBuilder, { by }: CommandOf<'stop'>): Refusal | null {
+export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>): Refusal | null {
+  if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { turn, exchange, asides = [] } = decision.floor;
   const turns = turnsOf(decision.floor);
   const isBusy = turns.length > 0 || exchange !== null;
@@ -85,7 +86,8 @@ function giveTo(decision: DecisionBuilder, agent: AgentId): Refusal | null {
 }
 
 /** Nothing further is granted until the floor is resumed. */
-export function pause(decision: DecisionBuilder, { by }: CommandOf<'pause'>): Refusal | null {
+export function pause(decision: DecisionBuilder, { by, epoch }: CommandOf<'pause'>): Refusal | null {
+  if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   if (decision.floor.condition === 'paused') return 'already';
   if (decision.floor.facilitation !== null)
     decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
@@ -94,12 +96,13 @@ export function pause(decision: DecisionBuilder, { by }: CommandOf<'pause'>): Re
 }
 
 /** Goes on after a pause or a limit. */
-export function resumeFloor(decision: DecisionBuilder, { by }: CommandOf<'resume'>): Refusal | null {
+export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<'resume'>): Refusal | null {
+  if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { condition, limit, exchange } = decision.floor;
   if (condition === 'paused') decision.record({ type: 'floorPaused', on: false, by });
   else if (limit !== null && exchange === null) {
     decision.record({ type: 'usageReset', why: 'more', by });
-    decision.record({ type: 'exchangeOpened' });
+    decision.record({ type: 'exchangeOpened', since: decision.floor.epoch });
   } else if (exchange !== null || (decision.floor.held.length === 0 && !beginsAgain(decision)))
     return 'nothing-to-resume';
   recall(decision);
@@ -197,7 +200,8 @@ export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Ref
 /** An operator gives more time, to work or to wait. */
 export function extend(decision: DecisionBuilder, command: CommandOf<'extend'>): Refusal | null {
   const turn = decision.floor.turn ?? decision.floor.parked[0];
-  if (turn === undefined) return 'nothing-to-stop';
+  if (turn === undefined) return command.epoch === undefined ? 'nothing-to-stop' : 'stale-epoch';
+  if (command.epoch !== undefined && command.epoch !== turn.epoch) return 'stale-epoch';
   const { by, ms } = command;
   const until = turn.status === 'active' && turn.deadlineAt !== null ? { until: turn.deadlineAt + ms } : {};
   decision.record({ type: 'turnExtended', agent: turn.agent, ms, ...until, by });

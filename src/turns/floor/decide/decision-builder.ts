@@ -166,7 +166,8 @@ export function openExchange(decision: DecisionBuilder, renews: 'person' | 'oper
   if (decision.floor.facilitation !== null)
     decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
   if (renews !== null) decision.record({ type: 'usageReset', why: renews });
-  decision.record({ type: 'exchangeOpened' });
+  const { exchange, epoch } = decision.floor;
+  decision.record({ type: 'exchangeOpened', ...(exchange === null ? { since: epoch } : {}) });
 }
 
 /** Queues the seats that were alone and went to rest (the owner's "or IDLE if solo"). */

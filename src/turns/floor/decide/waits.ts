@@ -1,11 +1,11 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { answerAside, askedWords, questionOf, shownAside, tellAnswer } from './asides.ts';
+import { answerAside, askedWords, namedAs, questionOf, shownAside, tellAnswer } from './asides.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { Turn } from '../floor.ts';
-import { findTurn, openQuestion, seatOf, waitOf } from '../seats.ts';
+import { findTurn, isAnswerTo, openQuestion, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, Choice } from '../settings.ts';
 
 /** The generation that was interrupted has stopped. */
@@ -78,7 +78,7 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   const { agent, epoch } = command;
   const asked = openQuestion(decision.floor);
   if (asked === null) return 'stale-question';
-  decision.record({ type: 'questionClosed', agent, epoch, question: asked.question, choice: null, by: agent });
+  decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), choice: null, by: agent });
   tellAnswer(decision, asked, { agent, choice: null, by: null });
   goOnAfter(decision, agent);
   return null;
@@ -88,18 +88,18 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
 export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
-  if (turn === null || asked?.question !== command.question) return shownAside(decision, command);
+  if (turn === null || asked === null || !isAnswerTo(asked, command)) return shownAside(decision, command);
   if (command.why !== undefined) rejectUnasked(decision, command.why);
   else if (asked.shown) return 'already';
   else decision.record({ type: 'questionShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
   return null;
 }
 
-/** An operator answers the question with this number, and no other. */
+/** An operator answers the question with this number, and no other; a button answers only the question that it was drawn for. */
 export function decideRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
-  if (turn === null || asked?.question !== command.question) return answerAside(decision, command);
+  if (turn === null || asked === null || !isAnswerTo(asked, command)) return answerAside(decision, command);
   if (command.choice === 'allow' && !asked.shown) return 'not-shown';
   const { choice, by, reason, always, name = by } = command;
   const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
@@ -125,11 +125,11 @@ function decideQuestion(
   const asked = openQuestion(decision.floor);
   if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${decision.floor.channel}`);
   const { agent, epoch } = turn;
-  const { question, approval, gone } = asked;
+  const { approval, gone } = asked;
   const of = approval === undefined ? {} : { approval };
   const until = gone === true ? waitOf(turn)?.deadlineAt : undefined;
   const counts = until === undefined ? {} : { until };
-  decision.record({ type: 'questionClosed', agent, epoch, question, ...of, ...answer, ...counts });
+  decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), ...of, ...answer, ...counts });
   goOnAfter(decision, agent);
 }
 
