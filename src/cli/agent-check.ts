@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { makeRepository } from './check-repository.ts';
 import { ACP_PROFILES } from '../agents/backends/acp/acp-profiles.ts';
 import type { AcpProfile } from '../agents/backends/acp/acp-profiles.ts';
 import { BackendError, UnaskedError } from '../agents/backends/backend.ts';
@@ -45,12 +46,13 @@ const INSTEAD = {
 } as const satisfies Record<Exclude<BackendConfig['kind'], 'acp'>, string>;
 
 /**
- * Starts an agent as the configuration has it, but in an empty folder of its own, has it make files there, refuses all that
+ * Starts an agent as the configuration has it, trusted, but in a Git repository of its own, has it make files there, refuses all that
  * it asks for, and looks what is there in the end. Its processes and the folder are gone when this resolves; `null` when
  * `signal` ended it.
  */
 export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promise<AgentCheck | null> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'conch-check-')));
+  makeRepository(folder);
   const backends = await createBackends(parts);
   try {
     const opened = await open(agent, folder, backends);
@@ -105,7 +107,7 @@ async function open(
   const inFolder = { ...backend, cwd: folder, ...(command !== undefined && { command }) };
   try {
     const seat = { channel: CHANNEL, agent: id, name, persona };
-    return { session: await backends.backendFor({ ...agent, backend: inFolder }).open(seat) };
+    return { session: await backends.backendFor({ ...agent, trusted: true, backend: inFolder }).open(seat) };
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
     return { session: null, failure: { way: 'a session', verdict: 'unclear', words: plain(error.message) } };
@@ -217,7 +219,7 @@ function newIn(folder: string): () => readonly string[] {
   const known = new Set<string>();
   const look = () => {
     const all = existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: 'utf8' }) : [];
-    const found = all.filter((name) => !known.has(name));
+    const found = all.filter((name) => !known.has(name) && !OWN.test(name));
     for (const name of found) known.add(name);
     return found;
   };
@@ -234,6 +236,8 @@ function plain(text: string): string {
   return text.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
 }
 
+/** What Git and agents keep for themselves in a repository; not its hooks. */
+const OWN = /^\.git\/(?!hooks\/)/;
 const CHANNEL = 'console:check';
 const LIMIT_MS = 120_000;
 const GRACE_MS = 2_000;

@@ -85,6 +85,12 @@ const agent = z.strictObject({
     .nullable()
     .default(null)
     .describe('Whether it is queued again by itself when it comes back; null is turnConfig.rejoin.'),
+  trusted: z
+    .boolean()
+    .exactOptional()
+    .describe(
+      'Whether it is used although it is known to change files without asking, whatever Conch sets. Without it Conch does not start such an agent.',
+    ),
   tools: tools.exactOptional().describe('What it may do with tools, beside the general rules.'),
   approvers: z
     .union([z.literal('other'), z.array(idText).min(1).max(1_000)], {

@@ -131,7 +131,7 @@ export function plansOf(
 export function keptBackends(make: Backends['backendFor']): Backends['backendFor'] {
   const kept = new Map<AgentId, { readonly by: string; readonly backend: AgentBackend }>();
   return (agent) => {
-    const by = JSON.stringify(agent.backend);
+    const by = JSON.stringify([agent.backend, agent.trusted]);
     const known = kept.get(agent.id);
     if (known?.by === by) return known.backend;
     const backend = make(agent);
@@ -256,6 +256,7 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
     createAcpBackend({
       ...rest,
       ...heldTo(config, agent),
+      trusted: agent.trusted === true,
       env: set,
       passEnv: env,
       toolServer,

@@ -181,10 +181,18 @@ const CASES: readonly Case[] = [
   ],
   [
     "a profile's program that is not installed (T40 doctor says why an agent cannot start)",
-    () => one({ kind: 'acp', profile: 'kimi', set: { PATH: '/nowhere' } }),
+    () => one({ kind: 'acp', profile: 'qwen', set: { PATH: '/nowhere' } }),
     () => ({}),
     'dev: start',
-    'there is no program "kimi"; install it with: npm install -g @moonshot-ai/kimi-code',
+    'there is no program "qwen"; install it with: npm install -g @qwen-code/qwen-code',
+    'Mend that, and see with: conch doctor.',
+  ],
+  [
+    'T73 a profile that acts unasked and is not trusted',
+    () => one({ kind: 'acp', profile: 'kimi' }),
+    () => ({}),
+    'dev: start',
+    'Kimi Code writes files of a Git repository without asking',
     'Mend that, and see with: conch doctor.',
   ],
   [

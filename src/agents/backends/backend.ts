@@ -125,6 +125,8 @@ export type AgentBackend = {
   readonly needsSignal: boolean;
   /** Its agents ask people before they change things on the machine, and are stopped when they do not. */
   readonly promisesToAsk: boolean;
+  /** What its agents do without asking although Conch sets all that would make them ask, in words that follow a name; absent or `null`: nothing that is known. */
+  readonly actsUnasked?: string | null;
   /** Its agents connect by themselves: their sessions are not closed for want of work. */
   readonly comesByItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;

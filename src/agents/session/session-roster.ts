@@ -60,7 +60,8 @@ export function createRoster(ports: RosterPorts): Roster {
 const AT_REST = 'at rest (opened again for its next turn)';
 
 /** "acp", with a warning when its agents may change things unasked. */
-function kindWords({ kind, promisesToAsk }: AgentBackend): string {
+function kindWords({ kind, promisesToAsk, actsUnasked = null }: AgentBackend): string {
+  if (actsUnasked !== null) return `${kind} (⚠ ${actsUnasked})`;
   return promisesToAsk ? kind : `${kind} (⚠ does not promise to ask)`;
 }
 

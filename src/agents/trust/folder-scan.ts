@@ -182,7 +182,7 @@ function patternOf({ path, searched }: RepositoryFile): Pattern {
 }
 
 function escaped(text: string): string {
-  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }
 
 /** Something at a path; `remark`: why it counts although nothing more is known. */

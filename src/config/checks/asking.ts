@@ -18,6 +18,11 @@ const KEPT: Readonly<Record<string, { readonly variables: readonly string[]; rea
     kimi: { variables: [], switches: ['--yolo', '--auto-approve', '--auto'] },
   };
 
+/** What agents of these profiles do without asking, whatever Conch sets, in words that follow a name. */
+export const ACTS_UNASKED = { kimi: 'writes files of a Git repository without asking' } as const;
+
+const unaskedBy: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASKED));
+
 const names = z.array(z.string()).catch([]);
 
 /** An agent of the file, as far as it is started by Conch. */
@@ -31,6 +36,20 @@ export const startedDraft = z
   })
   .nullish()
   .catch(null);
+
+/** A profile that acts unasked: its agent is not started unless it is `trusted`, and told of in any case. */
+export function untrusted(
+  backend: z.output<typeof startedDraft>,
+  { trusted, path }: { readonly trusted: boolean; readonly path: readonly PropertyKey[] },
+): readonly Found[] {
+  const words = unaskedBy.get(backend?.profile ?? '');
+  if (words === undefined) return [];
+  const what = `${backend?.profile} ${words}, and cannot be made to ask`;
+  const message = trusted
+    ? `${what}: Conch starts it because "trusted" is true`
+    : `${what}: Conch does not start it. Set "trusted": true at this agent to use it all the same, or take another program`;
+  return [{ path, weight: 'unwise', message }];
+}
 
 /** Keys of an agent's backend by which it would act unasked, though its profile promises that it asks. */
 export function unasking(backend: z.output<typeof startedDraft>, path: readonly PropertyKey[]): readonly Found[] {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { startedDraft, unasking } from './asking.ts';
+import { startedDraft, unasking, untrusted } from './asking.ts';
 import { backendSchema } from '../backends.ts';
 import type { Found } from '../error.ts';
 import type { ConfigFile } from '../schema.ts';
@@ -12,10 +12,11 @@ import type { Around } from './programs.ts';
  */
 export const checkBackends = (file: unknown, around: Around): readonly Found[] => {
   const draft = draftSchema.safeParse(file);
-  return (draft.data?.agents ?? []).flatMap(({ backend, started }, index): readonly Found[] => {
+  return (draft.data?.agents ?? []).flatMap(({ backend, started, trusted }, index): readonly Found[] => {
     const path = ['agents', index, 'backend'];
     const found = backend === null ? [] : faultsOf(backend, around);
-    return [...unasking(started, path), ...found.map((each) => ({ ...each, path: [...path, ...each.path] }))];
+    const own = [...unasking(started, path), ...untrusted(started, { trusted, path })];
+    return [...own, ...found.map((each) => ({ ...each, path: [...path, ...each.path] }))];
   });
 };
 
@@ -45,9 +46,10 @@ const draftSchema = z.object({
   agents: z
     .array(
       z
-        .object({ backend: z.unknown() })
-        .catch({ backend: null })
-        .transform(({ backend }) => ({
+        .object({ backend: z.unknown(), trusted: z.unknown().optional() })
+        .catch({ backend: null, trusted: false })
+        .transform(({ backend, trusted }) => ({
+          trusted: trusted === true,
           backend: backendSchema.safeParse(backend).data ?? null,
           started: startedDraft.parse(backend),
         })),

@@ -1,6 +1,6 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { createAcpBackend } from '../../../src/agents/backends/acp/acp-backend.ts';
@@ -8,8 +8,9 @@ import { ACP_PROFILES } from '../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfile } from '../../../src/agents/backends/acp/acp-profiles.ts';
 import type { ToolKind } from '../../../src/rules/rule.ts';
 import type { AgentBackend, AgentSession } from '../../../src/agents/backends/backend.ts';
+import { makeRepository } from '../../../src/cli/check-repository.ts';
 import { createToolServer } from '../../../src/agents/tools/tool-server.ts';
-import { REAL_AGENTS, writeFiles } from './agents.ts';
+import { REAL_AGENTS, homeIn, install, programOf, writeFiles } from './agents.ts';
 import type { RealAgent } from './agents.ts';
 import { startModel } from './mock.ts';
 import { HOSTILE, LETTERS, PARTS, READING, SEAT, must } from './parts.ts';
@@ -18,10 +19,9 @@ import { answersIn, changed, digests } from './wire.ts';
 
 /**
  * Runs real coding agents from the npm registry against a model's service on this machine, and says for each what it did:
- * first in an empty folder, then in one that would have it do everything unasked, then what `conch agent check` says of it.
+ * first in an ordinary repository, then in one that would have it do everything unasked, then what `conch agent check` says of it.
  * The last line counts, as JSON. `node test/agents/real/main.ts [profile …]`; one that cannot be installed fails.
  */
-const FOLDER = `${process.cwd()}/node_modules/.cache/conch-real-agents`;
 const TAP = new URL('tap.ts', import.meta.url).pathname;
 
 /** What was seen of one agent. `check`: what `conch agent check` says, or why there is no agent. */
@@ -34,19 +34,6 @@ type Seen = Counts & {
   /** How often it was answered, by the kind of the answer. */
   readonly answers: Record<string, number>;
 };
-
-/** Installs an agent of its one version unless it is there; throws what npm says. */
-function install(agent: RealAgent): void {
-  const folder = folderOf(agent);
-  if (existsSync(`${folder}/installed`)) return;
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(`${folder}/package.json`, '{"private":true}');
-  const npm = (...args: readonly string[]) =>
-    execFileSync('npm', [...args], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
-  npm('install', '--no-audit', '--no-fund', '--ignore-scripts', '--save-exact', `${agent.package}@${agent.version}`);
-  if (agent.scripts) npm('rebuild', agent.package);
-  writeFileSync(`${folder}/installed`, '');
-}
 
 async function tryOut(agent: RealAgent): Promise<Seen> {
   const counts = { spoofsAsked: 0, spoofsPassed: 0, filesChangedUnasked: 0, ownToolsAsked: 0 };
@@ -111,6 +98,7 @@ function profileOf(agent: RealAgent): AcpProfile {
 async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files, asked = [] }: Trial): Promise<void> {
   const folders = ['work', 'home', 'outside'].map((name) => mkdtempSync(`${tmpdir()}/conch-${name}-`));
   const [work = '', home = '', outside = ''] = folders;
+  makeRepository(work);
   writeFiles(work, files);
   const model = await startModel();
   const toolServer = createToolServer();
@@ -125,6 +113,7 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files,
     env,
     cwd: work,
     asked,
+    trusted: true,
     toolServer,
   });
   const digested = () => [digests(work), digests(home, agent.settings)] as const;
@@ -133,7 +122,19 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files,
   try {
     session = await opened(backend, obeyed(profile), work);
     for (const part of parts)
-      await tryPart(part, session, { model, backend, work, outside, counts: seen }, seen.failures);
+      await tryPart(
+        part,
+        session,
+        {
+          model,
+          backend,
+          work,
+          outside,
+          counts: seen,
+          actsUnasked: profile.actsUnasked !== undefined,
+        },
+        seen.failures,
+      );
   } catch (error) {
     seen.failures.push(`open: ${String(error)}`);
     process.stdout.write(`  FAILED open: ${String(error)}\n`);
@@ -142,7 +143,7 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files,
   const after = digested();
   seen.settingsChanged.push(
     ...changed(before[0], after[0]).filter(
-      (path) => !MADE.has(path) && !obeyed(profile).some((one) => path.startsWith(one)),
+      (path) => !MADE.has(path) && !path.startsWith('.git/') && !obeyed(profile).some((one) => path.startsWith(one)),
     ),
     ...changed(before[1], after[1]).map((path) => `~/${path}`),
   );
@@ -190,21 +191,9 @@ async function tryPart(part: Part, session: AgentSession, world: World, failures
   }
 }
 
-function folderOf(agent: RealAgent): string {
-  return `${FOLDER}/${agent.profile}-${agent.version}`;
-}
-
-function programOf(agent: RealAgent): string {
-  return `${folderOf(agent)}/node_modules/.bin/${agent.program}`;
-}
-
-function homeIn(folder: string) {
-  return { HOME: folder, XDG_DATA_HOME: `${folder}/data`, XDG_CONFIG_HOME: `${folder}/config` };
-}
-
 const PART_MS = 45_000;
 /** What people say yes to. */
-const MADE = new Set(['made-by-agent']);
+const MADE = new Set(['made-by-agent', 'written-by-agent']);
 
 const wanted = process.argv.slice(2);
 const agents: Record<string, Seen> = {};

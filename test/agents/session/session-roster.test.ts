@@ -18,3 +18,16 @@ test('T52 an agent that does not promise to ask is marked wherever operators loo
     'Developer (dev) · acp (⚠ does not promise to ask) · writes code',
   ]);
 });
+
+test('T73 an agent that is known to act unasked is marked with what it does', () => {
+  const { backend } = puppetry();
+  const dev = { id: 'dev', name: 'Developer', description: '', persona: '' };
+  const actsUnasked = 'writes files of a Git repository without asking';
+  const roster = createRoster({
+    agents: () => [{ ...dev, backend: { ...backend, kind: 'acp', actsUnasked } }],
+    seated: () => [],
+    seatsOf: () => [],
+  });
+  const words = 'acp (⚠ writes files of a Git repository without asking)';
+  expect([roster.list()[0]?.backend, roster.status('dev')?.[0]]).toEqual([words, `Developer (dev) · ${words}`]);
+});

@@ -8,6 +8,8 @@ export type AskingContext = {
   readonly server: string | null;
   /** The private folder in which `files` will stand; nothing of it is in the agent's working folder. */
   readonly folder: string;
+  /** The folder that the agent works in; `null` when it is not known, for it runs elsewhere. */
+  readonly cwd: string | null;
   /** The variables that the agent would be given. */
   readonly env: Readonly<Record<string, string>>;
   /** Kinds of tools that it may not use at all: its own lists forbid them, too. */
@@ -28,7 +30,7 @@ export type Asking = {
 };
 
 /** Claude Code: rules that only this session's managed settings may make, no hooks, and no servers of a repository. */
-export function askingClaude({ server, denied, asked }: AskingContext): Asking {
+export function askingClaude({ server, cwd, denied, asked }: AskingContext): Asking {
   const disallowedTools = toolsOf(CLAUDE_TOOLS, denied);
   const permissions = {
     ask: [...new Set([...CLAUDE_ASKS, ...toolsOf(CLAUDE_TOOLS, asked)])],
@@ -44,8 +46,12 @@ export function askingClaude({ server, denied, asked }: AskingContext): Asking {
     allowDangerouslySkipPermissions: false,
     disallowedTools,
     strictMcpConfig: true,
+    // The settings of a repository run programs and send the key elsewhere before anybody is asked.
+    settingSources: ['user'],
+    // Its CLAUDE.md belongs to the same source: it is read as that of a further folder.
+    ...(cwd !== null && { additionalDirectories: [cwd] }),
   };
-  return { meta: { claudeCode: { options } } };
+  return { env: { CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD: '1' }, meta: { claudeCode: { options } } };
 }
 
 /** Codex begins in the mode in which it asks. */

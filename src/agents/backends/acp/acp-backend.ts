@@ -7,7 +7,7 @@ import type { StartedAgent } from './agent-process.ts';
 import type { LineLimits } from './acp-lines.ts';
 import { openPrivateFolder } from '../../process/private-folder.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
-import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';
+import type { AcpProfile, AcpProfileName, ActsUnasked } from './acp-profiles.ts';
 import { createAcpSession } from './acp-session.ts';
 import { withSystem } from './acp-words.ts';
 import type { AcpSession } from './acp-session.ts';
@@ -26,6 +26,8 @@ import type { ToolServer } from '../../tools/tool-server.ts';
 /** Which agent to run, and how; durations in milliseconds. */
 export type AcpBackendOptions = {
   readonly profile: AcpProfileName;
+  /** Its agent is used although its profile acts unasked; no unless given. */
+  readonly trusted?: boolean;
   /** In place of the profile's program; `generic` has none of its own. */
   readonly command?: string;
   /** In place of the profile's arguments, whatever the command is. */
@@ -84,6 +86,7 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
     kind: 'acp',
     needsSignal: false,
     promisesToAsk: profile.asks !== null,
+    actsUnasked: profile.actsUnasked?.words ?? null,
     open: async (seat) => {
       const key = `${seat.channel}\n${seat.agent}`;
       const session = new LastingSession(
@@ -233,6 +236,8 @@ class Processes {
   /** Opens a session; goes on with the previous one if the agent can. */
   async open(seat: SeatContext, previous: string | null): Promise<Opened> {
     const { options, profile } = this.#kind;
+    if (profile.actsUnasked !== undefined && options.trusted !== true)
+      throw untrusted(profile.name, profile.actsUnasked);
     const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
     const cwd = resolve(options.cwd ?? '.');
     await this.#kind.gate.admit(seat);
@@ -248,7 +253,7 @@ class Processes {
     const session = await createAcpSession(process.peer(seat), {
       seat,
       kind: 'acp',
-      profile,
+      profile: asTrusted(profile),
       timers,
       cwd,
       floorTools,
@@ -296,13 +301,14 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
   const folder = openPrivateFolder();
   try {
     const { denied = [], asked = [] } = options;
-    const asking = profile.asking?.({ server, folder: folder.path, env: given, denied, asked }) ?? {};
+    const cwd = resolve(options.cwd ?? '.');
+    const asking = profile.asking?.({ server, folder: folder.path, cwd, env: given, denied, asked }) ?? {};
     folder.write(asking.files ?? {});
     const { install } = profile;
     const group = await startProcessGroup({
       command,
       args: [...args, ...(asking.args ?? [])],
-      cwd: resolve(options.cwd ?? '.'),
+      cwd,
       env: { ...given, ...asking.env },
       timers: options.timers ?? systemTimers,
       ...(install !== undefined && { install }),
@@ -312,6 +318,20 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
     folder.remove();
     throw error;
   }
+}
+
+function untrusted(name: string, { words }: ActsUnasked): BackendError {
+  return new BackendError(
+    `${name} ${words}, and cannot be made to ask: set "trusted": true at this agent to use it all the same, or take another program`,
+    { terminal: true },
+  );
+}
+
+/** What it is trusted to do unasked it is not stopped for. */
+function asTrusted(profile: AcpProfile): AcpProfile {
+  const { asks, actsUnasked } = profile;
+  if (asks === null || actsUnasked === undefined) return profile;
+  return { ...profile, asks: { ...asks, kinds: asks.kinds.filter((kind) => !actsUnasked.kinds.includes(kind)) } };
 }
 
 /** A prompt is given so often to another process, not more. */

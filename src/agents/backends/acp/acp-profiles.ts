@@ -30,8 +30,18 @@ export type AcpProfile = {
   readonly repositoryFiles: RepositoryFiles;
   /** What it promises to ask for once it is so set; `null`: nothing. */
   readonly asks: AcpPromise | null;
+  /** Where it changes things without asking, whatever Conch sets: it gets no session unless its agent is `trusted`. */
+  readonly actsUnasked?: ActsUnasked;
   /** How to sign in when it asks for it: the method, if one of these variables is set. */
   readonly signIn?: { readonly method: string; readonly when: readonly string[] };
+};
+
+/** What an agent is known to do without asking. */
+export type ActsUnasked = {
+  /** In words that follow its name: "writes files …". */
+  readonly words: string;
+  /** The kinds of tools. */
+  readonly kinds: readonly string[];
 };
 
 /** What an agent promises to ask for, and how to see that it did not. */
@@ -182,6 +192,8 @@ export const ACP_PROFILES = {
     modes: ['default', 'plan'],
     repositoryFiles: KIMI_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'completed' },
+    // Its rule "git-cwd-write-approve" has no switch, and it never applies the rules of its own configuration.
+    actsUnasked: { words: 'writes files of a Git repository without asking', kinds: ['edit'] },
   },
 } as const satisfies Record<string, AcpProfile>;
 

@@ -79,7 +79,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
       floorTools,
       tools,
       previous: known?.sessionId ?? null,
-      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {}, denied, asked }).meta,
+      meta: asking?.({ server: floorTools?.name ?? null, folder: '', cwd: null, env: {}, denied, asked }).meta,
       ...(injectFallback !== undefined && { injectFallback }),
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),

@@ -313,7 +313,7 @@ describe('an agent that is started', () => {
   });
 
   test("T52 is told by the options of Claude Code's session to ask", async () => {
-    const { meta, server } = await started('claude-code');
+    const { meta, server, env } = await started('claude-code');
     const permissions = expect.objectContaining({
       ask: ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'],
       allow: [`mcp__${server}__*`],
@@ -329,9 +329,13 @@ describe('an agent that is started', () => {
           allowDangerouslySkipPermissions: false,
           disallowedTools: [],
           strictMcpConfig: true,
+          // T72: what a repository sets runs programs and sends keys elsewhere; its CLAUDE.md is read all the same.
+          settingSources: ['user'],
+          additionalDirectories: [process.cwd()],
         },
       },
     });
+    expect(env['CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD']).toBe('1');
   });
 
   test('T52 begins in the mode in which Codex asks, whatever the configuration sets', async () => {
@@ -574,7 +578,8 @@ describe('a tool that runs', () => {
     const name = Object.keys(ACP_PROFILES).find((each): each is AcpProfileName => each === profile);
     const ids = ACP_PROFILES[name!].modes.map((id) => ({ id }));
     const modes = { currentModeId: '', availableModes: ids };
-    return ready({ session: { modes } }, { profile: name!, command: process.execPath, args: [FAKE_ACP] });
+    const start = { profile: name!, command: process.execPath, args: [FAKE_ACP], trusted: true };
+    return ready({ session: { modes } }, start);
   };
 
   test.for(Object.keys(FRAMES))('T52 ran with a yes, as %s tells it', async (profile) => {

@@ -31,8 +31,8 @@ export type FakeAct =
   /** Waits for the answer to a request that it went on without. */
   | { readonly do: 'answer' }
   | { readonly do: 'update'; readonly body: object; readonly session?: string }
-  /** Makes the file that its prompt names, with or without telling of it. */
-  | { readonly do: 'make'; readonly tells?: boolean }
+  /** Makes the file that its prompt names, with or without telling of it; perhaps only where its folder is a Git repository. */
+  | { readonly do: 'make'; readonly tells?: boolean; readonly inRepository?: boolean }
   /** Any bytes on its standard output. */
   | { readonly do: 'send'; readonly line: string }
   | { readonly do: 'big'; readonly bytes: number }
