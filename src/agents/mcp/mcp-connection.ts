@@ -14,6 +14,7 @@ import type { CallResult } from '../tools/tool-gate.ts';
 import { StdioTransport, httpTransport } from './mcp-transport.ts';
 import { outputOf } from './mcp-output.ts';
 import type { ToolOutput } from './mcp-output.ts';
+import { sieved } from './mcp-sieve.ts';
 import { readTools } from './mcp-tools.ts';
 import type { ServerTool, ReadTools } from './mcp-tools.ts';
 import { LoginError } from './login-store.ts';
@@ -89,6 +90,7 @@ export async function connectServer(parts: ConnectParts): Promise<McpConnection>
 async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpConnection> {
   const { id, config, ports, changed, lost } = parts;
   const transport = transportOf(parts);
+  const bad = sieved(transport);
   const open: OpenCalls = new Set();
   const client = new Client(
     { name: 'conch', version: '1' },
@@ -117,7 +119,11 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
   Object.assign(client, { onclose: () => lost(endOf(transport) ?? new Error('it broke off')) });
   return {
     instructions: client.getInstructions() ?? '',
-    list: () => list(client, parts),
+    list: async () => {
+      bad.take();
+      const { tools, refused } = await list(client, parts);
+      return { tools, refused: [...refused, ...bad.take()] };
+    },
     call: (tool, call) => send(client, { tool, call, open, ...parts }),
     close,
   };

@@ -218,6 +218,10 @@ describe('a call', () => {
     expect((await call(started().server, 'echo', { text })).text).toBe(text);
   });
 
+  test('T79 is taken behind 20,000 lines of its log', async () => {
+    expect(await call(started().server, 'notes', { count: 20_000 })).toMatchObject({ text: 'noted', isError: false });
+  });
+
   test('of five megabytes is taken whole', async () => {
     expect((await call(started().server, 'big', { bytes: 5_000_000 })).text).toHaveLength(5_000_000);
   });
@@ -276,6 +280,13 @@ describe('the list of tools', () => {
     const { server, logged } = started(['hidden', 'emoji']);
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug', 'nice']);
     expect(logged.join()).toContain('its definition holds characters that nobody sees');
+  });
+
+  test('T79 leaves out an entry that is no tool, with a word', async () => {
+    const { server, logged } = started(['bad']);
+    expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug']);
+    expect(logged.join()).toContain('"odd\\": its definition is not that of a tool');
+    expect(logged.join()).toContain('a tool without a name: its definition is not that of a tool');
   });
 
   test('has names that every provider takes, none of them twice', async () => {
