@@ -62,7 +62,7 @@ export type ChannelConfig = {
   readonly retention: RetentionConfig;
 };
 
-/** How many steps a run of each type may take; what is left out is said by a wider place, or by the owner's defaults. */
+/** How many steps a run of each type may take; what is left out is said by a wider place, or by the specification's defaults. */
 export type RunLimits = Readonly<NonNullable<ConfigFile['runs']>>;
 
 /** After how many days what was said is taken away; `null`: never. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The owner's four modes: what a human message does to a turn that is under way. */
+/** The specification's four modes: what a human message does to a turn that is under way. */
 const MODE_NAMES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
 
 /** Other names of the modes, accepted wherever a mode is. */
@@ -131,7 +131,7 @@ export const turnKeys = {
   maxHeld: count(1, 100_000).describe('How many human messages a channel keeps for later, at most.').default(500),
 };
 
-/** The owner's `turnConfig` object. */
+/** The specification's `turnConfig` object. */
 export const turnConfigSchema = z.strictObject(turnKeys);
 
 /** The settings of a channel's floor, complete. */

@@ -55,10 +55,10 @@ export function createLog(options: LogOptions): Log {
   );
 }
 
-/** The owner's words for a turn that an agent spoke in and that neither its signal nor an end of its protocol ended. */
+/** The specification's words for a turn that an agent spoke in and that neither its signal nor an end of its protocol ended. */
 export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
 
-/** One line of the owner's log format: a seat's change of state. */
+/** One line of the specification's log format: a seat's change of state. */
 export type TransitionLine = {
   readonly timestamp: string;
   readonly event: 'state_transition';

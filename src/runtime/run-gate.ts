@@ -19,7 +19,7 @@ export type RunGatePorts = {
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly clock: Clock;
   readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
-  /** How many steps a run may take at first; the owner's default unless told. */
+  /** How many steps a run may take at first; the specification's default unless told. */
   readonly maxTurns: (seat: RunSeat) => number | undefined;
   /** The person who asked for what an agent does in its turn; `null`: an operator had it granted. */
   readonly requestedBy: (seat: RunSeat) => string | null;

@@ -40,7 +40,7 @@ export type SessionSettings = {
   readonly passWords: readonly string[];
   /** What the channel is called, and what it is about. */
   readonly place: { readonly name: string; readonly topic: string };
-  /** How many errors stop a session; the owner's defaults unless given. */
+  /** How many errors stop a session; the specification's defaults unless given. */
   readonly thresholds?: Thresholds;
   /** Whether the rules let any tool of a server, or this one, ever be used by an agent; without it they do. */
   readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;

@@ -58,7 +58,7 @@ export type SessionJournal = {
 
 /**
  * The session as the engine hosts it. What it does from prompt to prompt ends with the program; on record are the moves that
- * change what is counted, stop it, or end that: the program that made them has decided on them by the owner's table.
+ * change what is counted, stop it, or end that: the program that made them has decided on them by the specification's table.
  */
 export const sessionJournal = {
   name: 'session',

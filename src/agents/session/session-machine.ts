@@ -4,7 +4,7 @@ import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { TurnPrompt } from '../backends/backend.ts';
 
-/** What one agent session is doing, by the names of the owner's table. Durations are milliseconds. */
+/** What one agent session is doing, by the names of the specification's table. Durations are milliseconds. */
 export type Phase =
   | { readonly name: 'Initializing' | 'BuildingPrompt' | 'SessionComplete' }
   /** `opensBy`: when the backend must have opened the session; `null` once the session has its prompt. */
@@ -20,7 +20,7 @@ export type Exit =
   | { readonly how: 'Error'; readonly message: string }
   | { readonly how: 'Timeout' };
 
-/** What the machine is told: the owner's events, and four of ours, which the rows that depart from the table explain. */
+/** What the machine is told: the specification's events, and four of ours, which the rows that depart from the table explain. */
 export type SessionEvent =
   | { readonly type: 'WorktreeReady' | 'GraceExceeded' | 'BackoffElapsed' | 'OperatorStop' }
   | { readonly type: 'PromptReady'; readonly prompt: TurnPrompt }
@@ -30,7 +30,7 @@ export type SessionEvent =
   | { readonly type: 'FatalError'; readonly message: string }
   | { readonly type: 'SessionOpening' | 'SessionOpened' | 'SessionAbsent' | 'OperatorRestart' };
 
-/** What has to be done after a transition, by the names of the owner's table; `OpenSession` is ours. */
+/** What has to be done after a transition, by the names of the specification's table; `OpenSession` is ours. */
 export type SessionEffect =
   | { readonly type: 'StorePrompt'; readonly prompt: TurnPrompt }
   /** `null`: no grace is given, the session is not kept. */
@@ -65,10 +65,10 @@ export type SessionFact = {
 /** An event's name, with how a session ended. */
 export type SessionTrigger = Exclude<SessionEvent['type'], 'SessionExited'> | `SessionExited(${Exit['how']})`;
 
-/** The owner's defaults. */
+/** The specification's defaults. */
 export const DEFAULT_THRESHOLDS: Thresholds = { maxConsecutiveErrors: 5, maxTotalErrors: 20 };
 
-/** The owner's backoff: `min(2000 * 2^(n-1), 60000)` ms after the n-th error in a row. */
+/** The specification's backoff: `min(2000 * 2^(n-1), 60000)` ms after the n-th error in a row. */
 export const SESSION_BACKOFF: RetryPolicy = { firstMs: 2_000, longestMs: 60_000 };
 
 /** A session before anything happened. */
@@ -86,7 +86,7 @@ type Row = {
   readonly effect: SessionEffect['type'] | 'None';
   /** Holds only while the backend opens the session, or only once the session has its prompt. */
   readonly during?: 'opening' | 'prompted';
-  /** Why there is a row that the owner's table does not have. */
+  /** Why there is a row that the specification's table does not have. */
   readonly departs?: string;
 };
 
@@ -95,7 +95,7 @@ const UNTRUSTED = 'a session whose folder is no longer trusted ends, counts no e
 const IDLE = 'a session that is lost between two prompts counts no error: another is opened';
 
 /**
- * The owner's table, row for row (`SessionExited(*)` written out), then the rows that depart from it. A row to CoolingDown
+ * The specification's table, row for row (`SessionExited(*)` written out), then the rows that depart from it. A row to CoolingDown
  * goes to Stopped with LogFatal when a counter reaches its threshold; CancelSession from any state only concerns a session
  * that is Running or Interrupting.
  */

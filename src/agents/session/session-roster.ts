@@ -11,7 +11,7 @@ export type RosterPorts = {
   readonly seatsOf: (agent: AgentId) => readonly ChannelId[];
 };
 
-/** What the owner's names of a session's states mean to people. */
+/** What the specification's names of a session's states mean to people. */
 export const STATE_WORDS: Readonly<Record<Phase['name'], string>> = {
   Initializing: 'connecting',
   BuildingPrompt: 'ready',

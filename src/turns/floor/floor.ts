@@ -14,7 +14,7 @@ export const BUDGETS = [
   'held messages',
 ] as const;
 
-/** The five states of a seat, as the owner's document names them. */
+/** The five states of a seat, as the specification names them. */
 export const STATUSES = ['OFFLINE', 'IDLE', 'QUEUED', 'ACTIVE', 'WAITING'] as const;
 
 /** One of the five states of a seat: an agent's place at one floor. */
@@ -309,7 +309,7 @@ export function emptyFloor(channel: ChannelId): Floor {
 
 const NO_LIMIT = { tokens: null, costMicros: null, ms: null };
 
-/** The defaults of the owner's document and of the configuration, as the core counts them. */
+/** The defaults of the specification and of the configuration, as the core counts them. */
 export const PLAIN_SETTINGS: FloorSettings = {
   mode: 'inject',
   order: 'round-robin',

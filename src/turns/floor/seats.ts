@@ -10,7 +10,7 @@ type Row = {
 };
 
 /**
- * Every transition that a seat may make: the owner's thirteen rows, then those that the owner's prose adds.
+ * Every transition that a seat may make: the specification's thirteen rows, then those that the specification's prose adds.
  * The README's table and diagram are generated from it, `evolve` enforces it, and logs carry its trigger names.
  */
 export const TRANSITIONS = [

@@ -173,7 +173,7 @@ function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunComman
 
 /**
  * With a call under way no run is complete; what its agent left open was ended before, its outcome unknown. What is paused
- * cannot fail, by the table of the owner, so a run that stood still when its agent was lost is aborted.
+ * cannot fail, by the specification's table, so a run that stood still when its agent was lost is aborted.
  */
 function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
   const session = `${fact.epoch}`;

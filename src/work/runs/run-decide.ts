@@ -90,7 +90,7 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
   }
 }
 
-/** The owner's codes for what the owner's matrix does not list. */
+/** The specification's codes for what the specification's matrix does not list. */
 function unlisted({ state }: RunDecision, { type }: Of<RunEventName>): RunRefusal {
   if (type === 'START') return 'AGENT_ALREADY_RUNNING';
   return type === 'COMPLETE' && (state.status === 'idle' || state.status === 'completed')

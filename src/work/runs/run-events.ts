@@ -50,7 +50,7 @@ const settled = {
   duration: z.number().nullable(),
 };
 
-/** The owner's seven events, then what becomes of tool calls and approvals, and of a run whose agent or process is gone. */
+/** The specification's seven events, then what becomes of tool calls and approvals, and of a run whose agent or process is gone. */
 export const runCommandSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('START'),
@@ -236,7 +236,7 @@ export type RequestedCall = z.output<typeof requestedCallSchema>;
 export type RunCommand = z.output<typeof runCommandSchema>;
 export type RunFact = z.output<typeof runFactSchema>;
 
-/** Why a command changed nothing: the owner's codes, and ours for what the owner's document does not speak of. */
+/** Why a command changed nothing: the specification's codes, and ours for what the specification does not speak of. */
 export type RunRefusal =
   | 'TASK_NOT_FOUND'
   | 'AGENT_ALREADY_RUNNING'

@@ -4,7 +4,7 @@ import { behind } from './run-calls.ts';
 import type { OpenCall, Run, RunApproval, RunState } from './run.ts';
 import type { RunFact } from './run-events.ts';
 
-/** What people and programs see of a run as it happens: the owner's union, but for `stream:token`, which is kept nowhere. */
+/** What people and programs see of a run as it happens: the specification's union, but for `stream:token`, which is kept nowhere. */
 export type RunEvent =
   | {
       readonly type: 'state:update';

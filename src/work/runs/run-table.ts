@@ -1,12 +1,12 @@
 import type { Run, RunState, RunStatus } from './run.ts';
 import type { RunCommand } from './run-events.ts';
 
-/** The owner's seven events. */
+/** The specification's seven events. */
 export type RunEventName = 'START' | 'STEP' | 'PAUSE' | 'RESUME' | 'ERROR' | 'COMPLETE' | 'ABORT';
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
-/** What must hold for a transition, by the owner's names. */
+/** What must hold for a transition, by the specification's names. */
 export const RUN_GUARDS = {
   /** `atTurnLimit` is asked first: the step that reaches the limit is counted and pauses. */
   withinTurnLimit: (run: Run) => run.turn < run.maxTurns,
@@ -24,7 +24,7 @@ export const RUN_GUARDS = {
 } as const;
 
 type Row = {
-  /** The owner's number; `null`: it stands in the owner's matrix alone. */
+  /** The specification's number; `null`: it stands in the specification's matrix alone. */
   readonly row: number | null;
   readonly from: RunStatus;
   readonly event: RunEventName;
@@ -32,7 +32,7 @@ type Row = {
   readonly to: RunStatus;
 };
 
-/** The owner's fifteen rows, and the one more that the owner's matrix has. What is not listed is refused and changes nothing. */
+/** The specification's fifteen rows, and the one more that the specification's matrix has. What is not listed is refused and changes nothing. */
 export const RUN_TRANSITIONS = [
   { row: 1, from: 'idle', event: 'START', guards: ['hasValidTask'], to: 'starting' },
   { row: 2, from: 'starting', event: 'STEP', guards: [], to: 'running' },
@@ -52,7 +52,7 @@ export const RUN_TRANSITIONS = [
   { row: null, from: 'starting', event: 'ABORT', guards: [], to: 'idle' },
 ] as const satisfies readonly Row[];
 
-/** Whether the owner's matrix has an X for an event in a state. */
+/** Whether the specification's matrix has an X for an event in a state. */
 export function isListed(from: RunStatus, event: RunEventName): boolean {
   return RUN_TRANSITIONS.some((row) => row.from === from && row.event === event);
 }

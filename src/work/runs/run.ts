@@ -1,25 +1,25 @@
 import { z } from 'zod';
 import { aboutSchema } from '../../turns/floor/settings.ts';
 
-/** The six states of a run, as the owner's document names them. */
+/** The six states of a run, as the specification names them. */
 export const RUN_STATUSES = ['idle', 'starting', 'running', 'paused', 'error', 'completed'] as const;
 
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
-/** A task of a crew, a turn on a floor, work beside the floor; and how many steps each may take (the owner's defaults). */
+/** A task of a crew, a turn on a floor, work beside the floor; and how many steps each may take (the specification's defaults). */
 export const TURN_LIMITS = { task: 50, conversational: 100, background: 200 } as const;
 
 /** The most steps that a run is given at once. */
 export const MOST_TURNS = 200;
 
-/** Why a run pauses; `turn_limit` stands in the owner's executor and is missing in its schema. */
+/** Why a run pauses; `turn_limit` stands in the specification's executor and is missing in its schema. */
 export const PAUSE_REASONS = ['user_input', 'approval_required', 'confirmation', 'turn_limit'] as const;
 
 const instant = z.number();
 const text = z.string();
 const id = z.string().min(1).max(500);
 
-/** A failure, as the owner's documents have it. */
+/** A failure, as the specifications have it. */
 export const runErrorSchema = z.strictObject({ code: text, message: text, recoverable: z.boolean() });
 
 /** A tool call that a run has not got a result of. */
@@ -140,7 +140,7 @@ const runSchema = z.strictObject({
   maxTurns: z.number(),
   /** How many steps "continue" adds. */
   turnsAtOnce: z.number(),
-  /** Steps so far; the owner's `currentTurn`. */
+  /** Steps so far; the specification's `currentTurn`. */
   turn: z.number(),
   /** How long people may take to answer; `null`: as long as the floor on which it goes lets its turn wait. */
   waitMs: z.number().nullable(),

@@ -170,7 +170,7 @@ export function openExchange(decision: DecisionBuilder, renews: 'person' | 'oper
   decision.record({ type: 'exchangeOpened', ...(exchange === null ? { since: epoch } : {}) });
 }
 
-/** Queues the seats that were alone and went to rest (the owner's "or IDLE if solo"). */
+/** Queues the seats that were alone and went to rest (the specification's "or IDLE if solo"). */
 export function recall(decision: DecisionBuilder): void {
   for (const seat of decision.floor.seats) {
     if (seat.status === 'IDLE' && seat.assigned) {

@@ -9,7 +9,7 @@ import { gate, isGrantable } from '../gate.ts';
 import { askOf, missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { MessageId } from '../settings.ts';
 
-/** Takes a person's message in: it goes the way that the channel's mode says (the owner's edge case 3). */
+/** Takes a person's message in: it goes the way that the channel's mode says (the specification's edge case 3). */
 export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>): Refusal | null {
   if (isKnown(decision.floor, command.id)) return 'duplicate';
   const message: Held = {
