@@ -11,6 +11,8 @@ import { RECEIPTS } from '../../src/turns/floor/react.ts';
 import type { Receipt } from '../../src/turns/floor/react.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seats.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
+import { ACP_PROFILES } from '../../src/agents/backends/acp/acp-profiles.ts';
+import type { RepositoryFiles } from '../../src/agents/backends/acp/repository-files.ts';
 import { REAL_AGENTS } from '../agents/real/agents.ts';
 import { COMMANDS } from '../../src/turns/commands/command-table.ts';
 import type { CommandRow } from '../../src/turns/commands/command-table.ts';
@@ -51,6 +53,16 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
         version,
         why === undefined ? OUTCOMES[check] : `${OUTCOMES[check]}: ${why}`,
       ]),
+    ),
+  'repository-files': () =>
+    table(
+      ['Profile', 'Asked about', 'Switched off'],
+      REAL_AGENTS.map(({ profile }) => {
+        const { files }: RepositoryFiles = ACP_PROFILES[profile].repositoryFiles;
+        const named = (isOff: boolean) =>
+          files.filter(({ offBy }) => (offBy !== undefined) === isOff).map(({ path }) => code(path));
+        return [code(profile), named(false).join(', ') || '–', named(true).join(', ') || '–'];
+      }),
     ),
   'rooms-picture': () => roomsPicture(new URL('../../src', import.meta.url).pathname),
 };

@@ -63,7 +63,7 @@ export function askingCodex(): Asking {
  * Gemini CLI: a policy of the administrator's tier, above those of users, extensions and repositories; and no tool servers
  * but the floor's, for those of a repository are programs that it would start unasked.
  */
-export function askingGemini({ server, folder, denied, asked }: AskingContext): Asking {
+export function askingGemini({ server, folder, env, denied, asked }: AskingContext): Asking {
   const notFree = toolsOf(GEMINI_TOOLS, asked);
   const forbidden = toolsOf(GEMINI_TOOLS, denied);
   const rules = [
@@ -75,7 +75,13 @@ export function askingGemini({ server, folder, denied, asked }: AskingContext): 
     ...(server === null ? [] : [rule({ mcpName: server, toolName: '*', decision: 'allow', priority: 300 })]),
   ];
   const servers = ['--allowed-mcp-server-names', server ?? 'none'];
-  return { args: ['--admin-policy', `${folder}/policy.toml`, ...servers], files: { 'policy.toml': rules.join('\n') } };
+  // A variable that is set, if to nothing, is not taken from a .env of the folder, and the key goes to no other host.
+  const hosts = GEMINI_HOSTS.map((name) => [name, env[name] ?? '']);
+  return {
+    args: ['--admin-policy', `${folder}/policy.toml`, ...servers],
+    env: Object.fromEntries(hosts),
+    files: { 'policy.toml': rules.join('\n') },
+  };
 }
 
 /** Qwen Code: settings of the system, above those of users and repositories. */
@@ -137,6 +143,7 @@ function toolsOf(names: ToolNames, denied: readonly ToolKind[]): readonly string
   return [...new Set(denied.flatMap((kind) => names[kind] ?? []))];
 }
 
+const GEMINI_HOSTS = ['GOOGLE_GEMINI_BASE_URL', 'GOOGLE_VERTEX_BASE_URL'];
 const CLAUDE_ASKS = ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'];
 const CLAUDE_TOOLS: ToolNames = {
   read: ['Read'],

@@ -286,6 +286,12 @@ describe('an agent that is started', () => {
     expect(policy).not.toMatch(/(?:shell_command|write_file|replace)"[^\n]*\n[^\n]*allow/);
   });
 
+  test("T72 leaves no name open by which a file of variables sends Gemini CLI's key elsewhere", async () => {
+    const { env } = await started('gemini', { env: { GOOGLE_VERTEX_BASE_URL: 'https://vertex.example.org' } });
+    const hosts = [env['GOOGLE_GEMINI_BASE_URL'], env['GOOGLE_VERTEX_BASE_URL']];
+    expect(hosts).toEqual(['', 'https://vertex.example.org']);
+  });
+
   test("T52 is told by OpenCode's last configuration to ask, whatever that held", async () => {
     const own = {
       model: 'a/b',
