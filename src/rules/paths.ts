@@ -6,7 +6,7 @@ export type WorkPlace = {
   readonly home: string;
   /** Where a path leads when its links are followed, also to what is not there yet; `null` for what is not there itself. */
   readonly realpath: (path: string) => string | null;
-  /** Names of the folders and links in a folder; none unless given. */
+  /** Names of what is in a folder; none unless given. */
   readonly namesIn?: (folder: string) => readonly string[];
   /** What decides what agents may do, and what lets in whoever answers for people: absolute paths, links followed or not. */
   readonly own?: { readonly config: readonly string[]; readonly data: readonly string[] };
@@ -46,7 +46,7 @@ export function ownAt({ written, real }: NamedPath, { own }: WorkPlace): 'config
   return isAt(own?.data) ? 'data' : isAt(own?.config) ? 'config' : null;
 }
 
-/** Names of the folders and links in a folder, which may be named by a relative path. */
+/** Names of what is in a folder, which may be named by a relative path. */
 export function namesIn(folder: string, place: WorkPlace): readonly string[] {
   return place.namesIn?.(absolute(folder === '' ? '.' : folder, place)) ?? [];
 }

@@ -5,7 +5,16 @@ import type { NamedPath, WorkPlace } from './paths.ts';
 import { changesFolder, onlyReads, programOf } from './shell-programs.ts';
 import type { Argv } from './safe-commands.ts';
 import { readShell } from './shell.ts';
-import { isOutside, patchedPaths, pathWords, pathsMeant, usedPath, usedPaths, within } from './used-paths.ts';
+import {
+  foldersOfPatterns,
+  isOutside,
+  patchedPaths,
+  pathWords,
+  pathsMeant,
+  usedPath,
+  usedPaths,
+  within,
+} from './used-paths.ts';
 import type { UsedPath } from './used-paths.ts';
 
 /** A tool call as it is asked for. */
@@ -99,7 +108,8 @@ function commandParts(
     ...usedPaths([...written, ...changing.flatMap(pathWords), ...(changing.length > 0 ? folder : [])], true, place),
     ...usedPaths([...reading.flatMap(pathWords), ...folder], false, place),
   ];
-  const outside = paths.some(isOutside);
+  const begun = usedPaths(foldersOfPatterns(seen.flatMap(pathWords)), false, place);
+  const outside = [...paths, ...begun].some(isOutside);
   return whole.map((words, at) => ({
     kind: 'execute',
     mcp: null,

@@ -63,6 +63,15 @@ export function pathsMeant(text: string): readonly string[] {
   return [...new Set([...readings, ...addressed])];
 }
 
+/** The folders in which the patterns of paths begin to be filled in. */
+export function foldersOfPatterns(texts: readonly string[]): readonly string[] {
+  return texts.flatMap((text) => {
+    const at = text.search(/[*?[{]/);
+    const end = at === -1 ? -1 : text.lastIndexOf('/', at);
+    return end === -1 ? [] : [text.slice(0, end + 1)];
+  });
+}
+
 /** Whether a path is known to lie outside the agent's folder, and not where the system keeps its programs and devices. */
 export function isOutside({ known, real }: UsedPath): boolean {
   return known && real.some(({ folder, disk }) => folder === null && !OF_PROGRAMS.test(disk));
@@ -113,31 +122,42 @@ function isPath(path: string): boolean {
 
 /** Without `.` and doubled slashes. */
 function shortened(path: string): string {
-  return path
-    .split('/')
-    .filter((name, at) => (name !== '' && name !== '.') || at === 0)
-    .join('/');
+  const names = path.split('/').filter((name, at) => (name !== '' && name !== '.') || at === 0);
+  return names.length === 1 && names[0] === '' && path !== '' ? '/' : names.join('/');
 }
 
-/** The path with what its patterns may be filled in by: names of note, folders and links that are there. */
-function filledIn(path: string, place: WorkPlace | null, most = 256): readonly string[] {
+/** The path with what its patterns may be filled in by: names of note, and names that are there. */
+function filledIn(path: string, place: WorkPlace | null): readonly string[] {
+  const filled: string[] = [];
+  const open = [path];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const more = firstFilledIn(next, place);
+    filled.push(...more);
+    open.push(...more);
+    // More than can be looked at may lead anywhere.
+    if (filled.length > MOST_PATHS) return [GRANTING_NAMES[0] ?? ''];
+  }
+  return filled;
+}
+
+/** The path with what its first pattern may be filled in by; nothing for a path without a pattern. */
+function firstFilledIn(path: string, place: WorkPlace | null): readonly string[] {
   const names = path.split('/');
   const at = names.findIndex((name) => /[*?[{]/.test(name));
   const pattern = names[at];
   if (pattern === undefined) return [];
   const fits = wildcard(pattern.replaceAll(/\[[^\]]*\]?|\{[^}]*\}?|[*?]+/g, '*').toLowerCase());
   const before = names.slice(0, at);
+  const folder = at === 1 && names[0] === '' ? '/' : before.join('/');
+  const there = new Set(place === null ? [] : namesIn(folder, place));
   const isFilled = (name: string): boolean => {
-    if (!fits(name) || (name.startsWith('.') && !/^[.{]/.test(pattern))) return false;
-    return place === null ? pattern.startsWith('.') : isThere([...before, name].join('/'), place);
+    if (!fits(name.toLowerCase()) || (name.startsWith('.') && !/^[.{]/.test(pattern))) return false;
+    if (place === null) return pattern.startsWith('.');
+    return there.has(name) || isThere([...before, name].join('/'), place);
   };
-  const there = place === null ? [] : namesIn(at === 1 && names[0] === '' ? '/' : before.join('/'), place);
-  const filled = [...new Set([...NOTED_NAMES, ...there])]
-    .filter(isFilled)
-    .map((name) => [...before, name, ...names.slice(at + 1)].join('/'));
-  // More than can be looked at may lead anywhere.
-  if (filled.length > most) return [GRANTING_NAMES[0] ?? ''];
-  return filled.flatMap((each) => [each, ...filledIn(each, place, Math.floor(most / filled.length))]);
+  const known = place === null ? NOTED_NAMES : [...new Set([...NOTED_NAMES, ...there])];
+  const fitting = known.filter(isFilled).map((name) => [...before, name, ...names.slice(at + 1)].join('/'));
+  return fitting.filter((each) => each !== path);
 }
 
 const NOTED_NAMES = [...new Set([...GRANTING_NAMES, ...PRIVATE_NAMES])];

@@ -314,8 +314,7 @@ export function workPlaceOf(
 
 function namesIn(folder: string): readonly string[] {
   try {
-    const entries = readdirSync(folder, { withFileTypes: true });
-    return entries.filter((entry) => entry.isSymbolicLink() || entry.isDirectory()).map(({ name }) => name);
+    return readdirSync(folder);
   } catch {
     return [];
   }

@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkPlace } from '../../src/rules/paths.ts';
-import { REAL_PROGRAMS, FAKE_PROGRAMS } from './programs.ts';
+import { FAKE_DEEDS, FAKE_PROGRAMS, REAL_PROGRAMS } from './programs.ts';
 
 /** What a command did when real Bash carried it out. */
 export type Done = {
@@ -62,7 +62,7 @@ export function openStage(): BashStage {
   };
   let before = renew();
   return {
-    place: { folder: work, home: root, realpath: followed, namesIn: linksIn },
+    place: { folder: work, home: root, realpath: followed, namesIn },
     run: (command) => {
       writeFileSync(log, '');
       bash(command, work);
@@ -81,13 +81,18 @@ function makePrograms(bin: string, log: string): void {
   mkdirSync(bin);
   for (const name of FAKE_PROGRAMS) {
     const file = join(bin, name);
-    writeFileSync(file, `#!/bin/sh\necho '${name}' >> ${log}\n`);
+    writeFileSync(file, `#!/bin/sh\necho '${name}' >> ${log}\n${deedsOf(name)}`);
     chmodSync(file, 0o755);
   }
   for (const name of REAL_PROGRAMS) {
     const found = spawnSync('/bin/sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim();
     if (found.startsWith('/')) symlinkSync(found, join(bin, name));
   }
+}
+
+function deedsOf(name: string): string {
+  const deed = FAKE_DEEDS[name];
+  return deed === undefined ? '' : `last=\nfor w in "$@"; do ${deed}; last=$w; done 2> /dev/null\n`;
 }
 
 type Snapshot = ReadonlyMap<string, string>;
@@ -120,6 +125,9 @@ function makeFolder(folder: string, log: string, bash: (command: string, cwd: st
     chmodSync(join(folder, name), 0o755);
   }
   bash(`git init -q && git add a b src evil.sh && ${SIGNED}`, folder);
+  // Where `PATH` would lead when a count of letters is put into it.
+  mkdirSync(join(folder, '5'));
+  cpSync(join(folder, 'evil.sh'), join(folder, '5', 'ls'));
   mkdirSync(join(folder, '.git', 'hooks'), { recursive: true });
   bash('git clone -q --bare . bare && cp .git/index bare/index', folder);
   const config = `[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = ${join(folder, 'evil.sh')}\n`;
@@ -141,10 +149,9 @@ function followed(path: string): string | null {
   }
 }
 
-function linksIn(folder: string): readonly string[] {
+function namesIn(folder: string): readonly string[] {
   try {
-    const entries = readdirSync(folder, { withFileTypes: true });
-    return entries.filter((entry) => entry.isSymbolicLink() || entry.isDirectory()).map(({ name }) => name);
+    return readdirSync(folder);
   } catch {
     return [];
   }

@@ -16,6 +16,12 @@ export const FAKE_PROGRAMS: readonly string[] =
     ' ',
   );
 
+/** What fakes of programs that only look do with the options by which these start or write something. */
+export const FAKE_DEEDS: Readonly<Record<string, string>> = {
+  rg: `case $w in --pre=*|--hostname-bin=*) $(echo "\${w#*=}");; esac; case $last in --pre|--hostname-bin) $w;; esac`,
+  tree: `case $last in -[a-zA-Z]*) case $last in *o*) echo x > "$w";; esac;; esac; case $w in --output=*) echo x > out;; esac`,
+};
+
 /** Programs behind which rules allow anything more, and what they are given for it. */
 export const PROGRAMS: readonly string[] = [...LOOKING, ...WRITING, ...FAKE_PROGRAMS];
 
@@ -99,6 +105,10 @@ export const KNOWN_OPTIONS: readonly string[] = [
   '-vfC.git/hooks',
   '-xvC.git/hooks',
   '--directory=kept',
+  '--pre=./evil.sh',
+  '--pre ./evil.sh',
+  '--hostname-bin=./evil.sh',
+  '-Io out x',
 ];
 
 /** What is no option. */

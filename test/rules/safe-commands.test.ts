@@ -26,6 +26,7 @@ describe('T74 a command is known to start, write and send nothing', () => {
     'jq -r .version package.json',
     'test -f a',
     'date +%F',
+    String.raw`printf %s\n x`,
   ])('%s', (command) => {
     expect(isSafe(command.split(' '))).toBe(true);
   });
@@ -72,6 +73,8 @@ describe('T74 a command is known to start, write and send nothing', () => {
     'sed -n p a',
     'cat --new-option a',
     'printf -v x y',
+    'printf 12345%n PATH',
+    'printf %-5ln PATH',
     'printf %d a[$(b)]',
     'test -v a[$(b)]',
   ])('none is %s', (command) => {
@@ -161,6 +164,8 @@ describe('T74 "always"', () => {
     expect(decided({ ask: ['*'] }, bash('cat src/a'), memory)).toBe('allow by remembered');
     expect(decided({ ask: ['*'] }, bash('cat /etc/ssl'), memory)).toBe('ask by ask');
     expect(decided({ ask: ['*'] }, bash('cat src/a && cat ../home/ann'), memory)).toBe('ask by ask');
+    expect(decided({ ask: ['*'] }, bash('cat ~/.ss*/id*'), memory)).toBe('ask by ask');
+    expect(decided({ ask: ['*'] }, bash('cat /e*/passwd'), memory)).toBe('ask by ask');
   });
 });
 

@@ -14,7 +14,7 @@ import { Random } from '../sim/random.ts';
 import { openStage } from './bash-stage.ts';
 import type { Done } from './bash-stage.ts';
 import { remembering, rule, verdictOf } from './fixture.ts';
-import { FAKE_PROGRAMS, GIT_VERBS, KNOWN_OPTIONS, OPERANDS, PROGRAMS, optionsIn } from './programs.ts';
+import { FAKE_DEEDS, FAKE_PROGRAMS, GIT_VERBS, KNOWN_OPTIONS, OPERANDS, PROGRAMS, optionsIn } from './programs.ts';
 
 /** A command, and the rules by which it is judged. */
 export type Candidate = {
@@ -81,6 +81,11 @@ export const PLANTED: Readonly<Record<string, Judge>> = {
       !candidate.command.includes(`127.0.0.1:${world.port}`) &&
       !candidate.command.includes(`localhost:${world.port}`),
   },
+  'a format that sets a variable': {
+    ...PRODUCT,
+    allows: (candidate, world) =>
+      PRODUCT.allows({ ...candidate, command: candidate.command.replace(/%\d*l?n/, '%s') }, world),
+  },
   'always for any program': {
     ...PRODUCT,
     offers: (command, place) => {
@@ -128,7 +133,7 @@ export async function search(
 /** What a command did that no rule says. */
 function wrongIn({ allow, remembered }: Candidate, { ran, wrote }: Done): string | null {
   const rules = [...allow, ...remembered];
-  const named = new Set(rules.map((text) => wordsOf(text)[0] ?? ''));
+  const named = new Set([...Object.keys(FAKE_DEEDS), ...rules.map((text) => wordsOf(text)[0] ?? '')]);
   const told = rules.filter(canRunAny);
   const other = ran.find((name) => !named.has(name) && !(name === 'evil.sh' && told.length > 0));
   if (other !== undefined) return `it started ${other}`;
@@ -148,6 +153,9 @@ function wordsOf(text: string): readonly string[] {
   const { spec } = rule(text);
   return spec?.of === 'words' ? spec.words : [];
 }
+
+/** Real programs, and fakes that do what a real one would. */
+const TELLING = [...PROGRAMS.slice(0, PROGRAMS.length - FAKE_PROGRAMS.length), ...Object.keys(FAKE_DEEDS)];
 
 /** Makes candidates: a command of a program with options of its own and of others, behind joints, quoted, and rules for it. */
 function maker(random: Random, judge: Judge, { place, port }: JudgedWorld): () => Candidate {
@@ -175,11 +183,9 @@ function maker(random: Random, judge: Judge, { place, port }: JudgedWorld): () =
   return () => {
     if (random.chance(0.1)) return { command: addressed(random, port), allow: ['Bash(curl *)'], remembered: [] };
     if (random.chance(0.08)) return put(random);
-    if (random.chance(0.03)) return beside(random);
+    if (random.chance(0.05)) return beside(random);
     // Real programs tell more than fakes of their kind, which only write down that they ran.
-    const program = random.chance(0.75)
-      ? random.pick(PROGRAMS.slice(0, PROGRAMS.length - FAKE_PROGRAMS.length))
-      : random.pick(PROGRAMS);
+    const program = random.chance(0.75) ? random.pick(TELLING) : random.pick(PROGRAMS);
     const words = plain(program);
     const [, verb = ''] = words;
     const isVerb = /^[a-z-]+$/.test(verb) && !verb.startsWith('-') && program === 'git';
@@ -229,6 +235,11 @@ function put(random: Random): Candidate {
 /** A command of git that is allowed where the agent works, behind a change of the folder. */
 function beside(random: Random): Candidate {
   const command = random.pick(['git status', 'git diff', 'git status --short', 'git ls-files']);
+  if (random.chance(0.4)) {
+    const format = random.pick(['%s', '%d', '12345%n', '12345%ln', '%b']);
+    const variable = random.pick(['PATH', 'x', "'a[$(./evil.sh)]'", '-v PATH']);
+    return { command: `printf ${format} ${variable} && ls`, allow: ['Bash(printf *)', 'Bash(ls *)'], remembered: [] };
+  }
   const allow = ['Bash(cd *)', 'Bash(pushd *)', random.pick(['Bash(git *)', `Bash(${command})`])];
   return { command: joined(random, command, true), allow, remembered: [] };
 }

@@ -250,6 +250,17 @@ describe('a rule on commands', () => {
     expect(decided({ ask: [text], allow }, bash(command))).toBe('ask by ask');
   });
 
+  test('T79 a file that may not be read may not be meant by a pattern of a command', () => {
+    const at = { ...place({ '/work/key.txt': '/work/key.txt' }), namesIn: () => ['key.txt', 'src'] };
+    const cat = (command: string) =>
+      decided({ deny: ['Read(key.txt)'], allow: ['Bash(cat *)'] }, use('Bash', { command }, at));
+    expect([cat('cat k*.txt'), cat('cat ?ey.*'), cat('cat *.md')]).toEqual([
+      'deny by deny',
+      'deny by deny',
+      'allow by allow',
+    ]);
+  });
+
   test('T79 a file that may not be read may not be named by a tool of a server', () => {
     const read = use('mcp__files__read', { path: '.env' });
     expect(decided({ deny: ['Read(.env)'], allow: ['mcp__files__*'] }, read)).toBe('deny by deny');
