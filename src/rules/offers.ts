@@ -72,7 +72,7 @@ function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[]
   const folder = dirname(path);
   const inside = folder === '.' ? [] : [{ rule: `${kind}(/${folder}/**)`, words: `${kind} everything in ${folder}` }];
   return [
-    { rule: `${kind}(/${path})`, words: `${kind} exactly ${path}` },
+    { rule: `${kind}(/${path})`, words: `${kind} ${path}${kind === 'edit' ? ', any content' : ''}` },
     ...inside,
     { rule: `${kind}(**)`, words: `${kind} everything in its folder` },
   ];
@@ -88,13 +88,13 @@ function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
   const places = pairs.filter((pair) => /path|file|dir|folder|repo|owner|project/i.test(pair[0]));
   const offer = (chosen: readonly (readonly [string, string])[]): readonly AlwaysOffer[] => {
     const spec = chosen.map(([key, value]) => `${key}=${value}`).join(', ');
-    const words = `this tool, whatever stands beside ${spec}`;
+    const words = `${mcp.name} with ${spec}${chosen.length < pairs.length ? ', any content' : ''}`;
     return chosen.length > 0 && chosen.every(isPlain) ? [{ rule: `${tool}(${spec})`, words }] : [];
   };
   return [
     ...offer(pairs),
     ...(places.length < pairs.length ? offer(places) : []),
-    { rule: tool, words: `this tool, whatever it is given` },
+    { rule: tool, words: `${mcp.name} with any input` },
   ];
 }
 

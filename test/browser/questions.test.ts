@@ -115,13 +115,13 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       says: 'I mend the typo',
     };
     const detail = 'a.txt (+1 -1)\n@@ -1 +1 @@\n-one\n+two';
-    asks(here, { about, detail, always: [{ rule: 'edit(/a.txt)', words: 'edit exactly a.txt' }] });
+    asks(here, { about, detail, always: [{ rule: 'edit(/a.txt)', words: 'edit a.txt, any content' }] });
     const box = page.getByTestId('approval');
     await expect.poll(() => box.innerText(), WITHIN).toContain('Step 3 of 100 · edit · in /srv/app');
     const text = await box.innerText();
     expect(text).toContain('Asked because no rule names it');
     expect(text).toContain('dev says: “I mend the typo”');
-    expect(text).toContain('Always: edit exactly a.txt');
+    expect(text).toContain('Always: edit a.txt, any content');
     await box.locator('.is-addition', { hasText: '+two' }).waitFor();
     expect(await box.locator('.is-deletion').innerText()).toBe('-one');
   });

@@ -332,7 +332,7 @@ const QUESTION = {
     why: 'rule "Edit(src/**)" says so',
     says: 'I move it to a port that needs no root',
   },
-  always: [{ rule: 'edit(/src/config.ts)', words: 'edit exactly src/config.ts' }],
+  always: [{ rule: 'edit(/src/config.ts)', words: 'edit src/config.ts, any content' }],
 };
 
 const { always: _always, ...WITHOUT_RULES } = QUESTION;

@@ -4,6 +4,7 @@ import { forQuestion, forTurn } from '../../turns/drawn-for.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
+import { excerpt } from '../../turns/commands/clock-words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
 import type { TrustQuestion } from '../../turns/floor/floor.ts';
 import type { FloorView } from '../../turns/view.ts';
@@ -274,14 +275,42 @@ export function reasonAsked(view: FloorView | null, pressed: Pick<CardButton, 'l
   return reasonLabel(found?.asked.question ?? null);
 }
 
-function openedBy(opens: ButtonOpens, { question: { question, key = NO_KEY, detail } }: FloorQuestion): OpenedQuestion {
+function openedBy(
+  opens: ButtonOpens,
+  { question: { question, key = NO_KEY, detail, always = [] } }: FloorQuestion,
+): OpenedQuestion {
   if (opens.what === 'rules') {
+    const rules = always.map((offer, index) => `\n${index + 1}: ${ruleText(offer)}`).join('');
     const drawnFor = forQuestion(key);
-    const text = `From now on, for 30 days, for this agent in this channel, without asking (/run approvals takes it back):`;
-    return { text, buttons: opens.of.map(({ words, line }) => ({ label: words, line, drawnFor, style: 'plain' })) };
+    const buttons = opens.of.map(({ words, line }, index) => ({
+      label: ruleLabel(words, index, LABEL_LENGTH),
+      line,
+      drawnFor,
+      style: 'plain' as const,
+    }));
+    const text = `From now on, for 30 days, for this agent in this channel, without asking (/run approvals takes it back):${rules}`;
+    return { text, buttons };
   }
   const name = isDiff(detail) ? 'changes.diff' : 'input.txt';
   return { text: `All of what is asked (${question}):`, file: { name, text: detail } };
+}
+
+const LABEL_LENGTH = 80;
+const RULE_LENGTH = 400;
+/** How much of a rule that has no room stands before the gap: the verb, and where a path begins. */
+const RULE_HEAD = 20;
+
+/** A rule with its number, in so many letters: what it does and its end, where two rules differ. */
+export function ruleLabel(words: string, index: number, length: number): string {
+  const whole = `${index + 1}: ${words.replaceAll(/\s+/g, ' ')}`;
+  if (whole.length <= length) return whole;
+  const head = whole.slice(0, RULE_HEAD).toWellFormed();
+  return `${head}…${whole.slice(head.length + 1 - length).toWellFormed()}`;
+}
+
+/** A rule whole, as `/run approvals` shows it, with what it means. */
+export function ruleText({ rule, words }: { readonly rule: string; readonly words: string }): string {
+  return excerpt(`${words} · \`${rule.replaceAll('`', "'")}\``, RULE_LENGTH);
 }
 
 /** Whether the floor goes on once somebody says so. */

@@ -3,6 +3,7 @@ import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import { fenceAfter } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
+import { ruleLabel } from '../delivery/card.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import { parsedJson } from '../delivery/inbound.ts';
@@ -54,7 +55,7 @@ export const SETTINGS_ACTION = 'conch:settings';
 export type ButtonValue = {
   readonly line: string;
   readonly drawnFor: string;
-  readonly opens?: 'reason' | 'form' | undefined;
+  readonly opens?: 'reason' | 'form' | 'rule' | undefined;
 };
 
 /** A button's value, as Slack carries it. */
@@ -72,7 +73,7 @@ const valueSchema = z.object({
   line: z.string().startsWith('/').max(500),
   // Those of earlier versions carry none: they are over.
   drawnFor: z.string().max(100).default(''),
-  opens: z.enum(['reason', 'form']).optional(),
+  opens: z.enum(['reason', 'form', 'rule']).optional(),
 });
 
 /** The time that is left, in words that stay true until the card is written anew. */
@@ -113,7 +114,7 @@ const SETTINGS_BUTTON = {
 
 const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
 
-/** What is asked stands whole in the channel, so no button shows it; a rule is chosen in a menu, and confirmed. */
+/** What is asked stands whole in the channel, so no button shows it; a rule is chosen in a menu, and confirmed in a form that has it whole. */
 function buttonElement(button: CardButton, index: number): readonly object[] {
   const { opens, label, drawnFor } = button;
   if (opens?.what === 'input') return [];
@@ -126,21 +127,14 @@ function rulesMenu(
   rules: readonly { readonly words: string; readonly line: string }[],
   { drawnFor, index }: { readonly drawnFor: string; readonly index: number },
 ): object {
-  const text = 'For 30 days it is not asked about, for this agent in this channel. /conch run approvals takes it back.';
   return {
     type: 'static_select',
     action_id: `conch:${index}`,
     placeholder: textObject(label),
-    options: rules.slice(0, MOST_OPTIONS).map(({ words, line }) => ({
-      text: textObject(clipped(words, OPTION_LENGTH)),
-      value: buttonValue({ line, drawnFor }),
+    options: rules.slice(0, MOST_OPTIONS).map(({ words, line }, nth) => ({
+      text: textObject(ruleLabel(words, nth, OPTION_LENGTH)),
+      value: JSON.stringify({ line, drawnFor, opens: 'rule' }),
     })),
-    confirm: {
-      title: textObject('Allow from now on?'),
-      text: textObject(text),
-      confirm: textObject('Allow'),
-      deny: textObject('Back'),
-    },
   };
 }
 

@@ -3,19 +3,22 @@ import type { Answer } from '../../turns/commands/context.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { formWords } from '../../turns/text/form.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
+import { readDrawnFor } from '../../turns/drawn-for.ts';
+import { askedWith } from '../../turns/floor/seats.ts';
 import { openingButton, reasonAsked } from '../delivery/card.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 import { parsedJson } from '../delivery/inbound.ts';
 import { ERROR_LIMIT, answer, obey, toldInTime } from './commands.ts';
 import type { Ack, CommandPorts, Recipient } from './commands.ts';
-import { inSlackWords, textObject } from './content.ts';
+import { clipped, inSlackWords, textObject } from './content.ts';
 import type { ButtonValue } from './content.ts';
 import { ANSWER_FORM, filledOf, filledSchema, formView, inputBlock } from './form-view.ts';
 
 /** Shows what a pressed button opens, within 3 s of that; `false`: nothing, or what it opens is over or cannot be drawn. */
 export async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
   const { opens } = pressed.meant;
-  const view = opens === 'reason' ? reasonView(ports, pressed) : opens === 'form' ? questionView(ports, pressed) : null;
+  if (opens === undefined) return false;
+  const view = VIEWS[opens](ports, pressed);
   if (view !== null) await openView(ports, pressed, view);
   return view !== null;
 }
@@ -24,13 +27,19 @@ export async function openPressed(ports: CommandPorts, pressed: Pressed): Promis
 export async function takeForm(ports: CommandPorts, body: unknown, ack: Ack): Promise<boolean> {
   const reason = reasonSchema.safeParse(body);
   if (reason.success) await explained(ports, reason.data, ack);
+  const rule = ruleSchema.safeParse(body);
+  if (rule.success) await explained(ports, rule.data, ack);
   const form = answerSchema.safeParse(body);
   if (form.success) await filledForm(ports, form.data, ack);
-  return reason.success || form.success;
+  return reason.success || rule.success || form.success;
 }
 
 const REASON_FORM = 'conch:reason';
 const LONGEST_REASON = 500;
+
+const whySchema = z.looseObject({
+  values: z.looseObject({ why: z.looseObject({ why: z.looseObject({ value: z.string().nullish() }) }) }),
+});
 
 const reasonSchema = z.looseObject({
   type: z.literal('view_submission'),
@@ -39,10 +48,15 @@ const reasonSchema = z.looseObject({
   view: z.looseObject({
     callback_id: z.literal(REASON_FORM),
     private_metadata: z.string().min(1),
-    state: z.looseObject({
-      values: z.looseObject({ why: z.looseObject({ why: z.looseObject({ value: z.string().nullish() }) }) }),
-    }),
+    state: whySchema,
   }),
+});
+
+const RULE_FORM = 'conch:rule';
+
+const ruleSchema = z.looseObject({
+  ...reasonSchema.shape,
+  view: z.looseObject({ callback_id: z.literal(RULE_FORM), private_metadata: z.string().min(1) }),
 });
 
 const answerSchema = z.looseObject({
@@ -102,6 +116,32 @@ function questionView(ports: CommandPorts, pressed: Pressed): object | null {
   return formView({ title, fields: found.opens.of }, keptWith(pressed));
 }
 
+/** Asks whether a rule is meant, which stands there whole; `null`: the question is over. */
+function ruleView({ queries }: CommandPorts, pressed: Pressed): object | null {
+  const floor = queries.view(pressed.floor);
+  const drawnFor = readDrawnFor(pressed.meant.drawnFor);
+  const asked = floor === null || drawnFor?.of !== 'question' ? null : askedWith(floor, drawnFor.key);
+  const rule = asked?.question.always?.[Number(pressed.meant.line.split(' ').at(-1)) - 1];
+  if (rule === undefined) return null;
+  const end = 'For 30 days it is not asked about, for this agent in this channel. /conch run approvals takes it back.';
+  return {
+    type: 'modal',
+    callback_id: RULE_FORM,
+    private_metadata: keptWith(pressed),
+    title: textObject('Allow from now on?'),
+    submit: textObject('Allow'),
+    close: textObject('Back'),
+    blocks: [`${rule.words}\n${rule.rule}`, end].map((text) => ({
+      type: 'section',
+      text: textObject(clipped(text, SECTION_LENGTH)),
+    })),
+  };
+}
+
+const SECTION_LENGTH = 2_900;
+
+const VIEWS = { reason: reasonView, form: questionView, rule: ruleView } as const;
+
 async function openView(ports: CommandPorts, { asker, floor, trigger, meant }: Pressed, view: object): Promise<void> {
   try {
     await ports.web.apiCall('views.open', { trigger_id: trigger, view });
@@ -140,14 +180,21 @@ function besideFields({ text, fields = {} }: Answer, filled: FilledForm): Record
   return { [Object.keys(filled)[0] ?? '']: shown(text) };
 }
 
-async function explained(ports: CommandPorts, sent: z.output<typeof reasonSchema>, ack: Ack): Promise<void> {
+/** Runs the line of a form, with the words that were written into it. */
+async function explained(
+  ports: CommandPorts,
+  sent: z.output<typeof reasonSchema> | z.output<typeof ruleSchema>,
+  ack: Ack,
+): Promise<void> {
   await ack();
   if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
-  const { private_metadata: kept, state } = sent.view;
+  const { private_metadata: kept } = sent.view;
   const refused = parsedJson(kept, refusedSchema);
   if (refused === null) return;
   const { floor, line, drawnFor, channel, thread } = refused;
-  const words = (state.values.why.why.value ?? '').replaceAll(/\s+/g, ' ');
+  const words = (
+    'state' in sent.view ? (whySchema.safeParse(sent.view.state).data?.values.why.why.value ?? '') : ''
+  ).replaceAll(/\s+/g, ' ');
   const asker: Recipient = { user: sent.user.id, at: { channel, thread }, responseUrl: null };
   const order = { floor, line: `${line} ${words}`.trim(), drawnFor };
   await answer(ports, asker, await obey(ports, sent.user.id, order));

@@ -544,8 +544,10 @@ describe('a command', () => {
       expect(JSON.stringify((await press('No because…')).modal)).toContain('On record: whoever asks hears a no');
     });
 
-    test('shows what always can mean to whoever asks, a button for each rule', async () => {
-      const { components, ephemeral } = await press('Always…');
+    test('T65 shows what always can mean to whoever asks, each rule whole, and a numbered button for it', async () => {
+      const { components, ephemeral, text } = await press('Always…');
+      expect(text).toContain('\n2: every command "npm *" · `execute(npm *)`');
+      expect(JSON.stringify(components)).toContain('"label":"1: exactly this command"');
       expect(ephemeral).toBe(true);
       const ids = [...JSON.stringify(components).matchAll(/"custom_id":"([^"]+)"/g)].map(([, id]) => id);
       expect(ids).toEqual(['conch:qK8:/allow 8 always 1', 'conch:qK8:/allow 8 always 2']);

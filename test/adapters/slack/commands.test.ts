@@ -315,16 +315,32 @@ describe('a question', () => {
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
   });
 
-  test('has its rules in a menu that asks whether that is meant', async () => {
+  test('T65 has its rules in a menu that tells them apart, and shows the chosen one whole before it counts', async () => {
     const { slack, ears, floor } = await begin();
-    const of = [{ words: 'exactly this command', line: '/allow 8 always 1' }];
+    const path = (name: string) => `packages/${'deep/'.repeat(20)}${name}`;
+    const rules = ['a.ts', 'b.ts'].map((name) => ({
+      rule: `edit(/${path(name)})`,
+      words: `edit ${path(name)}, any content`,
+    }));
+    const of = rules.map(({ words }, index) => ({ words, line: `/allow 8 always ${index + 1}` }));
+    ears.view = (channel) => {
+      const approval = { question: 8, key: 'K8', title: 'edit', detail: '', shown: true, always: rules };
+      const times = { startedAt: 0, deadlineAt: 0, working: false };
+      const holder = { agent: 'dev', epoch: 7, status: 'WAITING', waitingFor: 'approval', approval, ...times } as const;
+      return { ...viewOf(channel), condition: 'open', holder };
+    };
     const always = { label: 'Always…', line: '/allow 8 always', drawnFor: 'qK8', style: 'plain' } as const;
     const content = { kind: 'card', speaker: null, text: 'dev asks', epoch: 7, outboxId: null } as const;
     const { blocks = [] } = wordingOf(
       { ...content, buttons: [{ ...always, opens: { what: 'rules', of } }] },
       { isCustomized: true, hasBlocks: true, isThread: false },
     );
-    expect(JSON.stringify(blocks)).toMatch(/"static_select".*"confirm":\{"title"/);
+    const labels = [...JSON.stringify(blocks).matchAll(/"text":"(\d: [^"]+)"/g)].map(([, label = '']) => label);
+    expect(labels).toEqual([
+      expect.stringMatching(/^1: edit .*a\.ts, any content$/),
+      expect.stringMatching(/^2: .*b\.ts, any content$/),
+    ]);
+    expect(Math.max(...labels.map(({ length }) => length))).toBeLessThanOrEqual(75);
     const [, , value = ''] = /"value":("(.*?[^\\])")/.exec(JSON.stringify(blocks)) ?? [];
     const chosen = {
       type: 'static_select',
@@ -336,7 +352,11 @@ describe('a question', () => {
       appId: slack.ids.app,
       blocks: [{ type: 'actions', elements: [chosen] }],
     });
-    await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
+    const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
+    expect(ears.runs).toEqual([]);
+    expect(JSON.stringify(view?.view)).toContain(`edit(/${path('a.ts')})`);
+    expect(await slack.submit(view?.id ?? '')).toMatchObject({ acked: true, errors: null });
+    await until('the command', () => ears.runs.length > 0);
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/allow 8 always 1', drawnFor: 'qK8' }]);
   });
 });
