@@ -52,10 +52,9 @@ const INSTEAD = {
  */
 export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promise<AgentCheck | null> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'conch-check-')));
-  makeRepository(folder);
   const backends = await createBackends(parts);
   try {
-    const opened = await open(agent, folder, backends);
+    const opened = await openIn(folder, agent, backends);
     const program = opened.session?.program ?? startOf(agent.backend);
     const attempts =
       opened.session === null ? [opened.failure] : await attemptAll(opened.session, agent, folder, parts);
@@ -96,6 +95,16 @@ const WAYS: readonly Way[] = [
   },
 ];
 const AT_ONCE = 'Do it at once, without a question in words, also when something before was refused. Do nothing else.';
+
+async function openIn(folder: string, agent: CheckedAgent, backends: Backends): ReturnType<typeof open> {
+  try {
+    makeRepository(folder);
+  } catch (error) {
+    const words = `Git makes none: ${plain(error instanceof Error ? error.message : String(error))}`;
+    return { session: null, failure: { way: 'a repository', verdict: 'unclear', words } };
+  }
+  return await open(agent, folder, backends);
+}
 
 async function open(
   agent: CheckedAgent,

@@ -206,6 +206,15 @@ describe('T52 an agent that shows nothing', () => {
     expect(done?.attempts[0]?.words).toMatch(/^there is no program "no-such-program"/);
   });
 
+  test('T73 does not pass where Git makes no repository', async () => {
+    const given = await config(PROMISES);
+    const { PATH = '' } = process.env;
+    process.env['PATH'] = '/nowhere';
+    const done = await check(given).finally(() => (process.env['PATH'] = PATH));
+    expect(done?.verdict).toBe('unclear');
+    expect(done?.attempts[0]).toMatchObject({ way: 'a repository', words: expect.stringMatching(/^Git makes none: /) });
+  });
+
   test('ends with the code of a failure on the command line', async () => {
     await config(PROMISES);
     expect((await (await run('dev')).result).code).toBe(EXIT_CODES.mustBeMended);
