@@ -236,7 +236,7 @@ export class Runs {
     const listener: AsideListener = {
       worked: (sign) => reports.worked(sign),
       done: (text) => reports.done(clean(text)),
-      lost: (cause) => reports.lost(clean(cause)),
+      lost: (failure) => reports.lost({ ...failure, message: clean(failure.message) }),
       drafted: (text) => this.drafted?.({ channel, agent, aside: true }, text === null ? null : clean(text)),
       told: (report) => {
         const told = report.type === 'spend' ? this.booked(seat, { ...report, epoch: 0 }) : report;

@@ -44,6 +44,7 @@ const NOON: Instant = 43_200_000;
 const HALL = 'model';
 const AGENT = 'pm';
 const MOST_CAUSED = 50;
+const STOPPED = { code: 'HTTP_401', recoverable: false } as const;
 
 /**
  * Searches every order of what agents, people and time do to a floor and the run of its holder, so many deep. In every state
@@ -221,6 +222,7 @@ function movesOf({ floor, run, at, calls }: World, core: Joined): readonly Joine
     { type: 'wait', agent, epoch, reason: 'answer' },
     { type: 'interrupted', agent, epoch },
     { type: 'leave', agent: AGENT, cause: 'exited' },
+    { type: 'leave', agent: AGENT, cause: 'API key rejected (401)', error: STOPPED },
     { type: 'join', agent: AGENT },
     { type: 'restart' },
     { type: 'catchUp' },
@@ -282,7 +284,13 @@ function runMoves(
 }
 
 /** What must hold wherever both stand. */
-function check({ floor, run: { status, run } }: World): void {
+function check({ floor, run: { status, run } }: World, before: World, move: JoinedMove): void {
+  const isStopped = move.of === 'floor' && move.command.type === 'leave' && move.command.error === STOPPED;
+  must(
+    !isStopped || before.run.status === 'error' || status !== 'error',
+    'J11',
+    'a run waits for a retry that cannot come',
+  );
   const turn = findTurn(floor, AGENT);
   const isOpen = status === 'starting' || status === 'running' || status === 'paused';
   const approval = run?.pause?.approval ?? null;

@@ -78,9 +78,15 @@ export const PLANTED_JOINED: readonly Planted[] = [
     replace: ']',
   },
   {
+    name: 'a run whose agent is stopped for good may be retried',
+    file: BINDING,
+    find: "{ type: 'ERROR', session, error },",
+    replace: "{ type: 'ERROR', session, error: { ...error, recoverable: true } },",
+  },
+  {
     name: 'a run that asks outlives its agent',
     file: BINDING,
-    find: "{ ...abort('the agent was lost'), while: 'paused' },",
+    find: "{ ...abort(error.message), while: 'paused' },",
     replace: '',
   },
   {
@@ -196,7 +202,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'the end of a turn with a run is not told',
     file: 'turns/floor/decide/decision-builder.ts',
-    find: "if (turn.run !== undefined) decision.record({ type: 'runLeft', agent, epoch, outcome });",
+    find: "decision.record({ type: 'runLeft', agent, epoch, outcome, ...error });",
     replace: '',
   },
   {

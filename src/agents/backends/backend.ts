@@ -137,6 +137,16 @@ export type FailureParts = {
   readonly terminal?: boolean;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
+  /** As in `Failure`; found in the cause unless given. */
+  readonly code?: string;
+};
+
+/** Why a session was lost, in one line. `final`: no other session is opened by itself. */
+export type Failure = {
+  readonly message: string;
+  /** "HTTP_401" when a service said no, the system's own name ("ENOENT") when that did, else "AGENT_EXECUTION_ERROR". */
+  readonly code: string;
+  readonly final: boolean;
 };
 
 /** An agent or its service failed. `terminal`: trying again will not help (a rejected key, a missing binary). */
@@ -145,13 +155,35 @@ export class BackendError extends Error {
   readonly terminal: boolean;
   /** A service that is busy or out of reach: the same may succeed after so many milliseconds; `null` when nothing says so. */
   readonly retryAfterMs: number | null;
+  readonly code: string;
 
-  constructor(message: string, { terminal = false, retryAfterMs = null, cause }: FailureParts = {}) {
+  constructor(message: string, { terminal = false, retryAfterMs = null, cause, code }: FailureParts = {}) {
     super(message, { cause });
     this.terminal = terminal;
     this.retryAfterMs = retryAfterMs;
+    this.code = code ?? codeIn(cause);
   }
 }
+
+/** The code of a failure for programs that read along. */
+export function codeOf(error: unknown): string {
+  return error instanceof BackendError ? error.code : codeIn(error);
+}
+
+/** The first code in an error and its causes. */
+function codeIn(error: unknown): string {
+  let inner = error;
+  for (let depth = 0; depth < DEEPEST && typeof inner === 'object' && inner !== null; depth += 1) {
+    if ('statusCode' in inner && typeof inner.statusCode === 'number') return `HTTP_${inner.statusCode}`;
+    if ('code' in inner && typeof inner.code === 'string' && /^[A-Z][A-Z0-9_]+$/u.test(inner.code)) return inner.code;
+    inner = 'cause' in inner ? inner.cause : null;
+  }
+  return EXECUTION_ERROR;
+}
+
+/** What the specification calls a failure that has no code of its own. */
+export const EXECUTION_ERROR = 'AGENT_EXECUTION_ERROR';
+const DEEPEST = 5;
 
 /** The agent acted, or may act from now on, without the yes that it promises to ask for; the session is over. */
 export class UnaskedError extends BackendError {}

@@ -1,6 +1,8 @@
 import type { AgentCommand, CommandOf } from '../../turns/floor/command.ts';
 import { besideOf } from '../../turns/floor/seats.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { EXECUTION_ERROR, codeOf } from '../backends/backend.ts';
+import type { Failure } from '../backends/backend.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import type { FloorView, Line } from '../../turns/view.ts';
 import type { FloorPort } from './floor-port.ts';
@@ -23,7 +25,7 @@ export type AsideListener = {
   drafted(text: string | null): void;
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
-  lost(cause: string): void;
+  lost(failure: Failure): void;
   told(report: CommandOf<'spend' | 'tellTools'>): void;
 };
 
@@ -52,7 +54,7 @@ export class AsideSession {
         close: async () => {},
       },
     });
-    this.#begin(spec, order, ports).catch((error: unknown) => this.#lose(String(error)));
+    this.#begin(spec, order, ports).catch((error: unknown) => this.#lose(String(error), { code: codeOf(error) }));
   }
 
   /** What it has said so far, and is just saying. */
@@ -79,7 +81,7 @@ export class AsideSession {
 
   async #begin(spec: AgentSpec, order: AsideOrder, { floors }: Pick<SeatedAgentPorts, 'floors'>): Promise<void> {
     await this.#agent.open();
-    if (!this.#agent.connected) return this.#lose(this.#agent.lastCause ?? 'it is not there');
+    if (!this.#agent.connected) return this.#lose(this.#agent.lastCause ?? 'it is not there', this.#agent.failure);
     const uptoLine = floors.lines(order.channel, 1).at(-1)?.line ?? 0;
     const { session: epoch } = order;
     const effect = {
@@ -109,7 +111,10 @@ export class AsideSession {
       case 'work':
         return this.#listener.worked(command);
       case 'leave':
-        return this.#lose(command.cause);
+        return this.#lose(command.cause, {
+          code: command.error?.code,
+          final: command.error?.recoverable === false,
+        });
       case 'end':
       case 'wait':
         this.#isOver = true;
@@ -125,12 +130,14 @@ export class AsideSession {
     }
   }
 
-  #lose(cause: string): void {
+  #lose(message: string, { code = EXECUTION_ERROR, final = false }: FailureKind = {}): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#listener.lost(cause);
+    this.#listener.lost({ message, code, final });
   }
 }
+
+type FailureKind = { readonly code?: string | undefined; readonly final?: boolean };
 
 /** Unlike the id of any platform's message. */
 const ORDER = '\u0001order';

@@ -6,7 +6,15 @@ import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
-import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt, Usage } from '../backends/backend.ts';
+import type {
+  AgentBackend,
+  AgentSession,
+  Failure,
+  InjectOutcome,
+  SeatContext,
+  TurnPrompt,
+  Usage,
+} from '../backends/backend.ts';
 import type { AgentLog, CommandSender, FloorPort, SeatTaint } from './floor-port.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Beat } from './heartbeat.ts';
@@ -76,6 +84,7 @@ export class SeatedAgent {
   readonly #commands: CommandSender;
   readonly #executor: SessionExecutor;
   #joined = false;
+  #failure: Failure | null = null;
   #busyAt: Instant;
   readonly #knowledge = new SessionKnowledge();
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
@@ -97,7 +106,10 @@ export class SeatedAgent {
       record: new SessionRecord({ ...ports, channel, agent: spec.id }),
       about: { channel, agent: spec.id },
       opened: () => this.#join(),
-      lost: (cause) => this.#goOffline(cause),
+      lost: (failure) => {
+        this.#failure = failure;
+        this.#goOffline(failure.message, failure);
+      },
       absent: (cause) => void this.#commands.send({ type: 'leave', agent: spec.id, cause }),
     });
   }
@@ -116,6 +128,11 @@ export class SeatedAgent {
     const now = this.#ports.clock.now();
     if (!this.#executor.isIdle) this.#busyAt = now;
     return this.spec.backend.comesByItself !== true && now - this.#busyAt >= afterMs;
+  }
+
+  /** How the last session was lost; empty when none was. */
+  get failure(): { readonly code?: string; readonly final?: boolean } {
+    return this.#failure ?? {};
   }
 
   /** Why the last session was lost, in one line. */
@@ -278,11 +295,13 @@ export class SeatedAgent {
     await this.#commands.send({ type: 'join', agent: this.spec.id });
   }
 
-  #goOffline(cause: string): void {
+  #goOffline(cause: string, failure?: Failure): void {
     this.#executor.generation?.abandon('cut');
     if (!this.#joined && !this.#isOnFloor()) return;
     this.#joined = false;
-    void this.#commands.send({ type: 'leave', agent: this.spec.id, cause });
+    const { code, final = false } = failure ?? {};
+    const error = code === undefined ? {} : { error: { code, recoverable: !final } };
+    void this.#commands.send({ type: 'leave', agent: this.spec.id, cause, ...error });
   }
 
   /** Whether the floor still has it from before this program started. */

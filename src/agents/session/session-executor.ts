@@ -1,7 +1,7 @@
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
-import { AbsentError, BackendError, UntrustedError } from '../backends/backend.ts';
-import type { AgentSession, TurnPrompt } from '../backends/backend.ts';
+import { AbsentError, BackendError, EXECUTION_ERROR, UntrustedError, codeOf } from '../backends/backend.ts';
+import type { AgentSession, Failure, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';
 import type { Generation } from './generation.ts';
 import type { Beat } from './heartbeat.ts';
@@ -27,7 +27,7 @@ export type ExecutorPorts = {
   /** A session is open. */
   readonly opened: () => Promise<void>;
   /** The agent is gone from the floor, for this reason. */
-  readonly lost: (cause: string) => void;
+  readonly lost: (failure: Failure) => void;
   /** The agent has not been there since the start, or since it was lost, and its time to return is over. */
   readonly absent: (cause: string) => void;
 };
@@ -94,7 +94,12 @@ export class SessionExecutor {
       this.#lastCause = kept.lastCause;
     }
     const { phase } = this.#state;
-    if (phase.name !== 'Initializing') lost(this.#lastCause ?? UNKNOWN_CAUSE);
+    if (phase.name !== 'Initializing')
+      lost({
+        message: this.#lastCause ?? UNKNOWN_CAUSE,
+        code: EXECUTION_ERROR,
+        final: phase.name === 'Stopped',
+      });
     if (phase.name === 'Stopped') this.#logFatal(phase.why);
     if (phase.name === 'CoolingDown') this.#warnCooling(phase);
     this.#alarm.noLaterThan(machine().nextDeadline(this.#state));
@@ -131,7 +136,7 @@ export class SessionExecutor {
     this.#step({ type: 'SessionExited', exit: { how: 'Timeout' } });
     const { phase } = this.#state;
     if (phase.name === 'CoolingDown') this.#warnCooling(phase);
-    else if (phase.name === 'Stopped') this.#ports.lost(TIMED_OUT);
+    else if (phase.name === 'Stopped') this.#ports.lost({ message: TIMED_OUT, code: EXECUTION_ERROR, final: true });
   }
 
   /** Closes the session and opens another, with the counters at zero; resolves after the attempt. */
@@ -311,19 +316,27 @@ export class SessionExecutor {
   #failed(error: unknown, how: 'Error' | 'Timeout'): void {
     const message = oneLine(error);
     if (error instanceof UntrustedError && HAS_PROMPT.has(this.#state.phase.name)) {
-      this.#ports.lost(message);
+      this.#ports.lost({ message, code: codeOf(error), final: false });
       this.#drop();
       return this.#awaitReturn(error);
     }
     const isFatal = error instanceof BackendError && error.terminal;
-    if (isFatal || this.#state.phase.name !== 'Interrupting') this.#ports.lost(message);
+    const exit = how === 'Error' ? { how, message } : { how };
+    const event: SessionEvent = isFatal ? { type: 'FatalError', message } : { type: 'SessionExited', exit };
+    if (isFatal || this.#state.phase.name !== 'Interrupting')
+      this.#ports.lost({ message, code: codeOf(error), final: this.#stops(event) });
     this.#lastCause = message;
     this.#drop();
-    const exit = how === 'Error' ? { how, message } : { how };
-    this.#step(isFatal ? { type: 'FatalError', message } : { type: 'SessionExited', exit });
+    this.#step(event);
     const { phase } = this.#state;
     if (phase.name === 'CoolingDown') this.#warnCooling(phase);
     else if (phase.name !== 'Stopped') this.#warn({ cause: message }, 'agent session lost while it did nothing');
+  }
+
+  /** Whether the session would be stopped by this. */
+  #stops(event: SessionEvent): boolean {
+    const { facts } = this.#ports.machine().decide(this.#state, event, this.#ports.clock.now());
+    return facts.some(({ to }) => to.name === 'Stopped');
   }
 
   #warnCooling({ endsAt }: Extract<Phase, { name: 'CoolingDown' }>): void {

@@ -73,7 +73,13 @@ export type OperatorCommand =
 /** What an agent's session reports. An `epoch` that is not the holder's is refused and recorded. */
 export type AgentCommand =
   | { readonly type: 'join'; readonly agent: AgentId }
-  | { readonly type: 'leave'; readonly agent: AgentId; readonly cause: string }
+  /** `error`: its session failed, by which code, and whether another one is opened by itself. */
+  | {
+      readonly type: 'leave';
+      readonly agent: AgentId;
+      readonly cause: string;
+      readonly error?: { readonly code: string; readonly recoverable: boolean };
+    }
   /** `workedAt`: when its agent last gave a sign of work, for Conch may say by itself what an agent left standing; now unless given. */
   | {
       readonly type: 'say';

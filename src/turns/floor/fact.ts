@@ -220,7 +220,13 @@ export const factSchema = z.discriminatedUnion('type', [
     requestedBy: z.string().exactOptional(),
   }),
   /** The turn is over with which the run went. */
-  z.strictObject({ type: z.literal('runLeft'), ...act, outcome }),
+  z.strictObject({
+    type: z.literal('runLeft'),
+    ...act,
+    outcome,
+    /** Why its agent was lost. */
+    error: z.strictObject({ code: z.string(), message: z.string(), recoverable: z.boolean() }).exactOptional(),
+  }),
   /** An agent works beside the floor. */
   z.strictObject({ type: z.literal('asideBegun'), agent, run: number.exactOptional() }),
   /** That work asks people something. */

@@ -10,7 +10,7 @@ import { toolCallRows } from './call-record.ts';
 import { isWaiting } from './run-calls.ts';
 import type { RunStore } from './run-machine.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
-import type { Run, RunGrant, RunState } from './run.ts';
+import type { Run, RunError, RunGrant, RunState } from './run.ts';
 
 /** What an agent is to do beside its floor, under a session that no worker had before. */
 export type AsideTask = {
@@ -27,7 +27,8 @@ export type AsideTask = {
 export type AsideReports = {
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
-  lost(cause: string): void;
+  /** `final`: no session of its agent can be opened. */
+  lost(failure: { readonly message: string; readonly code: string; readonly final: boolean }): void;
 };
 
 /** Somebody at work: `written` is what it has written so far; `stop` ends it without a word. */
@@ -152,11 +153,11 @@ export class AsideRuns {
       done: (text) => {
         if (isStill()) this.#done(key, text);
       },
-      lost: (cause) => {
-        if (isStill()) this.#lost(key, cause);
+      lost: ({ message, code, final }) => {
+        if (isStill()) this.#lost(key, { message, code, recoverable: !final });
       },
     });
-    if (opened === null) return this.#lost(key, 'there is no such agent any more');
+    if (opened === null) return this.#lost(key, failed('there is no such agent any more'));
     if (isStill()) this.#atWork.set(key, { ...worker, worker: opened });
     else opened.stop().catch(this.#ports.failed);
   }
@@ -177,7 +178,7 @@ export class AsideRuns {
       const { status } = this.#ports.runs.state(key) ?? {};
       if (deadlineAt === null || finished !== null || status === 'paused') continue;
       if (deadlineAt > now) this.#alarm.noLaterThan(deadlineAt);
-      else this.#lost(key, 'it timed out: no sign of work');
+      else this.#lost(key, failed('it timed out: no sign of work'));
     }
   }
 
@@ -193,11 +194,10 @@ export class AsideRuns {
     this.#send(key, ...begin, { type: 'COMPLETE', session: run.session, result: text }, over);
   }
 
-  #lost(key: string, message: string): void {
+  #lost(key: string, error: RunError): void {
     const { status, run } = this.#ports.runs.state(key) ?? {};
     const written = this.#drop(key);
     if (!run) return;
-    const error = { code: 'AGENT_EXECUTION_ERROR', message, recoverable: true };
     this.#apply(key, { type: status === 'paused' ? 'LOST' : 'ERROR', session: run.session, error })
       .then(() => this.#tellLost(key, written))
       .catch(this.#ports.failed);
@@ -288,6 +288,10 @@ function grantWords(
   const title = asked?.type === 'callRequested' ? (asked.call.words?.title ?? tool) : tool;
   const why = reason === null ? {} : { reason };
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
+}
+
+function failed(message: string): RunError {
+  return { code: 'AGENT_EXECUTION_ERROR', message, recoverable: true };
 }
 
 function isAside(key: string): boolean {

@@ -184,10 +184,10 @@ function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
     case 'lapsed':
       return [{ type: 'COMPLETE', session, result: fact.outcome }, abort('the turn ended in the middle of a call')];
     case 'forfeited': {
-      const error = { code: 'AGENT_EXECUTION_ERROR', message: 'the agent was lost', recoverable: true };
+      const { error = { code: 'AGENT_EXECUTION_ERROR', message: 'the agent was lost', recoverable: true } } = fact;
       return [
         { type: 'ERROR', session, error },
-        { ...abort('the agent was lost'), while: 'paused' },
+        { ...abort(error.message), while: 'paused' },
       ];
     }
     case 'expired':

@@ -50,6 +50,7 @@ describe('an agent whose turn times out without a sign of work', () => {
       type: 'leave',
       agent: 'dev',
       cause: 'its turn timed out without a sign of work',
+      error: { code: 'AGENT_EXECUTION_ERROR', recoverable: false },
     });
     expect(logged.at(-1)).toBe('error: agent stopped its turn timed out without a sign of work');
     await supervisor.restart('dev');

@@ -6,6 +6,7 @@ import { CHANNEL, bench, holding } from '../bench.ts';
 import { gateThat, person, spoken } from '../backends/conversation.ts';
 import type { Time } from '../time.ts';
 
+const LOST = { code: 'AGENT_EXECUTION_ERROR', recoverable: true };
 const CONFIRMED = { state: 'confirmed', platformId: null };
 
 describe('an agent that starts', () => {
@@ -813,7 +814,7 @@ describe('a crash', () => {
         mentions: [],
         workedAt: time.clock.now(),
       },
-      { type: 'leave', agent: 'dev', cause: 'exited with code 137' },
+      { type: 'leave', agent: 'dev', cause: 'exited with code 137', error: LOST },
     ]);
     expect(sessions[0]?.calls.at(-1)).toBe('close');
     await time.advance(1_999);
@@ -837,6 +838,33 @@ describe('a crash', () => {
   });
 });
 
+describe('T60 a failure tells its floor its code, and whether another session is opened by itself', () => {
+  test.each([
+    ['a crash', new Error('exited with code 137'), 'AGENT_EXECUTION_ERROR', true],
+    ['a service that fails', new BackendError('failed (503)', { cause: { statusCode: 503 } }), 'HTTP_503', true],
+    ['a rejected key', new BackendError('rejected', { terminal: true, cause: { statusCode: 401 } }), 'HTTP_401', false],
+    ['a missing program', new BackendError('no "x"', { terminal: true, cause: { code: 'ENOENT' } }), 'ENOENT', false],
+  ])('%s', async (_, failure, code, recoverable) => {
+    const { prompt, session, floors, time } = await bench();
+    await prompt(1);
+    session().ends(failure);
+    await time.settle();
+    const { message: cause } = failure;
+    expect(floors.told.at(-1)).toEqual({ type: 'leave', agent: 'dev', cause, error: { code, recoverable } });
+  });
+
+  test('the fifth failure in a row', async () => {
+    const { prompt, session, floors, time } = await bench();
+    for (let epoch = 1; epoch <= 5; epoch += 1) {
+      await prompt(epoch);
+      session().ends(new Error('exited with code 1'));
+      await time.advance(60_000);
+    }
+    const errors = floors.told.flatMap((command) => (command.type === 'leave' ? [command.error?.recoverable] : []));
+    expect(errors).toEqual([true, true, true, true, false]);
+  });
+});
+
 describe('a session that is watched', () => {
   test('is lost when it leaves beats unanswered for 45 seconds', async () => {
     const { session, floors, time } = await bench();
@@ -845,7 +873,7 @@ describe('a session that is watched', () => {
     expect(floors.told).toHaveLength(1);
     await time.advance(1);
     expect(floors.told.slice(1)).toEqual([
-      { type: 'leave', agent: 'dev', cause: 'no heartbeat for 45 s' },
+      { type: 'leave', agent: 'dev', cause: 'no heartbeat for 45 s', error: LOST },
       { type: 'join', agent: 'dev' },
     ]);
   });
@@ -854,7 +882,7 @@ describe('a session that is watched', () => {
     const { session, floors, time } = await bench();
     session().pings = new Error('socket closed');
     await time.advance(15_000);
-    expect(floors.told[1]).toEqual({ type: 'leave', agent: 'dev', cause: 'socket closed' });
+    expect(floors.told[1]).toEqual({ type: 'leave', agent: 'dev', cause: 'socket closed', error: LOST });
   });
 
   test('that fails in a turn is a timeout to the session machine and cools down', async () => {

@@ -64,6 +64,27 @@ describe('a turn that uses tools', () => {
     expect(bound.both).toBe('running · pm #3 active');
   });
 
+  test('T60 that is lost leaves its run with the code and the words of the failure', async () => {
+    const bound = await new Bound().begins();
+    const error = { code: 'HTTP_500', recoverable: true };
+    await bound.floor({ type: 'leave', agent: 'pm', cause: "the model's service failed (500): busy", error });
+    expect([bound.state.status, bound.state.run?.lastError]).toEqual([
+      'error',
+      { code: 'HTTP_500', message: "the model's service failed (500): busy", recoverable: true },
+    ]);
+  });
+
+  test('T60 that is lost for good ends its run, which has nothing to retry (row 9)', async () => {
+    const bound = await new Bound().begins();
+    const error = { code: 'HTTP_401', recoverable: false };
+    await bound.floor({ type: 'leave', agent: 'pm', cause: 'API key rejected (401)', error });
+    expect([bound.state.status, bound.state.run?.lastError]).toEqual([
+      'idle',
+      { code: 'HTTP_401', message: 'API key rejected (401)', recoverable: false },
+    ]);
+    expect(await bound.run({ type: 'RESUME', by })).toBe('AGENT_NOT_RUNNING');
+  });
+
   test('that a person interrupts pauses its run, which goes on with it under the new epoch', async () => {
     const bound = await new Bound().begins();
     await bound.floor({ type: 'mode', by, mode: 'interrupt' });

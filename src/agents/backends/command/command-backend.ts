@@ -56,7 +56,7 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
       const { env: pass = [], set = {}, cwd = process.cwd() } = options;
       const env = childEnvironment({ from, pass, set });
       if (!(await isRunnable(options.command, cwd, env['PATH'] ?? ''))) {
-        throw new BackendError(`there is no program "${options.command}"`, { terminal: true });
+        throw new BackendError(`there is no program "${options.command}"`, { terminal: true, code: 'ENOENT' });
       }
       return new CommandSession(seat, options, { env, cwd }, gate);
     },

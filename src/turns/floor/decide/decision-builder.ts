@@ -257,6 +257,8 @@ export type TurnEnd = {
   readonly to: 'QUEUED' | 'IDLE' | 'OFFLINE';
   readonly signalled?: boolean;
   readonly cause?: string;
+  /** The failure of its agent's session; `cause` has the words. */
+  readonly error?: { readonly code: string; readonly recoverable: boolean };
   /** Its agent gave no sign of work until its time was up. */
   readonly hung?: boolean;
 };
@@ -292,7 +294,11 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     ...(outcome === 'forfeited' && !said && !failsForEver(decision.floor) ? { uncounted: true as const } : {}),
     ...(end.hung === true ? { hung: true as const } : {}),
   });
-  if (turn.run !== undefined) decision.record({ type: 'runLeft', agent, epoch, outcome });
+  if (turn.run !== undefined) {
+    const { code = 'AGENT_EXECUTION_ERROR', recoverable = true } = end.error ?? {};
+    const error = cause === undefined ? {} : { error: { code, message: cause, recoverable } };
+    decision.record({ type: 'runLeft', agent, epoch, outcome, ...error });
+  }
   for (const message of decision.floor.held)
     if (!held.some(({ id }) => id === message.id))
       decision.route(message, { state: 'held', until: message.until }, null);

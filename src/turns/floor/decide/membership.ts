@@ -45,21 +45,23 @@ export function enqueue(decision: DecisionBuilder, agent: AgentId, at?: number):
 }
 
 /**
- * Where an agent that comes online stands: behind whoever has had fewer turns, and else as the channel lists them; one that
- * the channel does not list, for an operator let it in, at the end.
+ * Where an agent that comes online stands: behind whoever has had fewer turns, and else as the channel lists them. At the end:
+ * one that an operator let in, and one that came into the list while the exchange was open; several such by the list.
  */
 function placeOf({ seats, queue, configured }: Floor, agent: AgentId): number {
   if (configured?.seats.every((seat) => seat.agent !== agent) !== false) return queue.length;
   const rank = (id: AgentId): number => seats.findIndex((seat) => seat.agent === id);
   const taken = (id: AgentId): number => seats[rank(id)]?.taken ?? 0;
-  const behind = queue.findIndex(
-    (id) => taken(id) > taken(agent) || (taken(id) === taken(agent) && rank(id) > rank(agent)),
-  );
-  return behind === -1 ? queue.length : behind;
+  const isAdded = (id: AgentId): boolean => seats[rank(id)]?.added === true;
+  const tail = isAdded(agent) ? queue.findLastIndex((id) => !isAdded(id)) + 1 : 0;
+  const behind = queue
+    .slice(tail)
+    .findIndex((id) => taken(id) > taken(agent) || (taken(id) === taken(agent) && rank(id) > rank(agent)));
+  return behind === -1 ? queue.length : tail + behind;
 }
 
 /** An agent is gone: its turn is forfeited. */
-export function leave(decision: DecisionBuilder, { agent, cause }: CommandOf<'leave'>): Refusal | null {
+export function leave(decision: DecisionBuilder, { agent, cause, error }: CommandOf<'leave'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
   if (!seat.present && seat.status === 'OFFLINE') return 'already';
@@ -75,6 +77,7 @@ export function leave(decision: DecisionBuilder, { agent, cause }: CommandOf<'le
         trigger: seat.status === 'ACTIVE' ? 'CRASHED' : 'DISCONNECTED',
         to: 'OFFLINE',
         cause,
+        ...(error === undefined ? {} : { error }),
       });
       announceLoss(decision, agent, cause);
       break;
