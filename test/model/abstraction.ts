@@ -57,6 +57,7 @@ function abstractOf({ floor, at, turns, answers }: Place): unknown {
       seat.present,
       seat.seenLine < floor.lines,
       Math.min(seat.taken, most),
+      seat.added === true,
     ]),
     floor.queue,
     floor.prioritised.map(({ agent, by }) => [agent, by]),

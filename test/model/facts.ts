@@ -62,6 +62,17 @@ export function checkFact(step: Recorded): void {
     case 'exchangeClosed':
     case 'usageReset':
       return checkCount({ ...step, fact });
+    case 'configured': {
+      const known = new Set(step.before.seats.map((seat) => seat.agent));
+      const fresh = step.after.seats.filter((seat) => !known.has(seat.agent));
+      const isOpen = step.before.exchange !== null;
+      must(
+        fresh.every((seat) => (seat.added === true) === isOpen),
+        'I5',
+        'an agent that was added in the middle of an exchange is not known as such',
+      );
+      return;
+    }
     case 'announced':
       return checkAnnouncement({ ...step, fact });
     default:
@@ -125,8 +136,15 @@ function checkMove({ fact, before, after, command }: Of<'seatMoved'>): void {
   );
 }
 
+/** I5: an agent that came into the list while the exchange was open stands behind all who were in it. */
+function checkAdded(after: Floor, agent: AgentId): void {
+  const isBehind = after.queue.slice(after.queue.indexOf(agent) + 1).every((id) => seatAt(after, id).added === true);
+  must(isBehind, 'I5', 'an agent that was added in the middle of an exchange stands before others');
+}
+
 /** I5: an agent that comes online stands behind all who come before it by their turns and the channel's list, up to the first who does not. */
 function checkArrival(before: Floor, after: Floor, agent: AgentId): void {
+  if (seatAt(before, agent).added === true) return checkAdded(after, agent);
   const place = (id: AgentId): number => after.seats.findIndex((seat) => seat.agent === id);
   const comesBefore = (id: AgentId): boolean => {
     const more = seatAt(after, id).taken - seatAt(after, agent).taken;

@@ -215,7 +215,7 @@ function answersToOthers(last: number): readonly Command[] {
 
 function program({ floor }: Place, { families, seats, settings }: Channel): readonly Command[] {
   const { configured } = floor;
-  const fewer = seats.slice(0, -1);
+  const fewer = seats.slice(1);
   const isWhole = configured?.seats.length === seats.length;
   return [
     ...(families.has('restart') ? ([{ type: 'restart' }, { type: 'catchUp', gap: 'too far back' }] as const) : []),

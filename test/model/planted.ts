@@ -175,6 +175,23 @@ const QUEUE: readonly Planted[] = [
   },
 ];
 
+const ADDED: readonly Planted[] = [
+  {
+    name: 'an agent that is added to the list in an exchange is placed before those who wait',
+    near: 'configured anew',
+    file: 'decide/membership.ts',
+    find: 'const tail = isAdded(agent) ? queue.findLastIndex((id) => !isAdded(id)) + 1 : 0;',
+    replace: 'const tail = 0;',
+  },
+  {
+    name: 'that an agent is added in an exchange is forgotten',
+    near: 'configured anew',
+    file: 'evolve.ts',
+    find: '...(floor.exchange === null ? {} : { added: true as const })',
+    replace: '',
+  },
+];
+
 const MESSAGES: readonly Planted[] = [
   {
     name: 'a grant forgets the held messages',
@@ -667,6 +684,7 @@ export const PLANTED: readonly Planted[] = [
   ...EPOCHS,
   ...TURNS,
   ...QUEUE,
+  ...ADDED,
   ...MESSAGES,
   ...ANSWERS,
   ...TIME,

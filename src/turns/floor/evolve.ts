@@ -1,7 +1,7 @@
 import { TURNS } from './evolve-turn.ts';
 import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Aside, Floor, Held, Seat, TrustQuestion, Turn } from './floor.ts';
-import type { AgentId } from './settings.ts';
+import type { AgentId, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, shownSeats, turnWithout } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
@@ -152,15 +152,27 @@ function configured(floor: Floor, fact: FactOf<'configured'>): Floor {
   const { settings, seats, configuration } = fact;
   const kept = seats.map((wanted) => {
     const seat = floor.seats.find((candidate) => candidate.agent === wanted.agent);
-    return seat === undefined ? newSeat(floor, wanted) : { ...seat, ...wanted };
+    return seat === undefined ? addedSeat(floor, wanted) : { ...seat, ...wanted };
   });
   const others = floor.seats.filter((seat) => !seats.some((wanted) => wanted.agent === seat.agent));
   return { ...floor, settings, configured: configuration, seats: [...kept, ...others] };
 }
 
+/** A seat that comes into the channel's list: behind all who wait when an exchange is open. */
+function addedSeat(floor: Floor, wanted: SeatSettings): Seat {
+  return { ...newSeat(floor, wanted), ...(floor.exchange === null ? {} : { added: true as const }) };
+}
+
+function fresh({ added: _added, ...seat }: Seat): Seat {
+  return { ...seat, taken: 0 };
+}
+
 function opened(floor: Floor, { since }: FactOf<'exchangeOpened'>, at: Instant): Floor {
-  const seats = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
-  if (floor.exchange !== null) return { ...floor, seats, exchange: { ...floor.exchange, silent: 0 } };
+  if (floor.exchange !== null) {
+    const again = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
+    return { ...floor, seats: again, exchange: { ...floor.exchange, silent: 0 } };
+  }
+  const seats = floor.seats.map(fresh);
   const exchange = { openedAt: at, silent: 0, ...(since === undefined ? {} : { since }) };
   return { ...floor, seats, exchange, condition: 'open', limit: null, stopped: false };
 }
@@ -182,7 +194,7 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
     exchange: null,
     usageSincePerson: { ...floor.usageSincePerson, ms: openMs(floor, at) },
     facilitation: null,
-    seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })),
+    seats: floor.seats.map(fresh),
     prioritised: limited ? floor.prioritised : [],
     held: floor.held.map((held) => (held.until === 'exchange' ? { ...held, until: 'prompt' } : held)),
     limit: limited ? { budget: fact.budget ?? 'turns', until: fact.until ?? null } : floor.limit,

@@ -38,6 +38,8 @@ export const seatSchema = z.strictObject({
   seenLine: z.number(),
   /** Turns it had in this exchange. */
   taken: z.number(),
+  /** The configuration added it while this exchange was open: it comes behind all who wait. */
+  added: z.literal(true).exactOptional(),
 });
 
 /** Set on a message that a program wrote. */

@@ -1,7 +1,40 @@
 import { describe, expect, test } from 'vitest';
 import { viewOf } from '../../../src/turns/view.ts';
-import { announcementsIn, effectsOf, factsOf, movesIn, stage } from './stage.ts';
+import { announcementsIn, effectsOf, factsOf, movesIn, seatOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
+
+describe('edge case 6: the list of agents changes while turns are in progress', () => {
+  const listed = (play: Stage, ...agents: readonly string[]): Act =>
+    play.act({ type: 'configure', settings: play.floor.settings, seats: agents.map((agent) => seatOf(agent)) });
+
+  test('T63 an agent that is added to the list comes at the end of the queue, wherever the list has it', () => {
+    const play = stage({ agents: ['pm', 'dev', 'qa'] });
+    play.person('m1');
+    play.speaks('pm');
+    listed(play, 'ops', 'pm', 'dev', 'qa');
+    play.joins('ops');
+    expect(play.floor.queue).toEqual(['qa', 'pm', 'ops']);
+    play.speaks('dev');
+    play.speaks('qa');
+    expect(play.holder).toBe('ops #4');
+  });
+
+  test('T63 several that are added come behind all others, as the list has them, in whatever order they start', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    play.person('m1');
+    listed(play, 'a', 'b', 'pm', 'dev');
+    play.joins('b');
+    play.joins('a');
+    expect(play.floor.queue).toEqual(['dev', 'a', 'b']);
+  });
+
+  test('T63 agents that start before anybody writes stand as the list has them', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    listed(play, 'a', 'pm', 'dev');
+    play.joins('a');
+    expect(play.floor.queue).toEqual(['a', 'pm', 'dev']);
+  });
+});
 
 describe('edge case 1: an agent crashes mid-turn', () => {
   test('it goes OFFLINE, its cause is kept, the turn advances and the channel is told', () => {
