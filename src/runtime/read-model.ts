@@ -32,7 +32,7 @@ export type ReadModel = FloorQueries & {
   message(id: MessageId): Line | null;
   /** Whom a person's text names, of those that can be addressed in a channel. */
   addressed(channel: ChannelId, text: string): readonly AgentId[];
-  /** The agents with a seat in a channel, by the configuration or by an operator. */
+  /** The agents with a seat in a channel, by the configuration or by an operator, that nobody disabled. */
   seatedIn(channel: ChannelId): readonly AgentId[];
   /** Those of them that are not there, as far as the floor was told. */
   missingIn(channel: ChannelId): readonly AgentId[];
@@ -63,8 +63,9 @@ export function createReadModel(
     const floor = floorOf(channel);
     return floor === null ? undefined : at(floor);
   };
-  const seatedIn = (channel: ChannelId): readonly AgentId[] =>
-    look(channel, ({ seats }) => seats.map(({ agent }) => agent)) ?? [];
+  const seatsIn = (channel: ChannelId): Floor['seats'] => look(channel, ({ seats }) => seats) ?? [];
+  const idsOf = (seats: Floor['seats']): readonly AgentId[] => seats.map(({ agent }) => agent);
+  const enabledIn = (channel: ChannelId): Floor['seats'] => seatsIn(channel).filter(({ disabled }) => !disabled);
   const linesBetween: ReadModel['linesBetween'] = (channel, after, upto) =>
     reader
       .lines(channel, after, upto)
@@ -90,16 +91,17 @@ export function createReadModel(
     message: (id) => lineOf(reader.message(id)),
     /** A floor that is only being opened has the agents of its configuration. */
     addressed(channel, text) {
-      const seated = seatedIn(channel);
+      const seated = idsOf(seatsIn(channel));
       const here = seated.length === 0 ? (names.channel(channel)?.agents ?? []) : seated;
       return addressedIn(
         text,
         config().agents.filter(({ id }) => here.includes(id)),
       );
     },
-    seatedIn,
-    missingIn: (channel) => (floorOf(channel)?.seats ?? []).filter(({ present }) => !present).map(({ agent }) => agent),
-    seatsOf: (agent) => seatsOf(agent, config(), { awake: reader.awake(), seatedIn }),
+    seatedIn: (channel) => idsOf(enabledIn(channel)),
+    missingIn: (channel) => idsOf(enabledIn(channel).filter(({ present }) => !present)),
+    seatsOf: (agent) =>
+      seatsOf(agent, config(), { awake: reader.awake(), seatedIn: (channel) => idsOf(seatsIn(channel)) }),
   };
 }
 
@@ -128,7 +130,7 @@ function threadsIn(reader: Readers['store'], channelOf: ReadModel['channel']): P
 function seatsOf(
   agent: AgentId,
   { channels }: Config,
-  floors: { readonly awake: readonly ChannelId[]; readonly seatedIn: ReadModel['seatedIn'] },
+  floors: { readonly awake: readonly ChannelId[]; readonly seatedIn: (channel: ChannelId) => readonly AgentId[] },
 ): readonly ChannelId[] {
   const awake = new Set(floors.awake);
   const resting = channels.filter(({ id, agents }) => !awake.has(id) && agents.includes(agent));

@@ -251,6 +251,7 @@ export function threadOf(
 /** Whether others may sit at a floor after a fact, or have to come anew: after a start nobody is there. */
 export function changesSeats(fact: Fact): boolean {
   const { type } = fact;
+  if (type === 'seatMarked') return fact.mark === 'disabled';
   return type === 'configured' || type === 'seatCreated' || (type === 'disconnected' && fact.restart);
 }
 

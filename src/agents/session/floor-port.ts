@@ -14,7 +14,7 @@ export type FloorPort = {
   /** A person's message in its latest wording; `null` when it is not known. */
   message(id: MessageId): Line | null;
   view(channel: ChannelId): FloorView | null;
-  /** The agents with a seat in a channel, by the configuration or by an operator. */
+  /** The agents with a seat in a channel, by the configuration or by an operator, that nobody disabled. */
   seatedIn(channel: ChannelId): readonly AgentId[];
   /** Those of them that are not there, as far as the floor was told. */
   missingIn(channel: ChannelId): readonly AgentId[];

@@ -9,6 +9,8 @@ export type RosterPorts = {
   readonly agents: () => readonly AgentSpec[];
   readonly seated: (agent: AgentId) => readonly SeatedAgent[];
   readonly seatsOf: (agent: AgentId) => readonly ChannelId[];
+  /** Whether an operator switched an agent off in a channel: it has no session there. */
+  readonly isDisabled: (agent: AgentId, channel: ChannelId) => boolean;
 };
 
 /** What the specification's names of a session's states mean to people. */
@@ -29,21 +31,28 @@ export function createRoster(ports: RosterPorts): Roster {
     list: () =>
       ports.agents().map(({ id, name, backend }) => {
         const channels = ports.seatsOf(id);
+        const isOff = channels.length > 0 && channels.every((channel) => ports.isDisabled(id, channel));
+        const atRest = isOff ? DISABLED : AT_REST;
         const state =
-          channels.length > 0 && ports.seated(id).length === 0 ? AT_REST : stateWords(worst(ports.seated(id)));
+          channels.length > 0 && ports.seated(id).length === 0 ? atRest : stateWords(worst(ports.seated(id)));
         return { id, name, backend: kindWords(backend), state, channels };
       }),
     status: (agent) => {
       const spec = ports.agents().find(({ id }) => id === agent);
       if (!spec) return null;
-      const all = ports.seatsOf(agent).length;
-      const resting = all - ports.seated(agent).length;
+      const channels = ports.seatsOf(agent);
+      const all = channels.length;
+      const off = channels.filter((channel) => ports.isDisabled(agent, channel));
+      const resting = all - ports.seated(agent).length - off.length;
       const head = `${spec.name} (${spec.id}) · ${kindWords(spec.backend)}${spec.description === '' ? '' : ` · ${spec.description}`}`;
       const rest = resting > 0 ? [`${AT_REST} in ${resting} of ${all} channels`] : [];
-      return [head, ...ports.seated(agent).map(lineOf), ...rest];
+      return [head, ...ports.seated(agent).map(lineOf), ...off.map((channel) => `${channel}: ${DISABLED}`), ...rest];
     },
     restart: async (agent) => {
       const seated = ports.seated(agent);
+      const channels = ports.seatsOf(agent);
+      if (seated.length === 0 && channels.length > 0 && channels.every((channel) => ports.isDisabled(agent, channel)))
+        return { ok: false, text: `${agent} is disabled: run /agent enable ${agent}.` };
       const isAtRest = ports.agents().some(({ id }) => id === agent) && ports.seatsOf(agent).length > 0;
       if (seated.length === 0 && isAtRest) return { ok: true, text: `${agent} starts afresh with its next turn.` };
       if (seated.length === 0) return { ok: false, text: `No agent "${agent}" is running.` };
@@ -57,6 +66,7 @@ export function createRoster(ports: RosterPorts): Roster {
   };
 }
 
+const DISABLED = 'disabled (until /agent enable)';
 const AT_REST = 'at rest (opened again for its next turn)';
 
 /** "acp", with a warning when its agents may change things unasked. */

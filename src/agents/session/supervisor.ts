@@ -78,6 +78,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     agents: () => pool.agents,
     seated: (agent) => pool.seatedAs(agent),
     seatsOf: (agent) => options.floors.seatsOf(agent),
+    isDisabled: (agent, channel) =>
+      options.floors.view(channel)?.seats.some((seat) => seat.agent === agent && seat.disabled) === true,
   });
   return Object.assign(pool, roster);
 }

@@ -10,6 +10,7 @@ test('T52 an agent that does not promise to ask is marked wherever operators loo
       agents: () => [{ ...dev, backend: { ...backend, kind: 'acp', promisesToAsk } }],
       seated: () => [],
       seatsOf: () => [],
+      isDisabled: () => false,
     });
   const shown = (promises: boolean) => [roster(promises).list()[0]?.backend, roster(promises).status('dev')?.[0]];
   expect(shown(true)).toEqual(['acp', 'Developer (dev) · acp · writes code']);
@@ -27,6 +28,7 @@ test('T73 an agent that is known to act unasked is marked with what it does', ()
     agents: () => [{ ...dev, backend: { ...backend, kind: 'acp', actsUnasked } }],
     seated: () => [],
     seatsOf: () => [],
+    isDisabled: () => false,
   });
   const words = 'acp (⚠ writes files of a Git repository without asking)';
   expect([roster.list()[0]?.backend, roster.status('dev')?.[0]]).toEqual([words, `Developer (dev) · ${words}`]);
