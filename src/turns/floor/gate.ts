@@ -66,7 +66,10 @@ export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): B
 
 /** Everything for which the floor may not be granted now, what outlasts the rest first. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
-  return FINDERS.flatMap((find) => find(floor, at) ?? []);
+  const found = FINDERS.flatMap((find) => find(floor, at) ?? []);
+  // Whoever has a turn is there, also an only agent that waits: a message reaches it.
+  const isSomebodyThere = floor.turn !== null || floor.parked.length > 0;
+  return isSomebodyThere ? found.filter(({ why }) => why !== 'nobody-available') : found;
 }
 
 function isBlocking<A extends Asker>(obstacle: Obstacle, asker: A): obstacle is Blocking<A> {

@@ -4,6 +4,16 @@ import type { Asker } from '../../../src/turns/floor/gate.ts';
 import { stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
+test('T64 an only agent that waits is not told as nobody', () => {
+  for (const waitPolicy of ['hold', 'release'] as const) {
+    const play = stage({ agents: ['pm'], settings: { waitPolicy } });
+    play.person('m1');
+    play.says('pm');
+    play.waits('pm');
+    expect(whys(play)).not.toContain('nobody-available');
+  }
+});
+
 const whys = (play: Stage): readonly string[] => obstacles(play.floor, play.at).map(({ why }) => why);
 const why = (play: Stage, asker: Asker): string | null => gate(play.floor, play.at, asker)?.why ?? null;
 
