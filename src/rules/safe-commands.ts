@@ -278,8 +278,8 @@ const SAFE: Readonly<Record<string, Known>> = {
   echo: { ...ANY, plain: true },
   true: { ...ANY, plain: true },
   false: { ...ANY, plain: true },
-  // `%n` sets a variable, and `PATH` is one.
-  printf: { never: /[$`]|%[^a-zA-Z%]*[hjlLqtz]*n/ },
+  // `%n` sets a variable, and `PATH` is one; a pattern may stand for the name of a file that holds it.
+  printf: { never: /[$`*?]|%[^a-zA-Z%]*[hjlLqtz]*n/ },
   test: TEST,
   '[': TEST,
   basename: { flags: 'az', valued: 's', long: setOf('multiple suffix zero') },

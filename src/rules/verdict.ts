@@ -244,10 +244,8 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
   if (rules.only !== null && among(rules.only, false) === undefined) return { verdict: 'deny', by: 'run', rule: null };
   const always = granting(part) ?? among(rules.mustAsk, true);
   if (always !== undefined) return { verdict: 'ask', by: 'ask!', rule: always };
-  const leadsOut = ({ rule: { spec } }: Remembered): boolean =>
-    spec?.of === 'words' && spec.open && part.about.of === 'words' && part.about.outside;
   const valid = memory.remembered.filter(
-    (one) => memory.at < one.until && one.definition === memory.definition && !leadsOut(one),
+    (one) => memory.at < one.until && one.definition === memory.definition && !isTooWide(one.rule, part),
   );
   const remembered = among(
     valid.map(({ rule }) => rule),
@@ -259,6 +257,12 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
   const allowed = among(rules.allow, false);
   if (allowed !== undefined) return { verdict: 'allow', by: 'allow', rule: allowed };
   return { verdict: rules.default, by: 'default', rule: null };
+}
+
+/** Whether a remembered rule says more than "always" offers: any command behind words that are not safe, or a path outside the folder. */
+function isTooWide({ spec }: ToolRule, { about }: UsePart): boolean {
+  if (spec?.of !== 'words' || !spec.open || about.of !== 'words') return false;
+  return about.outside || !isSafeBeginning(spec.words);
 }
 
 /** Files that grant or run something when an agent, git or Conch's own agents find them: changing them always asks. */

@@ -74,6 +74,7 @@ describe('T74 a command is known to start, write and send nothing', () => {
     'cat --new-option a',
     'printf -v x y',
     'printf 12345%n PATH',
+    'printf a* PATH',
     'printf %-5ln PATH',
     'printf %d a[$(b)]',
     'test -v a[$(b)]',
@@ -156,6 +157,11 @@ describe('T74 "always"', () => {
     expect(offered('npm test')).toEqual(['execute(npm test)']);
     expect(offered('npm test --watch')).toEqual(['execute(npm test --watch)']);
     expect(offered('git commit -m x')).toEqual(['execute(git commit -m x)']);
+  });
+
+  test('for any program, as earlier versions offered it, is asked again', () => {
+    expect(decided({ ask: ['*'] }, bash('npm test'), remembering('execute(npm *)'))).toBe('ask by ask');
+    expect(decided({ ask: ['*'] }, bash('npm test'), remembering('execute(npm test)'))).toBe('allow by remembered');
   });
 
   test('of a safe command does not lead out of the folder', () => {
