@@ -82,7 +82,8 @@ async function run(call: CommandLine): Promise<ExitCode> {
     case 'replay':
       return withStore((store) => replay(store, call));
     case 'agent list':
-      return listTokens(loadConfig(thisWorld(), 'look'));
+    case 'agent trust':
+      return ofAgents(call, loadConfig(thisWorld(), 'look'));
     case 'agent':
       return changeToken(call, loadConfig(thisWorld(), 'look'));
     case 'backup':
@@ -127,7 +128,10 @@ async function checkAgent(call: Extract<CommandLine, { verb: 'agent check' }>, c
   const parts = { config, clock: systemClock(), timers: systemTimers, log, signal: ending.signal };
   const done = await check.checkAgent(found.agent, parts);
   if (done === null) return fail('The check was ended, and nothing of it is kept.', EXIT_CODES.mustBeMended);
+  const { folderLines } = await import('./cli/agent-trust.ts');
+  const folder = await folderLines({ ...config, agents: [found.agent] });
   say(call.json ? JSON.stringify(done) : check.checkText(done));
+  for (const line of folder) process.stderr.write(`${line}\n`);
   recordCheck(config.dataDir, done);
   return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
@@ -145,6 +149,25 @@ async function logins(call: LoginCall, config: Config): Promise<ExitCode> {
     return await runLoginCall(call, { ...terminal, config, store, log, clock: systemClock(), timers: systemTimers });
   } finally {
     end();
+  }
+}
+
+/** What is known of agents. A running bot whose trust is revoked leaves the agent stopped; else people are asked again at the next start. */
+async function ofAgents(
+  call: Extract<CommandLine, { verb: 'agent list' | 'agent trust' }>,
+  config: Config,
+): Promise<ExitCode> {
+  if (call.verb === 'agent list') return listTokens(config);
+  const trust = await import('./cli/agent-trust.ts');
+  if (call.what === 'list') return say(await trust.listTrust(config, call.json));
+  const { agent } = call;
+  if (!config.agents.some(({ id }) => id === agent))
+    return fail(`There is no agent ${agent} in the configuration.`, EXIT_CODES.usage);
+  try {
+    return await withStore(async (store) => say(await trust.revokeTrust(agent, store)));
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.code !== 'locked') throw error;
+    return ctl({ line: `agent distrust ${agent}`, channel: null, json: false }, config);
   }
 }
 
@@ -194,11 +217,13 @@ function changeToken(call: Extract<CommandLine, { verb: 'agent' }>, config: Conf
   return say(token);
 }
 
-function checkConfig(config: Config): ExitCode {
+async function checkConfig(config: Config): Promise<ExitCode> {
+  const { folderLines } = await import('./cli/agent-trust.ts');
   const { channels, agents, warnings } = config;
   for (const warning of warnings) process.stderr.write(`${warning}\n`);
   const waiting = waitingServers(new LoginStore(config.dataDir), config.mcp);
   for (const each of waiting) process.stderr.write(`${loginLine(each)}\n`);
+  for (const line of await folderLines(config)) process.stderr.write(`${line}\n`);
   return say(
     `${config.file ?? 'The built-in demo'} is in order: ${channels.length} channel(s), ${agents.length} agent(s).`,
   );

@@ -1,7 +1,9 @@
 import { APICallError, generateText, tool } from 'ai';
 import { z } from 'zod';
 import type { CheckResult } from '../adapters/delivery/check-result.ts';
-import { BackendError } from '../agents/backends/backend.ts';
+import { BackendError, UntrustedError } from '../agents/backends/backend.ts';
+import { standingWords } from '../agents/trust/folder-trust.ts';
+import { standingOf } from './agent-trust.ts';
 import { readChecks } from '../agents/backends/check-record.ts';
 import { failureOf } from '../agents/backends/llm/llm-errors.ts';
 import { modelOf } from '../agents/backends/llm/llm-models.ts';
@@ -25,10 +27,14 @@ export async function tryAgents(parts: BackendsParts): Promise<readonly CheckRes
   try {
     for (const agent of seated) {
       if (agent.backend.kind === 'scripted') continue;
-      const key = agent.backend.kind === 'remote' ? agent.id : JSON.stringify(agent.backend);
+      const folder = parts.trust === undefined ? null : await standingOf(agent, parts.trust);
+      const shared = `${folder?.decision?.choice} ${JSON.stringify(agent.backend)}`;
+      const key = agent.backend.kind === 'remote' ? agent.id : shared;
       const trial = known.get(key) ?? (await tryOne(agent, parts, backends));
       known.set(key, trial);
       findings.push({ what: `${agent.id}: start`, ...trial });
+      if (folder?.decision?.choice === 'trusted')
+        findings.push({ what: `${agent.id}: folder`, ...good(standingWords(agent.id, folder)) });
     }
   } finally {
     await backends.stop();
@@ -49,9 +55,15 @@ async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backen
     return started(agent, session.program, parts.config.dataDir);
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
+    if (error instanceof UntrustedError)
+      return bad(plain(error.message), `Look at these files. An operator decides with: /agent trust ${id}`);
     const todo = `Mend that, and see with: conch doctor. Each kind of agent stands in docs/agents.md.`;
-    return bad(error.message.replaceAll(/[\p{C}\s]+/gu, ' '), todo);
+    return bad(plain(error.message), todo);
   }
+}
+
+function plain(text: string): string {
+  return text.replaceAll(/[\p{C}\s]+/gu, ' ');
 }
 
 /** A release that was checked as another one only is a warning; that one never was checked is told elsewhere. */

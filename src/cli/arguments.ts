@@ -4,6 +4,7 @@ import { quoted } from '../turns/commands/parse.ts';
 import { COST_GROUPS } from './cost.ts';
 import type { CostGroup } from './cost.ts';
 import { VERBS } from './help.ts';
+import type { TrustCall } from './agent-trust.ts';
 import type { LoginCall } from './mcp-login.ts';
 import type { RunWatch } from './run-watch.ts';
 import type { ToolTest } from './tools-test.ts';
@@ -40,6 +41,7 @@ export type CommandLine =
   | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
   | { readonly verb: 'config check' }
   | LoginCall
+  | TrustCall
   | ({ readonly verb: 'tools test'; readonly json: boolean } & ToolTest)
   | ({ readonly verb: 'run watch' } & RunWatch)
   | { readonly verb: 'doctor'; readonly json: boolean }
@@ -184,6 +186,7 @@ function readOnly(given: Given, call: Extract<CommandLine, { verb: `${string} ${
 
 function readAgent(given: Given): Understood {
   const [what, agent, extra] = given.words;
+  if (what === 'trust') return readTrust(given);
   if (extra !== undefined) return unexpected(extra, 'agent');
   if (what === 'check') {
     if (agent === undefined) return no(`Expected an agent. Usage: conch ${usageOf('agent check')}`);
@@ -195,6 +198,15 @@ function readAgent(given: Given): Understood {
     return yes({ verb: 'agent', what, agent });
   }
   return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')} or ${usageOf('agent check')}`);
+}
+
+function readTrust({ words: [, what, agent, extra], json }: Given): Understood {
+  if (extra !== undefined) return unexpected(extra, 'agent trust');
+  if (what === 'list' && agent === undefined) return yes({ verb: 'agent trust', what, json });
+  if (what !== 'revoke' || agent === undefined)
+    return no(`Expected "list", or "revoke" and an agent. Usage: conch ${usageOf('agent trust')}`);
+  if (json) return no(`There is no option "--json" here. Usage: conch ${usageOf('agent trust')}`);
+  return yes({ verb: 'agent trust', what, agent });
 }
 
 function readMcp({ words: [what, server, extra], json }: Given): Understood {

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { tryAgents } from './agent-start.ts';
+import { recordedTrust } from './agent-trust.ts';
 import { tryServers } from './server-start.ts';
 import { OUTCOMES, REMEDIES, readChecks } from '../agents/backends/check-record.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
@@ -42,7 +43,7 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
     ...config.warnings.map((text) => warning('configuration', text, null)),
     ...certificate(config, parts.clock.now()),
     ...checks(config),
-    ...(await tryAgents({ ...parts, config })),
+    ...(await tryAgents({ ...parts, config, trust: recordedTrust(config.dataDir) })),
     ...(await tryServers({ ...parts, config })),
   ];
   const others = [

@@ -40,6 +40,10 @@ export const VERBS = {
     usage: 'agent check <id> [--json]',
     summary: 'see whether a coding agent asks before it acts',
   },
+  'agent trust': {
+    usage: 'agent trust <list|revoke> [id]',
+    summary: "list which files of agents' folders are trusted, or forget it",
+  },
   mcp: {
     usage: 'mcp <login|logout|list> [server]',
     summary: 'sign Conch in at a server of tools, or out, or list where it is',

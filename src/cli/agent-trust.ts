@@ -1,0 +1,81 @@
+import { existsSync } from 'node:fs';
+import { folderOf } from '../agents/trust/agent-folder.ts';
+import { FolderTrust, standingWords } from '../agents/trust/folder-trust.ts';
+import type { FolderStanding } from '../agents/trust/folder-trust.ts';
+import { TrustBook } from '../agents/trust/trust-book.ts';
+import type { TrustStore } from '../agents/trust/trust-book.ts';
+import type { AgentConfig, Config } from '../config/config.ts';
+import { openToRead } from '../engine/sqlite/open.ts';
+import { isoTime, systemClock, systemTimers } from '../lib/time.ts';
+import { databaseIn } from '../runtime/data-folder.ts';
+import { quoted } from '../turns/commands/parse.ts';
+
+/** What is done about the trust in agents' folders. */
+export type TrustCall = { readonly verb: 'agent trust' } & (
+  | { readonly what: 'list'; readonly json: boolean }
+  | { readonly what: 'revoke'; readonly agent: string }
+);
+
+/** The decisions in a data folder, also of a Conch that runs; without a database there are none. Nothing can be decided by it. */
+export function recordedTrust(dataDir: string): FolderTrust {
+  const path = databaseIn(dataDir);
+  const store: TrustStore = {
+    recall(owner, name) {
+      if (!existsSync(path)) return null;
+      const db = openToRead(path);
+      try {
+        const kept = db.prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?');
+        return kept.pluck().get(owner, name) ?? null;
+      } finally {
+        db.close();
+      }
+    },
+    remember: async () => {
+      throw new Error('impossible: a decision is written to a database that is only read');
+    },
+  };
+  return new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
+}
+
+/** What an agent's folder holds, and whether it is trusted; `null`: it runs in no folder of this machine. */
+export async function standingOf(agent: AgentConfig, trust: FolderTrust): Promise<FolderStanding | null> {
+  const folder = folderOf(agent);
+  if (folder === null) return null;
+  trust.gateFor(agent.id, folder);
+  return await trust.standing(agent.id);
+}
+
+/** A line for every agent whose folder holds files that it obeys. */
+export async function folderLines({ agents, dataDir }: Config): Promise<readonly string[]> {
+  const trust = recordedTrust(dataDir);
+  const lines = await Promise.all(
+    agents.map(async (agent) => {
+      const known = await standingOf(agent, trust);
+      return known === null || known.scan.digest === null ? [] : [`${agent.id}: ${standingWords(agent.id, known)}`];
+    }),
+  );
+  return lines.flat();
+}
+
+/** What every agent's folder holds now, and every decision on record. */
+export async function listTrust(config: Config, json: boolean): Promise<string> {
+  const { book } = recordedTrust(config.dataDir);
+  const decisions = config.agents.flatMap(({ id }) => book.of(id).map((decision) => ({ agent: id, ...decision })));
+  if (json) return JSON.stringify(decisions);
+  const kept = decisions.map(({ agent, choice, digest, by, at, folder, files }) => {
+    const named = files.map((file) => quoted(file)).join(', ');
+    return `${agent}: ${choice} ${digest.slice(0, 16)} by ${by}, ${isoTime(at)}, in ${folder}: ${named}`;
+  });
+  const now = await folderLines(config);
+  return [
+    ...(now.length === 0 ? ['No folder of an agent holds a file that acts before anybody is asked.'] : now),
+    ...(kept.length === 0 ? [] : ['', 'Decided:', ...kept]),
+  ].join('\n');
+}
+
+/** Forgets every decision for an agent, so that people are asked again. */
+export async function revokeTrust(agent: string, store: TrustStore): Promise<string> {
+  const count = await new TrustBook(store).forget(agent);
+  if (count === 0) return `Nothing was decided for ${agent}.`;
+  return `Forgotten: ${count} decision(s) for ${agent}. At the next start people are asked again.`;
+}
