@@ -268,6 +268,18 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       .toEqual([expect.stringMatching(/^✅ Ada allowed once what dev asked: run "npm publish" .* → complete, 2\.1 s/)]);
   });
 
+  test('T72 whether a folder is trusted stands with its files and two buttons, each for these files alone', async () => {
+    const trust = { agent: 'dev', id: 'a1b2', folder: '/work/site', detail: '.mcp.json (12 bytes)', shown: true };
+    stage.show(here, { trust: [trust] });
+    const box = page.getByTestId('trust');
+    await expect.poll(() => box.innerText(), WITHIN).toContain('.mcp.json (12 bytes)');
+    await box.getByTestId('trust-folder').click();
+    await box.getByTestId('leave-folder').click();
+    await expect
+      .poll(() => lines(), WITHIN)
+      .toEqual([`${here} /agent trust dev a1b2`, `${here} /agent distrust dev a1b2`]);
+  });
+
   describe('that has a form', () => {
     const filled = async (): Promise<void> => {
       asks(here, FORM);
