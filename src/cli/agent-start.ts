@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { CheckResult } from '../adapters/delivery/check-result.ts';
 import { BackendError, UntrustedError } from '../agents/backends/backend.ts';
 import { standingWords } from '../agents/trust/folder-trust.ts';
-import { standingOf } from './agent-trust.ts';
+import { folderStanding } from './agent-trust.ts';
 import { readChecks } from '../agents/backends/check-record.ts';
 import { failureOf } from '../agents/backends/llm/llm-errors.ts';
 import { modelOf } from '../agents/backends/llm/llm-models.ts';
@@ -27,7 +27,7 @@ export async function tryAgents(parts: BackendsParts): Promise<readonly CheckRes
   try {
     for (const agent of seated) {
       if (agent.backend.kind === 'scripted') continue;
-      const folder = parts.trust === undefined ? null : await standingOf(agent, parts.trust);
+      const folder = parts.trust === undefined ? null : await folderStanding(agent, parts.trust);
       const shared = `${folder?.decision?.choice} ${JSON.stringify(agent.backend)}`;
       const key = agent.backend.kind === 'remote' ? agent.id : shared;
       const trial = known.get(key) ?? (await tryOne(agent, parts, backends));

@@ -38,7 +38,7 @@ export function recordedTrust(dataDir: string): FolderTrust {
 }
 
 /** What an agent's folder holds, and whether it is trusted; `null`: it runs in no folder of this machine. */
-export async function standingOf(agent: AgentConfig, trust: FolderTrust): Promise<FolderStanding | null> {
+export async function folderStanding(agent: AgentConfig, trust: FolderTrust): Promise<FolderStanding | null> {
   const folder = folderOf(agent);
   if (folder === null) return null;
   trust.gateFor(agent.id, folder);
@@ -50,7 +50,7 @@ export async function folderLines({ agents, dataDir }: Config): Promise<readonly
   const trust = recordedTrust(dataDir);
   const lines = await Promise.all(
     agents.map(async (agent) => {
-      const known = await standingOf(agent, trust);
+      const known = await folderStanding(agent, trust);
       return known === null || known.scan.digest === null ? [] : [`${agent.id}: ${standingWords(agent.id, known)}`];
     }),
   );

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createAcpBackend } from '../../src/agents/backends/acp/acp-backend.ts';
-import { ALL_FILES } from '../../src/agents/backends/acp/repository-files.ts';
+import { ALL_FILES } from '../../src/agents/trust/repository-files.ts';
 import { FAKE_ACP, acpRig } from '../agents/backends/acp/acp-rig.ts';
 import type { AcpRig } from '../agents/backends/acp/acp-rig.ts';
 import { rig as consoleRig } from './console/stage.ts';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterAll, expect, test } from 'vitest';
 import { parseCall } from '../../src/cli/arguments.ts';
-import { folderLines, listTrust, recordedTrust, revokeTrust, standingOf } from '../../src/cli/agent-trust.ts';
+import { folderLines, listTrust, recordedTrust, revokeTrust, folderStanding } from '../../src/cli/agent-trust.ts';
 import { examine } from '../../src/cli/doctor.ts';
 import { FolderTrust } from '../../src/agents/trust/folder-trust.ts';
 import { folderOf } from '../../src/agents/trust/agent-folder.ts';
@@ -56,7 +56,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
   const [, id = ''] = /\/agent trust dev (\w{16})/.exec(shown.text) ?? [];
   expect((await trust.trust('dev', '0'.repeat(16), asked)).text).toContain('Not done');
   expect((await trust.trust('dev', id, asked)).ok).toBe(true);
-  expect((await standingOf(dev, recordedTrust(config.dataDir)))?.decision?.by).toBe('ann');
+  expect((await folderStanding(dev, recordedTrust(config.dataDir)))?.decision?.by).toBe('ann');
   expect(await listTrust(config, false)).toMatch(/: trusted by ann, [^]*Decided:\ndev: trusted \w{16} by ann, /);
   expect(JSON.parse(await listTrust(config, true))).toMatchObject([{ agent: 'dev', choice: 'trusted' }]);
   expect(await started()).toContain('there is no program');

@@ -1,6 +1,6 @@
 import { ACP_PROFILES } from '../backends/acp/acp-profiles.ts';
-import { ALL_FILES } from '../backends/acp/repository-files.ts';
-import type { RepositoryFile } from '../backends/acp/repository-files.ts';
+import { ALL_FILES } from './repository-files.ts';
+import type { RepositoryFile } from './repository-files.ts';
 import type { AgentConfig } from '../../config/config.ts';
 import type { AgentFolder } from './folder-trust.ts';
 

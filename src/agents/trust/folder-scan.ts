@@ -4,7 +4,7 @@ import { lstat, open, readFile, readdir, readlink, realpath, stat } from 'node:f
 import type { BigIntStats, Dirent } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import type { FilePower, RepositoryFile } from '../backends/acp/repository-files.ts';
+import type { FilePower, RepositoryFile } from './repository-files.ts';
 
 /** One file that an agent would obey. */
 export type FoundFile = {

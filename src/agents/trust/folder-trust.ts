@@ -5,7 +5,7 @@ import type { Answer, Person, TrustCommands } from '../../turns/commands/context
 import { placeOf } from '../../turns/floor/seats.ts';
 import type { SystemCommand } from '../../turns/floor/command.ts';
 import { UntrustedError } from '../backends/backend.ts';
-import type { RepositoryFile } from '../backends/acp/repository-files.ts';
+import type { RepositoryFile } from './repository-files.ts';
 import { FileHashes, idOf, scanFolder } from './folder-scan.ts';
 import type { FolderScan } from './folder-scan.ts';
 import { foundDetail, namesOf } from './found-words.ts';

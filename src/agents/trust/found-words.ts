@@ -1,5 +1,5 @@
 import { visible } from '../../lib/visible.ts';
-import type { FilePower } from '../backends/acp/repository-files.ts';
+import type { FilePower } from './repository-files.ts';
 import type { FolderScan, FoundFile } from './folder-scan.ts';
 
 /** What each power means to whoever decides. */

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, matchesGlob } from 'node:path';
 import { ACP_PROFILES } from '../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfileName } from '../../../src/agents/backends/acp/acp-profiles.ts';
-import type { RepositoryFile } from '../../../src/agents/backends/acp/repository-files.ts';
+import type { RepositoryFile } from '../../../src/agents/trust/repository-files.ts';
 
 /** How a hostile file leaves a mark: a shell command, a program with arguments, an address that is written down, a file. */
 export type Mark = {

@@ -13,8 +13,8 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
-import { ALL_FILES } from '../../../src/agents/backends/acp/repository-files.ts';
-import type { RepositoryFile } from '../../../src/agents/backends/acp/repository-files.ts';
+import { ALL_FILES } from '../../../src/agents/trust/repository-files.ts';
+import type { RepositoryFile } from '../../../src/agents/trust/repository-files.ts';
 import { MOST_TEXT, scanFolder } from '../../../src/agents/trust/folder-scan.ts';
 import { foundDetail } from '../../../src/agents/trust/found-words.ts';
 

@@ -1,8 +1,8 @@
 import { askingClaude, askingCodex, askingCopilot, askingGemini, askingOpenCode, askingQwen } from './acp-asking.ts';
 import type { Asking, AskingContext } from './acp-asking.ts';
-import { ALL_FILES, CLAUDE_FILES, CODEX_FILES, COPILOT_FILES, GEMINI_FILES } from './repository-files.ts';
-import { KIMI_FILES, OPENCODE_FILES, QWEN_FILES } from './repository-files.ts';
-import type { RepositoryFiles } from './repository-files.ts';
+import { ALL_FILES, CLAUDE_FILES, CODEX_FILES, COPILOT_FILES, GEMINI_FILES } from '../../trust/repository-files.ts';
+import { KIMI_FILES, OPENCODE_FILES, QWEN_FILES } from '../../trust/repository-files.ts';
+import type { RepositoryFiles } from '../../trust/repository-files.ts';
 
 /** What is particular about one agent that speaks the Agent Client Protocol. */
 export type AcpProfile = {

@@ -8,7 +8,7 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import type { OutputFormat } from './command-output.ts';
 import { CommandGeneration } from './command-generation.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
-import { ALL_FILES } from '../acp/repository-files.ts';
+import { ALL_FILES } from '../../trust/repository-files.ts';
 import { closedGate } from '../../trust/folder-trust.ts';
 import type { FolderGate } from '../../trust/folder-trust.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
