@@ -28,14 +28,14 @@ export function TrustBar(): JSX.Element | null {
             <p>{trustAnswers(question)}</p>
             <div role="group" aria-label="Your answer">
               <div class="actions answers">
-                {trustButtons(question, name).map(({ label, line, style }) => (
+                {trustButtons(question, name, view.value?.store ?? '').map(({ label, line, style, drawnFor }) => (
                   <button
                     key={line}
                     type="button"
                     data-testid={style === 'good' ? 'trust-folder' : 'leave-folder'}
                     title={line}
                     disabled={!shown}
-                    onClick={(event) => event.detail < 2 && sendCommand(line)}
+                    onClick={(event) => event.detail < 2 && sendCommand(line, { drawnFor })}
                   >
                     {label}
                   </button>
