@@ -12,7 +12,7 @@ import type { Receipt } from '../../src/turns/floor/react.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seats.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
 import { ACP_PROFILES } from '../../src/agents/backends/acp/acp-profiles.ts';
-import type { RepositoryFiles } from '../../src/agents/backends/acp/repository-files.ts';
+import type { RepositoryFiles } from '../../src/agents/trust/repository-files.ts';
 import { REAL_AGENTS } from '../agents/real/agents.ts';
 import { COMMANDS } from '../../src/turns/commands/command-table.ts';
 import type { CommandRow } from '../../src/turns/commands/command-table.ts';
