@@ -145,6 +145,21 @@ describe('T74 "anything more" behind', () => {
   });
 });
 
+describe('T79 a command that writes what an option says', () => {
+  test.each([
+    ['sort -o out a', 'Bash(sort *)'],
+    ['sort -uoout a', 'Bash(sort *)'],
+    ['git archive -o out HEAD', 'Bash(git *)'],
+    ['git bundle create out HEAD', 'Bash(git *)'],
+    ['git format-patch -o out HEAD~1', 'Bash(git *)'],
+  ])('counts as writing: %s', (command, rule) => {
+    expect(onlyReads(command.split(' '))).toBe(false);
+    expect(decided({ allow: [rule], default: 'ask' }, bash(command))).toBe('ask by default');
+    const granting = bash(command.replace('out', '.git/hooks/x'));
+    expect(decided({ allow: ['*'], default: 'allow' }, granting)).toBe('ask by ask!');
+  });
+});
+
 describe('T74 "always"', () => {
   const offered = (command: string): readonly string[] => {
     const call = bash(command);
