@@ -29,6 +29,7 @@ import { RunFeeds } from '../work/runs/run-feed.ts';
 import { RunTaints } from '../work/runs/run-taints.ts';
 import type { TaintPorts } from '../work/runs/run-taints.ts';
 import { streamRuns } from '../work/runs/run-stream.ts';
+import { publishedOf } from '../work/runs/run-published.ts';
 import { redactedReport } from './log.ts';
 import type { Log } from './log.ts';
 import { createKnownPeople } from './read-model.ts';
@@ -98,6 +99,7 @@ export class Runs {
     const vouched: TaintPorts['vouched'] = (seat, author) =>
       membersOf(config(), seat) === 'same' || this.people.operates(author);
     this.taints = new RunTaints({ runs, clock, failed, vouched, said: (channel) => this.#said(channel) });
+    logCleanups(runs, log);
     const nameOf = (id: string): string =>
       config().agents.find((agent) => agent.id === id)?.name ?? this.people.nameOf(id);
     this.audit = createAudit({ runs, view: (channel) => floors.view(channel), nameOf });
@@ -246,6 +248,14 @@ export class Runs {
     const session = this.#agents?.aside(agent, { channel, ...order }, listener) ?? null;
     return session === null ? null : { written: () => clean(session.written()), stop: () => session.stop() };
   }
+}
+
+/** Each run that is over leaves a line in the log. */
+function logCleanups(runs: Pick<RunStore, 'onChange'>, log: Log): void {
+  runs.onChange(({ facts, state }) => {
+    for (const { type } of facts.flatMap((fact) => publishedOf(fact, state)))
+      if (type === 'agent:cleanup') log.debug({ event: type, run: state.run?.id, status: state.status }, 'run is over');
+  });
 }
 
 function* first<Value>(all: Iterable<Value>, most: number): Generator<Value> {

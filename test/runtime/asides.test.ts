@@ -464,12 +464,15 @@ describe('a program that reads along', () => {
       worker().report?.text('Two links');
       worker().ends({ how: 'completed' });
       await time.advance(1_000);
+      const { task } = app.runs.store.state('console:demo dev+')?.run ?? {};
+      expect(task).toBe('task #1 of dev+ in console:demo');
       expect([...new Set(told)]).toEqual([
         'agent:starting',
         'state:update',
         'stream:token',
         'agent:step',
         'agent:completed',
+        'agent:cleanup',
       ]);
       await app.stop();
     },

@@ -101,6 +101,7 @@ export class AgUiStream {
         const result = { type: 'TOOL_CALL_RESULT', messageId: `${callId} result`, toolCallId: callId };
         return [...begun, { ...result, content: output, role: 'tool' }];
       }
+      case 'agent:cleanup':
       case 'stream:token':
         return [];
     }

@@ -215,7 +215,8 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
   const seat: RunSeat = { channel, agent, aside: true };
   const { steps, waitMs } = ports.work(seat);
   const asked = { prompt: values.words ?? '', by: person.id, requestedBy: person.id };
-  const task = { id: `the work of ${agent} beside ${channel}`, column: 'in_progress' };
+  const times = ports.runs.state(runKeyOf(seat))?.totals.runs ?? 0;
+  const task = { id: `task #${times + 1} of ${agent}+ in ${channel}`, column: 'in_progress' };
   const given = { ...asked, task, session: '1', waitMs, allowedTools: null };
   const limit = steps === undefined ? {} : { maxTurns: steps };
   const start = { type: 'START', runType: 'background', ...given, ...limit } as const;

@@ -13,10 +13,18 @@ export type RunEvent =
         readonly sessionId?: string;
         readonly taskId?: string;
         readonly turn?: number;
+        /** Steps so far of those that it may take, from 0 to 1. */
+        readonly progress?: number;
+        /** The tool that runs; `null`: none does any more. */
+        readonly currentTool?: string | null;
         readonly diff?: string;
         readonly feedback?: string;
+        /** The words of the last failure. */
+        readonly lastError?: string;
       };
     }
+  /** The run is over, and what it used is free. */
+  | { readonly type: 'agent:cleanup'; readonly payload: { readonly status: 'idle' | 'completed' } }
   | { readonly type: 'agent:step'; readonly payload: { readonly turn: number; readonly progress: number } }
   | { readonly type: 'agent:starting'; readonly payload: { readonly taskId: string; readonly sessionId: string } }
   | {
@@ -46,6 +54,7 @@ export const RUN_EVENT_NAMES = [
   'agent:paused',
   'agent:error',
   'agent:completed',
+  'agent:cleanup',
   'tool:start',
   'tool:result',
   'stream:token',
@@ -60,7 +69,10 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     }
     case 'stepped': {
       const progress = fact.turn / (run?.maxTurns ?? fact.turn);
-      return [{ type: 'agent:step', payload: { turn: fact.turn, progress } }, update('running', { turn: fact.turn })];
+      return [
+        { type: 'agent:step', payload: { turn: fact.turn, progress } },
+        update('running', { turn: fact.turn, progress }),
+      ];
     }
     case 'paused': {
       const asked = fact.approval === null ? {} : { approvalId: fact.approval.id };
@@ -71,22 +83,15 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     }
     case 'resumed':
       return [update('running', fact.feedback === null ? {} : { feedback: fact.feedback })];
-    case 'errored': {
-      const { message: error, code, recoverable } = fact.error;
-      return [{ type: 'agent:error', payload: { error, code, recoverable } }, update(status)];
-    }
-    case 'runCompleted': {
-      const diff = fact.diff === null ? {} : { diff: fact.diff };
-      return [
-        { type: 'agent:completed', payload: { turnCount: fact.turnCount, result: fact.result } },
-        update('completed', diff),
-      ];
-    }
+    case 'errored':
+      return failureEvents(fact, status);
+    case 'runCompleted':
+      return completionEvents(fact);
     case 'aborted':
-      return [update('idle')];
+      return [update('idle'), cleanup('idle')];
     case 'callClaimed':
     case 'callSettled':
-      return toolEvents(fact, run);
+      return [...toolEvents(fact, run), ...toolUpdate(fact, { status, run })];
     case 'attached':
     case 'lost':
     case 'callRequested':
@@ -103,9 +108,49 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
   }
 }
 
+function failureEvents(
+  { error }: Extract<RunFact, { type: 'errored' }>,
+  status: RunState['status'],
+): readonly RunEvent[] {
+  const { message, code, recoverable } = error;
+  const failed: RunEvent = { type: 'agent:error', payload: { error: message, code, recoverable } };
+  return [failed, update(status, { lastError: message }), ...(status === 'idle' ? [cleanup('idle')] : [])];
+}
+
+function completionEvents({
+  turnCount,
+  result,
+  diff,
+}: Extract<RunFact, { type: 'runCompleted' }>): readonly RunEvent[] {
+  const changed = diff === null ? {} : { diff };
+  const completed: RunEvent = { type: 'agent:completed', payload: { turnCount, result } };
+  return [completed, update('completed', changed), cleanup('completed')];
+}
+
 /** The state as it is, for whoever begins to read. */
 export function standingOf({ status, run }: RunState): Extract<RunEvent, { type: 'state:update' }> {
-  return update(status, run === null ? {} : { taskId: run.task, sessionId: run.session, turn: run.turn });
+  if (run === null) return update(status);
+  const failed = run.lastError === null ? {} : { lastError: run.lastError.message };
+  const at = { turn: run.turn, progress: run.turn / run.maxTurns, currentTool: toolOf(run) };
+  return update(status, { taskId: run.task, sessionId: run.session, ...at, ...failed });
+}
+
+/** The tool that a run is at; `null`: at none. */
+function toolOf({ calls }: Run): string | null {
+  return calls.find((call) => call.status === 'running')?.tool ?? null;
+}
+
+/** What runs now, of a run that goes on: a call that is refused never ran. */
+function toolUpdate(
+  fact: Extract<RunFact, { type: 'callClaimed' | 'callSettled' }>,
+  { status, run }: Pick<RunState, 'status' | 'run'>,
+): readonly RunEvent[] {
+  if (run === null || status !== 'running' || (fact.type === 'callSettled' && fact.refused)) return [];
+  return [update(status, { currentTool: toolOf(run) })];
+}
+
+function cleanup(status: 'idle' | 'completed'): RunEvent {
+  return { type: 'agent:cleanup', payload: { status } };
 }
 
 function update(

@@ -29,8 +29,11 @@ describe('a call that is allowed', () => {
   test('is dispatched, claimed before it starts, and settled', () => {
     const bench = stepping(call('a'));
     expect([bench.todo, bench.open]).toEqual([['dispatch a'], ['a cleared pending']]);
-    expect([bench.do(claim('a')).open, bench.published]).toEqual([['a cleared running'], ['tool:start']]);
-    expect([bench.do(settle('a')).open, bench.published]).toEqual([[], ['tool:result']]);
+    expect([bench.do(claim('a')).open, bench.published]).toEqual([
+      ['a cleared running'],
+      ['tool:start', 'state:update'],
+    ]);
+    expect([bench.do(settle('a')).open, bench.published]).toEqual([[], ['tool:result', 'state:update']]);
     expect(bench.state.totals.tools).toBe(1);
   });
 

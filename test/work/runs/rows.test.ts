@@ -2,7 +2,22 @@ import { describe, expect, test } from 'vitest';
 import { RUN_STATUSES, TURN_LIMITS } from '../../../src/work/runs/run.ts';
 import { RUN_TRANSITIONS, isListed } from '../../../src/work/runs/run-table.ts';
 import type { RunEventName } from '../../../src/work/runs/run-table.ts';
-import { RunBench, abort, call, complete, error, pause, resume, runIn, start, step } from './fixture.ts';
+import {
+  RunBench,
+  abort,
+  call,
+  claim,
+  complete,
+  error,
+  pause,
+  request,
+  resume,
+  runIn,
+  settle,
+  start,
+  step,
+} from './fixture.ts';
+import { standingOf } from '../../../src/work/runs/run-published.ts';
 import type { RunCommand } from '../../../src/work/runs/run-events.ts';
 
 const EVENTS: Readonly<Record<RunEventName, RunCommand>> = {
@@ -238,6 +253,30 @@ describe('runs of one seat', () => {
   });
 });
 
+describe('T62 the state that is published', () => {
+  const told = (...commands: readonly RunCommand[]) => {
+    const { state } = new RunBench().do(...commands);
+    return standingOf(state).payload;
+  };
+
+  test('has how far the run is, the tool that it is at, and its last failure', () => {
+    expect(told(start(), step(1))).toMatchObject({ progress: 1 / 50, currentTool: null });
+    const bench = runIn('running').do(request(call('a')), claim('a'));
+    expect(standingOf(bench.state).payload).toMatchObject({ currentTool: call('a').tool });
+    bench.do(settle('a'));
+    expect(standingOf(bench.state).payload).toMatchObject({ currentTool: null });
+    expect(told(start(), step(1), error(true))).toMatchObject({ status: 'error', lastError: 'it fell over' });
+  });
+
+  test('is over with agent:cleanup when a failure cannot be mended', () => {
+    expect(new RunBench().do(start(), step(1), error(false)).published).toEqual([
+      'agent:error',
+      'state:update',
+      'agent:cleanup',
+    ]);
+  });
+});
+
 describe('what is published', () => {
   test('is the owner’s union', () => {
     const seen = (...commands: readonly RunCommand[]) => new RunBench().do(...commands).published;
@@ -255,8 +294,8 @@ describe('what is published', () => {
       ['agent:paused', 'state:update'],
       ['state:update'],
       ['agent:error', 'state:update'],
-      ['agent:completed', 'state:update'],
-      ['state:update'],
+      ['agent:completed', 'state:update', 'agent:cleanup'],
+      ['state:update', 'agent:cleanup'],
     ]);
   });
 });

@@ -80,13 +80,16 @@ describe('a reader of runs', () => {
       'agent:step',
       'state:update',
       'tool:start',
+      'state:update',
       'tool:result',
+      'state:update',
       'agent:paused',
       'state:update',
       'state:update',
       'tool:result',
       'agent:completed',
       'state:update',
+      'agent:cleanup',
     ]);
     expect(told[4]).toEqual({
       v: 1,
