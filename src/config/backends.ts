@@ -193,6 +193,10 @@ export const serverSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe('Whether it may ask people something in the middle of a call, in the channel; never for a secret.'),
+  showAnswers: z
+    .boolean()
+    .default(false)
+    .describe('Whether the channel is shown what people fill into its forms; without it only that they answered.'),
 });
 
 /** The door for agents that connect by themselves; open when an agent's backend is "remote". */

@@ -115,7 +115,7 @@ export function callAsked(
   { said, clean }: { readonly said: string; readonly clean: (text: string) => string },
 ): NonNullable<RequestedCall['words']> {
   const shown = (text: string): string => visible(clean(text));
-  const { title = call.tool, unaskable, answer, form } = call;
+  const { title = call.tool, unaskable, answer, form, showsAnswer } = call;
   const [reason = '', ...more] = caution?.split('\n') ?? [];
   // A reason of several lines stands whole before what would run.
   const whole = [...(more.length === 0 ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
@@ -129,6 +129,7 @@ export function callAsked(
     why: shown(reason === '' ? about.why : `⚠ ${reason}`),
     ...(answer === undefined ? {} : { answer: shown(answer) }),
     ...(form === undefined || why === TOO_LONG ? {} : { form: form.map((field) => fieldShown(field, shown)) }),
+    ...(showsAnswer === undefined ? {} : { showsAnswer }),
     says: said.trim() === '' ? null : excerpt(shown(said), LONGEST_SAYING),
   };
   return {

@@ -18,6 +18,7 @@ describe('a server of tools', () => {
         tools: ['*'],
         instructions: false,
         elicitation: false,
+        showAnswers: false,
       },
     });
   });

@@ -24,18 +24,23 @@ type Asking = {
   readonly page: Awaited<ReturnType<typeof pageIn>>;
   /** Ann, or somebody else, presses Answer…; resolves with what opens it, and sends it. */
   readonly open: (user?: 'ann' | 'bob') => Promise<(filled: Readonly<Record<string, string>>) => Promise<string>>;
+  /** The form that was opened last, as the platform has it. */
+  readonly drawn: () => string;
   readonly say: (text: string) => void;
   /** All that stands there. */
   readonly shown: () => string;
 };
 
-async function onForms(use: (stage: Stage, bot: Bot) => Promise<void>): Promise<void> {
-  const server = { command: process.execPath, args: [FAULTY, 'tool=ask'], elicitation: true };
+type How = { readonly server?: object; readonly schema?: object };
+
+async function onForms(use: (stage: Stage, bot: Bot) => Promise<void>, how: How = {}): Promise<void> {
+  const server = { command: process.execPath, args: [FAULTY, 'tool=ask'], elicitation: true, ...how.server };
+  const form = { ...FORM, requestedSchema: { ...FORM.requestedSchema, ...how.schema } };
   const tools = { allow: ['mcp__hub__ask'] };
   await onStage(
     { platforms: true, config: (parts) => configOf(parts, { mcp: { hub: server }, tools }) },
     async (stage) => {
-      stage.models.play('dev', [calling('hub__ask', FORM)]);
+      stage.models.play('dev', [calling('hub__ask', form)]);
       await use(stage, await stage.start());
     },
   );
@@ -48,7 +53,9 @@ async function onDiscord({ discord, parts }: Stage, bot: Bot): Promise<Asking> {
       .read(discord.channel)
       .flatMap(({ id, buttons }) => buttons.map((button) => ({ id, ...button })))
       .findLast(({ label }) => label === 'Answer…');
+  let drawn: unknown = null;
   return {
+    drawn: () => JSON.stringify(drawn),
     channel,
     page: await pageIn(bot, channel),
     say: (text) => void discord.write('ann', discord.channel, text),
@@ -62,6 +69,7 @@ async function onDiscord({ discord, parts }: Stage, bot: Bot): Promise<Asking> {
       const { id, customId } = find()!;
       const { modal, text } = await discord.press(user, id, customId ?? 'Answer…');
       if (modal === null) throw new Error(text);
+      drawn = modal;
       return async (filled) => (await discord.submit(user, discord.channel, modal, filled)).text;
     },
   };
@@ -75,7 +83,9 @@ async function onSlack({ slack, parts }: Stage, bot: Bot): Promise<Asking> {
       .read(ids.channel)
       .flatMap(({ ts, buttons }) => buttons.map((button) => ({ ts, ...button })))
       .findLast(({ text }) => text === 'Answer…');
+  let drawn: unknown = null;
   return {
+    drawn: () => JSON.stringify(drawn),
     channel,
     page: await pageIn(bot, channel),
     say: (text) => void slack.write(ids.ann, ids.channel, text),
@@ -89,6 +99,7 @@ async function onSlack({ slack, parts }: Stage, bot: Bot): Promise<Asking> {
       const { ts, actionId } = find()!;
       const { view, answers } = await slack.press(ids[user], ids.channel, ts, actionId);
       if (view === null) throw new Error(answers.map(({ text }) => text).join('\n'));
+      drawn = view.view;
       return async (filled) => {
         const heard = slack.world.ephemerals.length;
         const { errors } = await slack.submit(view.id, filled);
@@ -121,9 +132,30 @@ describe.each([
       const content = JSON.stringify({ colour: 'blue', coats: 3, note: NOTE });
       expect(stage.rows().at(-1)).toMatchObject({ output: content, decision: 'once' });
       expect(stage.models.requests.at(-1)?.results.join('')).toContain(content);
-      const told = /✅ .* answered what dev asked: hub asks: Which colour\?: “colour=blue/;
-      await until(() => told.test(shown()), String(told));
+      await until(() => /✅ .* answered what dev asked: hub asks: Which colour\?/.test(shown()), 'the answer');
+      expect(shown()).not.toContain('colour=blue');
     });
+  });
+
+  test.each<[string, How, boolean]>([
+    ['does not show', {}, false],
+    ['shows, by the configuration,', { server: { showAnswers: true } }, true],
+    ["shows, by the server's schema,", { schema: { 'x-public': true } }, true],
+  ])('T66 %s the channel what was filled in, and says so before it is sent', async (_what, how, isShown) => {
+    await onForms(async (stage, bot) => {
+      const { open, page, say, shown, drawn } = await on(stage, bot);
+      const epoch = page.view?.epoch ?? 0;
+      say('Paint it');
+      await question(page);
+      const note = `The channel will ${isShown ? '' : 'not '}show your answer`;
+      expect(shown()).toContain(note);
+      const send = await open();
+      expect(drawn()).toContain(note);
+      expect(await send({ colour: 'blue', note: 'mine', coats: '3' })).toContain('Answered.');
+      await rests(page, epoch);
+      await until(() => /✅ .* answered what dev asked/.test(shown()), 'the answer');
+      expect(shown().includes('colour=blue')).toBe(isShown);
+    }, how);
   });
 
   test('counts one of many answers that come at once, and tells the others by whom it was answered', async () => {

@@ -13,6 +13,7 @@ import type { PressedButton } from './content.ts';
 import { openingButton, questionOpened, reasonAsked } from '../delivery/card.ts';
 import type { OpenedQuestion } from '../delivery/card.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
+import { formNote } from '../../turns/text/words.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
@@ -112,8 +113,8 @@ async function modalFor(ports: Desk, interaction: Interaction): Promise<object |
   const view = where === null ? null : ports.queries.view(where.channel);
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'form' });
   if (found?.opens.what !== 'form') return null;
-  const { title } = found.asked.question;
-  return formModal(pressed, { title, fields: found.opens.of }, ports.forms.of(writerOf(interaction), pressed));
+  const note = formNote(found.asked.question.about ?? {});
+  return formModal(pressed, { note, fields: found.opens.of }, ports.forms.of(writerOf(interaction), pressed));
 }
 
 /** Whose form it is, and of which channel. */

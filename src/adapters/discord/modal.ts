@@ -18,17 +18,18 @@ export function reasonModal(button: PressedButton, label: string): object {
 export type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<string, string>> };
 
 /**
- * A form as Discord draws it, with what the same person sent before, and what was wrong with that beside its fields. `null`: it
- * has more fields or longer choices than Discord draws.
+ * A form as Discord draws it, under a note about who sees the answer: the question itself stands in the channel. It comes with
+ * what the same person sent before, and what was wrong with that beside its fields. `null`: it has more fields or longer
+ * choices than Discord draws.
  */
 export function formModal(
   button: PressedButton,
-  form: { readonly title: string; readonly fields: readonly AskedField[] },
+  form: { readonly note: string; readonly fields: readonly AskedField[] },
   sent: SentForm | null,
 ): object | null {
-  const { title, fields } = form;
+  const { note, fields } = form;
   if (fields.length === 0 || fields.length > MOST_FIELDS || !fields.every(isDrawn)) return null;
-  return modal(button, { title: fitted(title, LABEL_LENGTH), components: fields.map((field) => drawn(field, sent)) });
+  return modal(button, { title: fitted(note, LABEL_LENGTH), components: fields.map((field) => drawn(field, sent)) });
 }
 
 /** A form that was sent: the line and the turn that it stands for, and what was filled in; `null` when it is none of Conch's. */

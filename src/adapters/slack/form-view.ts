@@ -10,10 +10,10 @@ export const ANSWER_FORM = 'conch:answer';
 
 /** A form that a server of tools asks people to fill in, as Slack draws it; `null`: it has more fields or longer choices than that. */
 export function formView(
-  form: { readonly title: string; readonly fields: readonly AskedField[] },
+  form: { readonly title: string; readonly note: string; readonly fields: readonly AskedField[] },
   metadata: string,
 ): object | null {
-  const { title, fields } = form;
+  const { title, note, fields } = form;
   if (fields.length === 0 || fields.length > MOST_FIELDS || !fields.every(isDrawn)) return null;
   return {
     type: 'modal',
@@ -22,7 +22,11 @@ export function formView(
     title: textObject('Answer'),
     submit: textObject('Answer'),
     close: textObject('Back'),
-    blocks: [{ type: 'section', text: textObject(title.slice(0, TITLE_LENGTH)) }, ...fields.map(fieldBlock)],
+    blocks: [
+      { type: 'section', text: textObject(title.slice(0, TITLE_LENGTH)) },
+      ...fields.map(fieldBlock),
+      { type: 'context', elements: [textObject(`${note}.`)] },
+    ],
   };
 }
 
@@ -60,7 +64,7 @@ export function filledOf(values: z.output<typeof filledSchema>): FilledForm {
   );
 }
 
-const MOST_FIELDS = 49;
+const MOST_FIELDS = 48;
 const MOST_OPTIONS = 100;
 const OPTION_LENGTH = 75;
 const VALUE_LENGTH = 150;

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { formWords } from '../../turns/text/form.ts';
+import { formNote } from '../../turns/text/words.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
 import { readDrawnFor } from '../../turns/drawn-for.ts';
 import { askedWith } from '../../turns/floor/seats.ts';
@@ -112,8 +113,8 @@ function questionView(ports: CommandPorts, pressed: Pressed): object | null {
   const floor = ports.queries.view(pressed.floor);
   const found = floor === null ? null : openingButton(floor, { ...pressed.meant, opens: 'form' });
   if (found?.opens.what !== 'form') return null;
-  const { title } = found.asked.question;
-  return formView({ title, fields: found.opens.of }, keptWith(pressed));
+  const { title, about = {} } = found.asked.question;
+  return formView({ title, note: formNote(about), fields: found.opens.of }, keptWith(pressed));
 }
 
 /** Asks whether a rule is meant, which stands there whole; `null`: the question is over. */

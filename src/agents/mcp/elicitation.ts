@@ -4,7 +4,7 @@ import { visible } from '../../lib/visible.ts';
 import { checkForm } from '../../turns/commands/check-form.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import type { AskedField } from '../../turns/floor/settings.ts';
-import { exampleWords, fieldLine, listWords } from '../../turns/text/form.ts';
+import { PUBLIC, exampleWords, fieldLine, listWords } from '../../turns/text/form.ts';
 import type { GatedCall, ToolGate } from '../tools/tool-gate.ts';
 
 /** What a server asks in the middle of a call, and what it is asked through. */
@@ -18,7 +18,9 @@ export type ServerAsking = {
 };
 
 /** A question of a server: what people are shown, how they answer, and what of their words it is given. */
-type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form'> & { readonly answer: string };
+type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form' | 'showsAnswer'> & {
+  readonly answer: string;
+};
 
 /**
  * Asks people what a server wants to know in the middle of a call: a question of the call's run, answered in words that fill in
@@ -83,6 +85,7 @@ function formQuestion(
     detail: [message, '', ...form.map(fieldLine)].join('\n'),
     answer: exampleWords(form),
     ...(form.length === 0 ? {} : { form }),
+    ...(read.data[PUBLIC] === true ? { showsAnswer: true } : {}),
     ...(unaskable === null ? {} : { unaskable }),
   };
 }
@@ -119,6 +122,7 @@ const formSchema = z.object({
   type: z.literal('object'),
   properties: z.record(z.string().min(1).max(100), fieldSchema),
   required: z.array(z.string()).default([]),
+  [PUBLIC]: z.boolean().optional().catch(undefined),
 });
 
 type Field = z.output<typeof fieldSchema>;

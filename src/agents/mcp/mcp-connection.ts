@@ -9,6 +9,7 @@ import {
 import type { ElicitRequestParams, ElicitResult, Transport } from '@modelcontextprotocol/client';
 import type { McpServerConfig } from '../../config/config.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
+import { PUBLIC } from '../../turns/text/form.ts';
 import type { AgentLog } from '../session/floor-port.ts';
 import type { CallResult } from '../tools/tool-gate.ts';
 import { StdioTransport, httpTransport } from './mcp-transport.ts';
@@ -153,6 +154,11 @@ async function answer(open: OpenCalls, asked: ElicitRequestParams, withdrawn: Ab
   return ask === undefined || others.length > 0 ? { action: 'cancel' } : await ask(asked, withdrawn);
 }
 
+/** The configuration says of all forms of a server what the server may say of one. */
+function shownToAll<Asked extends { readonly requestedSchema: object }>(asked: Asked): Asked {
+  return { ...asked, requestedSchema: { ...asked.requestedSchema, [PUBLIC]: true } };
+}
+
 type Sent = ConnectParts & {
   readonly tool: ServerTool;
   readonly call: McpCall;
@@ -166,7 +172,8 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
   const signal = AbortSignal.any([stopped, time.over]);
   const ask: NonNullable<McpCall['ask']> = async (asked, withdrawn) => {
     const unanswered = { action: 'cancel' } as const;
-    return await time.still(async () => call.ask?.(asked, AbortSignal.any([signal, withdrawn])) ?? unanswered);
+    const told = config.showAnswers && asked.mode !== 'url' ? shownToAll(asked) : asked;
+    return await time.still(async () => call.ask?.(told, AbortSignal.any([signal, withdrawn])) ?? unanswered);
   };
   const onprogress = (): void => {
     time.renew();

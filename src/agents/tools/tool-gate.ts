@@ -33,6 +33,8 @@ export type GatedCall = {
   readonly answer?: string;
   /** What such words have to fill in: an answer that does not is never taken. */
   readonly form?: readonly AskedField[];
+  /** The channel is shown what people fill in. */
+  readonly showsAnswer?: true;
 };
 
 /** One answer of the model: its text, and what its agent needs to go on from here after a restart; `null`: it could not. */

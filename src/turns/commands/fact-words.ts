@@ -138,7 +138,7 @@ const WORDS: Words = {
   questionClosed: ({ agent, question, choice, by, reason }, name) =>
     choice === null
       ? `${name(agent)} took question ${question} back`
-      : `${name(by ?? 'Conch')} decided ${choice} on question ${question} of ${name(agent)}${reason === undefined ? '' : `: ${excerpt(reason)}`}`,
+      : `${name(by ?? 'Conch')} decided ${choice} on question ${question} of ${name(agent)}${reason === undefined || choice === 'allow' ? '' : `: ${excerpt(reason)}`}`,
   trustAsked: ({ agent, id }, name) => `${name(agent)} is not started beside the files ${id} in its folder`,
   trustShown: ({ agent, id }, name) => `the question about the files ${id} of ${name(agent)} stands in the channel`,
   trustAnswered: ({ agent, id, choice, by }, name) =>

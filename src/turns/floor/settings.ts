@@ -58,6 +58,8 @@ export const aboutSchema = z.strictObject({
   answer: z.string().exactOptional(),
   /** What such words have to fill in. */
   form: z.array(askedFieldSchema.readonly()).readonly().exactOptional(),
+  /** The channel is shown what people fill in. */
+  showsAnswer: z.literal(true).exactOptional(),
   /** Its agent carries it out itself, and hears of an answer whether it is a yes, and nothing else. */
   bare: z.literal(true).exactOptional(),
   /** How many questions of its agent there are with this one, if more than one: the others come after it. */

@@ -1,5 +1,8 @@
 import type { AskedField } from '../floor/settings.ts';
 
+/** By this keyword of its schema a server says that the channel may be shown what people fill in. */
+export const PUBLIC = 'x-public';
+
 /** What people filled in, by the names of fields; of a field that takes several, a list. */
 export type FilledForm = Readonly<Record<string, string | readonly string[]>>;
 

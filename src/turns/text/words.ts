@@ -81,7 +81,9 @@ function yesMeans({ question, about, pause, gone }: AskedQuestion, agent: string
   if (about?.answer !== undefined) {
     const words = `/answer ${question} ${about.answer}`;
     const way =
-      about.form === undefined ? `Done, or ${words}, says that it is done.` : `Its form answers it, or ${words}.`;
+      about.form === undefined
+        ? `Done, or ${words}, says that it is done.`
+        : `Its form answers it, or ${words}. ${formNote(about)}.`;
     return [`${way} Decline says no.`];
   }
   const { times = 1 } = about ?? {};
@@ -94,6 +96,11 @@ function yesMeans({ question, about, pause, gone }: AskedQuestion, agent: string
   return [
     `Once runs exactly this, ${howOften}. No lets ${agent} go on without ${without}, and it reads why if you say so.`,
   ];
+}
+
+/** Who sees what is filled into a form, for people to read before they send it. */
+export function formNote({ showsAnswer }: Pick<AboutCall, 'showsAnswer'>): string {
+  return showsAnswer === true ? 'The channel will show your answer' : 'The channel will not show your answer';
 }
 
 /** What becomes of the words of a no, in at most 45 letters; `asked`: what is answered, if that is still asked. */

@@ -601,7 +601,7 @@ describe('a command', () => {
       test('has Answer… and Decline, and opens it with what counts if it is left out', async () => {
         const { modal } = await press('Answer…');
         expect(modal).toMatchObject({
-          title: 'hub asks: Which issue?',
+          title: 'The channel will not show your answer',
           custom_id: 'conch:qK8:/answer 8',
           components: [
             { label: 'Title', description: 'What is wrong? · at least 3 characters', component: { required: true } },

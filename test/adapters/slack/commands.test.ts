@@ -413,6 +413,7 @@ describe('a question with a form', () => {
       { block_id: 'labels', optional: true, element: { type: 'multi_static_select', max_selected_items: 1 } },
       { block_id: 'urgent', element: { options: [{ value: 'yes' }, { value: 'no' }] } },
       { block_id: 'votes', element: { type: 'number_input', is_decimal_allowed: false, initial_value: '2' } },
+      { type: 'context', elements: [{ text: 'The channel will not show your answer.' }] },
     ];
     expect(view?.view).toMatchObject({ title: { text: 'Answer' }, blocks });
     expect(here.ears.runs).toEqual([]);

@@ -11,7 +11,7 @@ import type { CardButton } from '../../delivery/card.ts';
 import { forQuestion } from '../../../turns/drawn-for.ts';
 import { askedOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
-import { answerText, answersAsked, factsAsked, isDiff, reasonLabel } from '../../../turns/text/words.ts';
+import { answerText, answersAsked, factsAsked, formNote, isDiff, reasonLabel } from '../../../turns/text/words.ts';
 import type { AskedField, Question } from '../../../turns/floor/settings.ts';
 import { agentOf, channel, view } from '../state.ts';
 import { AnswerForm } from './answer-form.tsx';
@@ -217,6 +217,7 @@ function FormAnswers({ asked, form, fields, click }: FormProps): JSX.Element {
     sendCommand(`${form.line} ${words}`, { refused, drawnFor: form.drawnFor });
   return (
     <AnswerForm id={`${channel.value} ${question.question}`} fields={fields} answer={send}>
+      <p class="faint">{formNote(question.about ?? {})}.</p>
       <div role="group" aria-label="Your answer">
         <div class="actions answers">
           <button type="submit" data-testid="send-answer" disabled={!question.shown}>

@@ -142,7 +142,7 @@ export function namedAs({ question, key }: Question): Pick<Question, 'question' 
 
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 
-/** The answer takes the place of the question in the channel. */
+/** The answer takes the place of the question in the channel, without what was filled in unless the channel may see it. */
 export function tellAnswer(
   decision: DecisionBuilder,
   { question, title, pause, approval, about }: Question,
@@ -150,7 +150,10 @@ export function tellAnswer(
 ): void {
   const of = { ...(pause === undefined ? {} : { pause }), ...(approval === undefined ? {} : { approval }) };
   const how = about?.answer === undefined ? {} : { inWords: true as const };
-  decision.announce({ kind: 'answered', question, title, at: decision.at, ...of, ...how, ...answer });
+  const { reason, ...told } = answer;
+  const isHidden = answer.choice === 'allow' && about?.form !== undefined && about.showsAnswer !== true;
+  const why = reason === undefined || isHidden ? {} : { reason };
+  decision.announce({ kind: 'answered', question, title, at: decision.at, ...of, ...how, ...told, ...why });
 }
 
 function rejectAside(decision: DecisionBuilder, question: number, why: string): void {
