@@ -19,7 +19,8 @@ type Place = {
   readonly stages: readonly [Stage, Stage, Stage];
   readonly agent: AcpRig;
   readonly write: (path: string, text: string) => void;
-  readonly start: () => Promise<Program>;
+  readonly remove: (path: string) => void;
+  readonly start: (turnConfig?: object) => Promise<Program>;
 };
 
 /** One program on three platforms; dev is a real process in a folder whose settings run a program. */
@@ -36,9 +37,10 @@ async function inFolder(act: (place: Place) => Promise<void>): Promise<void> {
   const [page, ...beside] = stages;
   const folder = { cwd, files: ALL_FILES.files };
   const programs: Program[] = [];
-  const start = async (): Promise<Program> => {
+  const start = async (turnConfig: object = {}): Promise<Program> => {
     const program = await begin(page, disk, consoleRig.capabilities, {
       beside,
+      turnConfig,
       backendFor: (id, trust) =>
         id !== 'dev'
           ? null
@@ -57,7 +59,7 @@ async function inFolder(act: (place: Place) => Promise<void>): Promise<void> {
     return program;
   };
   try {
-    await act({ stages, agent, write, start });
+    await act({ stages, agent, write, start, remove: (path) => rmSync(join(cwd, path)) });
     for (const { broken } of programs) expect(broken).toEqual([]);
   } finally {
     for (const program of programs) await program.stop();
@@ -140,4 +142,26 @@ test('T72 an older button trusts no changed folder, and "Leave it" is not asked 
     await program.rests(discord.channel);
     expect(await isAsking(discord)).toBe(false);
     expect([statusOf(program, discord.channel), agent.told.pids]).toEqual(['OFFLINE', []]);
+  }));
+
+test('T72 ends the sessions of all channels at the next heartbeat once a file appears, and starts the agent when it goes', () =>
+  inFolder(async ({ stages, agent, write, start, remove }) => {
+    remove(SETTINGS);
+    const program = await start({ heartbeatSeconds: 2, heartbeatTimeoutSeconds: 20 });
+    for (const stage of stages) {
+      await seeEqual(() => statusOf(program, stage.channel) !== 'OFFLINE', true);
+      expect(await isAsking(stage)).toBe(false);
+    }
+    write('.github/hooks/start.json', '{}');
+    for (const stage of stages) {
+      await seeEqual(() => isAsking(stage), true);
+      expect(statusOf(program, stage.channel)).toBe('OFFLINE');
+    }
+    expect(agent.told.pids).toHaveLength(1);
+    remove('.github/hooks/start.json');
+    for (const stage of stages) {
+      await seeEqual(() => statusOf(program, stage.channel) !== 'OFFLINE', true);
+      await seeEqual(() => isAsking(stage), false);
+    }
+    expect(agent.told.pids).toHaveLength(2);
   }));

@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { BackendError } from '../../../../src/agents/backends/backend.ts';
+import { BackendError, UntrustedError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
 import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
 import type { CommandOptions } from '../../../../src/agents/backends/command/command-backend.ts';
@@ -269,3 +269,22 @@ function isAlive(pid: number): boolean {
     return false;
   }
 }
+
+describe('T72 a folder with a file that any known agent obeys', () => {
+  const add = (): void => {
+    mkdirSync(join(folder, '.codex'));
+    writeFileSync(join(folder, '.codex/config.toml'), 'notify = ["./x"]');
+  };
+
+  test('is opened by no command, whatever the file', async () => {
+    add();
+    await expect(open('touch ran')).rejects.toBeInstanceOf(UntrustedError);
+  });
+
+  test('gets no prompt once the file appears', async () => {
+    const agent = await open('touch ran');
+    add();
+    await expect(ask(agent).over).rejects.toThrow('its folder is not trusted: .codex/config.toml');
+    expect(existsSync(join(folder, 'ran'))).toBe(false);
+  });
+});
