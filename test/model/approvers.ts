@@ -1,6 +1,7 @@
 import type { createOperators } from '../../src/turns/commands/execute.ts';
 import type { CommandContext, Person } from '../../src/turns/commands/context.ts';
 import { timeWords } from '../../src/turns/commands/clock-words.ts';
+import { forQuestion, forTurn } from '../../src/turns/drawn-for.ts';
 import { openQuestion, asideOf } from '../../src/turns/floor/seats.ts';
 import { viewOf } from '../../src/turns/view.ts';
 import type { createRunCommands } from '../../src/work/runs/run-commands.ts';
@@ -73,13 +74,38 @@ export async function searchClicks(
   return { clicks, found };
 }
 
+/** Nobody's click on a button of another store counts, whatever it is for. */
+async function clickOnOld({ operators, bound, scene }: Clicked): Promise<void> {
+  const turn = () => bound.hall.turn?.epoch;
+  const before = turn();
+  for (const person of PEOPLE) {
+    for (const word of [forQuestion('old'), forTurn('other', before ?? 1), 'nonsense']) {
+      for (const line of [scene.line, '/floor skip', '/stop', '/run abort pm', '/run abort pm+']) {
+        const { ok } = await operators.run(HALL, person, line, word);
+        const run = bound.runs.state(runKeyOf(scene.seat));
+        must(!ok && run?.closed.length === 0, 'A4', `${person.id} decides by ${line} of ${word}`);
+        must(turn() === before && run?.status === 'paused', 'A4', `${person.id} ends a turn by ${line} of ${word}`);
+      }
+    }
+  }
+}
+
+type Clicked = {
+  readonly operators: ReturnType<typeof createOperators>;
+  readonly bound: Bound;
+  readonly scene: Scene;
+};
+
 /** Until one counts, which the core's answer says as its record does. */
 async function play(core: Clicking, scene: Scene, order: readonly Person[]): Promise<number> {
   const bound = await asking(scene);
   const operators = core.createOperators(contextOf(core, bound, scene));
+  const { key } = asideOf(bound.hall, 'pm')?.question ?? openQuestion(bound.hall) ?? {};
   try {
+    await clickOnOld({ operators, bound, scene });
     for (const [index, person] of order.entries()) {
-      const answer = await operators.run(HALL, person, scene.line);
+      const word = index % 2 === 0 ? undefined : forQuestion(key ?? '');
+      const answer = await operators.run(HALL, person, scene.line, word);
       const closed = bound.runs.state(runKeyOf(scene.seat))?.closed.at(-1);
       const who = `${person.bot === true ? 'the program ' : ''}${person.id}`;
       const may = mayDecide(person, scene);

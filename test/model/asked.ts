@@ -276,6 +276,8 @@ function checkQuestion({ command, before, after, facts }: On<'decide' | 'withdra
   must(turn !== null && asked !== null, 'I18', 'something is decided that nobody asked');
   const isMeant = command.type === 'withdraw' || asked.question === command.question;
   must(isMeant, 'I18', 'a question is taken for another one');
+  const isDrawnFor = command.type === 'withdraw' || command.key === undefined || command.key === asked.key;
+  must(isDrawnFor, 'I18', 'a button answers another question than the one it was drawn for');
   must(turnOf(after, turn.agent)?.epoch === turn.epoch, 'I2', 'a decision begins another turn');
   const decisions = of(facts, 'questionClosed').filter(({ choice }) => choice !== null);
   const wanted =

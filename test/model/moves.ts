@@ -6,6 +6,7 @@ import { isAsking, outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel, Family } from './channels.ts';
 import { waitOf } from '../../src/turns/floor/seats.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 
 /** One thing that may happen at a place, and when. */
 export type Move = {
@@ -18,6 +19,9 @@ export type Move = {
 };
 
 const BY = { by: 'ada' } as const;
+/** What every question's buttons carry, and what those of another store do. */
+const KEY = 'new';
+const OTHER_KEY = 'old';
 const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test' };
 const STRANGER: AgentId = 'eve';
 /** What a piece of work takes at most. */
@@ -117,8 +121,8 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
       : []),
     ...(families.has('approval')
       ? ([
-          { type: 'request', ...act, approval: APPROVAL },
-          { type: 'request', ...act, approval: APPROVAL, unaskable: 'too long' },
+          { type: 'request', ...act, approval: APPROVAL, key: KEY },
+          { type: 'request', ...act, approval: APPROVAL, key: KEY, unaskable: 'too long' },
           { type: 'withdraw', ...act },
         ] as const)
       : []),
@@ -186,7 +190,7 @@ function operators({ floor }: Place, { families, seats }: Channel): readonly Com
     ...given('switch', [...each('enable'), ...each('disable')]),
     ...given('approval', [
       { type: 'decide', choice: 'allow', question: floor.questions, ...BY },
-      { type: 'decide', choice: 'reject', question: floor.questions, ...BY },
+      { type: 'decide', choice: 'reject', question: floor.questions, key: KEY, ...BY },
     ]),
     ...given('extend', [{ type: 'extend', ms: 5, ...BY }]),
     ...given(
@@ -211,6 +215,22 @@ function answersToOthers(last: number): readonly Command[] {
     { type: 'shown', question },
     { type: 'shown', question, why: 'refused' },
   ]);
+}
+
+/** Buttons of another store, whose question has the same number, and the like of the question's text. */
+function fromElsewhere(question: number): readonly Command[] {
+  return [
+    { type: 'decide', choice: 'allow', question, key: OTHER_KEY, ...BY },
+    { type: 'decide', choice: 'reject', question, key: OTHER_KEY, ...BY },
+    { type: 'shown', question, key: OTHER_KEY },
+  ];
+}
+
+/** Buttons that were drawn before the open exchange began. */
+function ofFormerExchange(floor: Floor): readonly Command[] {
+  const { since: epoch = floor.epoch } = floor.exchange ?? {};
+  if (epoch === floor.epoch || turnsOf(floor).some((turn) => turn.epoch === epoch)) return [];
+  return (['stop', 'pause', 'resume'] as const).map((type) => ({ type, epoch, ...BY }));
 }
 
 function program({ floor }: Place, { families, seats, settings }: Channel): readonly Command[] {
@@ -259,7 +279,11 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
     { type: 'choose', agent: asked, ask: floor.asks - 1, next: someone },
     ...(facilitation === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
     { type: 'skip', epoch: last - 1, ...BY },
-    ...(families.has('approval') ? answersToOthers(floor.questions) : []),
+    ...(families.has('approval') ? [...answersToOthers(floor.questions), ...fromElsewhere(floor.questions)] : []),
+    ...(turnsOf(floor).some((one) => one.epoch === last - 1)
+      ? []
+      : [{ type: 'extend', ms: 5, epoch: last - 1, ...BY } as const]),
+    ...ofFormerExchange(floor),
     { type: 'skip', agent: holder, epoch: (turnOf(floor, holder)?.epoch ?? epoch) - 1, ...BY },
     ...(turn === null ? [{ type: 'skip', epoch, ...BY } as const] : []),
     ...(floor.catchingUp ? premature(agents) : []),

@@ -368,6 +368,18 @@ export const PLANTED_CLICKS: readonly Planted[] = [
     replace: 'if (asked?.question.approval === undefined || asked.isAside) return null;',
   },
   {
+    name: 'a button of another store counts',
+    file: EXECUTE,
+    find: 'return drawnFor.store === view.store ? null : OVER.turn;',
+    replace: 'return null;',
+  },
+  {
+    name: 'a button that cannot be read counts as typed',
+    file: EXECUTE,
+    find: 'drawnFor === null ? OVER.turn : overFor(request, context)',
+    replace: 'overFor(request, context)',
+  },
+  {
     name: 'a program that goes by the name of an operator decides',
     file: 'turns/commands/context.ts',
     find: "person.bot === true || person.id === ''",

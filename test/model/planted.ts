@@ -617,16 +617,37 @@ const QUESTIONS: readonly Planted[] = [
     name: 'an answer counts for whatever is asked when it arrives',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: '  if (turn === null || asked?.question !== command.question) return answerAside(decision, command);\n',
+    find: '  if (turn === null || asked === null || !isAnswerTo(asked, command)) return answerAside(decision, command);\n',
     replace: '  if (turn === null || asked === null) return answerAside(decision, command);\n',
   },
   {
     name: 'an answer counts for any question of the same turn',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: '  if (turn === null || asked?.question !== command.question) return answerAside(decision, command);\n',
+    find: '  if (turn === null || asked === null || !isAnswerTo(asked, command)) return answerAside(decision, command);\n',
     replace:
       '  if (turn === null || asked === null || command.question > asked.question) return answerAside(decision, command);\n',
+  },
+  {
+    name: 'the button is looked up by number alone',
+    near: 'tools need a yes',
+    file: 'seats.ts',
+    find: ' && (answer.key === undefined || answer.key === asked.key)',
+    replace: '',
+  },
+  {
+    name: 'a button of an exchange that is over stops another',
+    near: 'mode inject',
+    file: 'seats.ts',
+    find: 'epoch > exchange.since',
+    replace: 'epoch > 0',
+  },
+  {
+    name: 'a button of a turn that is over extends another',
+    near: 'mode inject',
+    file: 'decide/control.ts',
+    find: 'if (epoch !== undefined && epoch !== turn.epoch)',
+    replace: 'if (epoch !== undefined && epoch > turn.epoch)',
   },
   {
     name: 'a question that was answered may be answered again after a restart',
@@ -667,7 +688,7 @@ const QUESTIONS: readonly Planted[] = [
     name: 'a question counts as shown when another one was',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: 'if (turn === null || asked?.question !== command.question) return shownAside',
+    find: 'if (turn === null || asked === null || !isAnswerTo(asked, command)) return shownAside',
     replace: 'if (turn === null || asked === null) return shownAside',
   },
   {

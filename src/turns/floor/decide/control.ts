@@ -200,9 +200,9 @@ export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Ref
 /** An operator gives more time, to work or to wait. */
 export function extend(decision: DecisionBuilder, command: CommandOf<'extend'>): Refusal | null {
   const turn = decision.floor.turn ?? decision.floor.parked[0];
-  if (turn === undefined) return command.epoch === undefined ? 'nothing-to-stop' : 'stale-epoch';
-  if (command.epoch !== undefined && command.epoch !== turn.epoch) return 'stale-epoch';
-  const { by, ms } = command;
+  const { by, ms, epoch } = command;
+  if (turn === undefined) return epoch === undefined ? 'nothing-to-stop' : 'stale-epoch';
+  if (epoch !== undefined && epoch !== turn.epoch) return 'stale-epoch';
   const until = turn.status === 'active' && turn.deadlineAt !== null ? { until: turn.deadlineAt + ms } : {};
   decision.record({ type: 'turnExtended', agent: turn.agent, ms, ...until, by });
   return null;
