@@ -6,6 +6,7 @@ import { tryAgents } from './agent-start.ts';
 import { recordedTrust } from './agent-trust.ts';
 import { tryServers } from './server-start.ts';
 import { OUTCOMES, REMEDIES, readChecks } from '../agents/backends/check-record.ts';
+import { SANDBOX_REMEDY, sandboxFault } from '../agents/process/sandbox.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
 import type { CheckResult } from '../adapters/delivery/check-result.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
@@ -43,6 +44,7 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
     ...config.warnings.map((text) => warning('configuration', text, null)),
     ...certificate(config, parts.clock.now()),
     ...checks(config),
+    ...(await sandbox(config)),
     ...(await tryAgents({ ...parts, config, trust: recordedTrust(config.dataDir) })),
     ...(await tryServers({ ...parts, config })),
   ];
@@ -88,6 +90,20 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
     if (!(error instanceof ConfigError)) throw error;
     return { config: null, findings: [bad('configuration', error.message, 'Mend what is listed and try again.')] };
   }
+}
+
+/** Whether a sandbox can be started here: tried by starting one. Said where some agent could run in it. */
+async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
+  const wanting = agents.filter(
+    ({ backend }) => (backend.kind === 'acp' || backend.kind === 'command') && backend.sandbox,
+  );
+  if (!agents.some(({ backend }) => backend.kind === 'acp') && wanting.length === 0) return [];
+  const why = await sandboxFault();
+  if (why === null) return [good('sandbox', 'one was started here; "sandbox": true on an agent works')];
+  const ids = wanting.map(({ id }) => id).join(', ');
+  return wanting.length === 0
+    ? [good('sandbox', `${why}; no agent wants one`)]
+    : [bad('sandbox', `${ids}: ${why}`, SANDBOX_REMEDY)];
 }
 
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };

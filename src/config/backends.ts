@@ -11,6 +11,13 @@ const given = z
   .default({})
   .describe('Environment variables that it is given, with their values; ${NAME} takes one of Conch.');
 
+const sandbox = z
+  .boolean()
+  .exactOptional()
+  .describe(
+    'Whether its program starts in a sandbox (bubblewrap, on Linux): it writes to its folder and to a home of its own only. Where no sandbox can be started, it is not started.',
+  );
+
 const scripted = z.strictObject({
   kind: z.literal('scripted').describe('"scripted": a play-acted agent that needs no model, no key and no network.'),
   script: z.enum(['pm', 'dev', 'qa']).describe('Which of the built-in scripts it plays.'),
@@ -82,6 +89,7 @@ const acp = z.strictObject({
   cwd: folder,
   env: passed,
   set: given,
+  sandbox,
   injectFallback,
 });
 
@@ -100,6 +108,12 @@ const command = z.strictObject({
   cwd: folder,
   env: passed,
   set: given,
+  sandbox: z
+    .union([z.boolean(), z.literal('offline')], { error: 'Expected true, false or "offline"' })
+    .exactOptional()
+    .describe(
+      'Whether it starts in a sandbox (bubblewrap, on Linux): it writes to its folder and to a home of its own only; "offline": without any network, too. Where no sandbox can be started, it is not started.',
+    ),
   input: z
     .enum(['stdin', 'arg'])
     .default('stdin')

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
 import { uncheckedWords } from '../agents/backends/check-record.ts';
 import { folderOf } from '../agents/trust/agent-folder.ts';
 import type { FolderGate, FolderTrust } from '../agents/trust/folder-trust.ts';
 import type { ServerLogins } from '../agents/mcp/server-logins.ts';
+import type { SandboxPlan } from '../agents/process/sandbox.ts';
 import type { ServerTools } from '../agents/mcp/session-tools.ts';
 import type { KnownSecrets } from '../agents/tools/known-secrets.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
@@ -252,9 +254,10 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   doors.closing.push(() => toolServer.close());
   const serverTools = await serverToolsOf(parts, doors);
   const starts = atMost(STARTS);
-  return makerFor('acp', ({ kind: _kind, env, set, ...rest }, agent) =>
+  return makerFor('acp', ({ kind: _kind, env, set, sandbox, ...rest }, agent) =>
     createAcpBackend({
       ...rest,
+      sandbox: sandbox === true ? sandboxOf(config, agent.id, true) : undefined,
       ...heldTo(config, agent),
       trusted: agent.trusted === true,
       env: set,
@@ -272,13 +275,20 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   );
 }
 
+/** What agents in a sandbox do not see: the data folder with its tokens, the configuration, and the file of variables. */
+function sandboxOf({ dataDir, file }: Config, agent: AgentId, network: boolean): SandboxPlan {
+  const hidden = [dataDir, '.env', ...(file === null ? [] : [file])].map((path) => resolve(path));
+  return { home: resolve(dataDir, 'homes', agent), hidden, readable: [], network };
+}
+
 async function command(parts: BackendsParts): Promise<Maker> {
-  const { timers, log } = parts;
+  const { config, timers, log } = parts;
   const { createCommandBackend } = await import('../agents/backends/command/command-backend.ts');
-  return makerFor('command', (backend, agent) =>
+  return makerFor('command', ({ sandbox = false, ...backend }, agent) =>
     createCommandBackend({
       ...backend,
       ...gateOf(parts, agent),
+      sandbox: sandbox === false ? undefined : sandboxOf(config, agent.id, sandbox === true),
       timeoutMs: backend.timeoutSeconds * SECOND_MS,
       timers,
       lastWords: lastWordsTo(log),

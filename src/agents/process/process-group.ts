@@ -5,6 +5,8 @@ import type { Readable, Writable } from 'node:stream';
 import type { Timers } from '../../lib/time.ts';
 import { BackendError } from '../backends/backend.ts';
 import { secretsOf } from './process-environment.ts';
+import { sandboxed } from './sandbox.ts';
+import type { SandboxPlan } from './sandbox.ts';
 
 /** What to run. The command is looked up on the PATH of `env`; no shell is involved. */
 export type ProcessOptions = {
@@ -14,6 +16,8 @@ export type ProcessOptions = {
   readonly env: Readonly<Record<string, string>>;
   /** What to tell people when there is no such program. */
   readonly install?: string;
+  /** Runs the program in a sandbox; without one it has all rights of this user. */
+  readonly sandbox?: SandboxPlan | undefined;
   readonly timers: Timers;
 };
 
@@ -43,7 +47,8 @@ export type ProcessEnd = {
 /** Starts a process as the leader of a group of its own. Rejects with a terminal `BackendError` when it cannot be started. */
 export async function startProcessGroup(options: ProcessOptions): Promise<ProcessGroup> {
   if (!isFolder(options.cwd)) throw new BackendError(`there is no folder ${options.cwd}`, { terminal: true });
-  const child = spawn(options.command, options.args, {
+  const program = options.sandbox === undefined ? options : await sandboxed(options, options.sandbox);
+  const child = spawn(program.command, program.args, {
     cwd: options.cwd,
     env: options.env,
     detached: true,

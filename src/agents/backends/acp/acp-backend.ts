@@ -18,6 +18,7 @@ import { closedGate } from '../../trust/folder-trust.ts';
 import type { FolderGate } from '../../trust/folder-trust.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
+import type { SandboxPlan } from '../../process/sandbox.ts';
 import type { ToolKind } from '../../../rules/rule.ts';
 import { offeredTools, sessionTools } from '../../mcp/session-tools.ts';
 import type { ServerTools } from '../../mcp/session-tools.ts';
@@ -38,6 +39,8 @@ export type AcpBackendOptions = {
   readonly passEnv?: readonly string[];
   /** The folder that the agent works in; where this program runs unless given. */
   readonly cwd?: string;
+  /** The sandbox that it runs in; none unless given. */
+  readonly sandbox?: SandboxPlan | undefined;
   /** Kinds of tools that it may not use at all; none unless given. */
   readonly denied?: readonly ToolKind[];
   /** Kinds of tools that it has to ask for each time, also where it would not by itself; none unless given. */
@@ -311,6 +314,7 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
       cwd,
       env: { ...given, ...asking.env },
       timers: options.timers ?? systemTimers,
+      sandbox: options.sandbox && { ...options.sandbox, readable: [...options.sandbox.readable, folder.path] },
       ...(install !== undefined && { install }),
     });
     return { group, meta: asking.meta, gone: () => folder.remove() };

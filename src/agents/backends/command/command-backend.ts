@@ -8,6 +8,8 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import type { OutputFormat } from './command-output.ts';
 import { CommandGeneration } from './command-generation.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
+import type { SandboxPlan } from '../../process/sandbox.ts';
+import { checkSandbox } from '../../process/sandbox.ts';
 import { ALL_FILES } from '../../trust/repository-files.ts';
 import { closedGate } from '../../trust/folder-trust.ts';
 import type { FolderGate } from '../../trust/folder-trust.ts';
@@ -35,6 +37,8 @@ export type CommandOptions = {
   /** The variables to choose from; this program's own unless given. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly timers?: Timers;
+  /** The sandbox that it runs in; none unless given. */
+  readonly sandbox?: SandboxPlan | undefined;
   /** Told of the end of the standard error of a command that failed. */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
@@ -58,6 +62,7 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
       if (!(await isRunnable(options.command, cwd, env['PATH'] ?? ''))) {
         throw new BackendError(`there is no program "${options.command}"`, { terminal: true, code: 'ENOENT' });
       }
+      if (options.sandbox !== undefined) await checkSandbox();
       return new CommandSession(seat, options, { env, cwd }, gate);
     },
   };
@@ -85,13 +90,13 @@ class CommandSession implements AgentSession {
     this.#isInterrupted = false;
     await this.#gate.admit(this.#seat);
     if (this.#isInterrupted) return { how: 'interrupted' };
-    const { command, args, input, output, timeoutMs, maxOutputBytes, timers = systemTimers } = this.#options;
+    const { command, args, input, output, timeoutMs, maxOutputBytes, sandbox, timers = systemTimers } = this.#options;
     const { parts: _parts, longest: _longest, ...shown } = turn;
     const asked = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
     const given = input === 'stdin' ? { args, stdin: asked } : { args: [...args, argumentOf(asked)], stdin: '' };
     const floorTools = new FloorTools(report, this.#seat.agent, turn.roster);
     const lastWords = (stderr: string) => this.#options.lastWords?.(this.#seat, stderr);
-    const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, timers, lastWords };
+    const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, sandbox, timers, lastWords };
     const run = new CommandGeneration(call, floorTools, report);
     this.#run = run;
     try {

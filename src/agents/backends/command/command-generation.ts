@@ -6,6 +6,7 @@ import { readerOf } from './command-output.ts';
 import type { OutputFormat, OutputReader } from './command-output.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
 import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
+import type { SandboxPlan } from '../../process/sandbox.ts';
 import type { FloorTools } from '../../tools/floor-tools.ts';
 
 /** One process for one prompt. */
@@ -20,6 +21,7 @@ export type CommandCall = {
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
   readonly timers: Timers;
+  readonly sandbox?: SandboxPlan | undefined;
   /** Told of the end of its standard error when it failed. */
   readonly lastWords: (stderr: string) => void;
 };

@@ -1,0 +1,210 @@
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync, existsSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { checkSandbox, sandboxArgs, sandboxFault } from '../../../src/agents/process/sandbox.ts';
+import type { Program, SandboxMachine } from '../../../src/agents/process/sandbox.ts';
+import { startProcessGroup } from '../../../src/agents/process/process-group.ts';
+import { systemClock, systemTimers } from '../../../src/lib/time.ts';
+import { createBackends } from '../../../src/runtime/agent-factory.ts';
+import { createLog } from '../../../src/runtime/log.ts';
+import { load } from '../../config/world.ts';
+import { acpRig } from '../backends/acp/acp-rig.ts';
+import { prompt, recorder } from '../backends/conversation.ts';
+
+const fault = await sandboxFault();
+if (fault !== null) process.stderr.write(`The tests in a sandbox are skipped: ${fault}.\n`);
+
+const FOLDERS = new Set(['/home', '/root', '/run', '/tmp', '/home/ann', '/home/ann/work', '/home/ann/bin', '/data']);
+const machine: SandboxMachine = {
+  kindOf: (path) =>
+    FOLDERS.has(path) ? 'folder' : path.endsWith('.file') || path === '/home/ann/bin/dev' ? 'file' : null,
+  realPath: (path) => path,
+  temporary: ['/tmp'],
+  home: '/home/ann',
+};
+const program: Program = {
+  command: 'dev',
+  args: ['--fast'],
+  cwd: '/home/ann/work',
+  env: { HOME: '/home/ann', PATH: '/usr/bin:/home/ann/bin:/home/ann/none:relative' },
+};
+const plan = { home: '/data/homes/dev', hidden: ['/data', '/home/ann/work/.env.file'], readable: [], network: true };
+
+/** The mounts in their order, as `flag path`. */
+const mounts = (args: readonly string[]): readonly string[] =>
+  args.flatMap((arg, at) =>
+    arg === '--tmpfs'
+      ? [`tmpfs ${args[at + 1]}`]
+      : /^--(?:ro-)?bind$/.test(arg)
+        ? [`${arg.slice(2)} ${args[at + 1]} ${args[at + 2]}`]
+        : [],
+  );
+
+describe('the arguments of a sandbox', () => {
+  test('mount all to read, hide homes and data, and let the program write to its folder and its own home', () => {
+    const args = sandboxArgs(program, plan, machine);
+    expect(mounts(args)).toEqual([
+      'ro-bind / /',
+      'tmpfs /root',
+      'tmpfs /home',
+      'tmpfs /run',
+      'tmpfs /tmp',
+      'tmpfs /data',
+      'tmpfs /home/ann',
+      'bind /data/homes/dev /home/ann',
+      'ro-bind /home/ann/bin /home/ann/bin',
+      'bind /home/ann/work /home/ann/work',
+      'ro-bind /dev/null /home/ann/work/.env.file',
+    ]);
+    expect(args.slice(-5)).toEqual(['--chdir', '/home/ann/work', '--', 'dev', '--fast']);
+    expect([args.includes('--unshare-net'), args.includes('--die-with-parent')]).toEqual([false, true]);
+  });
+
+  test('cut the network off when it is not wanted', () => {
+    expect(sandboxArgs(program, { ...plan, network: false }, machine)).toContain('--unshare-net');
+  });
+
+  test.each(['/home/ann', '/home', '/', '/tmp', '/data'])('refuse the folder %s, which holds what is hidden', (cwd) => {
+    expect(() => sandboxArgs({ ...program, cwd }, plan, machine)).toThrow('give it a folder of its own');
+  });
+
+  test('hide the home of this user also when the program is given another one', () => {
+    const args = mounts(sandboxArgs({ ...program, env: { HOME: '/home/ann/bin' } }, plan, machine));
+    expect(args).toContain('tmpfs /home/ann');
+    expect(args).toContain('bind /data/homes/dev /home/ann/bin');
+  });
+
+  test('open no hidden folder because the PATH names it', () => {
+    const env = { HOME: '/home/ann', PATH: '/home/ann:/home:/data:/tmp:/' };
+    expect(
+      mounts(sandboxArgs({ ...program, env }, plan, machine)).filter((each) => each.startsWith('ro-bind')),
+    ).toEqual(['ro-bind / /', 'ro-bind /dev/null /home/ann/work/.env.file']);
+  });
+});
+
+describe('a machine without bubblewrap', () => {
+  const { PATH } = process.env;
+  afterEach(() => void (process.env['PATH'] = PATH));
+
+  test('starts nothing, and says what to do', async () => {
+    process.env['PATH'] = '/nowhere';
+    await expect(checkSandbox()).rejects.toThrow('bubblewrap (bwrap) is not installed. Install bubblewrap');
+    const options = { command: '/bin/true', args: [], cwd: '/', env: {}, timers: systemTimers };
+    await expect(startProcessGroup({ ...options, sandbox: plan })).rejects.toMatchObject({ terminal: true });
+  });
+});
+
+const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
+
+const planOf = (place: string) => ({
+  home: join(place, 'data/homes/dev'),
+  hidden: [join(place, 'data'), join(place, 'work/vars.txt')],
+  readable: [],
+  network: true,
+});
+
+describe.skipIf(fault !== null)('a program in a sandbox', () => {
+  let place = '';
+  beforeEach(() => {
+    place = realpathSync(mkdtempSync(join(process.cwd(), 'node_modules/.conch-sandbox-')));
+    for (const each of ['work', 'data']) mkdirSync(join(place, each));
+    writeFileSync(join(place, 'data/console-token'), 'secret');
+    writeFileSync(join(place, 'work/vars.txt'), 'secret');
+    writeFileSync(join(place, 'outside'), 'before');
+  });
+  afterEach(() => rmSync(place, { recursive: true, force: true }));
+
+  const run = async (script: string, network = true) => {
+    const group = await startProcessGroup({
+      command: 'sh',
+      args: ['-c', script],
+      cwd: join(place, 'work'),
+      env: { PATH: process.env['PATH'] ?? '', HOME: homedir(), PLACE: place },
+      timers: systemTimers,
+      sandbox: { ...planOf(place), network },
+    });
+    const [out, end] = await Promise.all([text(group.stdout), group.exited]);
+    return { out: out.trim(), code: end.code };
+  };
+
+  test('writes to its folder and to its own home, and nowhere else', async () => {
+    await run(
+      'echo a > file; echo b > ~/file; echo c > "$PLACE/outside"; echo d > /etc/conch-test; echo e > /tmp/conch-test-x',
+    );
+    expect(readFileSync(join(place, 'work/file'), 'utf8')).toBe('a\n');
+    expect(readFileSync(join(place, 'data/homes/dev/file'), 'utf8')).toBe('b\n');
+    expect(readFileSync(join(place, 'outside'), 'utf8')).toBe('before');
+    expect([existsSync('/etc/conch-test'), existsSync('/tmp/conch-test-x')]).toEqual([false, false]);
+  });
+
+  test('finds no token of Conch, no file of variables and no process of others', async () => {
+    const looks = 'cat "$PLACE/data/console-token" vars.txt; ls "$PLACE/data"; ls -d /proc/[0-9]* | wc -l';
+    const { out } = await run(looks);
+    expect(out).not.toContain('secret');
+    expect(Number(out)).toBeLessThan(8);
+  });
+
+  test('ends with its own code, and nothing that it started is left', async () => {
+    expect((await run('exit 7')).code).toBe(7);
+    await run('(sleep 1; echo late > late) & exit 0');
+    expect(existsSync(join(place, 'work/late'))).toBe(false);
+  });
+
+  test('reaches no server on 127.0.0.1 without the network', async () => {
+    const server = createServer((_, response) => response.end('here')).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const ask = `${process.execPath} -e "fetch('http://127.0.0.1:${port}').then(async (r) => console.log(await r.text()), () => console.log('none'))"`;
+    expect([(await run(ask)).out, (await run(ask, false)).out]).toEqual(['here', 'none']);
+    server.close();
+  });
+
+  test('is a coding agent that answers as without one', async () => {
+    const rig = await acpRig({}, { cwd: join(place, 'work'), sandbox: planOf(place) });
+    const session = await rig.backend.open(SEAT);
+    const heard = recorder();
+    await session.prompt(prompt({ text: 'Build it' }), heard.report);
+    expect(heard.messages.join('')).toContain('Noted.');
+    expect(rig.told.environments[0]?.['HOME']).toBe(homedir());
+    await session.close();
+    await rig.stop();
+  });
+
+  test('is a command that the configuration puts there', async () => {
+    const config = load({
+      agents: [agentOf(true), { ...agentOf('offline'), id: 'off' }, { ...agentOf(false), id: 'free' }],
+      channels: [{ id: 'console:a', agents: ['dev', 'off', 'free'] }],
+    });
+    const dataDir = join(place, 'data');
+    const parts = {
+      clock: systemClock(),
+      timers: systemTimers,
+      log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
+    };
+    const backends = await createBackends({ ...parts, config: { ...config, dataDir } });
+    const said = config.agents.map(async (agent) => {
+      const session = await backends.backendFor(agent).open(SEAT);
+      const heard = recorder();
+      await session.prompt(prompt({ text: 'Build it' }), heard.report);
+      return heard.messages.join('').trim();
+    });
+    expect(await Promise.all(said)).toEqual(['hidden', 'hidden', 'secret']);
+    await backends.stop();
+  });
+
+  const agentOf = (sandbox: boolean | 'offline') => ({
+    id: 'dev',
+    backend: {
+      kind: 'command',
+      command: 'sh',
+      args: ['-c', `cat >/dev/null; cat ${join(place, 'data/console-token')} 2>/dev/null || echo hidden`],
+      cwd: join(place, 'work'),
+      sandbox,
+    },
+  });
+});
