@@ -85,14 +85,18 @@ export class FloorCards {
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
     const rests = view.condition === 'resting' && (state.view?.condition ?? 'resting') !== 'resting';
     const before = questionsOf(state.view);
-    const asks = questionsOf(view).some((question) => !before.includes(question));
+    const after = questionsOf(view);
+    const asks = after.some((question) => !before.includes(question));
+    const isOver = before.some((question) => !after.includes(question));
     // Its buttons belong under the question, which stands in the channel by now.
     if ((begins || rests || asks) && state.below > 0) state.isMoving = true;
     if (view.holder === null && state.view !== null && state.view.holder !== null)
       state.freeAt = this.#ports.clock.now();
     state.view = view;
     state.hasBegun ||= view.condition === 'open' || view.asides !== undefined || view.trust !== undefined;
-    state.throttle.kick();
+    // Buttons of a question that is over do not wait for the next drawing.
+    if (isOver) state.throttle.hurry(true);
+    else state.throttle.kick();
   }
 
   /** A message came after the card. */

@@ -120,8 +120,8 @@ function limitedMs(error: unknown): number {
 export type Throttle = {
   /** It is to be done, now or as soon as it may be; many requests are one. */
   kick(): void;
-  /** The same, and the wait that the last run asked for is over. */
-  hurry(): void;
+  /** The same, and the wait that the last run asked for is over; `isUrgent`: and so is the gap since that began. */
+  hurry(isUrgent?: boolean): void;
   /** Begins nothing more; resolves when what is under way is done. */
   stop(): Promise<void>;
 };
@@ -177,9 +177,9 @@ export function createThrottle(ports: ThrottlePorts, run: () => Promise<number |
       wanted = true;
       arm();
     },
-    hurry() {
+    hurry(isUrgent = false) {
       wanted = true;
-      heldUntil = 0;
+      [heldUntil, notBefore] = [0, isUrgent ? 0 : notBefore];
       timer?.cancel();
       timer = null;
       arm();

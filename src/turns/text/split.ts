@@ -244,7 +244,18 @@ function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): re
   const { textLimit, fileAbove, questionLimit = textLimit } = rendering;
   if (effect.type === 'post')
     return text.length > (fileAbove?.(channel) ?? Infinity) ? [text] : splitText(text, textLimit(channel));
-  return splitText(text, (isQuestion(effect.announcement) ? questionLimit : textLimit)(channel));
+  return isQuestion(effect.announcement) ? numbered(text, questionLimit(channel)) : splitText(text, textLimit(channel));
+}
+
+/** Room for "(12 of 345)" and a line end. */
+const NUMBER_LENGTH = 20;
+
+/** The parts of a question: each after the first says which it is, so that nobody takes one for all of it. */
+function numbered(text: string, limit: number): readonly string[] {
+  const parts = splitText(text, limit);
+  if (parts.length < 2 || limit <= 2 * NUMBER_LENGTH) return parts;
+  const shorter = splitText(text, limit - NUMBER_LENGTH);
+  return shorter.map((part, index) => (index === 0 ? part : `(${index + 1} of ${shorter.length})\n${part}`));
 }
 
 function isQuestion({ kind }: Extract<Effect, { type: 'announce' }>['announcement']): boolean {

@@ -110,7 +110,7 @@ describe('a text beyond the length of a file', () => {
 
 test.each([
   ['as long as a question may be', 100, [100]],
-  ['that is longer', 101, [99, 1]],
+  ['that is longer, in parts with room for "(2 of 2)" (T67)', 101, [80, 30]],
 ])('T53 a question %s: its rows, and behind them what lets people answer', (_length, size, rows) => {
   const long = `${'x'.repeat(99)} y`.padEnd(size, 'y').slice(0, size).replace(/ $/, 'y');
   const db = openDatabase(':memory:');
