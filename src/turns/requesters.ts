@@ -90,6 +90,8 @@ export const FLOOR_TEXTS: FactFields = {
   asideStopped: ['by'],
   asideEnded: ['report'],
   turnResumed: ['decided.title', 'decided.reason'],
+  trustAsked: ['detail'],
+  trustAnswered: ['by'],
   announced: [...QUESTION, 'by', 'reason', 'what'].map((field) => `announcement.${field}`),
 };
 

@@ -72,7 +72,7 @@ async function readBody(request: IncomingMessage): Promise<string | null> {
 }
 
 /** The JSON of a body; `null` when it is none or too long. */
-export async function readJson(request: IncomingMessage): Promise<unknown> {
+export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
   return parseJson((await readBody(request)) ?? '');
 }
 

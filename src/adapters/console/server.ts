@@ -12,7 +12,7 @@ import type { Clock, Timers } from '../../lib/time.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { AuditSource } from '../../turns/tool-calls.ts';
 import { exportCalls } from './audit.ts';
-import { ctlAnswer, hasToken, readJson } from './command-endpoint.ts';
+import { ctlAnswer, hasToken, readJsonBody } from './command-endpoint.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
@@ -167,7 +167,7 @@ async function answerSession({ access }: Running, { request, response }: Exchang
   }
   if (request.method !== 'POST') return finish(response, 405, 'Only GET and POST.\n');
   if (!isOwnPage(request)) return finish(response, 403, `${FOREIGN}.\n`);
-  const asked = keySchema.safeParse(await readJson(request));
+  const asked = keySchema.safeParse(await readJsonBody(request));
   const session = asked.success ? access.exchange(asked.data.key) : null;
   if (session === null) return finish(response, 401, `${NO_ACCESS}.\n`);
   const kept = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_SECONDS}`;

@@ -137,12 +137,12 @@ export type FailureParts = {
   readonly terminal?: boolean;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
-  /** As in `Failure`; found in the cause unless given. */
+  /** As in `SessionFailure`; found in the cause unless given. */
   readonly code?: string;
 };
 
 /** Why a session was lost, in one line. `final`: no other session is opened by itself. */
-export type Failure = {
+export type SessionFailure = {
   readonly message: string;
   /** "HTTP_401" when a service said no, the system's own name ("ENOENT") when that did, else "AGENT_EXECUTION_ERROR". */
   readonly code: string;

@@ -2,7 +2,7 @@ import type { AgentCommand, CommandOf } from '../../turns/floor/command.ts';
 import { besideOf } from '../../turns/floor/seats.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { EXECUTION_ERROR, codeOf } from '../backends/backend.ts';
-import type { Failure } from '../backends/backend.ts';
+import type { SessionFailure } from '../backends/backend.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import type { FloorView, Line } from '../../turns/view.ts';
 import type { FloorPort } from './floor-port.ts';
@@ -25,7 +25,7 @@ export type AsideListener = {
   drafted(text: string | null): void;
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
-  lost(failure: Failure): void;
+  lost(failure: SessionFailure): void;
   told(report: CommandOf<'spend' | 'tellTools'>): void;
 };
 

@@ -9,7 +9,7 @@ import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type {
   AgentBackend,
   AgentSession,
-  Failure,
+  SessionFailure,
   InjectOutcome,
   SeatContext,
   TurnPrompt,
@@ -84,7 +84,7 @@ export class SeatedAgent {
   readonly #commands: CommandSender;
   readonly #executor: SessionExecutor;
   #joined = false;
-  #failure: Failure | null = null;
+  #failure: SessionFailure | null = null;
   #busyAt: Instant;
   readonly #knowledge = new SessionKnowledge();
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
@@ -295,7 +295,7 @@ export class SeatedAgent {
     await this.#commands.send({ type: 'join', agent: this.spec.id });
   }
 
-  #goOffline(cause: string, failure?: Failure): void {
+  #goOffline(cause: string, failure?: SessionFailure): void {
     this.#executor.generation?.abandon('cut');
     if (!this.#joined && !this.#isOnFloor()) return;
     this.#joined = false;

@@ -1,7 +1,7 @@
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { AbsentError, BackendError, EXECUTION_ERROR, UntrustedError, codeOf } from '../backends/backend.ts';
-import type { AgentSession, Failure, TurnPrompt } from '../backends/backend.ts';
+import type { AgentSession, SessionFailure, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';
 import type { Generation } from './generation.ts';
 import type { Beat } from './heartbeat.ts';
@@ -27,7 +27,7 @@ export type ExecutorPorts = {
   /** A session is open. */
   readonly opened: () => Promise<void>;
   /** The agent is gone from the floor, for this reason. */
-  readonly lost: (failure: Failure) => void;
+  readonly lost: (failure: SessionFailure) => void;
   /** The agent has not been there since the start, or since it was lost, and its time to return is over. */
   readonly absent: (cause: string) => void;
 };

@@ -1,4 +1,4 @@
-import { isSecretName, passwordsIn, secretsIn } from './secret.ts';
+import { isSecretName, passwordsIn, secretsIn } from '../secret.ts';
 
 /** Where a text of the file stands: its path, and the element before it in a list. */
 export type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unknown };
