@@ -108,7 +108,7 @@ export class Runs {
       floors: {
         ...floors,
         apply: (channel, command) => manager.apply(channel, command),
-        keep: (channel, agent, by) => manager.keep(channel, agent, by),
+        keep: (channel, agent, by, completes) => manager.keep(channel, agent, by, completes),
       },
       clock,
       time: timeWords(),
@@ -169,7 +169,8 @@ export class Runs {
       runs: this.store,
       failed,
       open: (task, reports) => this.#open(task, reports),
-      tell: ({ channel, agent }, what) => void manager.apply(channel, { type: 'tellAside', agent, what }).catch(failed),
+      tell: ({ channel, agent }, run, what) =>
+        void manager.apply(channel, { type: 'tellAside', agent, run, what }).catch(failed),
       timeoutMs: ({ channel, agent }) => {
         const floor = manager.floor(channel);
         return (floor === null ? undefined : findSeat(floor, agent))?.timeoutMs ?? 0;

@@ -308,8 +308,10 @@ export class TurnManager {
   }
 
   /** Says what people have seen of a text whose turn is ended from beside the floor: durable with what is done in the same task. */
-  async keep(channel: ChannelId, agent: AgentId, by: string): Promise<void> {
-    const saying = this.#keep(channel, { type: 'skip', agent, by }, this.#ports.clock.now());
+  async keep(channel: ChannelId, agent: AgentId, by: string, completes = false): Promise<void> {
+    const epoch = this.#ports.store.floor(channel)?.turn?.epoch ?? 0;
+    const ending: Command = completes ? { type: 'completeTurn', agent, epoch, by } : { type: 'skip', agent, by };
+    const saying = this.#keep(channel, ending, this.#ports.clock.now());
     if (saying !== null) await Promise.all([saying, this.#forget(channel, true)]);
   }
 

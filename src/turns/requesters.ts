@@ -87,6 +87,7 @@ export const FLOOR_TEXTS: FactFields = {
   asideAsked: QUESTION.map((field) => `question.${field}`),
   questionClosed: ['by', 'reason'],
   asideAnswered: ['by', 'reason'],
+  turnEnded: ['by'],
   asideStopped: ['by'],
   asideEnded: ['report'],
   turnResumed: ['decided.title', 'decided.reason'],

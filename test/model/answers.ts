@@ -80,13 +80,20 @@ function act(answers: Map<AgentId, Answers[AgentId]>, { command, before }: Step)
       });
     return;
   }
-  if (command.type !== 'say' && command.type !== 'end' && command.type !== 'injected') return;
+  if (
+    command.type !== 'say' &&
+    command.type !== 'end' &&
+    command.type !== 'injected' &&
+    command.type !== 'completeTurn'
+  )
+    return;
   const { open, done } = answers.get(command.agent) ?? NOTHING;
   switch (command.type) {
     case 'say':
       answers.set(command.agent, { open: open.map(({ id }) => ({ id, begun: true })), done });
       return;
     case 'end':
+    case 'completeTurn':
       answers.set(command.agent, { open: [], done: [...done, ...open.map(({ id }) => id)] });
       return;
     case 'injected': {

@@ -30,6 +30,8 @@ export function checkAsked(step: Step): void {
       return checkGone({ ...step, command });
     case 'stop':
       return checkStopped(step);
+    case 'completeTurn':
+      return checkCompleted({ ...step, command });
     case 'skip':
       return checkSkipped({ ...step, command });
     case 'mode':
@@ -231,6 +233,16 @@ function checkStopped({ before, after, effects }: Step): void {
   );
   must(of(effects, 'prompt').length + of(effects, 'ask').length === 0, 'I4', 'a stop is followed by a grant');
   must(after.prioritised.length === 0, 'I4', 'a call outlives a stop');
+}
+
+/** I27: a turn that an operator completes has answered all that it was given, and leaves none of that to the next. */
+function checkCompleted({ command, before, facts }: On<'completeTurn'>): void {
+  const turn = turnOf(before, command.agent);
+  const [ended, ...more] = of(facts, 'turnEnded');
+  must(ended?.epoch === turn?.epoch && more.length === 0, 'I27', 'another turn is completed');
+  must(ended?.outcome === 'completed' && ended.returned.length === 0, 'I27', 'a completed turn leaves messages');
+  const isAnswered = (turn?.given ?? []).every(({ id }) => ended?.answered.includes(id));
+  must(isAnswered, 'I27', 'a completed turn has not answered what it was given');
 }
 
 function checkSkipped({ command, before, facts }: On<'skip'>): void {

@@ -428,9 +428,37 @@ function checkRestart({ fact, before, after, at }: Of<'disconnected'>): void {
   must(next.deadlineAt === at + timeoutOf(before, agent), 'I14', 'an agent has another time to come back');
 }
 
+/** What was told under each key, without what only counts; over all searches, for the key must say all. */
+const TOLD = new Map<string, string>();
+
+/** I12: a line of one event never replaces that of another, and "(×2)" counts the same thing. An outage and a gap are one however they go on. */
+export function checkKey({ key, announcement }: Extract<Fact, { type: 'announced' }>): void {
+  const { kind } = announcement;
+  if (kind === 'approval' || kind === 'answered' || kind === 'disconnect' || kind === 'nobody' || kind === 'gap')
+    return;
+  const {
+    used: _used,
+    max: _max,
+    kept: _kept,
+    example: _example,
+    ...told
+  } = {
+    used: 0,
+    max: 0,
+    kept: 0,
+    example: '',
+    ...announcement,
+  };
+  const text = JSON.stringify(Object.entries(told).toSorted());
+  const known = TOLD.get(key) ?? text;
+  TOLD.set(key, known);
+  must(known === text, 'I12', 'a line of one event takes the place of that of another');
+}
+
 /** I12: what says the same again is an edit of the announcement that stands last, and counts on from it. */
 function checkAnnouncement({ fact, before, after, at }: Of<'announced'>): void {
   const { announcement } = fact;
+  checkKey(fact);
   if (announcement.kind === 'answered') {
     must(fact.repeat === 2, 'I12', 'an answer does not take the place of its question');
     must(after.notice === before.notice, 'I12', 'an answer stands last in the channel');

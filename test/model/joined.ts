@@ -1,3 +1,5 @@
+import { checkKey } from './facts.ts';
+import type { FactOf } from '../../src/turns/floor/fact.ts';
 import type { Machine } from '../../src/engine/machine.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
@@ -184,6 +186,10 @@ function changed(world: World, state: Floor | RunState): World {
   return 'channel' in state ? { ...world, floor: state } : { ...world, run: state };
 }
 
+function isAnnounced(fact: { readonly type: string }): fact is FactOf<'announced'> {
+  return fact.type === 'announced';
+}
+
 function step<State, Action, Fact extends { readonly type: string }, Owed, Refused extends string>(
   machine: Machine<State, Action, Fact, Owed, Refused>,
   state: State,
@@ -191,6 +197,7 @@ function step<State, Action, Fact extends { readonly type: string }, Owed, Refus
 ) {
   const decision = machine.decide(state, command, at);
   const after = decision.facts.reduce((each, fact) => machine.evolve(each, fact, at), state);
+  for (const fact of decision.facts) if (isAnnounced(fact)) checkKey(fact);
   const causing = decision.facts.filter(({ type }) => machine.causing?.has(type) !== false);
   const caused = decision.ok ? causing.flatMap((fact) => machine.causes?.(fact, after) ?? []) : [];
   return { ok: decision.ok, state: after, caused };

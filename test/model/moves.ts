@@ -115,6 +115,7 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
     { type: 'end', ...act, outcome: 'completed', signalled: true, handTo: agent },
     { type: 'end', ...act, outcome: 'passed', signalled: true },
     { type: 'interrupted', ...act },
+    { type: 'completeTurn', ...act, by: 'ada' },
     ...(families.has('wait') ? waits(act) : []),
     ...(families.has('ask')
       ? [first, last].map((of): Command => ({ type: 'wait', ...act, reason: 'answer', of }))

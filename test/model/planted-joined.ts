@@ -104,7 +104,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a question stays open when its run goes on',
     file: BINDING,
-    find: "return { type: 'withdraw', agent, epoch };",
+    find: "return { type: 'withdraw', agent, epoch, ...decidedOf(fact) };",
     replace: 'return null;',
   },
   {
@@ -233,7 +233,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
     name: 'a floor is not told that the work beside it has failed for good',
     file: BINDING,
     find: "if (status !== 'error') return { type: 'endAside', agent, what };",
-    replace: "if (status !== 'error') return { type: 'tellAside', agent, what };",
+    replace: "if (status !== 'error') return { type: 'tellAside', agent, run: totals.runs, failed: true, what };",
   },
   {
     name: 'a question of before a restart can be answered, beside the floor',
@@ -250,8 +250,20 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a question stays open when the work beside the floor goes on',
     file: BINDING,
-    find: "      case 'resumed':\n        return { type: 'withdrawAside', agent };",
+    find: "      case 'resumed':\n        return { type: 'withdrawAside', agent, ...decidedOf(fact) };",
     replace: "      case 'resumed':\n        return null;",
+  },
+  {
+    name: 'every line about the work of an agent beside the floor has one key',
+    file: 'turns/floor/decide/decision-builder.ts',
+    find: "[announcement.agent, `${announcement.run ?? ''}`, announcement.what]",
+    replace: '[announcement.agent]',
+  },
+  {
+    name: 'a run that is completed at its limit is skipped on its floor',
+    file: BINDING,
+    find: "fact.by == null ? null : { type: 'completeTurn',",
+    replace: "fact.by == null ? null : { type: 'skip',",
   },
   {
     name: 'a report is said in the middle of a turn',

@@ -678,6 +678,18 @@ const QUESTIONS: readonly Planted[] = [
     replace: '    unseen: turn.unseen,\n',
   },
   {
+    name: 'a turn that an operator completes leaves its messages to the next',
+    file: 'decide/turns.ts',
+    find: "    outcome: 'completed',\n    trigger: isSpeaking",
+    replace: "    outcome: 'revoked',\n    trigger: isSpeaking",
+  },
+  {
+    name: 'the generation of a turn that an operator completes goes on',
+    file: 'react.ts',
+    find: '      if (fact.by !== undefined)',
+    replace: "      if (fact.by === '')",
+  },
+  {
     name: 'every question of a floor has the same number',
     near: 'tools need a yes',
     file: 'evolve-turn.ts',

@@ -82,7 +82,7 @@ const BY_ITSELF: ReadonlySet<string> = new Set(['completed', 'passed']);
 
 /** Whoever loses the floor is told to stop, and what is still owed to it under that epoch is cancelled. */
 function checkEndings({ before, after, facts, effects }: Step): void {
-  for (const { agent, epoch, outcome, hung } of of(facts, 'turnEnded')) {
+  for (const { agent, epoch, outcome, hung, by } of of(facts, 'turnEnded')) {
     const concerns = (effect: Effect): boolean =>
       'epoch' in effect && 'agent' in effect && effect.agent === agent && effect.epoch === epoch;
     must(
@@ -91,7 +91,11 @@ function checkEndings({ before, after, facts, effects }: Step): void {
       'what is owed to a turn that ended is not cancelled',
     );
     const stops = of(effects, 'interrupt').filter(concerns).length;
-    must(stops === (BY_ITSELF.has(outcome) ? 0 : 1), 'I3', 'an agent that lost the floor is not stopped once');
+    must(
+      stops === (BY_ITSELF.has(outcome) && by === undefined ? 0 : 1),
+      'I3',
+      'an agent that lost the floor is not stopped once',
+    );
     const isTold = of(effects, 'interrupt').some((effect) => concerns(effect) && effect.hung === true);
     must(isTold === (hung === true), 'I26', 'the session of a hung agent is not told, or another one is');
     const isKept = after.seats.some((seat) => seat.agent === agent && seat.status === 'QUEUED' && !seat.present);

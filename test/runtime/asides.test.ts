@@ -480,20 +480,20 @@ describe('a program that reads along', () => {
 });
 
 describe('the run of a turn', () => {
-  test.each(['/run abort dev', '/run complete dev'])(
-    'that ends by %s keeps what people have seen of its text',
-    async (line) => {
-      const { type, intake, time, sessions, lines, app } = await program();
-      await intake().message(written('m1', 'hello', CHANNEL));
-      await time.advance(1_000);
-      const speaker = sessions.find(({ turn }) => turn?.channel === CHANNEL);
-      await speaker?.report?.gate?.step({ text: '', kept: null });
-      speaker?.report?.text('So far so good.');
-      await type(line);
-      expect(lines().slice(1)).toEqual(['dev: So far so good. … (cut off)']);
-      await app.stop();
-    },
-  );
+  test.each([
+    ['/run abort dev', 'So far so good. … (cut off)'],
+    ['/run complete dev', 'So far so good.'],
+  ])('that ends by %s keeps what people have seen of its text', async (line, kept) => {
+    const { type, intake, time, sessions, lines, app } = await program();
+    await intake().message(written('m1', 'hello', CHANNEL));
+    await time.advance(1_000);
+    const speaker = sessions.find(({ turn }) => turn?.channel === CHANNEL);
+    await speaker?.report?.gate?.step({ text: '', kept: null });
+    speaker?.report?.text('So far so good.');
+    await type(line);
+    expect(lines().slice(1)).toEqual([`dev: ${kept}`]);
+    await app.stop();
+  });
 });
 
 describe('the record of a run', () => {

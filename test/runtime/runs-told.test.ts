@@ -97,7 +97,7 @@ test.each(['abort', 'complete'] as const)(
       runs,
       floors: {
         apply: (channel, command) => manager.apply(channel, command),
-        keep: (channel, agent, by) => manager.keep(channel, agent, by),
+        keep: (channel, agent, by, completes) => manager.keep(channel, agent, by, completes),
         view: () => viewOf(store.floor(HALL)!, clock.now(), store.id),
         turns: () => [],
       },
@@ -115,7 +115,7 @@ test.each(['abort', 'complete'] as const)(
     expect([told, drafts.length]).toEqual([[], 1]);
     await manager.apply(HALL, { type: 'use', agent: 'pm', epoch: 1 });
     expect(await end()).toMatchObject({ ok: true });
-    expect(told).toEqual(['The tide … (cut off)', 'revoked']);
+    expect(told).toEqual(verb === 'complete' ? ['The tide', 'completed'] : ['The tide … (cut off)', 'revoked']);
     manager.stop();
     await store.close();
   },

@@ -154,7 +154,7 @@ const CELLS: readonly (readonly [keyof typeof WAYS, State, string])[] = [
   ['/run complete', 'speaking', 'shown, dev'],
   ['/run complete', 'a tool running', 'shown, rule running, running, dev'],
   ['/run complete', 'people asked', 'shown, open pending, paused, asked, dev'],
-  ['/run complete', 'its run at the limit', 'cut, completed, taken back, qa'],
+  ['/run complete', 'its run at the limit', 'whole, completed, allow, qa'],
   ['/floor remove', 'speaking', 'cut, qa'],
   ['/floor remove', 'a tool running', 'cut, unknown, idle, qa'],
   ['/floor remove', 'people asked', 'cut, void error, idle, taken back, qa'],

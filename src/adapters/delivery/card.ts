@@ -115,7 +115,8 @@ function heldWords({ held }: FloorView): string | null {
 function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (asides.length === 0) return null;
   const named = asides.map(
-    ({ agent, question }) => `${nameOf(agent)}${question === undefined ? '' : ` asks (${question.question})`}`,
+    ({ agent, question, failed }) =>
+      `${nameOf(agent)}${failed === true ? ' failed' : question === undefined ? '' : ` asks (${question.question})`}`,
   );
   return `🏃 beside the floor: ${named.join(', ')}`;
 }
@@ -174,14 +175,22 @@ export function forFloor({ store, holder, epoch }: Pick<FloorView, 'store' | 'ho
   return forTurn(store, holder?.epoch ?? epoch);
 }
 
-/** The button that ends work beside the floor; none for what stands still for people, who end it by their answer. */
+/**
+ * The buttons of a background run: Stop while it works, Retry and Discard when it failed; none for one that stands still for people,
+ * who end it by their answer.
+ */
 export function stopOf(
-  { agent, run, question }: NonNullable<FloorView['asides']>[number],
+  { agent, run, question, failed }: NonNullable<FloorView['asides']>[number],
   store: string,
   nameOf: (agent: AgentId) => string,
 ): readonly CardButton[] {
   if (question?.pause !== undefined) return [];
   const drawnFor = forTurn(store, run ?? 0);
+  if (failed === true)
+    return [
+      { label: `Retry ${nameOf(agent)}+`, line: `/run retry ${agent}+`, drawnFor, style: 'good' },
+      { label: `Discard ${nameOf(agent)}+`, line: `/run abort ${agent}+`, drawnFor, style: 'danger' },
+    ];
   return [{ label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, drawnFor, style: 'danger' }];
 }
 

@@ -70,6 +70,9 @@ export type OperatorCommand =
   | { readonly type: 'enable'; readonly by: Actor; readonly agent: AgentId }
   | { readonly type: 'disable'; readonly by: Actor; readonly agent: AgentId };
 
+/** Who let a run go on that stood still, or (`completes`) had it end with what is there: an id, and the name for people. */
+export type DecidedBeside = { readonly by: Actor; readonly name: string; readonly completes?: true };
+
 /** What an agent's session reports. An `epoch` that is not the holder's is refused and recorded. */
 export type AgentCommand =
   | { readonly type: 'join'; readonly agent: AgentId }
@@ -143,8 +146,13 @@ export type AgentCommand =
       readonly unaskable?: string;
       readonly key?: string;
     }
-  /** The holder no longer asks what it asks. */
-  | { readonly type: 'withdraw'; readonly agent: AgentId; readonly epoch: number }
+  /** The holder no longer asks what it asks; `decided`: a person said so in another way than by answering. */
+  | {
+      readonly type: 'withdraw';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly decided?: DecidedBeside;
+    }
   /** The truth about one injected message; `no-room`: about one to answer that did not fit into the prompt. */
   | {
       readonly type: 'injected';
@@ -179,11 +187,19 @@ export type SystemCommand =
       readonly agent: AgentId;
       readonly approval: string;
       readonly came: CallEnd;
+      /** Of its background run. */
+      readonly aside?: true;
     }
   /** An agent begins to work beside the floor: it need not have the floor for it, and posts nothing before it has ended. */
   | { readonly type: 'beginAside'; readonly agent: AgentId; readonly run: number; readonly what: string }
   /** People are told what became of such work. */
-  | { readonly type: 'tellAside'; readonly agent: AgentId; readonly what: string }
+  | {
+      readonly type: 'tellAside';
+      readonly agent: AgentId;
+      readonly run?: number;
+      readonly what: string;
+      readonly failed?: true;
+    }
   /** It asks people something; until then they may answer. */
   | {
       readonly type: 'askAside';
@@ -193,8 +209,10 @@ export type SystemCommand =
       readonly key?: string;
       readonly until: Instant | null;
     }
-  /** It no longer asks. */
-  | { readonly type: 'withdrawAside'; readonly agent: AgentId }
+  /** It no longer asks, or no longer stands failed. */
+  | { readonly type: 'withdrawAside'; readonly agent: AgentId; readonly decided?: DecidedBeside }
+  /** An operator has a turn end with what is there: it is completed, and its messages are answered. */
+  | { readonly type: 'completeTurn'; readonly agent: AgentId; readonly epoch: number; readonly by: Actor }
   /** It is over. `report`: what its agent says of it, as soon as nobody has the floor. */
   | { readonly type: 'endAside'; readonly agent: AgentId; readonly what: string; readonly report?: string }
   /** An agent is not started: files in its folder act before anybody is asked. People are asked whether these are trusted. */

@@ -5,7 +5,7 @@ import { DecisionBuilder } from './decide/decision-builder.ts';
 import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
 import { amend, receive } from './decide/messages.ts';
-import { byHolder, end, injected, say, spend, wait, work } from './decide/turns.ts';
+import { byHolder, completeTurn, end, injected, say, spend, wait, work } from './decide/turns.ts';
 import {
   decideRequest,
   forbidden,
@@ -20,6 +20,7 @@ import {
 } from './decide/waits.ts';
 import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts';
 import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
+import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
 import { gate, nextUp } from './gate.ts';
@@ -40,6 +41,11 @@ export function decide(floor: Floor, command: Command, at: Instant): Decision {
   return accepted;
 }
 
+/** Whether what its agent has written is taken as the whole answer. */
+function isWhole({ outcome, by }: Extract<Fact, { type: 'turnEnded' }>): boolean {
+  return outcome === 'lapsed' || by !== undefined;
+}
+
 /**
  * What a command does to text that the holder has shown and not said yet: it is cut off there, or broken off where its turn goes on or it
  * had spoken; `null` when it is not touched. Whoever carries the command out has it said first.
@@ -52,7 +58,7 @@ export function breakOf(floor: Floor, command: Command, at: Instant): 'cut' | 'b
     if (fact.type === 'disconnected' && fact.restart)
       return floor.settings.onRestart === 'forfeit' && turn.status === 'active' ? 'cut' : 'broken';
     if (!('agent' in fact) || fact.agent !== turn.agent) continue;
-    if (fact.type === 'turnEnded') return fact.outcome === 'lapsed' ? 'broken' : 'cut';
+    if (fact.type === 'turnEnded') return isWhole(fact) ? 'broken' : 'cut';
     if (fact.type === 'turnWaited') return 'broken';
     // The no to a run that stands still ends it, and its turn.
     const isRefused = fact.type === 'questionClosed' && fact.choice === 'reject';
@@ -116,6 +122,7 @@ const DECIDERS: Deciders = {
   trustShown,
   answerTrust,
   dropTrust,
+  completeTurn,
   raiseEpoch,
   tick,
 };

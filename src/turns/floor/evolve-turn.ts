@@ -135,6 +135,7 @@ function kept(turn: Turn): TurnBase {
     ...(turn.recovered === undefined ? {} : { recovered: turn.recovered }),
     ...(turn.run === undefined ? {} : { run: turn.run }),
     ...(turn.allowed === undefined ? {} : { allowed: turn.allowed }),
+    ...(turn.alsoAllowed === undefined ? {} : { alsoAllowed: turn.alsoAllowed }),
   };
 }
 

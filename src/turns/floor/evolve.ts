@@ -3,7 +3,7 @@ import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Aside, Floor, Held, Seat, TrustQuestion, Turn } from './floor.ts';
 import type { AgentId, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, shownSeats, turnWithout } from './seats.ts';
+import { asideOf, changeTurn, findTurn, moveSeat, newSeat, patchSeat, shownSeats, turnWithout } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs } from './gate.ts';
 
@@ -119,6 +119,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   }
   if (announcement.kind === 'answered') return answered(before, announcement);
   if (announcement.kind === 'trustAnswered') return before;
+  if (announcement.kind === 'aside') return { ...asideTold(before, announcement), notice: { key, count: repeat } };
   const lost = lostBy(announcement);
   const isRecovery = announcement.kind === 'recovered';
   const counted = (turn: Turn): Turn => ({ ...turn, recovered: repeat });
@@ -131,14 +132,47 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   };
 }
 
+/** A background run that is told to have failed stands still until it is told to go on. */
+function asideTold(
+  floor: Floor,
+  { agent, failed }: Extract<FactOf<'announced'>['announcement'], { kind: 'aside' }>,
+): Floor {
+  if (failed === undefined || asideOf(floor, agent) === undefined) return floor;
+  return changeAside(floor, agent, ({ failed: _failed, ...aside }) => (failed ? { ...aside, failed } : aside));
+}
+
 /** It stands where the question stood: what stands last in the channel is what it was. */
-function answered(floor: Floor, { kind: _kind, agent, approval, came, ...answer }: AnsweredNotice): Floor {
+function answered(floor: Floor, { kind: _kind, agent, approval, aside, came, ...answer }: AnsweredNotice): Floor {
+  if (approval === undefined) return floor;
+  const isAwaited = came === undefined && answer.choice === 'allow';
+  const awaited = (before: readonly AllowedCall[]): readonly AllowedCall[] => {
+    const others = before.filter((other) => other.approval !== approval);
+    return isAwaited ? [...others, { approval, answer }].slice(-MOST_AWAITED) : others;
+  };
+  if (aside === true) {
+    if (asideOf(floor, agent) === undefined) return floor;
+    return changeAside(floor, agent, ({ allowed = [], ...run }) => {
+      const next = awaited(allowed);
+      return { ...run, ...(next.length === 0 ? {} : { allowed: [...next] }) };
+    });
+  }
   if (findTurn(floor, agent) === null) return floor;
-  return changeTurn(floor, agent, ({ allowed: _known, ...turn }) => {
-    const isAwaited = approval !== undefined && came === undefined && answer.choice === 'allow';
-    return isAwaited ? { ...turn, allowed: { approval, answer } } : turn;
+  return changeTurn(floor, agent, ({ allowed, alsoAllowed = [], ...turn }) => {
+    const next = awaited([...alsoAllowed, ...(allowed === undefined ? [] : [allowed])]);
+    const last = next.at(-1);
+    const others = next.slice(0, -1);
+    return {
+      ...turn,
+      ...(last === undefined ? {} : { allowed: last }),
+      ...(others.length === 0 ? {} : { alsoAllowed: others }),
+    };
   });
 }
+
+type AllowedCall = NonNullable<Turn['allowed']>;
+
+/** Calls of one agent that people allowed and that have not ended yet: more than that are not told of. */
+const MOST_AWAITED = 20;
 
 type AnsweredNotice = Extract<FactOf<'announced'>['announcement'], { kind: 'answered' }>;
 

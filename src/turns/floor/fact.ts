@@ -75,6 +75,8 @@ const announcementSchema = z.discriminatedUnion('kind', [
     agent,
     ...answerSchema.shape,
     approval: z.string().exactOptional(),
+    /** A background run asked it. */
+    aside: z.literal(true).exactOptional(),
     came: cameSchema.exactOptional(),
   }),
   /** A tool needed a yes that nobody could be asked for, so it got a no. */
@@ -90,8 +92,14 @@ const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('trust'), ...trustAsked }),
   /** Takes the place of that question; `choice` is `null` when nobody has to decide any more. */
   z.strictObject({ kind: z.literal('trustAnswered'), ...trustAnswered, at: instant }),
-  /** What became of an agent's work beside the floor. */
-  z.strictObject({ kind: z.literal('aside'), agent, what: z.string() }),
+  /** What became of an agent's work beside the floor; `failed`: from now on it stands still, or goes on again. */
+  z.strictObject({
+    kind: z.literal('aside'),
+    agent,
+    what: z.string(),
+    run: z.number().exactOptional(),
+    failed: z.boolean().exactOptional(),
+  }),
 ]);
 
 /** The lines that a prompt gives, and the messages to be answered with it. */
@@ -292,6 +300,8 @@ export const factSchema = z.discriminatedUnion('type', [
     answered: z.array(message),
     /** What it was given and said nothing to since: the next one gets it. */
     returned: z.array(message),
+    /** The operator who had it end with what was there: its generation is stopped. */
+    by: z.string().exactOptional(),
     /** What it had begun to answer. */
     cut: z.array(message).exactOptional(),
     /** Its agent failed before it said anything: it uses up no turn, neither of the exchange nor of the agent's rounds. */

@@ -54,6 +54,10 @@ export const linedSchema = z.strictObject({ id: message, line: z.number(), addre
  */
 const givenSchema = z.strictObject({ id: message, begun: z.boolean() });
 
+/** Calls that people allowed, until it is told what came of each. */
+const allowedCall = z.strictObject({ approval: z.string(), answer: answerSchema });
+const allowedCalls = z.array(allowedCall).exactOptional();
+
 /** Set on a turn with which a run goes. */
 const ran = z.literal(true).exactOptional();
 
@@ -112,8 +116,9 @@ const anyTurn = {
   place: z.number().nullable(),
   /** It uses tools: a run goes with it. */
   run: ran,
-  /** The yes that people gave last for a call of its run, until it is told what came of that call. */
-  allowed: z.strictObject({ approval: z.string(), answer: answerSchema }).exactOptional(),
+  /** The call of its run that people allowed last, until it is told what came of it, and those before it. */
+  allowed: allowedCall.exactOptional(),
+  alsoAllowed: allowedCalls,
 };
 
 /** One period of holding the floor. */
@@ -230,7 +235,11 @@ export const floorSchema = z.strictObject({
         agent,
         /** Which of the seat's runs beside the floor it is, counted from 1. */
         run: z.number().exactOptional(),
+        /** It failed, and stands still until people retry or discard it. */
+        failed: z.literal(true).exactOptional(),
         question: questionSchema.exactOptional(),
+        /** Calls that people allowed, until it is told what came of them. */
+        allowed: allowedCalls,
         /** Until when people may answer. */
         until: instant.exactOptional(),
       }),

@@ -72,6 +72,8 @@ function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
   switch (fact.outcome) {
     case 'completed':
     case 'passed':
+      if (fact.by !== undefined)
+        return [...interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs), ...done];
       return [{ type: 'cancel', agent: fact.agent, epoch: fact.epoch }, ...done];
     case 'forfeited':
     case 'lapsed':

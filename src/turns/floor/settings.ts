@@ -121,6 +121,8 @@ export const answerSchema = z.strictObject({
   reason: z.string().exactOptional(),
   /** The run stood still: the answer let it go on, or ended it. */
   pause: z.enum(PAUSES).exactOptional(),
+  /** The run that stood still was completed with what was there. */
+  completes: z.literal(true).exactOptional(),
   /** It was asked for words. */
   inWords: z.literal(true).exactOptional(),
   at: z.number(),

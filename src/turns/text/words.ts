@@ -303,9 +303,10 @@ export function decidedWords({ title, choice, reason: why }: DecidedRequest): st
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 
 /** "✅ ann allowed once". */
-function answerWords({ choice, by, always, pause, inWords }: AnsweredNotice): string {
+function answerWords({ choice, by, always, pause, completes, inWords }: AnsweredNotice): string {
   if (choice === null || by === null) return '⌛ Nobody has to answer any more';
   const who = inline(excerpt(by, HEADING_LENGTH));
+  if (completes === true) return `✅ ${who} completed`;
   if (pause !== undefined) return choice === 'allow' ? `▶️ ${who} let go on` : `⏹️ ${who} ended`;
   if (inWords === true) return choice === 'allow' ? `✅ ${who} answered` : `⛔ ${who} declined`;
   if (choice === 'reject') return `⛔ ${who} rejected`;

@@ -44,7 +44,7 @@ export type AsideRunsPorts = {
   /** How long an agent may be silent, as in its turns, in milliseconds. */
   readonly timeoutMs: (seat: RunSeat) => number;
   /** Has the channel of a seat told something of its work. */
-  readonly tell: (seat: RunSeat, what: string) => void;
+  readonly tell: (seat: RunSeat, run: number, what: string) => void;
   readonly failed: (error: unknown) => void;
 };
 
@@ -206,7 +206,8 @@ export class AsideRuns {
   /** Whichever way it ended without a report: nobody else has seen what it had written. */
   #tellLost(key: string, written: string): void {
     const lost = lostWords(written);
-    if (lost !== null) this.#ports.tell(seatOfRuns(key), lost);
+    const { runs = 0 } = this.#ports.runs.state(key)?.totals ?? {};
+    if (lost !== null) this.#ports.tell(seatOfRuns(key), runs, lost);
   }
 
   /** Nobody is at it any more; what that worker had written. */

@@ -49,6 +49,12 @@ const asked = {
   unaskable: z.string().exactOptional(),
 };
 
+const decidedByPeople = {
+  decided: z
+    .strictObject({ by: z.string(), name: z.string(), completes: z.literal(true).exactOptional() })
+    .exactOptional(),
+};
+
 /**
  * The floor as it is hosted beside runs: what happens to a turn happens to its run in the same transaction. A run begins with the
  * first tool of a turn, and its session is the turn's epoch: what an older generation asks for is refused.
@@ -64,12 +70,24 @@ export const floorWithRuns = {
     }),
     z.strictObject({ type: z.literal('forbidden'), agent: z.string(), title: z.string(), why: z.string() }),
     z.strictObject({ type: z.literal('tellRevoked'), agent: z.string(), rule: z.string(), name: z.string() }),
-    z.strictObject({ type: z.literal('ran'), agent: z.string(), approval: z.string(), came: cameSchema }),
-    z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number() }),
+    z.strictObject({
+      type: z.literal('ran'),
+      agent: z.string(),
+      approval: z.string(),
+      came: cameSchema,
+      aside: z.literal(true).exactOptional(),
+    }),
+    z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number(), ...decidedByPeople }),
     z.strictObject({ type: z.literal('beginAside'), agent: z.string(), run: z.number(), what: z.string() }),
-    z.strictObject({ type: z.literal('tellAside'), agent: z.string(), what: z.string() }),
+    z.strictObject({
+      type: z.literal('tellAside'),
+      agent: z.string(),
+      run: z.number(),
+      what: z.string(),
+      failed: z.literal(true),
+    }),
     z.strictObject({ type: z.literal('askAside'), agent: z.string(), ...asked, until: z.number().nullable() }),
-    z.strictObject({ type: z.literal('withdrawAside'), agent: z.string() }),
+    z.strictObject({ type: z.literal('withdrawAside'), agent: z.string(), ...decidedByPeople }),
     z.strictObject({
       type: z.literal('endAside'),
       agent: z.string(),
@@ -77,6 +95,7 @@ export const floorWithRuns = {
       report: z.string().exactOptional(),
     }),
     z.strictObject({ type: z.literal('skip'), agent: z.string(), epoch: z.number(), by: z.string() }),
+    z.strictObject({ type: z.literal('completeTurn'), agent: z.string(), epoch: z.number(), by: z.string() }),
   ]),
   causes: runCommands,
   causing: new Set<Fact['type']>([
@@ -227,12 +246,13 @@ function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
       case 'callRequested':
         return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
       case 'resumed':
-        return { type: 'withdraw', agent, epoch };
+        return { type: 'withdraw', agent, epoch, ...decidedOf(fact) };
       case 'callSettled':
         return fact.approval === undefined ? null : { type: 'ran', agent, approval: fact.approval, came: cameOf(fact) };
       case 'aborted':
+        return fact.by === null ? null : { type: 'skip', agent, epoch, by: fact.by };
       case 'runCompleted':
-        return fact.by === null || fact.by === undefined ? null : { type: 'skip', agent, epoch, by: fact.by };
+        return fact.by == null ? null : { type: 'completeTurn', agent, epoch, by: fact.by };
       default:
         return null;
     }
@@ -245,6 +265,11 @@ function toldRevoked({ told }: Extract<RunFact, { type: 'yesRevoked' }>, key: st
   const { channel, agent } = seatOfRuns(key);
   const command: Command | null = told === undefined ? null : { type: 'tellRevoked', agent, ...told };
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+}
+
+/** Who had a run go on, as people are told. */
+function decidedOf({ by, told }: Extract<RunFact, { type: 'resumed' }>) {
+  return by === null || told === undefined ? {} : { decided: { by, ...told } };
 }
 
 function cameOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSettled' }>) {
@@ -269,13 +294,19 @@ function besideFloor(fact: RunFact, { key, status, unknown, totals }: RunState, 
         return { type: 'askAside', agent, approval: gone, until: run.pause?.until ?? null };
       }
       case 'resumed':
-        return { type: 'withdrawAside', agent };
+        return { type: 'withdrawAside', agent, ...decidedOf(fact) };
+      case 'callSettled':
+        return fact.approval === undefined
+          ? null
+          : { type: 'ran', agent, approval: fact.approval, came: cameOf(fact), aside: true };
       case 'errored': {
         const what = `failed: ${fact.error.message}`;
         if (status !== 'error') return { type: 'endAside', agent, what };
         return {
           type: 'tellAside',
           agent,
+          run: totals.runs,
+          failed: true,
           what: `${what}. /run retry ${agent}${ASIDE} or /run abort ${agent}${ASIDE}`,
         };
       }

@@ -21,7 +21,7 @@ export type RunCommandPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'journal'>;
   readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'> & {
     /** Says what people have seen of an agent's text, before what is done in the same task. */
-    keep(channel: ChannelId, agent: AgentId, by: string): Promise<void>;
+    keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Promise<void>;
   };
   readonly clock: Clock;
   readonly time: TimeWords;
@@ -133,10 +133,11 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const isAside = seatOfRuns(key).aside === true;
     const result = isAside ? ports.written(seatOfRuns(key)) : IN_WORDS.ended(request.person.name);
     const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
-    const commands = status === 'paused' ? [{ type: 'RESUME', by } as const, complete] : [complete];
+    const told = { name: request.person.name, completes: true } as const;
+    const commands = status === 'paused' ? [{ type: 'RESUME', by, told } as const, complete] : [complete];
     const did =
       isAside && result.trim() === '' ? 'Completed: it had written nothing.' : 'Completed with what is there.';
-    return end(agent, request, { commands, did }, ports);
+    return end(agent, request, { commands, did, completes: true }, ports);
   },
   abort: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
@@ -164,7 +165,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
 async function end(agent: AgentId, request: Request, ending: Carried, ports: RunCommandPorts): Promise<Answer> {
   const key = keyFor(agent, request, ports);
   const isKept = seatOfRuns(key).aside !== true && isTaken(ports.runs.state(key), ending.commands, ports.clock.now());
-  const kept = isKept ? ports.floors.keep(request.channel, agent, request.person.id) : null;
+  const kept = isKept ? ports.floors.keep(request.channel, agent, request.person.id, ending.completes === true) : null;
   const answer = await apply(agent, request, ending, ports);
   await kept;
   return answer;
@@ -182,13 +183,19 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
       : { ok: false, text: `It cannot go on yet: ${granted.refusal}.` };
   }
   const { count } = request.values;
-  const command = { type: 'RESUME', by, ...(count === undefined ? {} : { more: count }) } as const;
+  const told = { name: request.person.name };
+  const command = { type: 'RESUME', by, told, ...(count === undefined ? {} : { more: count }) } as const;
   const answer = await apply(agent, request, { commands: [command], did: 'It goes on.' }, ports);
   const after = ports.runs.state(key)?.run;
   return answer.ok && after ? { ok: true, text: `It goes on: step ${after.turn} of ${after.maxTurns}.` } : answer;
 }
 
-type Carried = { readonly commands: readonly RunCommand[]; readonly did: string };
+type Carried = {
+  readonly commands: readonly RunCommand[];
+  readonly did: string;
+  /** What people have seen of its text is the whole answer. */
+  readonly completes?: true;
+};
 
 async function apply(
   agent: AgentId,

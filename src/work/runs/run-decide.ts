@@ -170,8 +170,8 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   const more = command.more ?? run.turnsAtOnce;
   if (more < 1 || more > MOST_TURNS) return 'AGENT_TURN_LIMIT_EXCEEDED';
   const maxTurns = run.maxTurns + (run.pause?.reason === 'turn_limit' ? more : 0);
-  const { by, feedback = null, input = null } = command;
-  decision.record({ type: 'resumed', by, feedback, input, maxTurns });
+  const { by, feedback = null, input = null, told } = command;
+  decision.record({ type: 'resumed', by, feedback, input, maxTurns, ...(told === undefined ? {} : { told }) });
   goOnAfterPause(decision);
   return null;
 }

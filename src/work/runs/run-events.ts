@@ -50,6 +50,9 @@ const settled = {
   duration: z.number().nullable(),
 };
 
+/** The name of the person who has a run go on. `completes`: the run is completed at once with what is there. */
+const resumedBy = z.strictObject({ name: text, completes: z.literal(true).exactOptional() }).exactOptional();
+
 /** The specification's seven events, then what becomes of tool calls and approvals, and of a run whose agent or process is gone. */
 export const runCommandSchema = z.discriminatedUnion('type', [
   z.strictObject({
@@ -79,6 +82,7 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     input: text.exactOptional(),
     /** Steps that are added at the limit; as many again without it. */
     more: z.int().exactOptional(),
+    told: resumedBy,
   }),
   z.strictObject({ type: z.literal('ERROR'), cause, session, error: runErrorSchema }),
   z.strictObject({
@@ -173,6 +177,7 @@ export const runFactSchema = z.discriminatedUnion('type', [
     feedback: text.nullable(),
     input: text.nullable(),
     maxTurns: z.number(),
+    told: resumedBy,
   }),
   z.strictObject({ type: z.literal('attached'), session }),
   z.strictObject({ type: z.literal('errored'), error: runErrorSchema, until: z.number().nullable() }),

@@ -30,7 +30,7 @@ const RUN_TEXTS: FactFields = {
   stepped: ['output'],
   stepKept: ['said', 'calls'],
   paused: ['context'],
-  resumed: ['by', 'feedback', 'input'],
+  resumed: ['by', 'feedback', 'input', 'told.name'],
   errored: ['error.message'],
   lost: ['error.message'],
   runCompleted: ['result', 'diff', 'by'],

@@ -246,3 +246,29 @@ describe('T46 the answer', () => {
     expect(notices(withdrawn)).toMatchObject([{ announcement: { kind: 'answered', choice: null } }]);
   });
 });
+
+describe('two refusals of an agent', () => {
+  test('T56 are two lines when they are of different tools, and one when they are of the same', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    for (const title of ['git push', 'rm -rf /', 'rm -rf /'])
+      play.act({ type: 'forbidden', agent: 'pm', title, why: 'no rule names it' });
+    const told = play.journal.flatMap(({ fact }) => (fact.type === 'announced' ? [fact.repeat] : []));
+    expect(told).toEqual([1, 1, 2]);
+  });
+});
+
+describe('a call that people allowed', () => {
+  test('T58 is told of when it ends, also after its server asked people something', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    play.person('m1');
+    for (const question of [1, 2]) {
+      play.act({ type: 'request', agent: 'pm', epoch: 1, approval: { ...APPROVAL, id: `run 1.${question}` } });
+      play.act({ type: 'shown', question });
+      play.operator({ type: 'decide', choice: 'allow', question, name: 'Ada' });
+    }
+    play.act({ type: 'ran', agent: 'pm', approval: 'run 1.1', came: { status: 'complete', ms: 2_100 } });
+    expect(play.announced.at(-1)).toMatchObject({ question: 1, came: { status: 'complete' } });
+    play.act({ type: 'ran', agent: 'pm', approval: 'run 1.2', came: { status: 'error', ms: 1 } });
+    expect(play.announced.at(-1)).toMatchObject({ question: 2, came: { status: 'error' } });
+  });
+});

@@ -5,7 +5,10 @@ import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
 import type { RunCommand } from '../../../src/work/runs/run-events.ts';
 import { seatOf } from '../../turns/floor/stage.ts';
 import { BESIDE, Bound, HALL, by } from './bound.ts';
-import { WAIT_MS, claim, error, settle } from './fixture.ts';
+import { cardOf } from '../../../src/adapters/delivery/card.ts';
+import { forTurn } from '../../../src/turns/drawn-for.ts';
+import { viewOf } from '../../../src/turns/view.ts';
+import { WAIT_MS, claim, error, settle, start, step } from './fixture.ts';
 
 const told = (bound: Bound): readonly string[] =>
   bound.store
@@ -229,3 +232,63 @@ const CALL = {
   verdict: 'ask',
   repeatable: false,
 } as const;
+
+describe('the lines of background runs', () => {
+  /** What was told, with how often: 2 and more is an edit of the line that stands last. */
+  const lines = (bound: Bound): readonly string[] =>
+    bound.store
+      .journal(HALL, 1_000)
+      .flatMap(({ fact }) =>
+        fact.type === 'announced' && fact.announcement.kind === 'aside'
+          ? [`${fact.announcement.what} ×${fact.repeat}`]
+          : [],
+      );
+  const starts = (prompt: string, session = '1'): RunCommand => ({
+    ...start({ runType: 'background', waitMs: WAIT_MS, session, prompt }),
+  });
+
+  test('T56 tells each event of a background run in a line of its own', async () => {
+    const bound = await new Bound().granted();
+    await bound.beside(starts('look for dead links'), step(1, [], '1'), done);
+    await bound.beside(starts('look again'), step(1, [], '1'), { type: 'ABORT', reason: 'not needed', by });
+    expect(lines(bound)).toEqual([
+      'begins: look for dead links ×1',
+      'is done, after 1 step ×1',
+      'begins: look again ×1',
+      'was aborted: not needed ×1',
+    ]);
+  });
+
+  test('T56 does not edit the line of one run for the same event of another', async () => {
+    const bound = await new Bound().granted();
+    for (const _ of [1, 2]) await bound.beside(starts('look'), { type: 'ABORT', reason: 'not needed', by });
+    expect(lines(bound).filter((line) => !line.endsWith('×1'))).toEqual([]);
+  });
+
+  test('T56 has the floor show a run that failed, until people retry it', async () => {
+    const lost = { code: 'AGENT_EXECUTION_ERROR', message: 'exited with code 137', recoverable: true };
+    const failing = { type: 'ERROR', session: '1', error: lost } as const;
+    const bound = await new Bound().granted();
+    await bound.beside(starts('look'), step(1, [], '1'), failing);
+    expect(asideOf(bound.hall, 'pm')?.failed).toBe(true);
+    const [failed] = cardOf(viewOf(bound.hall, bound.at, bound.store.id), String, String).buttons.filter(({ label }) =>
+      label.startsWith('Retry'),
+    );
+    expect(failed).toMatchObject({ label: 'Retry pm+', line: '/run retry pm+', drawnFor: forTurn(bound.store.id, 1) });
+    await bound.beside({ type: 'RESUME', by });
+    expect(asideOf(bound.hall, 'pm')?.failed).toBeUndefined();
+    expect(lines(bound).at(-1)).toBe('is tried again ×1');
+  });
+
+  test('T58 tells what came of a call that people allowed beside the floor', async () => {
+    const bound = await asking();
+    await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
+    await bound.beside(claim('a'), settle('a'));
+    const came = bound.store
+      .journal(HALL, 1_000)
+      .flatMap(({ fact }) =>
+        fact.type === 'announced' && fact.announcement.kind === 'answered' ? [fact.announcement.came?.status] : [],
+      );
+    expect(came).toEqual([undefined, 'complete']);
+  });
+});

@@ -4,6 +4,7 @@ import { timeWords } from '../../../src/turns/commands/clock-words.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';
 import type { RunVerb } from '../../../src/turns/commands/context.ts';
 import { turnRecords, viewOf } from '../../../src/turns/view.ts';
+import { answerText } from '../../../src/turns/text/words.ts';
 import { createRunCommands } from '../../../src/work/runs/run-commands.ts';
 import { WAIT_MS, call, settle } from './fixture.ts';
 import { Bound, HALL, SEAT } from './bound.ts';
@@ -244,6 +245,50 @@ describe('/run', () => {
     expect((await type('/run status')).text).toContain('AGENT_TURN_LIMIT_EXCEEDED: /run continue pm, ');
     expect((await type(line)).text).toBe(`It goes on: step 2 of ${limit}.`);
     expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', ['a cleared']]);
+  });
+
+  test('T57 complete at the limit answers the messages of the turn, and nobody is given them anew', async () => {
+    const bound = await new Bound().granted();
+    await bound.floor({ type: 'stop', by: 'ann' });
+    await bound.hears('5', 'carol');
+    const { agent, epoch } = bound.hall.turn ?? { agent: '', epoch: 0 };
+    await bound.floor({ type: 'use', agent, epoch, maxTurns: 2 });
+    await bound.runs.apply(
+      runKeyOf({ channel: HALL, agent }),
+      { type: 'STEP', session: `${epoch}`, turn: 2, toolCalls: [] },
+      bound.at,
+    );
+    const { type } = commandsOver(bound);
+    expect((await type(`/run complete ${agent}`)).ok).toBe(true);
+    const facts = bound.store.journal(HALL, 1_000).map(({ fact }) => fact);
+    const ended = facts.findLast((fact) => fact.type === 'turnEnded');
+    expect(ended).toMatchObject({ agent, outcome: 'completed', answered: ['5'], returned: [], by: 'ann' });
+    expect(facts.findLast((fact) => fact.type === 'turnGranted')).toMatchObject({ messages: [] });
+    expect(bound.hall.held).toEqual([]);
+    const told = facts.flatMap((fact) => (fact.type === 'announced' ? [fact.announcement] : []));
+    expect(told.at(-1)).toMatchObject({ kind: 'answered', choice: 'allow', by: 'Ann', completes: true });
+    expect(told.some(({ kind }) => kind === 'skipped')).toBe(false);
+  });
+
+  test('T57 continue by command says the line that the button says', async () => {
+    const line = async (byButton: boolean): Promise<string> => {
+      const { bound, type } = await atWork(2);
+      await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
+      if (byButton)
+        await bound.floor(
+          { type: 'shown', question: 1 },
+          { type: 'decide', by: 'ann', name: 'Ann', choice: 'allow', question: 1 },
+        );
+      else await type('/run continue pm');
+      const told = bound.store
+        .journal(HALL, 1_000)
+        .flatMap(({ fact }) =>
+          fact.type === 'announced' && fact.announcement.kind === 'answered' ? [fact.announcement] : [],
+        );
+      return told.map((notice) => answerText(notice, String)).join();
+    };
+    expect(await line(false)).toBe(await line(true));
+    expect(await line(false)).toMatch(/^▶️ Ann let go on/u);
   });
 
   test('complete ends a run at its limit with what is there, and its turn', async () => {

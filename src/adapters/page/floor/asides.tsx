@@ -57,7 +57,7 @@ function AsideRow({ aside }: { readonly aside: Aside }): JSX.Element {
             aria-label={label}
             onClick={() => sendCommand(line, { drawnFor })}
           >
-            Stop
+            {label.split(' ')[0]}
           </button>
         ))}
       </div>
@@ -65,7 +65,8 @@ function AsideRow({ aside }: { readonly aside: Aside }): JSX.Element {
   );
 }
 
-function standsAt({ question }: Aside): string {
+function standsAt({ question, failed }: Aside): string {
+  if (failed === true) return 'failed';
   if (question === undefined) return 'is at work';
   return question.pause === undefined ? `asks for a yes (${question.question})` : `stands still: ${question.title}`;
 }

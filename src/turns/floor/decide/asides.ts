@@ -1,4 +1,4 @@
-import type { CommandOf, Refusal } from '../command.ts';
+import type { CommandOf, DecidedBeside, Refusal } from '../command.ts';
 import type { Announcement, FactOf } from '../fact.ts';
 import type { Aside } from '../floor.ts';
 import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, goneAsking } from '../seats.ts';
@@ -12,16 +12,17 @@ export function beginAside(decision: DecisionBuilder, { agent, run, what }: Comm
   if (asideOf(decision.floor, agent) !== undefined) return 'already';
   decision.record({ type: 'asideBegun', agent, run });
   if (findSeat(decision.floor, agent)?.disabled !== false) {
-    stopWithSeat(decision, { agent }, { by: null, why: 'unseated' });
+    stopWithSeat(decision, { agent, run }, { by: null, why: 'unseated' });
     return null;
   }
-  decision.announce({ kind: 'aside', agent, what });
+  decision.announce({ kind: 'aside', agent, what, run });
   return null;
 }
 
-/** People are told of it, while it goes on or of what became of it. */
-export function tellAside(decision: DecisionBuilder, { agent, what }: CommandOf<'tellAside'>): null {
-  decision.announce({ kind: 'aside', agent, what });
+/** People are told of it, while it goes on or of what became of it; `failed`: it stands still until people retry or discard it. */
+export function tellAside(decision: DecisionBuilder, { agent, run, what, failed }: CommandOf<'tellAside'>): null {
+  const more = { ...(run === undefined ? {} : { run }), ...(failed === undefined ? {} : { failed }) };
+  decision.announce({ kind: 'aside', agent, what, ...more });
   return null;
 }
 
@@ -78,26 +79,45 @@ export function askedWords(agent: AgentId, question: Question): Extract<Announce
 }
 
 /** It no longer asks. */
-export function withdrawAside(decision: DecisionBuilder, { agent }: CommandOf<'withdrawAside'>): Refusal | null {
-  const asked = asideOf(decision.floor, agent)?.question;
-  if (asked === undefined) return 'stale-question';
-  decision.record({ type: 'asideAnswered', agent, ...namedAs(asked), choice: null, by: agent });
-  tellAnswer(decision, asked, { agent, choice: null, by: null });
+export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'withdrawAside'>): Refusal | null {
+  const { agent, decided } = command;
+  const aside = asideOf(decision.floor, agent);
+  if (aside?.failed === true) {
+    const of = aside.run === undefined ? {} : { run: aside.run };
+    decision.announce({ kind: 'aside', agent, what: 'is tried again', ...of, failed: false });
+  }
+  const asked = aside?.question;
+  if (asked === undefined) return aside?.failed === true ? null : 'stale-question';
+  decision.record({
+    type: 'asideAnswered',
+    agent,
+    ...namedAs(asked),
+    choice: null,
+    by: decided?.by ?? agent,
+  });
+  tellAnswer(decision, asked, { agent, aside: true, ...decidedBeside(decided) });
   return null;
+}
+
+/** What is told of a question that was closed without an answer; `decided`: a person had its run go on, or end. */
+export function decidedBeside(decided: DecidedBeside | undefined): Pick<AnsweredNotice, 'choice' | 'by' | 'completes'> {
+  if (decided === undefined) return { choice: null, by: null };
+  return { choice: 'allow', by: decided.name, ...(decided.completes === true ? { completes: true } : {}) };
 }
 
 type Stopped = Pick<FactOf<'asideStopped'>, 'by' | 'why'>;
 
 /** A person stops it, or what becomes of its agent's seat does. */
 export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, stopped: Stopped): void {
-  if (question !== undefined) tellAnswer(decision, question, { agent, choice: null, by: null });
+  if (question !== undefined) tellAnswer(decision, question, { agent, aside: true, choice: null, by: null });
   decision.record({ type: 'asideStopped', agent, ...stopped });
 }
 
 /** It ends with what becomes of its agent's seat, and people are told. */
 export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: Required<Stopped>): void {
   stopAside(decision, aside, stopped);
-  decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}` });
+  const of = aside.run === undefined ? {} : { run: aside.run };
+  decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}`, ...of });
 }
 
 /** It is over; what its agent has to say of it is said as soon as nobody has the floor. */
@@ -105,9 +125,10 @@ export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside
   const { agent, what, report } = command;
   const aside = asideOf(decision.floor, agent);
   if (aside === undefined) return 'not-waiting';
-  if (aside.question !== undefined) tellAnswer(decision, aside.question, { agent, choice: null, by: null });
+  if (aside.question !== undefined)
+    tellAnswer(decision, aside.question, { agent, aside: true, choice: null, by: null });
   decision.record({ type: 'asideEnded', agent, ...(report === undefined ? {} : { report }) });
-  decision.announce({ kind: 'aside', agent, what });
+  decision.announce({ kind: 'aside', agent, what, ...(aside.run === undefined ? {} : { run: aside.run }) });
   reportAll(decision);
   return null;
 }
@@ -131,7 +152,7 @@ export function answerAside(decision: DecisionBuilder, command: CommandOf<'decid
   if (choice === 'allow' && !aside.question.shown) return 'not-shown';
   const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
   closeQuestion(decision, question, { choice, by, ...more });
-  tellAnswer(decision, aside.question, { agent: aside.agent, choice, by: name, ...more });
+  tellAnswer(decision, aside.question, { agent: aside.agent, aside: true, choice, by: name, ...more });
   return null;
 }
 
@@ -146,7 +167,7 @@ type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 export function tellAnswer(
   decision: DecisionBuilder,
   { question, title, pause, approval, about }: Question,
-  answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason'>,
+  answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason' | 'aside' | 'completes'>,
 ): void {
   const of = { ...(pause === undefined ? {} : { pause }), ...(approval === undefined ? {} : { approval }) };
   const how = about?.answer === undefined ? {} : { inWords: true as const };

@@ -88,16 +88,52 @@ export class DecisionBuilder {
   }
 }
 
-/** What says the same has the same key. Every question is another one: what became of it is an edit of it, and no other is. An outage is one, whoever is lost. */
+/**
+ * What says the same has the same key, and nothing else has it: an edit never takes the place of another event. Every question is another
+ * one: what became of it is an edit of it, and no other is. An outage is one, whoever is lost.
+ */
 function keyOf(announcement: Announcement): string {
-  if (announcement.kind === 'approval' || announcement.kind === 'answered') return `approval:${announcement.question}`;
-  if (announcement.kind === 'trust' || announcement.kind === 'trustAnswered')
-    return `trust:${announcement.agent}:${announcement.id}`;
-  if (announcement.kind === 'disconnect' || announcement.kind === 'nobody') return OUTAGE;
-  if (announcement.kind === 'gap') return GAP_KEY;
-  const { server, rule } = { server: '', rule: '', ...announcement };
-  const about = server === '' && rule === '' ? '' : `:${server}${rule}`;
-  return 'agent' in announcement ? `${announcement.kind}:${announcement.agent}${about}` : announcement.kind;
+  switch (announcement.kind) {
+    case 'approval':
+    case 'answered':
+      return `approval:${announcement.question}`;
+    case 'trust':
+    case 'trustAnswered':
+      return keyFrom('trust', [announcement.agent, announcement.id]);
+    case 'disconnect':
+    case 'nobody':
+      return OUTAGE;
+    case 'gap':
+      return GAP_KEY;
+    case 'unaddressed':
+      return keyFrom(announcement.kind, announcement.named);
+    case 'limit':
+      return keyFrom(announcement.kind, [announcement.budget]);
+    case 'timeout':
+    case 'waitTimeout':
+    case 'skipped':
+    case 'recovered':
+      return keyFrom(announcement.kind, [announcement.agent]);
+    case 'stopped':
+      return keyFrom(announcement.kind, [announcement.agent ?? '']);
+    case 'undelivered':
+      return keyFrom(announcement.kind, [announcement.agent, announcement.why]);
+    case 'forbidden':
+    case 'unasked':
+      return keyFrom(announcement.kind, [announcement.agent, announcement.title, announcement.why]);
+    case 'toolsGone':
+      return keyFrom(announcement.kind, [announcement.agent, announcement.server, announcement.why]);
+    case 'toolsBack':
+      return keyFrom(announcement.kind, [announcement.agent, announcement.server]);
+    case 'revoked':
+      return keyFrom(announcement.kind, [announcement.agent, announcement.rule, announcement.by]);
+    case 'aside':
+      return keyFrom(announcement.kind, [announcement.agent, `${announcement.run ?? ''}`, announcement.what]);
+  }
+}
+
+function keyFrom(kind: Announcement['kind'], about: readonly string[]): string {
+  return [kind, ...about].join(':');
 }
 
 const OUTAGE = 'outage';
@@ -261,6 +297,8 @@ export type TurnEnd = {
   readonly error?: { readonly code: string; readonly recoverable: boolean };
   /** Its agent gave no sign of work until its time was up. */
   readonly hung?: boolean;
+  /** The operator who has it end with what is there. */
+  readonly by?: string;
 };
 
 /** Ends a turn, with or without the floor. What the agent did not get of people's messages waits for the next. */
@@ -290,6 +328,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     said,
     answered,
     returned,
+    ...(end.by === undefined ? {} : { by: end.by }),
     ...(cut.length === 0 ? {} : { cut }),
     ...(outcome === 'forfeited' && !said && !failsForEver(decision.floor) ? { uncounted: true as const } : {}),
     ...(end.hung === true ? { hung: true as const } : {}),

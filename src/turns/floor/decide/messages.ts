@@ -88,7 +88,7 @@ export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
 
 function overflow(decision: DecisionBuilder, message: Held): void {
   routed(decision, message, { state: 'unrouted', why: 'too many held messages' });
-  if (decision.floor.notice?.key !== 'limit') {
+  if (decision.floor.notice?.key !== 'limit:held messages') {
     decision.announce({
       kind: 'limit',
       budget: 'held messages',

@@ -17,7 +17,7 @@ import { isNewFromPerson } from '../evolve.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate, nextUp, NOBODY, policyOf } from '../gate.ts';
 import type { Caller } from '../policies.ts';
-import { askOf, findSeat, isGenerating, seatOf, turnOf, waitOf } from '../seats.ts';
+import { askOf, findSeat, findTurn, isGenerating, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
@@ -213,6 +213,24 @@ export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: 
   });
   const nextOnes = command.handTo === undefined ? turn.mentions : [command.handTo, ...turn.mentions];
   for (const other of new Set(nextOnes)) if (other !== agent) prioritise(decision, other, 'agent');
+  goOn(decision);
+  return null;
+}
+
+/** An operator has a turn end with what is there. Everything that it was given is answered; what it never got goes to the next. */
+export function completeTurn(decision: DecisionBuilder, command: CommandOf<'completeTurn'>): Refusal | null {
+  const { agent, epoch, by } = command;
+  const turn = findTurn(decision.floor, agent);
+  if (turn === null) return 'not-holder';
+  if (turn.epoch !== epoch) return 'stale-epoch';
+  const isSpeaking = seatOf(decision.floor, agent).status === 'ACTIVE';
+  finish(decision, turn, {
+    outcome: 'completed',
+    trigger: isSpeaking ? 'TURN_COMPLETE' : 'SKIPPED',
+    to: isSpeaking && isAlone(decision.floor, agent) ? 'IDLE' : 'QUEUED',
+    by,
+  });
+  for (const other of turn.mentions) if (other !== agent) prioritise(decision, other, 'agent');
   goOn(decision);
   return null;
 }

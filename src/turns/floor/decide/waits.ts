@@ -1,11 +1,11 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { answerAside, askedWords, namedAs, questionOf, shownAside, tellAnswer } from './asides.ts';
+import { answerAside, askedWords, decidedBeside, namedAs, questionOf, shownAside, tellAnswer } from './asides.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { Turn } from '../floor.ts';
-import { findTurn, isAnswerTo, openQuestion, seatOf, waitOf } from '../seats.ts';
+import { asideOf, findTurn, isAnswerTo, openQuestion, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, Choice } from '../settings.ts';
 
 /** The generation that was interrupted has stopped. */
@@ -78,8 +78,10 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   const { agent, epoch } = command;
   const asked = openQuestion(decision.floor);
   if (asked === null) return 'stale-question';
-  decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), choice: null, by: agent });
-  tellAnswer(decision, asked, { agent, choice: null, by: null });
+  const { decided } = command;
+  const by = decided?.by ?? agent;
+  decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), choice: null, by });
+  tellAnswer(decision, asked, { agent, ...decidedBeside(decided) });
   goOnAfter(decision, agent);
   return null;
 }
@@ -109,10 +111,15 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
 }
 
 /** What came of a call that people had allowed stands behind their answer. */
-export function ran(decision: DecisionBuilder, { agent, approval, came }: CommandOf<'ran'>): Refusal | null {
-  const allowed = findTurn(decision.floor, agent)?.allowed;
-  if (allowed?.approval !== approval) return 'stale-question';
-  decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, came });
+export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refusal | null {
+  const { agent, approval, came, aside } = command;
+  const turn = findTurn(decision.floor, agent);
+  const ofTurn = [...(turn?.alsoAllowed ?? []), ...(turn?.allowed === undefined ? [] : [turn.allowed])];
+  const known = aside === true ? (asideOf(decision.floor, agent)?.allowed ?? []) : ofTurn;
+  const allowed = known.find((call) => call.approval === approval);
+  if (allowed === undefined) return 'stale-question';
+  const beside = aside === true ? { aside } : {};
+  decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, ...beside, came });
   return null;
 }
 
