@@ -1,3 +1,4 @@
+import { canonical } from '../../src/engine/canonical.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor, Seat, Turn } from '../../src/turns/floor/floor.ts';
@@ -449,7 +450,7 @@ export function checkKey({ key, announcement }: Extract<Fact, { type: 'announced
     example: '',
     ...announcement,
   };
-  const text = JSON.stringify(Object.entries(told).toSorted());
+  const text = canonical(told);
   const known = TOLD.get(key) ?? text;
   TOLD.set(key, known);
   must(known === text, 'I12', 'a line of one event takes the place of that of another');

@@ -171,6 +171,11 @@ function take({ floorWithRuns: floors, runOnFloor: runs }: Joined, world: World,
   const open = [...first.caused];
   for (let done = 0, next = open.shift(); next !== undefined; next = open.shift(), done += 1) {
     must(done < MOST_CAUSED, 'J0', 'a command causes others without end');
+    must(
+      next.machine !== 'floor' || !isSkip(next.command) || after.run.status !== 'completed',
+      'I27',
+      'a run that people completed skips its turn',
+    );
     const taken =
       next.machine === 'floor'
         ? step(floors, after.floor, { command: floors.command.parse(next.command), at })
@@ -184,6 +189,10 @@ function take({ floorWithRuns: floors, runOnFloor: runs }: Joined, world: World,
 
 function changed(world: World, state: Floor | RunState): World {
   return 'channel' in state ? { ...world, floor: state } : { ...world, run: state };
+}
+
+function isSkip(command: unknown): boolean {
+  return typeof command === 'object' && command !== null && Reflect.get(command, 'type') === 'skip';
 }
 
 function isAnnounced(fact: { readonly type: string }): fact is FactOf<'announced'> {

@@ -110,8 +110,8 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a turn outlives the run that people ended',
     file: BINDING,
-    find: 'return fact.by === null || fact.by === undefined ? null',
-    replace: 'return fact.by !== undefined ? null',
+    find: "return fact.by === null ? null : { type: 'skip', agent, epoch, by: fact.by };",
+    replace: 'return null;',
   },
   { name: 'questions are closed unheard', file: BINDING, find: "    'questionClosed',\n", replace: '' },
   { name: 'waits are not heard', file: BINDING, find: "    'turnWaited',\n", replace: '' },

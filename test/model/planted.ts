@@ -707,8 +707,8 @@ const QUESTIONS: readonly Planted[] = [
     name: 'a question that is taken back leaves its agent waiting',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: '{ agent, choice: null, by: null });\n  goOnAfter(decision, agent);\n',
-    replace: '{ agent, choice: null, by: null });\n',
+    find: '...decidedBeside(decided) });\n  goOnAfter(decision, agent);\n',
+    replace: '...decidedBeside(decided) });\n',
   },
 ];
 

@@ -271,7 +271,7 @@ describe('the lines of background runs', () => {
     const bound = await new Bound().granted();
     await bound.beside(starts('look'), step(1, [], '1'), failing);
     expect(asideOf(bound.hall, 'pm')?.failed).toBe(true);
-    const [failed] = cardOf(viewOf(bound.hall, bound.at, bound.store.id), String, String).buttons.filter(({ label }) =>
+    const failed = cardOf(viewOf(bound.hall, bound.at, bound.store.id), String, String).buttons.find(({ label }) =>
       label.startsWith('Retry'),
     );
     expect(failed).toMatchObject({ label: 'Retry pm+', line: '/run retry pm+', drawnFor: forTurn(bound.store.id, 1) });

@@ -222,7 +222,7 @@ export function completeTurn(decision: DecisionBuilder, command: CommandOf<'comp
   const { agent, epoch, by } = command;
   const turn = findTurn(decision.floor, agent);
   if (turn === null) return 'not-holder';
-  if (turn.epoch !== epoch) return 'stale-epoch';
+  if (epoch !== turn.epoch) return 'stale-epoch';
   const isSpeaking = seatOf(decision.floor, agent).status === 'ACTIVE';
   finish(decision, turn, {
     outcome: 'completed',
@@ -230,7 +230,7 @@ export function completeTurn(decision: DecisionBuilder, command: CommandOf<'comp
     to: isSpeaking && isAlone(decision.floor, agent) ? 'IDLE' : 'QUEUED',
     by,
   });
-  for (const other of turn.mentions) if (other !== agent) prioritise(decision, other, 'agent');
+  for (const next of turn.mentions.filter((other) => other !== agent)) prioritise(decision, next, 'agent');
   goOn(decision);
   return null;
 }
