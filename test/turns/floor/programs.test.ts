@@ -312,12 +312,12 @@ describe('a budget that is used up without a person', () => {
     expect(play.holder).toBe('pm #2');
   });
 
-  test('keeps no more messages of programs than the channel holds', () => {
+  test('keeps no more messages of programs than the channel holds, and says so in a line of its own', () => {
     const play = usedUp({ maxHeld: 2 });
     for (const id of ['b1', 'b2', 'b3']) play.program(id);
     expect(play.floor.held.map(({ id }) => id)).toEqual(['b1', 'b2']);
     expect(play.fate('b3')).toEqual({ state: 'unrouted', why: 'too many held messages' });
-    expect(play.announced).toHaveLength(1);
+    expect(play.announced.map((each) => each.kind === 'limit' && each.budget)).toEqual(['turns', 'held messages']);
   });
 });
 
