@@ -8,6 +8,8 @@ export type Clock = {
   now(): Instant;
   /** An instant of this clock as the machine's own would show it: another, if that was set since the program began. */
   shown?(at: Instant): Instant;
+  /** For how long this process has stood still so far, in milliseconds (stopped, suspended, blocked); absent: it never does. */
+  stoodStillMs?(): number;
 };
 
 /** A timer that has not run yet. */
@@ -28,14 +30,54 @@ export type ClockSources = { readonly machine: () => number; readonly steady: ()
 const { timeOrigin } = performance;
 const SOURCES: ClockSources = { machine: () => Date.now(), steady: () => timeOrigin + performance.now() };
 
+/** How often a running process looks at the time, in milliseconds. */
+const LOOK_MS = 500;
+/** A process that has not looked at the time for longer than this stood still. */
+const STANDSTILL_MS = 3 * LOOK_MS;
+
+/** Adds up how long a process stood still: the gaps between two looks that are longer than a running process leaves. */
+export class Standstill {
+  readonly #steady: () => number;
+  #lookedAt: number;
+  #totalMs = 0;
+
+  constructor(steady: () => number) {
+    this.#steady = steady;
+    this.#lookedAt = steady();
+  }
+
+  /** Looks at the time. Has to be called at least every 500 ms. Returns the milliseconds of all standstills so far. */
+  look(): number {
+    const now = this.#steady();
+    const gapMs = now - this.#lookedAt;
+    this.#lookedAt = now;
+    if (gapMs > STANDSTILL_MS) this.#totalMs += Math.floor(gapMs);
+    return this.#totalMs;
+  }
+}
+
+let watched: Standstill | null = null;
+
+/** The standstills of this process, watched from the first call on. The watch does not keep the process alive. */
+function ofThisProcess(): Standstill {
+  if (watched === null) {
+    const standstill = new Standstill(SOURCES.steady);
+    setInterval(() => standstill.look(), LOOK_MS).unref();
+    watched = standstill;
+  }
+  return watched;
+}
+
 /**
  * This machine's time as it was at the start, carried on by the monotonic clock: steps of the wall clock neither fire nor
  * starve a deadline. What people see is `shown`, and follows them.
  */
-export function systemClock({ machine, steady }: ClockSources = SOURCES): Clock {
+export function systemClock(sources: ClockSources = SOURCES): Clock {
+  const { machine, steady } = sources;
   const now = (): Instant => Math.floor(steady());
   return {
     now,
+    ...(sources === SOURCES ? { stoodStillMs: () => ofThisProcess().look() } : {}),
     shown(at) {
       const setBy = machine() - now();
       return Math.abs(setBy) < SET_MS ? at : at + setBy;
@@ -53,8 +95,33 @@ export function isoTime(at: Instant): string {
   return new Date(at).toISOString();
 }
 
-/** Timers of this process; delays of any length. */
+/** For how long the process of a clock has stood still so far, in milliseconds. */
+export function stoodStillMs(clock: Clock): number {
+  return clock.stoodStillMs?.() ?? 0;
+}
+
+/** Timers of this process; delays of any length. While the process stands still, no delay passes. */
 export const systemTimers: Timers = {
+  after: (ms, run) => pausedTimer(ms, { run, look: () => ofThisProcess().look(), timers: longTimers }),
+};
+
+/** A timer whose delay is longer by each standstill since it was set: what waits in sockets and pipes is read before it runs. */
+export function pausedTimer(
+  ms: number,
+  { run, look, timers }: { readonly run: () => void; readonly look: () => number; readonly timers: Timers },
+): Timer {
+  let known = look();
+  let timer = timers.after(ms, wake);
+  function wake(): void {
+    const stoodMs = look() - known;
+    known += stoodMs;
+    if (stoodMs > 0) timer = timers.after(Math.min(ms, stoodMs), wake);
+    else run();
+  }
+  return { cancel: () => timer.cancel() };
+}
+
+const longTimers: Timers = {
   after(ms, run) {
     let timer = setTimeout(step, Math.min(Math.max(0, ms), LONGEST_MS));
     let left = ms - LONGEST_MS;
@@ -70,12 +137,17 @@ export const systemTimers: Timers = {
   },
 };
 
-/** One timer for the earliest of any number of deadlines. It never rings early: a timer that comes too soon is set again. */
+/**
+ * One timer for the earliest of any number of deadlines. It never rings early: a timer that comes too soon is set again. A standstill
+ * of the process puts it off by as long.
+ */
 export class Alarm {
   readonly #clock: Clock;
   readonly #timers: Timers;
   readonly #ring: () => void;
   #at: Instant | null = null;
+  /** The standstills of the process before the alarm was set. */
+  #stoodStillMs = 0;
   #timer: Timer | null = null;
 
   constructor(clock: Clock, timers: Timers, ring: () => void) {
@@ -89,6 +161,7 @@ export class Alarm {
     if (at === null || (this.#at !== null && this.#at <= at)) return;
     this.#timer?.cancel();
     this.#at = at;
+    this.#stoodStillMs = stoodStillMs(this.#clock);
     this.#timer = this.#timers.after(at - this.#clock.now(), () => this.#wake());
   }
 
@@ -99,7 +172,8 @@ export class Alarm {
   }
 
   #wake(): void {
-    const at = this.#at;
+    const stoodMs = stoodStillMs(this.#clock) - this.#stoodStillMs;
+    const at = this.#at === null ? null : this.#at + stoodMs;
     this.cancel();
     if (at === null) return;
     if (this.#clock.now() < at) this.noLaterThan(at);

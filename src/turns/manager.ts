@@ -1,4 +1,4 @@
-import { Alarm } from '../lib/time.ts';
+import { Alarm, stoodStillMs } from '../lib/time.ts';
 import { draftSchema } from './floor/command.ts';
 import type { Command, TurnDraft } from './floor/command.ts';
 import { nextDeadline } from './floor/seats.ts';
@@ -85,6 +85,8 @@ const MOST_IN_VAIN = 3;
  */
 export class TurnManager {
   readonly #ports: ManagerPorts;
+  /** The standstills of the process that the floors know of. */
+  #stoodStillMs: number;
   readonly #alarm: Alarm;
   /** Signs of work that wait, at most one a channel. */
   readonly #signs = new Map<ChannelId, { readonly command: Sign; readonly at: Instant }>();
@@ -104,7 +106,9 @@ export class TurnManager {
 
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
-    this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meetDeadlines());
+    this.#stoodStillMs = stoodStillMs(ports.clock);
+    // A standstill puts the deadlines of the floors off, and they are told of it when this rings.
+    this.#alarm = new Alarm({ now: () => ports.clock.now() }, ports.timers, () => void this.#meetDeadlines());
     this.#signAlarm = new Alarm(ports.clock, ports.timers, () => this.#takeSigns());
     this.#shownAlarm = new Alarm(ports.clock, ports.timers, () => this.#keepShown());
     ports.store.onChange((change) => this.#told(change));
@@ -115,6 +119,7 @@ export class TurnManager {
    * A sign of work that only puts a deadline off is not waited for: it counts with what comes next, and within seconds.
    */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
+    this.#tellStandstill();
     const untold = this.#untold.get(channel);
     if (untold !== undefined) return this.#applyAfter(untold, channel, command);
     const floor = this.#ports.store.floor(channel);
@@ -249,6 +254,18 @@ export class TurnManager {
     for (const channel of this.#signs.keys()) void this.#takeSign(channel, null);
   }
 
+  /** After a standstill of the process each floor is told before anything else happens there. */
+  #tellStandstill(): void {
+    const total = stoodStillMs(this.#ports.clock);
+    const ms = total - this.#stoodStillMs;
+    if (ms === 0) return;
+    this.#stoodStillMs = total;
+    for (const channel of this.#ports.store.awake()) {
+      if (this.#untold.has(channel)) continue;
+      this.apply(channel, { type: 'standstill', ms }).catch((error: unknown) => this.#ports.failed(error));
+    }
+  }
+
   /** One after the other: whether a wording is news is seen only once the one before it is in. */
   async #amend(change: MessageChange): Promise<void> {
     const { store } = this.#ports;
@@ -365,6 +382,7 @@ export class TurnManager {
 
   /** One round at a time; an alarm that rings meanwhile asks for another. */
   async #meetDeadlines(): Promise<void> {
+    this.#tellStandstill();
     this.#rang = true;
     if (this.#meeting) return;
     this.#meeting = true;

@@ -132,6 +132,15 @@ async function trust(): Promise<GoldenJournal> {
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
+/** A floor whose process stood still while its agent worked, and while it waited. */
+async function standstill(): Promise<GoldenJournal> {
+  const bound = await new Bound().granted();
+  await bound.floor({ type: 'standstill', ms: 40_000 }, { type: 'wait', agent: 'pm', epoch: 1, reason: 'answer' });
+  await bound.floor({ type: 'standstill', ms: 5_000 });
+  const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
+  return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
+}
+
 /** A floor beside which somebody works. */
 async function asides(): Promise<GoldenJournal> {
   const bound = await (await new Bound().granted()).besideAsking();
@@ -272,7 +281,15 @@ const cut = await cuts();
 for (const [name, journals, kind] of [
   [
     `floor-${floorMachine.version}.jsonl`,
-    [usingTools.floor, cut.floor, await asides(), await trust(), await spending(), ...(await floors())],
+    [
+      usingTools.floor,
+      cut.floor,
+      await asides(),
+      await trust(),
+      await standstill(),
+      await spending(),
+      ...(await floors()),
+    ],
     'type',
   ],
   [`run-${runOnFloor.version}.jsonl`, [...usingTools.runs, cut.run], 'type'],

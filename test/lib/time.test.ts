@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Alarm, shownAt, systemClock } from '../../src/lib/time.ts';
+import { Alarm, Standstill, pausedTimer, shownAt, systemClock } from '../../src/lib/time.ts';
 
 const START = Date.parse('2026-03-01T12:00:00Z');
 const HOUR_MS = 3_600_000;
@@ -54,5 +54,66 @@ describe('a machine whose clock is set while the program runs', () => {
     expect(shownAt(clock, clock.now())).toBe(START);
     set(1);
     expect(shownAt(clock, clock.now())).toBe(START + 1_000);
+  });
+});
+
+/** A process that looks at the time every 500 ms, and can stand still; its timers ring as soon as it goes on. */
+function stoppable() {
+  let now = 0;
+  const waiting: { readonly at: number; readonly run: () => void }[] = [];
+  const standstill = new Standstill(() => now);
+  const ring = (): void => {
+    for (const due of waiting.splice(0)) {
+      if (due.at <= now) due.run();
+      else waiting.push(due);
+    }
+  };
+  return {
+    look: () => standstill.look(),
+    clock: { now: () => now, stoodStillMs: () => standstill.look() },
+    timers: {
+      after: (ms: number, run: () => void) => {
+        const timer = { at: now + ms, run };
+        waiting.push(timer);
+        return { cancel: () => void waiting.splice(0, waiting.length, ...waiting.filter((each) => each !== timer)) };
+      },
+    },
+    pass: (ms: number): void => {
+      for (const end = now + ms; now < end;) {
+        now = Math.min(end, now + 500);
+        ring();
+        standstill.look();
+      }
+    },
+    standStill: (ms: number): void => {
+      now += ms;
+      ring();
+    },
+  };
+}
+
+describe('a process that stands still', () => {
+  test('T84 adds up its standstills and no time that it ran', () => {
+    const process = stoppable();
+    process.pass(60_000);
+    expect(process.look()).toBe(0);
+    process.standStill(40_000);
+    expect(process.look()).toBe(40_000);
+    process.pass(60_000);
+    process.standStill(2_000);
+    expect(process.look()).toBe(42_000);
+  });
+
+  test('T84 puts off a timer and an alarm by as long', () => {
+    const { look, clock, timers, pass, standStill } = stoppable();
+    const rung: string[] = [];
+    pausedTimer(5_000, { run: () => rung.push(`timer at ${clock.now()}`), look, timers });
+    const alarm = new Alarm(clock, timers, () => rung.push(`alarm at ${clock.now()}`));
+    alarm.noLaterThan(50_000);
+    pass(2_000);
+    standStill(40_000);
+    expect(rung).toEqual([]);
+    pass(60_000);
+    expect(rung).toEqual(['timer at 47000', 'alarm at 90000']);
   });
 });

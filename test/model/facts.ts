@@ -2,7 +2,7 @@ import { canonical } from '../../src/engine/canonical.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor, Seat, Turn } from '../../src/turns/floor/floor.ts';
-import { isAllowed } from '../../src/turns/floor/seats.ts';
+import { deadlines, isAllowed } from '../../src/turns/floor/seats.ts';
 import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { isAsking, outstanding, turnOf, turnsOf } from './abstraction.ts';
@@ -49,6 +49,8 @@ export function checkFact(step: Recorded): void {
       return checkForce({ ...step, fact });
     case 'turnExtended':
       return checkExtension({ ...step, fact });
+    case 'stoodStill':
+      return checkStandstill({ ...step, fact });
     case 'disconnected':
       return checkRestart({ ...step, fact });
     case 'facilitatorAsked':
@@ -416,6 +418,13 @@ function checkExtension({ fact, before, after }: Of<'turnExtended'>): void {
     'more time was not given',
   );
   must(next.status !== 'active' || (next.deadlineAt ?? undefined) === fact.until, 'I14', 'more time does not last');
+}
+
+/** I14: the time for which the process stood still counts against nobody. */
+function checkStandstill({ fact, before, after }: Of<'stoodStill'>): void {
+  const ends = (floor: Floor, ms: number): readonly Instant[] =>
+    deadlines({ ...floor, limit: null }).map(({ at }) => at + ms);
+  must(ends(before, fact.ms).join() === ends(after, 0).join(), 'I14', 'a standstill counts against somebody');
 }
 
 function checkRestart({ fact, before, after, at }: Of<'disconnected'>): void {

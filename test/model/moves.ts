@@ -248,6 +248,7 @@ function program({ floor }: Place, { families, seats, settings }: Channel): read
         ] as const)
       : []),
     ...(families.has('touch') ? [{ type: 'disconnect' } as const] : []),
+    ...(families.has('extend') ? [{ type: 'standstill', ms: 5 } as const] : []),
     ...(families.has('reconfigure') ? [{ type: 'configure', settings, seats: isWhole ? fewer : seats } as const] : []),
     ...(families.has('reconfigure') && !families.has('touch') && floor.catchingUp
       ? [{ type: 'raiseEpoch', by: 9 } as const]

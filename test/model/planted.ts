@@ -380,6 +380,18 @@ const TIME: readonly Planted[] = [
     replace: 'const deadlineAt = quietAt === null ? null : fact.open > 0 ? noSooner(turn, quietAt) : turn.deadlineAt;',
   },
   {
+    name: 'a standstill of the process counts as silence of the agent',
+    file: 'evolve-turn.ts',
+    find: 'turn.silenceAt === null ? turn : { ...turn, silenceAt: turn.silenceAt + ms }',
+    replace: 'turn',
+  },
+  {
+    name: 'a standstill of the process counts against the holder',
+    file: 'evolve-turn.ts',
+    find: 'turn: turn === null ? null : delayed(turn, ms)',
+    replace: 'turn',
+  },
+  {
     name: 'a sign of work takes back the time that an operator gave',
     file: 'evolve-turn.ts',
     find: 'return Math.max(extendedTo, endsAt);',

@@ -24,6 +24,8 @@ export type DriverPorts = {
   readonly cast: Cast;
   readonly situations: Situations;
   readonly fail: (error: unknown) => void;
+  /** The program stood still for so long. */
+  readonly stoodStill: (ms: number) => void;
 };
 
 const ADA: Principal = { id: 'ada', name: 'Ada', roles: [] };
@@ -53,6 +55,7 @@ const ACTS = {
   stop: 0.9,
   reload: 1.6,
   sleep: 0.25,
+  standstill: 0.6,
   nothing: 12,
 } as const;
 
@@ -158,9 +161,22 @@ export class Driver {
         timeline.now += random.between(1, 9 * HOUR_MS);
         situations.reach('the machine sleeps for hours');
         return act;
+      case 'standstill':
+        return this.#standStill();
       case 'nothing':
         return act;
     }
+  }
+
+  /** The program stands still, and knows it: that time counts against no turn. */
+  #standStill(): string {
+    const { random, timeline, bot, situations } = this.#ports;
+    const ms = random.between(2_000, 600_000);
+    timeline.now += ms;
+    timeline.stoodStillMs += ms;
+    if (bot.isAlive) this.#ports.stoodStill(ms);
+    situations.reach('the program stands still');
+    return 'standstill';
   }
 
   /** A person writes something. */

@@ -32,6 +32,8 @@ export class Referee {
   readonly #epochs = new Map<string, number>();
   /** Messages that the floor was told are deleted. */
   readonly #deleted = new Set<string>();
+  /** Until when turns that a standstill of the program met may not end for want of a sign of work. */
+  readonly #unhurried = new Map<string, { readonly epoch: number; readonly until: number }>();
 
   /** A program started on what was stored: the floors are what the store says. */
   begin(floors: ReadonlyMap<string, Floor>): void {
@@ -59,6 +61,7 @@ export class Referee {
     this.#checkUnattended(move);
     this.#checkEpochs(move);
     checkTime(move);
+    this.#checkStandstill(move);
     if (command.type === 'receive') checkRoute(move, command);
     this.#checkDeleted(move);
     checkFloor(after);
@@ -98,6 +101,28 @@ export class Referee {
     const kept = [...after.held, ...turnsOf(after).flatMap((turn) => [...turn.given, ...missedBy(turn)])];
     const stale = kept.filter(({ id }) => this.#deleted.has(id)).map(({ id }) => id);
     must('I7', stale.length === 0, () => `${stale.join()} was deleted in ${channel}, and is kept to be answered`);
+  }
+
+  /** The program stood still: that time counts against nobody who had the floor. */
+  stoodStill(ms: number): void {
+    for (const [channel, { turn }] of this.floors) {
+      if (turn?.status !== 'active' || turn.deadlineAt === null) continue;
+      const until = Math.min(turn.deadlineAt, turn.hardEndAt) + ms;
+      this.#unhurried.set(channel, { epoch: turn.epoch, until });
+    }
+  }
+
+  #checkStandstill({ channel, command, facts, at }: Move): void {
+    const known = this.#unhurried.get(channel);
+    if (known === undefined) return;
+    // Its tools, and what people do, give it other times.
+    const isOther = facts.some(({ type }) => type === 'worked' || type === 'configured' || type === 'disconnected');
+    if (isOther || at >= known.until) this.#unhurried.delete(channel);
+    else if (command.type === 'tick')
+      for (const fact of facts) {
+        const isExpired = fact.type === 'turnEnded' && fact.epoch === known.epoch && fact.outcome === 'expired';
+        must('I14', !isExpired, () => `a standstill of the program ended a turn in ${channel}`);
+      }
   }
 
   #checkEpochs({ channel, before, facts, command }: Move): void {

@@ -101,6 +101,7 @@ export const SITUATIONS = [
   'a message is ignored by a rule',
   'a command of somebody who may not is refused',
   'the machine sleeps for hours',
+  'the program stands still',
   'the platform is out of touch in the middle of a turn',
   'a turn ends while the platform is out of touch',
   'a turn times out while the platform is out of touch',

@@ -17,6 +17,8 @@ export type Entry = {
 /** Simulated time: everything that will happen, in the order in which it is due. Time passes only by taking the next. */
 export class Timeline {
   now: number;
+  /** For how long the machine has stood still so far. */
+  stoodStillMs = 0;
   readonly #random: Random;
   readonly #heap: Entry[] = [];
   #seq = 0;
@@ -58,7 +60,7 @@ export class Timeline {
   /** The clock and the timers of one running program. Some of its timers ring a millisecond too soon, as real ones do. */
   worldOf(life: Life, early: number): { readonly clock: Clock; readonly timers: Timers } {
     return {
-      clock: { now: () => this.now },
+      clock: { now: () => this.now, stoodStillMs: () => this.stoodStillMs },
       timers: {
         after: (ms, run) => {
           const soon = ms > 1 && this.#random.chance(early) ? 1 : 0;

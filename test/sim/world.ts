@@ -137,6 +137,7 @@ class World {
       bot: this.#bot,
       platform: this.#platform,
       cast: this.#cast,
+      stoodStill: (ms) => this.#referee.stoodStill(ms),
     });
   }
 

@@ -188,6 +188,7 @@ const WORDS: Words = {
   announced: ({ announcement, shown, repeat }, name) =>
     `${shown ? 'announced' : 'noted'}: ${noticeFor(announcement.kind, announcement, name)}${repeat < 2 ? '' : ` (×${repeat})`}`,
   epochRaised: ({ by }) => `turn numbers jump by ${by}, after a backup was restored`,
+  stoodStill: ({ ms }) => `Conch stood still for ${clockWords(ms)}: that time counts against nobody`,
   disconnected: ({ restart }) =>
     restart ? 'the program started' : 'the platform cannot be heard, no turns until the history is read',
   caughtUp: ({ gap }) => (gap === null ? 'the history was read' : `the history has a gap: ${gap}`),

@@ -175,6 +175,8 @@ export type SystemCommand =
   | { readonly type: 'restart' }
   /** The platform cannot be heard: the turn under way goes on, and nothing further is granted until `catchUp`. */
   | { readonly type: 'disconnect' }
+  /** This process stood still for so long: that time counts against nobody. */
+  | { readonly type: 'standstill'; readonly ms: number }
   /** The platform's history was read, or could not be (`gap` says why). */
   | { readonly type: 'catchUp'; readonly gap?: string }
   /** All of a question stands in the channel, or (`why`) never will: it is rejected then. */

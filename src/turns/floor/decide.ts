@@ -19,7 +19,7 @@ import {
   withdraw,
 } from './decide/waits.ts';
 import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts';
-import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
+import { catchUp, disconnect, raiseEpoch, restart, standstill, tick, undelivered } from './decide/recovery.ts';
 import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -106,6 +106,7 @@ const DECIDERS: Deciders = {
   configure,
   restart,
   disconnect,
+  standstill,
   catchUp,
   shown,
   undelivered,

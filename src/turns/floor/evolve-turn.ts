@@ -49,6 +49,7 @@ export const TURNS = {
   worked,
   spent,
   disconnected: (floor, { restart }, at) => (restart ? restarted(floor, at) : { ...floor, catchingUp: true }),
+  stoodStill,
   caughtUp: (floor) => ({ ...floor, catchingUp: false }),
 } as const satisfies Partial<Evolution>;
 
@@ -113,6 +114,24 @@ function extended(turn: Turn, ms: number): Turn {
     case 'waiting':
       return { ...turn, wait: { ...turn.wait, deadlineAt: turn.wait.deadlineAt + ms } };
   }
+}
+
+function stoodStill(floor: Floor, { ms }: FactOf<'stoodStill'>): Floor {
+  const { turn, parked, facilitation } = floor;
+  return {
+    ...floor,
+    turn: turn === null ? null : delayed(turn, ms),
+    parked: parked.map((each) => delayed(each, ms)),
+    facilitation: facilitation === null ? null : { ...facilitation, deadlineAt: facilitation.deadlineAt + ms },
+  };
+}
+
+/** A turn with every deadline later. */
+function delayed(before: Turn, ms: number): Turn {
+  const turn = extended(before, ms);
+  if (turn.status === 'active') return turn.silenceAt === null ? turn : { ...turn, silenceAt: turn.silenceAt + ms };
+  if (turn.status !== 'waiting' || turn.wait.reason !== 'human' || turn.wait.graceEndAt === null) return turn;
+  return { ...turn, wait: { ...turn.wait, graceEndAt: turn.wait.graceEndAt + ms } };
 }
 
 type TurnBase = Omit<ActiveTurn, 'status' | 'deadlineAt' | 'hardEndAt' | 'silenceAt' | 'openWork'>;

@@ -1,4 +1,4 @@
-import { Alarm } from '../../lib/time.ts';
+import { Alarm, stoodStillMs } from '../../lib/time.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { CommandOf } from '../../turns/floor/command.ts';
@@ -56,6 +56,8 @@ type AtWork = {
   openWork: number;
   /** When it has been silent for too long, unless its run stands still. */
   deadlineAt: Instant | null;
+  /** The standstills of the process before `deadlineAt` was set: each later one puts it off. */
+  stoodStillMs: number;
 };
 
 /**
@@ -144,7 +146,7 @@ export class AsideRuns {
     const isStill = (): boolean => this.#atWork.get(key)?.session === session;
     const task = { seat, session: Number(session), timeoutMs: this.#ports.timeoutMs(seat), ...this.#told(key, run) };
     // Nothing is told before it is known who tells it.
-    const worker: AtWork = { session, worker: null, finished: null, openWork: 0, deadlineAt: null };
+    const worker: AtWork = { session, worker: null, finished: null, openWork: 0, deadlineAt: null, stoodStillMs: 0 };
     this.#atWork.set(key, worker);
     const opened = this.#ports.open(task, {
       worked: (sign) => {
@@ -168,15 +170,18 @@ export class AsideRuns {
     if (worker === undefined) return;
     const now = { at: this.#ports.clock.now(), timeoutMs: this.#ports.timeoutMs(seatOfRuns(key)) };
     worker.deadlineAt = quietUntil(worker, sign, now);
+    worker.stoodStillMs = stoodStillMs(this.#ports.clock);
     worker.openWork = sign.open;
     this.#alarm.noLaterThan(worker.deadlineAt);
   }
 
   /** Whoever was silent for too long is lost; nobody is while people have the run stand still. */
   #loseSilent(now: Instant): void {
-    for (const [key, { deadlineAt, finished }] of this.#atWork) {
+    const total = stoodStillMs(this.#ports.clock);
+    for (const [key, { deadlineAt: quietAt, finished, stoodStillMs: before }] of this.#atWork) {
       const { status } = this.#ports.runs.state(key) ?? {};
-      if (deadlineAt === null || finished !== null || status === 'paused') continue;
+      if (quietAt === null || finished !== null || status === 'paused') continue;
+      const deadlineAt = quietAt + total - before;
       if (deadlineAt > now) this.#alarm.noLaterThan(deadlineAt);
       else this.#lost(key, failed('it timed out: no sign of work'));
     }

@@ -41,6 +41,14 @@ export function disconnect(decision: DecisionBuilder): Refusal | null {
   return null;
 }
 
+/** The process stood still. Nobody could be heard meanwhile, so that time counts against nobody. */
+export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standstill'>): Refusal | null {
+  const { turn, parked, facilitation } = decision.floor;
+  if (turn === null && parked.length === 0 && facilitation === null) return 'already';
+  decision.record({ type: 'stoodStill', ms });
+  return null;
+}
+
 /** Grants begin again: first what people wrote meanwhile is routed, then a turn that was open resumes or is forfeited. */
 export function catchUp(decision: DecisionBuilder, command: CommandOf<'catchUp'>): Refusal | null {
   const gap = command.gap ?? null;

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { logLines } from '../../../e2e/demo.ts';
 import { CHANNEL, ended, onRemoteFloor } from './remote-floor.ts';
@@ -73,6 +74,25 @@ describe('a remote agent whose turn a crash of Conch left open', () => {
       const page = await floor.restart();
       await page.until(() => page.texts('system').includes(`${GONE}: is not connected`), 'the announcement');
       expect(page.view?.seats.find(({ agent }) => agent === 'dev')?.status).toBe('OFFLINE');
+    });
+  });
+});
+
+describe('a remote agent that works while Conch stands still', () => {
+  test('T84 keeps its turn, and all its words are posted', async () => {
+    const limits = { defaultTimeoutSeconds: 2, maxTurnSeconds: 6, reconnectGraceSeconds: 2 };
+    await onRemoteFloor(limits, async ({ page, run, url, status, bot }) => {
+      run(process.execPath, [AGENT, url]);
+      await page.until(() => status('dev') === 'QUEUED', 'dev at the floor');
+      await page.say(CHANNEL, 'dev: steady');
+      await page.until(() => page.drafts.get('dev') !== undefined, 'the first word');
+      bot.child.kill('SIGSTOP');
+      await delay(8_000);
+      bot.child.kill('SIGCONT');
+      const words = Array.from({ length: 20 }, (_, index) => `word${index + 1}`).join(' ');
+      await page.until(() => page.texts('agent').some((text) => text.endsWith('word20')), 'all words');
+      expect(page.texts('agent')[0]).toBe(words);
+      expect(page.texts('system').filter((text) => text.startsWith('⌛') || text.startsWith('⚠️'))).toEqual([]);
     });
   });
 });
