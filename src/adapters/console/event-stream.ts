@@ -26,8 +26,12 @@ export type EventSource = (
 const COMMENT_MS = 15_000;
 /** How soon a reader comes back, in milliseconds. */
 const RETRY_MS = 2_000;
-/** A reader that lets so many bytes wait is dropped; it comes back and goes on. */
-const MOST_UNSENT = 1024 * 1024;
+/** A reader that reads nothing for this long while events wait is dropped, in milliseconds. It comes back and goes on. */
+const STALL_MS = 60_000;
+/** How much is handed to the socket at once, in bytes. */
+const PIECE_BYTES = 16 * 1024;
+/** A reader for which more bytes than this wait when another event happens is dropped. It comes back and goes on. */
+const MOST_WAITING = 64 * 1024 * 1024;
 
 const querySchema = z.strictObject({
   agent: z.string().min(1).max(200),
@@ -66,10 +70,7 @@ export function streamEvents(
   if (!opened.ok) return { status: opened.status, text: `${opened.text}\n` };
   streams.add(response);
   response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store' });
-  write = (text) => {
-    response.write(text);
-    if (response.writableLength > MOST_UNSENT) response.destroy();
-  };
+  write = pacedWriter(response, timers);
   write(`retry: ${RETRY_MS}\n\n${lines.join('')}`);
   const again = (): Timer =>
     timers.after(COMMENT_MS, () => {
@@ -83,4 +84,38 @@ export function streamEvents(
     opened.close();
   });
   return null;
+}
+
+/** Writes at the reader's pace: what the socket does not take at once waits here, in pieces. */
+function pacedWriter(response: ServerResponse, timers: Timers): (text: string) => void {
+  let waiting: Buffer[] = [];
+  let waitingBytes = 0;
+  let stall: Timer | null = null;
+  const send = (): void => {
+    stall = null;
+    let sent = 0;
+    for (const text of waiting) {
+      sent += 1;
+      waitingBytes -= text.length;
+      if (response.write(text)) continue;
+      stall = timers.after(STALL_MS, () => response.destroy());
+      break;
+    }
+    waiting = waiting.slice(sent);
+  };
+  response.on('drain', () => {
+    stall?.cancel();
+    send();
+  });
+  response.once('close', () => {
+    stall?.cancel();
+    [waiting, waitingBytes] = [[], 0];
+  });
+  return (text) => {
+    if (waitingBytes > MOST_WAITING) return void response.destroy();
+    const bytes = Buffer.from(text);
+    for (let from = 0; from < bytes.length; from += PIECE_BYTES) waiting.push(bytes.subarray(from, from + PIECE_BYTES));
+    waitingBytes += bytes.length;
+    if (stall === null) send();
+  };
 }

@@ -95,17 +95,6 @@ describe('a program with the token', () => {
     expect(asked[0]?.channel).toBeNull();
   });
 
-  test('that does not read is dropped, and can go on by number', async () => {
-    const { response } = await get('?agent=dev', bearer());
-    response.pause();
-    const data = { text: 'x'.repeat(64 * 1024) };
-    for (let sent = 0; sent < 400; sent += 1) {
-      sink({ id: null, name: 'stream:token', data });
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await vi.waitFor(() => expect(closed.times).toBe(1));
-  });
-
   test('follows with a library for such streams, from where it was cut', async () => {
     const heard: string[] = [];
     const fetching: string[] = [];
@@ -144,6 +133,54 @@ test('a stream on which nothing happens says every 15 seconds that it is alive, 
   asking.destroy();
   await vi.waitFor(() => expect(time.pending()).toBe(0));
   await new Promise((resolve) => server.close(resolve));
+});
+
+/** A stream with 8 MiB to catch up on, for a reader that reads when it is told to. */
+async function behind() {
+  const time = createTime();
+  const text = 'x'.repeat(64 * 1024);
+  const events: Told = (_request, to) => {
+    for (let id = 1; id <= 128; id += 1) to({ id, name: 'tool:result', data: { text } });
+    return { ok: true, close: () => {} };
+  };
+  const server = createServer((asking, response) => {
+    streamEvents({ request: asking, response }, 'agent=dev', { events, timers: time.timers, streams: new Set() });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const asking = request({ host: '127.0.0.1', port });
+  const response = await new Promise<IncomingMessage>((resolve) => asking.on('response', resolve).end());
+  asking.on('error', () => {});
+  response.on('error', () => {});
+  const stop = async (): Promise<void> => {
+    asking.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { time, response, stop };
+}
+
+describe('a reader that missed 8 MiB', () => {
+  test('T82 is sent all of it, however late it begins to read', async () => {
+    const { time, response, stop } = await behind();
+    await time.advance(50_000);
+    let text = '';
+    response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+    await vi.waitFor(() => expect(text.includes('id: 128\n') && text.endsWith('\n\n')).toBe(true), 20_000);
+    expect(text.length).toBeGreaterThan(8 * 1024 * 1024);
+    await stop();
+    await vi.waitFor(() => expect(time.pending()).toBe(0));
+  });
+
+  test('T82 is dropped when it reads nothing for a minute', async () => {
+    const { time, response, stop } = await behind();
+    await time.advance(60_000);
+    let text = '';
+    response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+    await new Promise((resolve) => response.once('close', resolve));
+    expect(text).not.toContain('id: 128\n');
+    await vi.waitFor(() => expect(time.pending()).toBe(0));
+    await stop();
+  });
 });
 
 describe('whoever may not read along', () => {
