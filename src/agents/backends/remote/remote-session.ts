@@ -58,6 +58,8 @@ class RemoteSession implements AgentSession {
   #pinging = false;
   #closed = false;
   #memory: object = {};
+  /** Ends the wait for an agent that went away; `null` while it is connected, or given up. */
+  #giveUp: ((why: BackendError) => void) | null = null;
 
   constructor(ports: RemoteSessionPorts, first: AttachedSession) {
     this.#ports = ports;
@@ -135,6 +137,7 @@ class RemoteSession implements AgentSession {
   async close(): Promise<void> {
     this.#closed = true;
     this.#halt();
+    this.#giveUp?.(new BackendError('the session was closed'));
     const now = this.#now;
     if (now === null) return await this.#ports.closed();
     if (this.#pinging) now.link.drop('did not answer a ping');
@@ -160,6 +163,7 @@ class RemoteSession implements AgentSession {
     if (end.final) throw new BackendError(end.why);
     const { promise: late, reject } = Promise.withResolvers<never>();
     const timer = this.#ports.timers.after(this.#ports.graceMs, () => reject(new BackendError(end.why)));
+    this.#giveUp = reject;
     try {
       const now = await this.#next(late);
       if (now.state.fresh) this.#memory = {};
@@ -168,6 +172,7 @@ class RemoteSession implements AgentSession {
       return now;
     } finally {
       timer.cancel();
+      this.#giveUp = null;
     }
   }
 

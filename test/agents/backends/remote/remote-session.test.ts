@@ -4,6 +4,7 @@ import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
 import { addAgentToken } from '../../../../src/agents/backends/remote/tokens.ts';
 import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import { SEAT, remoteRig, speak, until } from './remote-rig.ts';
+import { systemTimers } from '../../../../src/lib/time.ts';
 import type { Answering, RemoteRig } from './remote-rig.ts';
 
 const END = { stopReason: 'end_turn' } as const;
@@ -233,6 +234,33 @@ describe('a connection that breaks in the middle of a turn', () => {
       await expect(over).rejects.toThrow('connection lost');
       await expect(session.ping()).rejects.toThrow('connection lost');
       await expect(open(other)).rejects.toBeInstanceOf(AbsentError);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('T86 leaves no timer armed when it is closed while the agent is away', async () => {
+    const armed = new Set<object>();
+    const timers = {
+      after: (ms: number, run: () => void) => {
+        const timer = systemTimers.after(ms, () => (armed.delete(timer), run()));
+        armed.add(timer);
+        return { cancel: () => (armed.delete(timer), timer.cancel()) };
+      },
+    };
+    const other = await remoteRig({}, { reconnectGraceMs: 40_000, timers });
+    try {
+      const { answering } = halting();
+      const { socket } = await connect(answering, {}, other);
+      const session = await open(other);
+      const { over, said } = begin(session, 'Write a page');
+      await until(() => said().length > 0, 'the first half');
+      const before = armed.size;
+      socket.terminate();
+      await until(() => armed.size > before, 'the wait for its return');
+      await session.close();
+      expect(await over).toEqual({ how: 'interrupted' });
+      expect(armed.size).toBe(0);
     } finally {
       await other.stop();
     }
