@@ -1,7 +1,15 @@
 import Database from 'better-sqlite3';
 
 /** What kept the store from doing its work. */
-export type StoreFault = 'locked' | 'newer-schema' | 'corrupt' | 'gone-back' | 'read-only' | 'full' | 'unavailable';
+export type StoreFault =
+  | 'locked'
+  | 'newer-schema'
+  | 'corrupt'
+  | 'gone-back'
+  | 'read-only'
+  | 'full'
+  | 'shared'
+  | 'unavailable';
 
 /** The database could not be used. Nothing of the refused work was written; the message says what to do. */
 export class StoreError extends Error {
@@ -16,7 +24,11 @@ export class StoreError extends Error {
 
 /** Whether the file, the disk or another process is at fault, not the command that was executed. */
 export function isEnvironmental(error: unknown): boolean {
-  return error instanceof StoreError || (error instanceof Database.SqliteError && faultOf(error.code) !== null);
+  return (
+    error instanceof StoreError ||
+    isLostRace(error) ||
+    (error instanceof Database.SqliteError && faultOf(error.code) !== null)
+  );
 }
 
 /** Whether nothing was written, and the same may be written later. */
@@ -27,15 +39,25 @@ export function willPass(error: unknown): error is StoreError & { readonly code:
 /** Whether this handle must not be used again: what it believes about the file may be untrue. */
 export function isFatal(error: unknown): boolean {
   return (
+    isLostRace(error) ||
+    (error instanceof Database.SqliteError &&
+      /^SQLITE_(IOERR(?!_SHMSIZE)|CORRUPT|NOTADB|NOMEM|PROTOCOL)/u.test(error.code))
+  );
+}
+
+/** Whether another process took the number of a row of the journal, which one process alone gives out. */
+function isLostRace(error: unknown): boolean {
+  return (
     error instanceof Database.SqliteError &&
-    /^SQLITE_(IOERR(?!_SHMSIZE)|CORRUPT|NOTADB|NOMEM|PROTOCOL)/u.test(error.code)
+    /^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY|ROWID)/u.test(error.code) &&
+    /: journal\./u.test(error.message)
   );
 }
 
 /** The error for people, whatever went wrong with the file at `path`. */
 export function storeError(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
-  const code = faultOf(codeOf(error)) ?? 'unavailable';
+  const code = isLostRace(error) ? 'shared' : (faultOf(codeOf(error)) ?? 'unavailable');
   return new StoreError(code, sentence(code, path, error instanceof Error ? error.message : String(error)), error);
 }
 
@@ -43,7 +65,7 @@ export function storeError(error: unknown, path: string): StoreError {
 export function sentence(code: StoreFault, path: string, detail: string): string {
   switch (code) {
     case 'locked':
-      return `${path} is in use by another process. Stop the other Conch first, or whatever else writes to it, or set CONCH_DATA_DIR to another folder.`;
+      return `${path} is in use by another process. Stop the other Conch first, or whatever else writes to it, or set CONCH_DATA_DIR to another folder. Do not delete its .lock file: that lets two processes write to one database.`;
     case 'newer-schema':
       return `${path} was written by a newer Conch (${detail}). Update Conch, or restore a backup made by this version.`;
     case 'corrupt':
@@ -54,6 +76,8 @@ export function sentence(code: StoreFault, path: string, detail: string): string
       return `${path} cannot be written (${detail}). Give this user write access to the file and its folder, or set CONCH_DATA_DIR.`;
     case 'full':
       return `The disk that holds ${path} is full (${detail}). Nothing was lost; free some space and try again.`;
+    case 'shared':
+      return `${path} was written by another process as well (${detail}). Stop the other Conch, check the database with conch verify, then start again.`;
     case 'unavailable':
       return `${path} cannot be used (${detail}). Check the folder and the disk, then start again.`;
   }

@@ -15,6 +15,7 @@ export const EXIT_CODES = {
   refused: 10,
   platformRefused: 11,
   mustBeMended: 12,
+  lockLost: 13,
 } as const;
 
 /** One of the exit codes. */
@@ -35,6 +36,7 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   refused: 'the command was refused; the answer says why',
   platformRefused: 'a chat platform does not take this bot; the lines before say why',
   mustBeMended: 'a check (doctor, agent check) found what must be mended',
+  lockLost: 'the lock file of the data folder was deleted or replaced while Conch ran',
 };
 
 /** What a database that cannot be used means for the exit code. */
@@ -45,5 +47,6 @@ export const STORE_CODES = {
   'gone-back': EXIT_CODES.databaseUnreadable,
   'read-only': EXIT_CODES.diskFull,
   full: EXIT_CODES.diskFull,
+  shared: EXIT_CODES.lockLost,
   unavailable: EXIT_CODES.databaseUnreadable,
 } as const satisfies Record<StoreFault, ExitCode>;

@@ -18,6 +18,8 @@ import { createPlatforms } from './adapter-factory.ts';
 import type { Platforms } from './adapter-factory.ts';
 import { lengthsOf } from './read-model.ts';
 import { StoreError } from '../engine/errors.ts';
+import { watchLock } from '../engine/sqlite/lock.ts';
+import { lockOf } from '../engine/sqlite/open.ts';
 import { databaseIn, openDataFolder } from './data-folder.ts';
 import { StoreHealth } from '../adapters/delivery/store-health.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
@@ -56,15 +58,15 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   made.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
-  const unlisten = listen({ log, end: end.resolve });
+  const unlisten = listen({ log, end: end.resolve, lock: lockOf(databaseIn(first.dataDir)) });
   const stop = stopper([upkeep, health, parts.trust, app, backends, { stop: () => made.release() }]);
   try {
     made.claim();
     await backends.start();
     await app.start();
   } catch (error) {
-    made.release();
-    await store.close();
+    unlisten();
+    await letGo(made, store);
     throw error;
   }
   if (made.page !== null) greet(made.page.link() ?? '', first);
@@ -140,6 +142,20 @@ function greet(link: string, { demoModel }: Config): void {
   process.stdout.on('error', () => undefined).write(`${who}Open the page: ${link}\n${ONE_BROWSER}\n`);
 }
 
+/** Called when the start failed. */
+async function letGo(platforms: Platforms, store: FloorStore): Promise<void> {
+  platforms.release();
+  await store.close();
+}
+
+/** What the program ends with when another process can take its data folder. */
+function lockLost(path: string, log: Log): ExitCode {
+  const words = `${path} was deleted or replaced while Conch ran. Conch ends, so that no second one writes to the same database. Leave that file alone, and start Conch again.`;
+  log.fatal({ file: path }, words);
+  process.stderr.write(`${words}\n`);
+  return EXIT_CODES.lockLost;
+}
+
 type StoreParts = {
   readonly config: () => Config;
   readonly clock: Clock;
@@ -188,9 +204,14 @@ function tellReload(log: Log, file: string, atStart: readonly string[]): void {
   else log.warn({ file, atStart }, `configuration reloaded, but ${atStart.join(', ')}: start Conch anew for that`);
 }
 
-/** Signals and faults that end the program. A fault nobody foresaw ends it too: a supervisor starts it anew on a sound state. */
-function listen(ports: { readonly log: Log; readonly end: (code: ExitCode) => void }): () => void {
-  const { log, end } = ports;
+/** Signals, faults and the loss of the lock file, which end the program. A fault nobody foresaw ends it too: a supervisor starts it anew on a sound state. */
+function listen(ports: {
+  readonly log: Log;
+  readonly end: (code: ExitCode) => void;
+  readonly lock: string;
+}): () => void {
+  const { log, end, lock } = ports;
+  const watchingLock = watchLock(lock, { timers: systemTimers, lost: () => end(lockLost(lock, log)) });
   let asked = false;
   const onSignal = (signal: string): void => {
     if (asked) process.exit(EXIT_CODES.ok);
@@ -205,6 +226,7 @@ function listen(ports: { readonly log: Log; readonly end: (code: ExitCode) => vo
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
   process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
   return () => {
+    watchingLock.cancel();
     process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
     process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
   };

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
+import type { Timer, Timers } from '../../lib/time.ts';
 
 /** A file that this process alone has locked, until it lets go of it or ends. */
 export type FileLock = { release(): void };
@@ -34,6 +35,31 @@ function openLock(path: string, waitMs: number): Database.Database {
     closeSync(openSync(path, 'a'));
     throw error;
   }
+}
+
+/**
+ * Watches the lock file of this process, once a second: calls `lost`, once, when the path names another file than at first, or none.
+ * Another process can lock the new file, so that the lock keeps nobody away any more. Cancel it to end the watch.
+ */
+export function watchLock(
+  path: string,
+  { timers, lost }: { readonly timers: Timers; readonly lost: () => void },
+): Timer {
+  const first = fileAt(path);
+  const look = (): void => {
+    if (first === null || fileAt(path) !== first) lost();
+    else timer = timers.after(LOOK_MS, look);
+  };
+  let timer = timers.after(LOOK_MS, look);
+  return { cancel: () => timer.cancel() };
+}
+
+const LOOK_MS = 1_000;
+
+/** Device and number of the file that a path names; `null`: there is none. */
+function fileAt(path: string): string | null {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? null : `${found.dev}:${found.ino}`;
 }
 
 /** Claims a token for this process; `null` when another process on this machine has it. The token itself is not written anywhere. */
