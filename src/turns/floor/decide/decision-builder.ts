@@ -1,3 +1,4 @@
+import { shortDigest } from '../../../lib/digest.ts';
 import type { Refusal } from '../command.ts';
 import { compareOrder, evolve, isNewFromPerson } from '../evolve.ts';
 import type { Announcement, Fact, FactOf, Fate, Outcome } from '../fact.ts';
@@ -90,7 +91,8 @@ export class DecisionBuilder {
 
 /**
  * What says the same has the same key, and nothing else has it: an edit never takes the place of another event. Every question is another
- * one: what became of it is an edit of it, and no other is. An outage is one, whoever is lost.
+ * one: what became of it is an edit of it, and no other is. An outage is one, whoever is lost. Words of people and agents stand in a key as
+ * a digest, because an erasure does not reach keys.
  */
 function keyOf(announcement: Announcement): string {
   switch (announcement.kind) {
@@ -106,7 +108,7 @@ function keyOf(announcement: Announcement): string {
     case 'gap':
       return GAP_KEY;
     case 'unaddressed':
-      return keyFrom(announcement.kind, announcement.named);
+      return keyFrom(announcement.kind, [shortDigest(...announcement.named)]);
     case 'limit':
       return keyFrom(announcement.kind, [announcement.budget]);
     case 'timeout':
@@ -117,18 +119,22 @@ function keyOf(announcement: Announcement): string {
     case 'stopped':
       return keyFrom(announcement.kind, [announcement.agent ?? '']);
     case 'undelivered':
-      return keyFrom(announcement.kind, [announcement.agent, announcement.why]);
+      return keyFrom(announcement.kind, [announcement.agent, shortDigest(announcement.why)]);
     case 'forbidden':
     case 'unasked':
-      return keyFrom(announcement.kind, [announcement.agent, announcement.title, announcement.why]);
+      return keyFrom(announcement.kind, [announcement.agent, shortDigest(announcement.title, announcement.why)]);
     case 'toolsGone':
-      return keyFrom(announcement.kind, [announcement.agent, announcement.server, announcement.why]);
+      return keyFrom(announcement.kind, [announcement.agent, announcement.server, shortDigest(announcement.why)]);
     case 'toolsBack':
       return keyFrom(announcement.kind, [announcement.agent, announcement.server]);
     case 'revoked':
-      return keyFrom(announcement.kind, [announcement.agent, announcement.rule, announcement.by]);
+      return keyFrom(announcement.kind, [announcement.agent, shortDigest(announcement.rule, announcement.by)]);
     case 'aside':
-      return keyFrom(announcement.kind, [announcement.agent, `${announcement.run ?? ''}`, announcement.what]);
+      return keyFrom(announcement.kind, [
+        announcement.agent,
+        `${announcement.run ?? ''}`,
+        shortDigest(announcement.what),
+      ]);
   }
 }
 

@@ -54,7 +54,8 @@ describe('an agent that comes to us and is lost in its turn', () => {
     failures.push(error);
     session().ends(new BackendError('connection lost'));
     await time.settle();
-    expect(floors.told.at(-1)).toEqual({ type: 'leave', agent: 'dev', cause: 'connection lost' });
+    const failure = { code: 'AGENT_EXECUTION_ERROR', recoverable: true };
+    expect(floors.told.at(-1)).toEqual({ type: 'leave', agent: 'dev', cause: 'connection lost', error: failure });
     await time.advance(600_000);
     comes();
     await time.settle();
