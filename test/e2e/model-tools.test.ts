@@ -177,7 +177,9 @@ describe('a server of tools that asks people something', () => {
         const told = page.texts('system').join('\n');
         expect(told).toContain('✋ writer asks (1): files asks: Which colour?');
         expect(told).toContain('colour (required, one of red, blue)');
-        expect(told).toContain('Its form answers it, or /answer 1 <colour>. Decline says no.');
+        expect(told).toContain(
+          'Its form answers it, or /answer 1 <colour>. The channel will not show your answer. Decline says no.',
+        );
         expect(await page.command(CHANNEL, '/answer 1 green')).toMatchObject({
           ok: false,
           text: expect.stringContaining('colour: Invalid option'),
