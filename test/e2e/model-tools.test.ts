@@ -192,7 +192,7 @@ describe('a server of tools that asks people something', () => {
             page
               .texts('system')
               .join('\n')
-              .includes('✅ You answered what writer asked: files asks: Which colour?: “Blue”'),
+              .includes('✅ You answered what writer asked: files asks: Which colour? · '),
           'the answer in place of the question',
         );
         const log = await page.command(CHANNEL, '/run log writer');
