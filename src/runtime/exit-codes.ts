@@ -36,7 +36,7 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   refused: 'the command was refused; the answer says why',
   platformRefused: 'a chat platform does not take this bot; the lines before say why',
   mustBeMended: 'a check (doctor, agent check) found what must be mended',
-  lockLost: 'the lock file of the data folder was deleted or replaced while Conch ran',
+  lockLost: 'conch.lock was deleted or replaced while Conch ran',
 };
 
 /** What a database that cannot be used means for the exit code. */

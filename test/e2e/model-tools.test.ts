@@ -189,10 +189,7 @@ describe('a server of tools that asks people something', () => {
         await page.until(() => page.texts('agent').includes(result), result);
         await page.until(
           () =>
-            page
-              .texts('system')
-              .join('\n')
-              .includes('✅ You answered what writer asked: files asks: Which colour? · '),
+            page.texts('system').join('\n').includes('✅ You answered what writer asked: files asks: Which colour? · '),
           'the answer in place of the question',
         );
         const log = await page.command(CHANNEL, '/run log writer');

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
 const PROGRAM = new URL('../../src/conch.js', import.meta.url).pathname;
@@ -108,7 +108,18 @@ export function startBot(place: Place, start: Start = {}): Bot {
       .filter((each) => /"level":"(?:fatal|error)"/.test(each));
     return [err(), ...grave.slice(-3)].join('\n');
   };
-  return { child, port: place.port, dataDir: place.dataDir, ended, ready, end, line, out, err, lastWords };
+  return {
+    child,
+    port: place.port,
+    dataDir: resolve(place.dir, place.dataDir),
+    ended,
+    ready,
+    end,
+    line,
+    out,
+    err,
+    lastWords,
+  };
 }
 
 /** Runs the program to its end: its exit code and what it printed. */
