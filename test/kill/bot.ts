@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
 const PROGRAM = new URL('../../src/conch.js', import.meta.url).pathname;
@@ -111,7 +111,7 @@ export function startBot(place: Place, start: Start = {}): Bot {
   return {
     child,
     port: place.port,
-    dataDir: resolve(place.dir, place.dataDir),
+    dataDir: isAbsolute(place.dataDir) ? place.dataDir : join(place.dir, place.dataDir),
     ended,
     ready,
     end,

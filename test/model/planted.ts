@@ -170,8 +170,8 @@ const QUEUE: readonly Planted[] = [
   {
     name: 'T13: an agent that comes online goes to the end of the queue',
     file: 'decide/membership.ts',
-    find: 'return behind === -1 ? queue.length : behind;',
-    replace: 'return behind === -1 ? behind : queue.length;',
+    find: 'return behind === -1 ? queue.length : tail + behind;',
+    replace: 'return behind === -1 ? tail : queue.length;',
   },
 ];
 
