@@ -256,7 +256,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'every line about the work of an agent beside the floor has one key',
     file: 'turns/floor/decide/decision-builder.ts',
-    find: "[announcement.agent, `${announcement.run ?? ''}`, announcement.what]",
+    find: "[announcement.agent, `${announcement.run ?? ''}`, shortDigest(announcement.what)]",
     replace: '[announcement.agent]',
   },
   {
