@@ -256,8 +256,8 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'every line about the work of an agent beside the floor has one key',
     file: 'turns/floor/decide/decision-builder.ts',
-    find: "[announcement.agent, `${announcement.run ?? ''}`, shortDigest(announcement.what)]",
-    replace: '[announcement.agent]',
+    find: "`${announcement.run ?? ''}`,\n        shortDigest(announcement.what),",
+    replace: '',
   },
   {
     name: 'a run that is completed at its limit is skipped on its floor',
