@@ -388,7 +388,8 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
       program.cast.play('pm', 'pause');
       await says('Build a bridge');
       await program.rests();
-      await stage.command('ann', '/floor grant PM');
+      // PM starts again after the first timeout: until then the command is refused.
+      await seeEqual(async () => (await stage.command('ann', '/floor grant PM')).includes('offline'), false);
       await seeEqual(() => notices(stage), [expect.stringMatching(/PM turn timed out \(×2\)/)]);
     }),
   );

@@ -46,9 +46,9 @@ export function grantTo(decision: DecisionBuilder, { agent }: CommandOf<'grant'>
   const closed = gate(decision.floor, decision.at, 'grant');
   if (closed !== null) return closed.why;
   if (seat.disabled) return 'disabled';
-  if (seat.status === 'OFFLINE') return 'offline';
   if (seat.status === 'ACTIVE') return 'already';
-  if (seat.status === 'WAITING') return seat.present ? overrideWait(decision, agent) : 'offline';
+  if (!seat.present) return 'offline';
+  if (seat.status === 'WAITING') return overrideWait(decision, agent);
   recall(decision);
   if (!isGrantable(decision.floor, agent)) return 'not-queued';
   return giveTo(decision, agent);
