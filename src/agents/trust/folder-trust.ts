@@ -154,8 +154,11 @@ export class FolderTrust implements TrustCommands {
     const { digest } = scan;
     const decision = digest === null ? null : this.book.find(agent, digest);
     if (digest === null || decision?.choice === 'trusted') {
-      if (folder.refused !== null) this.#tellAll(agent, { type: 'dropTrust', agent, keeps: null });
+      if (folder.refused === null) return;
+      this.#tellAll(agent, { type: 'dropTrust', agent, keeps: null });
       folder.refused = null;
+      // The agent's other channels wait for the change that this channel saw first.
+      folder.wake();
       return;
     }
     folder.refused = digest;
