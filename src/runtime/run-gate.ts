@@ -23,6 +23,8 @@ export type RunGatePorts = {
   readonly maxTurns: (seat: RunSeat) => number | undefined;
   /** The person who asked for what an agent does in its turn; `null`: an operator had it granted. */
   readonly requestedBy: (seat: RunSeat) => string | null;
+  /** The text of the messages that a turn answers; `null`: it answers none. */
+  readonly prompt: (seat: RunSeat) => string | null;
   /** The text without secrets. */
   readonly clean: (text: string) => string;
   readonly failed: (error: unknown) => void;
@@ -186,9 +188,14 @@ class RunGate implements ToolGate {
     }
     await this.#dropLeft();
     const turn = (this.#state?.run?.turn ?? 0) + 1;
-    const step: RunCommand = { type: 'STEP', session: this.#session, turn, toolCalls: [] };
+    const step: RunCommand = { type: 'STEP', session: this.#session, turn, toolCalls: [], ...this.#output };
     await this.#ports.runs.applyAll(this.#key, [step, ...keeping], this.#ports.clock.now());
     return true;
+  }
+
+  /** The text of the step that begins. */
+  get #output(): { readonly output?: string } {
+    return this.#said === '' ? {} : { output: this.#ports.clean(this.#said) };
   }
 
   /** Calls that hold a secret are not kept as they are, and could not be the same again; nor is what is very long. */
@@ -214,11 +221,12 @@ class RunGate implements ToolGate {
     if (this.#isOpen) return true;
     const { channel, agent, aside } = this.#seat;
     if (aside === true) {
-      await this.#apply({ type: 'STEP', session: this.#session, turn: 1, toolCalls: [] });
+      await this.#apply({ type: 'STEP', session: this.#session, turn: 1, toolCalls: [], ...this.#output });
       return this.#isOpen;
     }
     const maxTurns = this.#ports.maxTurns(this.#seat);
     const requestedBy = this.#ports.requestedBy(this.#seat);
+    const prompt = this.#ports.prompt(this.#seat);
     const limit = maxTurns === undefined ? {} : { maxTurns };
     const begun: Applied = await this.#ports.manager.apply(channel, {
       type: 'use',
@@ -226,6 +234,8 @@ class RunGate implements ToolGate {
       epoch: this.#epoch,
       ...limit,
       ...(requestedBy === null ? {} : { requestedBy }),
+      ...(prompt === null ? {} : { prompt: this.#ports.clean(prompt) }),
+      ...this.#output,
     });
     return begun.ok && this.#isOpen;
   }

@@ -7,7 +7,7 @@ import { BoundedMap } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { AgentCommand } from '../turns/floor/command.ts';
-import { findSeat } from '../turns/floor/seats.ts';
+import { findSeat, findTurn } from '../turns/floor/seats.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { AsideRuns } from '../work/runs/aside-runs.ts';
 import type { AsideReports, AsideTask, AsideWorker } from '../work/runs/aside-runs.ts';
@@ -16,7 +16,7 @@ import type { RunSeat } from '../work/runs/floor-binding.ts';
 import { createRunCommands } from '../work/runs/run-commands.ts';
 import type { RunCommandPorts } from '../work/runs/run-commands.ts';
 import type { RunStore } from '../work/runs/run-machine.ts';
-import { requestersOf } from '../turns/requesters.ts';
+import { givenTo, requestersOf } from '../turns/requesters.ts';
 import type { Line } from '../turns/view.ts';
 import type { Requester } from '../turns/requesters.ts';
 import type { RunCommands } from '../turns/commands/context.ts';
@@ -115,7 +115,7 @@ export class Runs {
       nameOf,
       closed: (channel, named) => closedQuestion(store, channel, named),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
-      written: (seat) => this.#asides.written(seat),
+      written: (seat) => this.#writtenBy(seat),
       requesters: (seat) => this.#requesters(seat).map(({ id }) => id),
       work: (seat) => ({
         steps: stepsOf(config(), seat, 'background'),
@@ -123,15 +123,7 @@ export class Runs {
       }),
     });
     this.#asides = this.#beside(failed);
-    this.gateFor = createRunGates({
-      ...ports,
-      runs,
-      judge: (seat, call, remembered) => judgeCall(config(), seat, call, this.#circumstances(seat, remembered)),
-      maxTurns: (seat) => stepsOf(config(), seat, 'conversational'),
-      requestedBy: (seat) => this.#requestedBy(seat),
-      failed,
-      isEnding: () => this.#isEnding,
-    });
+    this.gateFor = this.#gates(failed);
   }
 
   /** Goes on with the work beside the floors that was open when the program ended. */
@@ -160,6 +152,20 @@ export class Runs {
   stop(): Promise<void> {
     this.#isEnding = true;
     return this.#asides.stop();
+  }
+
+  #gates(failed: (error: unknown) => void): (seat: RunSeat, epoch: number) => ToolGate {
+    const { config } = this.#ports;
+    return createRunGates({
+      ...this.#ports,
+      runs: this.store,
+      judge: (seat, call, remembered) => judgeCall(config(), seat, call, this.#circumstances(seat, remembered)),
+      maxTurns: (seat) => stepsOf(config(), seat, 'conversational'),
+      requestedBy: (seat) => this.#requestedBy(seat),
+      prompt: (seat) => this.#promptOf(seat),
+      failed,
+      isEnding: () => this.#isEnding,
+    });
   }
 
   #beside(failed: (error: unknown) => void): AsideRuns {
@@ -214,6 +220,21 @@ export class Runs {
 
   #requestedBy(seat: RunSeat): string | null {
     return this.#member(seat)?.id ?? this.#requesters(seat)[0]?.id ?? null;
+  }
+
+  /** What a seat has written in its turn, or beside the floor, so far. */
+  #writtenBy(seat: RunSeat): string {
+    if (seat.aside === true) return this.#asides.written(seat);
+    const floor = this.#ports.manager.floor(seat.channel);
+    return (floor === null ? null : findTurn(floor, seat.agent))?.words ?? '';
+  }
+
+  #promptOf({ channel, agent }: RunSeat): string | null {
+    const { store, manager } = this.#ports;
+    const floor = manager.floor(channel);
+    const turn = floor === null ? null : findTurn(floor, agent);
+    const texts = givenTo(turn).flatMap((id) => store.message(id)?.text.trim() ?? []);
+    return texts.join('\n\n') || null;
   }
 
   /** One of them who is no operator. */

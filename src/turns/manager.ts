@@ -55,6 +55,9 @@ export type Change = {
   readonly floor: Floor;
 };
 
+/** What was said of a text before its turn ended, and when that is on disk. */
+export type Kept = { readonly text: string; readonly durable: Promise<void> };
+
 /** Under which name the word is kept of the plans that all floors go by. */
 const PLANS = { owner: 'conch', name: 'plans' } as const;
 
@@ -324,22 +327,33 @@ export class TurnManager {
     this.#ports.changed({ channel, at, facts, floor });
   }
 
-  /** Says what people have seen of a text whose turn is ended from beside the floor: durable with what is done in the same task. */
-  async keep(channel: ChannelId, agent: AgentId, by: string, completes = false): Promise<void> {
+  /**
+   * Says what people have seen of a text whose turn is ended from beside the floor: durable with what is done in the same task.
+   * `text` is what is said, empty for nothing.
+   */
+  keep(channel: ChannelId, agent: AgentId, by: string, completes = false): Kept {
     const epoch = this.#ports.store.floor(channel)?.turn?.epoch ?? 0;
     const ending: Command = completes ? { type: 'completeTurn', agent, epoch, by } : { type: 'skip', agent, by };
-    const saying = this.#keep(channel, ending, this.#ports.clock.now());
-    if (saying !== null) await Promise.all([saying, this.#forget(channel, true)]);
+    const at = this.#ports.clock.now();
+    const said = this.#takeShown(channel, ending, at);
+    if (said === null) return { text: '', durable: Promise.resolve() };
+    const saying = this.#ports.store.apply(channel, { type: 'say', ...said }, at);
+    const durable = Promise.all([saying, this.#forget(channel, true)]).then(() => undefined);
+    return { text: said.text, durable };
   }
 
   /** Says first what people have seen of a text whose turn the command may end. */
   #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
+    const said = this.#takeShown(channel, command, at);
+    return said === null ? null : this.#ports.store.apply(channel, { type: 'say', ...said }, at);
+  }
+
+  /** What people have seen of a text whose turn the command ends or interrupts; `null`: nothing, or no turn ends. */
+  #takeShown(channel: ChannelId, command: Command, at: Instant): TurnDraft | null {
     const floor = this.#ports.store.floor(channel);
     const broken = floor === null ? null : breakOf(floor, command, at);
     const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
-    if (draft === null) return null;
-    const said = broken === 'cut' ? { ...draft, text: cutOff(draft.text) } : draft;
-    return this.#ports.store.apply(channel, { type: 'say', ...said }, at);
+    return draft !== null && broken === 'cut' ? { ...draft, text: cutOff(draft.text) } : draft;
   }
 
   /** What was shown of the turn under way before this process began, or by another. */

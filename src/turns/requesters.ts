@@ -1,6 +1,6 @@
 import type { FactFields } from '../engine/machine.ts';
 import type { Fact } from './floor/fact.ts';
-import type { Floor } from './floor/floor.ts';
+import type { Floor, Turn } from './floor/floor.ts';
 import { findTurn } from './floor/seats.ts';
 import type { AgentId, MessageId } from './floor/settings.ts';
 import { givenBy } from './view.ts';
@@ -27,7 +27,7 @@ const SOMEBODY: Requester = { id: '', name: 'somebody' };
  */
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
   const turn = floor === null ? null : findTurn(floor, agent);
-  const given = turn === null ? [] : [...turn.answered, ...[...turn.given, ...turn.injecting].map(({ id }) => id)];
+  const given = givenTo(turn);
   if (given.length > 0) return authorsOf(given, sources);
   for (const { fact } of sources.newest()) {
     const isOperators = fact.type === 'usageReset' && (fact.why === 'operator' || fact.why === 'more');
@@ -37,6 +37,11 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
     if (messages.length > 0) return authorsOf(messages, sources);
   }
   return [SOMEBODY];
+}
+
+/** The messages that a turn was given, answered or not. */
+export function givenTo(turn: Turn | null): readonly MessageId[] {
+  return turn === null ? [] : [...turn.answered, ...[...turn.given, ...turn.injecting].map(({ id }) => id)];
 }
 
 /** The turns that were given one of these messages, as `agent epoch`; `newest` is what happened at their floor, the newest first. */
@@ -82,7 +87,8 @@ export const FLOOR_TEXTS: FactFields = {
   usageReset: ['by'],
   floorPaused: ['by'],
   turnExtended: ['by'],
-  runBegun: ['requestedBy'],
+  runBegun: ['requestedBy', 'prompt', 'output'],
+  runLeft: ['result'],
   turnWaited: QUESTION.map((field) => `wait.question.${field}`),
   asideAsked: QUESTION.map((field) => `question.${field}`),
   questionClosed: ['by', 'reason'],
@@ -99,7 +105,6 @@ export const FLOOR_TEXTS: FactFields = {
 /** How what a person did or asked for is put into words that are kept. */
 export const IN_WORDS = {
   paused: (name: string): string => `${name} paused it`,
-  ended: (name: string): string => `ended by ${name}`,
   aborted: (name: string): string => `aborted by ${name}`,
   asked: (name: string): string => `${name} asked for it`,
   wrote: (name: string): string => `what ${name} wrote`,
@@ -131,6 +136,8 @@ function tellingIn(fact: Fact): { readonly agent: AgentId; readonly question?: n
     case 'asideAsked':
       return { agent: fact.agent, question: fact.question.question };
     case 'turnResumed':
+    case 'runBegun':
+    case 'runLeft':
       return { agent: fact.agent };
     case 'announced': {
       const { announcement } = fact;

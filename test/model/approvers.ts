@@ -170,7 +170,7 @@ function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { left
     words: { refusal: (refusal) => refusal },
     runs: create({
       runs: bound.runs,
-      floors: { ...floors, keep: async () => undefined },
+      floors: { ...floors, keep: () => ({ text: '', durable: Promise.resolve() }) },
       clock,
       time: timeWords('UTC'),
       nameOf: (id) => id,

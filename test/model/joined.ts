@@ -355,6 +355,7 @@ function checkPair(floor: Floor, turn: Turn, { status, run }: Pick<RunState, 'st
 function keyOf({ floor, run, at }: World): string {
   const { totals: _, closed: _closed, causes: _causes, unknown, ...rest } = run;
   const near = (key: string, value: unknown): unknown => {
+    if (key === 'words') return undefined;
     if (typeof value !== 'number' || value < NOON) return key === 'lines' || key === 'seenLine' ? 0 : value;
     return value <= at ? 'past' : value - at;
   };

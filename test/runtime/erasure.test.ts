@@ -27,7 +27,7 @@ import { settle, start, step } from '../work/runs/fixture.ts';
 async function uses(bound: Bound, word: string): Promise<void> {
   const { epoch = 0, agent } = bound.hall.turn ?? {};
   if (agent !== 'pm') throw new Error('pm does not have the floor');
-  await bound.floor({ type: 'use', agent, epoch });
+  await bound.floor({ type: 'use', agent, epoch, prompt: `do ${word}`, output: `I do ${word}` });
   await bound.run({ type: 'KEEP', session: `${epoch}`, said: `["you said ${word}"]`, calls: `["${word}"]` });
   const id = `c${epoch}`;
   await bound.requests(id, { digest: `d-${epoch}`, verdict: 'allow' }, `${epoch}`);

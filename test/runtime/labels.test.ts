@@ -52,6 +52,7 @@ async function coding() {
       clean: (text) => text,
       maxTurns: () => undefined,
       requestedBy: () => null,
+      prompt: () => null,
       isEnding: () => false,
       judge: (seat, call, remembered) =>
         judgeCall(CONFIG, seat, call, { at: bound.at, remembered, member: null, session: taints.of(seat) }),

@@ -25,6 +25,7 @@ async function gated(rules: Rules = () => ({}), maxTurns?: number) {
     clean: (text) => text.replaceAll('s3cret', '«TOKEN»'),
     maxTurns: () => maxTurns,
     requestedBy: () => 'bob',
+    prompt: () => 'Run the tests, s3cret.',
     isEnding: () => false,
     judge: (_seat, one, remembered) => {
       asked.push(remembered.map(({ rule }) => rule));
@@ -470,6 +471,18 @@ describe('an agent whose turn is over', () => {
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
     expect(await gate.ask(call('b'), never)).toMatchObject({ code: 'CANCELLED' });
     expect(await gates({ channel: HALL, agent: 'pm' }, 1).step({ text: '', kept: null })).toBe('stop');
+  });
+
+  test('T62 begins its run with the words of its task, and each step with those of the model, without secrets', async () => {
+    const { bound, gate } = await gated();
+    await gate.step({ text: 'I look, s3cret.', kept: null });
+    await gate.step({ text: 'I run them.', kept: null });
+    const facts = [...bound.runs.newest(runKeyOf(SEAT))].map(({ fact }) => fact).toReversed();
+    expect(facts).toMatchObject([
+      { type: 'runStarted', task: `turn #1 of pm in ${HALL}`, prompt: 'Run the tests, «TOKEN».' },
+      { type: 'stepped', turn: 1, output: 'I look, «TOKEN».' },
+      { type: 'stepped', turn: 2, output: 'I run them.' },
+    ]);
   });
 
   test('leaves no call open of which nobody says what came of it', async () => {

@@ -116,6 +116,11 @@ test.each(['abort', 'complete'] as const)(
     await manager.apply(HALL, { type: 'use', agent: 'pm', epoch: 1 });
     expect(await end()).toMatchObject({ ok: true });
     expect(told).toEqual(verb === 'complete' ? ['The tide', 'completed'] : ['The tide … (cut off)', 'revoked']);
+    const ended = [...runs.newest(`${HALL} pm`)].map(({ fact }) => fact)[0];
+    // T62: what the turn had written is the result of its run.
+    expect(ended).toMatchObject(
+      verb === 'complete' ? { type: 'runCompleted', result: 'The tide' } : { type: 'aborted' },
+    );
     manager.stop();
     await store.close();
   },

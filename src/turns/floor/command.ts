@@ -133,6 +133,10 @@ export type AgentCommand =
       readonly epoch: number;
       readonly maxTurns?: number;
       readonly requestedBy?: Actor;
+      /** The text of the messages that the turn answers. */
+      readonly prompt?: string;
+      /** The text of the model's first step. */
+      readonly output?: string;
     }
   /**
    * A tool of the holder needs a yes; its generation stands still meanwhile. `unaskable` says why nobody can be asked:

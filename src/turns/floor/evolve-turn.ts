@@ -150,6 +150,7 @@ function kept(turn: Turn): TurnBase {
     answered: turn.answered,
     reprompts: turn.reprompts,
     place: turn.place,
+    ...(turn.words === undefined ? {} : { words: turn.words }),
     ...(turn.extendedTo === undefined ? {} : { extendedTo: turn.extendedTo }),
     ...(turn.recovered === undefined ? {} : { recovered: turn.recovered }),
     ...(turn.run === undefined ? {} : { run: turn.run }),
@@ -336,7 +337,8 @@ function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
   const spoken = changeTurn(floor, fact.agent, (turn) => {
     if (!isGenerating(turn)) throw new Error(`impossible: ${fact.agent} is ${turn.status} in ${floor.channel}`);
     const begun = turn.given.map((message) => ({ ...message, begun: true }));
-    const next = { ...turn, said: true, mentions: fact.mentions, given: begun };
+    const words = joinedWords(turn.words, fact.text);
+    const next = { ...turn, said: true, words, mentions: fact.mentions, given: begun };
     // While people are asked its time stands still.
     if (next.status !== 'active' || next.openWork > 0) return next;
     const { deadlineAt, silenceAt } = working(floor, next, fact.workedAt ?? at);
@@ -344,6 +346,14 @@ function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
     return { ...next, deadlineAt: later(next.deadlineAt, deadlineAt), silenceAt: later(next.silenceAt, silenceAt) };
   });
   return { ...spoken, seats: shownSeats(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
+}
+
+/** How many UTF-16 units of what a turn said are kept in its state. */
+const LONGEST_WORDS = 32_768;
+
+function joinedWords(before: string | undefined, text: string): string {
+  const words = before === undefined ? text : `${before}\n\n${text}`;
+  return words.length <= LONGEST_WORDS ? words : `…${words.slice(1 - LONGEST_WORDS).toWellFormed()}`;
 }
 
 function later(one: Instant | null, other: Instant | null): Instant | null {

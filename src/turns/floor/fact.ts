@@ -226,12 +226,18 @@ export const factSchema = z.discriminatedUnion('type', [
     ...act,
     maxTurns: number.exactOptional(),
     requestedBy: z.string().exactOptional(),
+    /** The text of the messages that the turn answers. */
+    prompt: z.string().exactOptional(),
+    /** The text of the model's first step. */
+    output: z.string().exactOptional(),
   }),
   /** The turn is over with which the run went. */
   z.strictObject({
     type: z.literal('runLeft'),
     ...act,
     outcome,
+    /** The text that was said in it. */
+    result: z.string().exactOptional(),
     /** Why its agent was lost. */
     error: z.strictObject({ code: z.string(), message: z.string(), recoverable: z.boolean() }).exactOptional(),
   }),

@@ -98,6 +98,8 @@ const anyTurn = {
   epoch: z.number(),
   startedAt: instant,
   said: z.boolean(),
+  /** The text that was said in the turn so far, its last `LONGEST_WORDS` UTF-16 units: the result of its run. */
+  words: z.string().exactOptional(),
   /** Seated agents mentioned in what was said last. */
   mentions: z.array(agent),
   /** Injected messages whose outcome the backend has not reported. */

@@ -174,10 +174,10 @@ function hasRun(floor: Floor, agent: AgentId): boolean {
 
 /** What an earlier turn left in error is over: this one begins afresh. */
 function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunCommand[] {
-  const { epoch, agent, maxTurns, requestedBy } = fact;
+  const { epoch, agent, maxTurns, requestedBy, prompt, output } = fact;
   const turn = `turn #${epoch} of ${agent} in ${channel}`;
   const session = `${fact.epoch}`;
-  const given = { runType: 'conversational', prompt: turn, session, by: null, waitMs: null } as const;
+  const given = { runType: 'conversational', prompt: prompt ?? turn, session, by: null, waitMs: null } as const;
   const told = {
     ...(maxTurns === undefined ? {} : { maxTurns }),
     ...(requestedBy === undefined ? {} : { requestedBy }),
@@ -186,7 +186,7 @@ function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunComman
   return [
     { type: 'ABORT', reason: 'another turn began', by: null },
     { type: 'START', ...given, ...told, allowedTools: null, task },
-    { type: 'STEP', session, turn: 1, toolCalls: [] },
+    { type: 'STEP', session, turn: 1, toolCalls: [], ...(output === undefined ? {} : { output }) },
   ];
 }
 
@@ -201,7 +201,10 @@ function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
     case 'completed':
     case 'passed':
     case 'lapsed':
-      return [{ type: 'COMPLETE', session, result: fact.outcome }, abort('the turn ended in the middle of a call')];
+      return [
+        { type: 'COMPLETE', session, result: fact.result ?? '' },
+        abort('the turn ended in the middle of a call'),
+      ];
     case 'forfeited': {
       const { error = { code: 'AGENT_EXECUTION_ERROR', message: 'the agent was lost', recoverable: true } } = fact;
       return [

@@ -3,6 +3,7 @@ import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { askedAs, askedWith } from '../../turns/floor/seats.ts';
+import type { Kept } from '../../turns/manager.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
@@ -21,7 +22,7 @@ export type RunCommandPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'journal'>;
   readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'> & {
     /** Says what people have seen of an agent's text, before what is done in the same task. */
-    keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Promise<void>;
+    keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Kept;
   };
   readonly clock: Clock;
   readonly time: TimeWords;
@@ -36,7 +37,7 @@ export type RunCommandPorts = {
   readonly approvers: (agent: AgentId) => 'other' | readonly string[] | null;
   /** What work beside a floor goes by: its steps, if that is configured, and how long people may take to answer. */
   readonly work: (seat: RunSeat) => { readonly steps: number | undefined; readonly waitMs: number };
-  /** What the work of a seat beside its floor has written so far; nobody has seen it. */
+  /** The text that a seat has said in its turn so far, or that it has written beside its floor, which nobody has seen. */
   readonly written: (seat: RunSeat) => string;
   /** The people who asked for what an agent does in its turn. */
   readonly requesters: (seat: RunSeat) => readonly string[];
@@ -131,12 +132,15 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const { status, run } = ports.runs.state(key) ?? {};
     const by = request.person.id;
     const isAside = seatOfRuns(key).aside === true;
-    const result = isAside ? ports.written(seatOfRuns(key)) : IN_WORDS.ended(request.person.name);
-    const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
+    const written = ports.written(seatOfRuns(key));
     const told = { name: request.person.name, completes: true } as const;
-    const commands = status === 'paused' ? [{ type: 'RESUME', by, told } as const, complete] : [complete];
+    const commands = (last: string): readonly RunCommand[] => {
+      const result = [written, last].filter((text) => text !== '').join('\n\n');
+      const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
+      return status === 'paused' ? [{ type: 'RESUME', by, told }, complete] : [complete];
+    };
     const did =
-      isAside && result.trim() === '' ? 'Completed: it had written nothing.' : 'Completed with what is there.';
+      isAside && written.trim() === '' ? 'Completed: it had written nothing.' : 'Completed with what is there.';
     return end(agent, request, { commands, did, completes: true }, ports);
   },
   abort: async (agent, request, ports) => {
@@ -144,7 +148,12 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const why = request.values.words ?? IN_WORDS.aborted(request.person.name);
     const lost = seatOfRuns(key).aside === true ? lostWords(ports.written(seatOfRuns(key))) : null;
     const command = { type: 'ABORT', reason: why, by: request.person.id } as const;
-    return end(agent, request, { commands: [command], did: lost === null ? 'Aborted.' : `Aborted; ${lost}.` }, ports);
+    return end(
+      agent,
+      request,
+      { commands: () => [command], did: lost === null ? 'Aborted.' : `Aborted; ${lost}.` },
+      ports,
+    );
   },
   retry: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
@@ -162,12 +171,17 @@ const DO: Readonly<Record<Verb, Doing>> = {
 };
 
 /** Ends a run. What people have seen of a text stays, for its turn ends, too; beside the floor nobody has seen any. */
-async function end(agent: AgentId, request: Request, ending: Carried, ports: RunCommandPorts): Promise<Answer> {
+async function end(
+  agent: AgentId,
+  request: Request,
+  { commands, did, completes }: Ending,
+  ports: RunCommandPorts,
+): Promise<Answer> {
   const key = keyFor(agent, request, ports);
-  const isKept = seatOfRuns(key).aside !== true && isTaken(ports.runs.state(key), ending.commands, ports.clock.now());
-  const kept = isKept ? ports.floors.keep(request.channel, agent, request.person.id, ending.completes === true) : null;
-  const answer = await apply(agent, request, ending, ports);
-  await kept;
+  const isKept = seatOfRuns(key).aside !== true && isTaken(ports.runs.state(key), commands(''), ports.clock.now());
+  const kept = isKept ? ports.floors.keep(request.channel, agent, request.person.id, completes === true) : null;
+  const answer = await apply(agent, request, { commands: commands(kept?.text ?? ''), did }, ports);
+  await kept?.durable;
   return answer;
 }
 
@@ -190,9 +204,11 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
   return answer.ok && after ? { ok: true, text: `It goes on: step ${after.turn} of ${after.maxTurns}.` } : answer;
 }
 
-type Carried = {
-  readonly commands: readonly RunCommand[];
-  readonly did: string;
+type Carried = { readonly commands: readonly RunCommand[]; readonly did: string };
+
+type Ending = Pick<Carried, 'did'> & {
+  /** `last`: the text that the turn says as it ends. */
+  readonly commands: (last: string) => readonly RunCommand[];
   /** What people have seen of its text is the whole answer. */
   readonly completes?: true;
 };

@@ -31,7 +31,7 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
     apply: bound.store.apply.bind(bound.store),
     view: (channel: string) => (channel === HALL ? viewOf(bound.hall, bound.at, bound.store.id) : null),
     turns: () => [],
-    keep: async () => undefined,
+    keep: () => ({ text: '', durable: Promise.resolve() }),
   };
   const closed = (_: string, named: { readonly question: number } | { readonly key: string }) => {
     for (const { fact } of bound.store.journal(HALL, 100))

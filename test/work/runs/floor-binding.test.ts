@@ -107,6 +107,47 @@ describe('a turn that uses tools', () => {
   });
 });
 
+describe('T62 the run of a turn', () => {
+  const completed = (bound: Bound) =>
+    [...bound.runs.newest(runKeyOf(SEAT))].flatMap(({ fact }) =>
+      fact.type === 'runCompleted' ? [fact.result] : [],
+    )[0];
+
+  test('has all text of the turn as its result, also what was said before its first tool', async () => {
+    const bound = await new Bound().granted();
+    const act = { agent: 'pm', epoch: 1 } as const;
+    await bound.floor(
+      { type: 'say', ...act, text: 'I look.', mentions: [] },
+      { type: 'use', ...act },
+      { type: 'say', ...act, text: 'All is well.', mentions: [] },
+      { type: 'end', ...act, outcome: 'completed', signalled: true },
+    );
+    expect(completed(bound)).toBe('I look.\n\nAll is well.');
+  });
+
+  test('has it over a restart, and no more than the end of a very long text', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.floor({ type: 'say', agent: 'pm', epoch: 1, text: `a${'b'.repeat(32_768)}`, mentions: [] });
+    await bound.dies();
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    const epoch = bound.hall.turn?.epoch ?? 0;
+    await bound.floor(
+      { type: 'say', agent: 'pm', epoch, text: 'The end.', mentions: [] },
+      { type: 'end', agent: 'pm', epoch, outcome: 'completed', signalled: true },
+    );
+    const result = completed(bound) ?? '';
+    expect([result.length, result.slice(0, 2), result.slice(-10)]).toEqual([32_768, '…b', '\n\nThe end.']);
+    await bound.store.close();
+  });
+
+  test('has none when the turn said nothing', async () => {
+    const bound = await new Bound().begins();
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'passed', signalled: true });
+    expect(completed(bound)).toBe('');
+  });
+});
+
 describe('a call that needs a yes', () => {
   test('makes the turn wait in the transaction in which the run pauses, with all that people are to see', async () => {
     const bound = await new Bound().begins();

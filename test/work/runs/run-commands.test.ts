@@ -20,7 +20,7 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
     floors: {
       apply: (channel, command) => store.apply(channel, command, bound.at),
       view: () => viewOf(bound.hall, bound.at, bound.store.id),
-      keep: async () => undefined,
+      keep: () => ({ text: '', durable: Promise.resolve() }),
       turns: (channel, limit) => turnRecords(store.journal(channel, 200)).slice(-limit),
     },
     clock: { now: () => bound.at },

@@ -342,7 +342,8 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   if (turn.run !== undefined) {
     const { code = 'AGENT_EXECUTION_ERROR', recoverable = true } = end.error ?? {};
     const error = cause === undefined ? {} : { error: { code, message: cause, recoverable } };
-    decision.record({ type: 'runLeft', agent, epoch, outcome, ...error });
+    const result = turn.words === undefined ? {} : { result: turn.words };
+    decision.record({ type: 'runLeft', agent, epoch, outcome, ...result, ...error });
   }
   for (const message of decision.floor.held)
     if (!held.some(({ id }) => id === message.id))

@@ -57,7 +57,7 @@ export function tellTools(decision: DecisionBuilder, { agent, server, why }: Com
 /** The holder uses tools: its run begins. */
 export function use(
   decision: DecisionBuilder,
-  { maxTurns, requestedBy }: CommandOf<'use'>,
+  { maxTurns, requestedBy, prompt, output }: CommandOf<'use'>,
   turn: Turn,
 ): Refusal | null {
   if (turn.run !== undefined) return 'already';
@@ -65,6 +65,8 @@ export function use(
   const told = {
     ...(maxTurns === undefined ? {} : { maxTurns }),
     ...(requestedBy === undefined ? {} : { requestedBy }),
+    ...(prompt === undefined ? {} : { prompt }),
+    ...(output === undefined ? {} : { output }),
   };
   decision.record({ type: 'runBegun', agent, epoch, ...told });
   return null;
