@@ -152,17 +152,21 @@ const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools
   return { mcp, ...(tools === undefined ? {} : { tools }) };
 };
 
-/** The rules for the tools of an agent in a channel, or of one that is in none. */
+/** The rules for the tools of an agent in a channel, or of one that is in none; `only`: the tools that its run is limited to. */
 export const toolRulesOf = (
   { tools }: Pick<Config, 'tools'>,
   agent: Pick<AgentConfig, 'tools'>,
   channel: Pick<ChannelConfig, 'tools'> | null,
+  only: readonly string[] | null = null,
 ): ToolRules =>
-  uniteRules([
-    { scope: 'bot', lists: tools },
-    { scope: 'agent', lists: agent.tools },
-    { scope: 'channel', lists: channel?.tools },
-  ]);
+  uniteRules(
+    [
+      { scope: 'bot', lists: tools },
+      { scope: 'agent', lists: agent.tools },
+      { scope: 'channel', lists: channel?.tools },
+    ],
+    only,
+  );
 
 /** What becomes of what people ask who are no operators: by the channel, else the agent, else for all. */
 export const membersOf = (

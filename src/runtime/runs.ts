@@ -1,3 +1,4 @@
+import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { ToolGate } from '../agents/tools/tool-gate.ts';
 import { membersOf, stepsOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
@@ -35,7 +36,7 @@ import type { Log } from './log.ts';
 import { createKnownPeople } from './read-model.ts';
 import type { KnownPeople, ReadModel } from './read-model.ts';
 import { createRunGates } from './run-gate.ts';
-import { judgeCall } from './tool-judge.ts';
+import { judgeCall, reachesServer, readToolList } from './tool-judge.ts';
 import type { CallCircumstances } from './tool-judge.ts';
 
 /** What runs need of the program. */
@@ -79,7 +80,7 @@ export class Runs {
   readonly #asides: AsideRuns;
   readonly #lines = new BoundedMap<ChannelId, readonly Line[]>(CHANNELS);
   /** Who does what runs beside the floors ask for; `null` before it begins. */
-  #agents: Pick<Supervisor, 'aside'> | null = null;
+  #agents: Pick<Supervisor, 'aside' | 'backend'> | null = null;
   #isEnding = false;
 
   /** Before the store recovers. */
@@ -116,18 +117,17 @@ export class Runs {
       closed: (channel, named) => closedQuestion(store, channel, named),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
       written: (seat) => this.#writtenBy(seat),
+      settable: (agent) => settableOf(this.#agents?.backend(agent) ?? null),
+      readTools: readToolList,
       requesters: (seat) => this.#requesters(seat).map(({ id }) => id),
-      work: (seat) => ({
-        steps: stepsOf(config(), seat, 'background'),
-        waitMs: manager.floor(seat.channel)?.settings.waitTimeoutMs ?? 0,
-      }),
+      work: (seat) => this.#limitsOf(seat),
     });
     this.#asides = this.#beside(failed);
     this.gateFor = this.#gates(failed);
   }
 
   /** Goes on with the work beside the floors that was open when the program ended. */
-  begin(agents: Pick<Supervisor, 'aside'>): Promise<void> {
+  begin(agents: Pick<Supervisor, 'aside' | 'backend'>): Promise<void> {
     this.#agents = agents;
     return this.#asides.begin();
   }
@@ -168,6 +168,12 @@ export class Runs {
     });
   }
 
+  #limitsOf(seat: RunSeat): ReturnType<RunCommandPorts['work']> {
+    const { config, manager } = this.#ports;
+    const waitMs = manager.floor(seat.channel)?.settings.waitTimeoutMs ?? 0;
+    return { steps: stepsOf(config(), seat, 'background'), waitMs };
+  }
+
   #beside(failed: (error: unknown) => void): AsideRuns {
     const { manager } = this.#ports;
     return new AsideRuns({
@@ -203,7 +209,8 @@ export class Runs {
 
   #circumstances(seat: RunSeat, remembered: CallCircumstances['remembered']): CallCircumstances {
     const { clock, clean } = this.#ports;
-    return { at: clock.now(), remembered, member: this.#member(seat), session: this.taints.of(seat), clean };
+    const only = this.store.state(runKeyOf(seat))?.run?.allowedTools ?? null;
+    return { at: clock.now(), remembered, only, member: this.#member(seat), session: this.taints.of(seat), clean };
   }
 
   /** Who asked for what a seat does; of work beside the floor it is on record. */
@@ -253,8 +260,10 @@ export class Runs {
     return said;
   }
 
-  #open({ seat, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
-    const { manager, log, clean } = this.#ports;
+  #open({ seat, tools, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
+    const { manager, log, clean, config } = this.#ports;
+    const reaches = (server: string, tool: string | null): boolean =>
+      tools === null || reachesServer(config(), seat, server, tool, tools);
     const { channel, agent } = seat;
     const untold = (error: unknown): void => log.error({ err: error }, 'what an agent told could not be written');
     const listener: AsideListener = {
@@ -267,9 +276,14 @@ export class Runs {
         manager.apply(channel, redactedReport(told, clean)).catch(untold);
       },
     };
-    const session = this.#agents?.aside(agent, { channel, ...order }, listener) ?? null;
+    const session = this.#agents?.aside(agent, { channel, ...order, reaches }, listener) ?? null;
     return session === null ? null : { written: () => clean(session.written()), stop: () => session.stop() };
   }
+}
+
+/** What of a run can be set for an agent alone. */
+function settableOf(backend: AgentBackend | null): ReturnType<RunCommandPorts['settable']> {
+  return backend === null ? null : { backend: backend.kind, options: backend.settable ?? [] };
 }
 
 /** Each run that is over leaves a line in the log. */

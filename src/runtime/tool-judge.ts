@@ -22,6 +22,7 @@ import type { AboutCall, AskedField } from '../turns/floor/settings.ts';
 import { utcTime } from '../turns/text/words.ts';
 import { callDigest, scrubbedInput } from '../work/runs/call-record.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
+import type { RunCommandPorts } from '../work/runs/run-commands.ts';
 import type { RequestedCall } from '../work/runs/run-events.ts';
 import { IN_WORDS } from '../turns/requesters.ts';
 import type { Requester } from '../turns/requesters.ts';
@@ -51,6 +52,8 @@ export type CallCircumstances = {
   readonly at: Instant;
   readonly remembered: RunState['remembered'];
   readonly member: Requester | null;
+  /** The rules of the only tools that its run may use; `null`: all that are allowed. */
+  readonly only?: readonly string[] | null;
   /** What its session has read; nothing unless given. */
   readonly session?: SessionLabels;
   /** The text without secrets; nothing is one unless given. */
@@ -62,11 +65,11 @@ export function judgeCall(
   config: Config,
   seat: RunSeat,
   call: GatedCall,
-  { at, remembered, member, ...read }: CallCircumstances,
+  { at, remembered, member, only = null, ...read }: CallCircumstances,
 ): CallJudgement {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
-  const rules = toolRulesOf(config, agent, channelIn(config, seat.channel) ?? null);
+  const rules = toolRulesOf(config, agent, channelIn(config, seat.channel) ?? null, only);
   const place = workPlaceOf(agent, config);
   const memory = { at, definition: call.definition, remembered: remembered.flatMap(readYes) };
   const { tool: name, input, accounts = [{ name, kind: null, input, locations: [] }] } = call;
@@ -292,11 +295,27 @@ function readYes({ id, rule: text, until, definition }: RunState['remembered'][n
 }
 
 /** Whether the rules in force let an agent ever use any tool of a server, or this one. */
-export function reachesServer(config: Config, seat: RunSeat, server: string, tool: string | null): boolean {
+export function reachesServer(
+  config: Config,
+  seat: RunSeat,
+  server: string,
+  tool: string | null,
+  only: readonly string[] | null = null,
+): boolean {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return false;
   const channel = channelIn(config, seat.channel) ?? null;
-  return reachesTool(toolRulesOf(config, agent, channel), server, tool);
+  return reachesTool(toolRulesOf(config, agent, channel, only), server, tool);
+}
+
+/** The rules of a list with commas between them, outside of brackets; or what is wrong with one. */
+export function readToolList(text: string): ReturnType<RunCommandPorts['readTools']> {
+  const rules = (text.match(/(?:\([^)]*\)|[^,(]|\()+/g) ?? []).map((rule) => rule.trim()).filter((rule) => rule !== '');
+  for (const rule of rules) {
+    const read = parseRule(rule);
+    if (!read.ok) return { ok: false, why: read.message };
+  }
+  return rules.length === 0 ? { ok: false, why: 'There is no tool in that list.' } : { ok: true, rules };
 }
 
 /** Where an agent works; `null` for one that connects from a machine whose files nobody sees from here. */

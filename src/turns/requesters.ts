@@ -97,6 +97,8 @@ export const FLOOR_TEXTS: FactFields = {
   asideStopped: ['by'],
   asideEnded: ['report'],
   turnResumed: ['decided.title', 'decided.reason'],
+  prioritised: ['feedback.name', 'feedback.words'],
+  turnGranted: ['feedback.name', 'feedback.words'],
   trustAsked: ['detail'],
   trustAnswered: ['by'],
   announced: [...QUESTION, 'by', 'reason', 'what'].map((field) => `announcement.${field}`),

@@ -127,7 +127,10 @@ export class Puppet implements AgentSession {
 
 /** A backend whose sessions are puppets; each attempt to open one takes the next of `failures`, if any is left. */
 export function puppetry(
-  options: { readonly needsSignal?: boolean; readonly failures?: Error[]; readonly resumed?: boolean } = {},
+  options: { readonly needsSignal?: boolean; readonly failures?: Error[]; readonly resumed?: boolean } & Pick<
+    AgentBackend,
+    'settable'
+  > = {},
 ) {
   const sessions: Puppet[] = [];
   const failures = options.failures ?? [];
@@ -142,6 +145,7 @@ export function puppetry(
     kind: 'puppet',
     needsSignal: options.needsSignal ?? false,
     promisesToAsk: true,
+    ...(options.settable === undefined ? {} : { settable: options.settable }),
     async open(seat) {
       const failure = failures.shift();
       if (failure) throw failure;

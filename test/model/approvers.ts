@@ -179,6 +179,8 @@ function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { left
       work: () => ({ steps: undefined, waitMs: WAIT_MS }),
       written: () => '',
       // Whoever is known by the run's record alone is an asker, too.
+      settable: () => ({ backend: 'llm', options: ['model', 'steps', 'tools'] }),
+      readTools: (text) => ({ ok: true, rules: [text] }),
       requesters: () => [],
     }),
   };

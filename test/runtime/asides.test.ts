@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Report } from '../../src/agents/backends/backend.ts';
+import type { AgentBackend, Report } from '../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../src/agents/tools/tool-gate.ts';
 import type { Puppet } from '../agents/bench.ts';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
@@ -20,8 +20,8 @@ const never = new AbortController().signal;
 const DONE = { status: 'complete', output: 'ok', code: null, durationMs: 1 } as const;
 
 /** The whole program with dev as a puppet, over a database that outlives it. */
-async function program(path = ':memory:') {
-  const { backend, sessions, failures } = puppetry();
+async function program(path = ':memory:', settable: AgentBackend['settable'] = ['model', 'steps', 'tools']) {
+  const { backend, sessions, failures } = puppetry({ ...(settable && { settable }) });
   const time = createTime();
   const store = open(path, { clock: time.clock, words: wordsOf });
   const { app, intake, queries, broken } = await startApp({
@@ -59,6 +59,12 @@ type Program = Awaited<ReturnType<typeof program>>;
 /** A database on disk takes its time. */
 async function until(is: () => boolean): Promise<void> {
   for (let look = 0; look < 10_000 && !is(); look += 1) await new Promise((resolve) => void setImmediate(resolve));
+}
+
+/** Ends a background run with a failure; a database on disk takes its time. */
+async function failsNow(app: Program['app'], worker: Puppet): Promise<void> {
+  worker.ends(new Error('it fell over'));
+  await until(() => app.runs.store.state(`${CHANNEL} dev+`)?.status === 'error');
 }
 
 type Told = Readonly<Record<'kind', string> & Partial<Record<'what' | 'title' | 'why', string>>>;
@@ -431,6 +437,115 @@ describe('work beside a floor whose agent is lost', () => {
     worker().ends({ how: 'completed' });
     await time.advance(1_000);
     expect(lines()).toEqual(['dev: It builds.']);
+    await app.stop();
+  });
+});
+
+describe('/run retry', () => {
+  test('T61 has the words stand in the next prompt of a background run, also after a restart', async () => {
+    using place = folder();
+    const path = place.file();
+    const { type, worker, time, app } = await program(path);
+    await type('/run start dev fix the build');
+    await failsNow(app, worker());
+    await time.advance(1_000);
+    const before = worker();
+    expect(await type('/run retry dev+ use the other  [file], please')).toBe('It is tried again.');
+    await until(() => worker() !== before);
+    const words = 'Your last run failed, and Ada had it tried again with these words: "use the other  [file], please"';
+    expect(worker().turn?.text).toContain(`fix the build\n\n${words}`);
+    await worker().report?.gate?.step({ text: '', kept: null });
+    await app.stop();
+    const next = await program(path);
+    await until(() => next.sessions.some(({ turn }) => turn !== null && turn.channel !== CHANNEL));
+    expect(next.worker().turn?.text).toMatch(/cut short[^]*Go on from there\.\)\n\nYour last run failed, and Ada/);
+    await next.app.stop();
+  });
+
+  test('T61 has the words stand in the prompt of the turn that it earns, at once or behind another one', async () => {
+    const { type, intake, sessions, time, app } = await program();
+    const speaker = () => sessions.findLast(({ turn }) => turn?.channel === CHANNEL);
+    for (const [index, line] of ['/run retry dev mind the cap', '/run retry dev "mind the cap"'].entries()) {
+      await intake().message({ ...written(`m${index}`, 'go', CHANNEL), author: ADA });
+      await time.advance(1_000);
+      await speaker()?.report?.gate?.step({ text: '', kept: null });
+      speaker()?.report?.text('I begin.');
+      speaker()?.ends(new Error('it fell over'));
+      await time.advance(5_000);
+      expect(await type(line)).toBe('dev has the next turn. Your words are in its prompt.');
+      await time.advance(1_000);
+      expect(speaker()?.turn?.text).toContain('Ada had it tried again with these words: "mind the cap"');
+      speaker()?.ends({ how: 'passed' });
+      await time.advance(1_000);
+    }
+    await intake().message({ ...written('m9', 'and?', CHANNEL), author: ADA });
+    await time.advance(1_000);
+    expect(speaker()?.turn?.text).not.toContain('mind the cap');
+    await app.stop();
+  });
+});
+
+describe('/run start with options', () => {
+  test('T61 gives the run its model, its limit of steps, and its only tools', async () => {
+    const { type, worker, time, told, app } = await program();
+    const line = '/run start dev --model small-1 --steps 2 --tools "Bash(npm test), Read" look for --dead links';
+    expect(await type(line)).toContain('dev begins');
+    expect(told()[0]).toBe('aside begins: look for --dead links');
+    expect(worker().seat?.model).toBe('small-1');
+    expect(worker().seat?.reaches?.('scratch', null)).toBe(false);
+    const gate = worker().report?.gate;
+    expect(await gate?.ask(call('npm test'), never)).toEqual({ verdict: 'go' });
+    await gate?.settled(call('npm test'), DONE);
+    expect(await gate?.ask(call('npm publish'), never)).toMatchObject({
+      verdict: 'refused',
+      words: expect.stringContaining('it is not among the tools of this run'),
+    });
+    void gate?.step({ text: '', kept: null });
+    await time.advance(1_000);
+    expect(told().at(-1)).toContain('approval');
+    expect(await type('/run status')).toContain('step 2 of 2');
+    await app.stop();
+  });
+
+  test('T61 keeps them over a retry and a restart', async () => {
+    using place = folder();
+    const path = place.file();
+    const { type, worker, time, app } = await program(path);
+    await type('/run start dev --model=small-1 --tools Read look');
+    await failsNow(app, worker());
+    await time.advance(1_000);
+    const before = worker();
+    await type('/run retry dev+');
+    await until(() => worker() !== before);
+    expect(worker().seat?.model).toBe('small-1');
+    await app.stop();
+    const next = await program(path);
+    await until(() => next.sessions.some(({ turn }) => turn !== null && turn.channel !== CHANNEL));
+    expect(next.worker().seat?.model).toBe('small-1');
+    expect(await next.worker().report?.gate?.ask(call('npm test'), never)).toMatchObject({ verdict: 'refused' });
+    await next.app.stop();
+  });
+
+  test.each([
+    ['--model x', 'dev (puppet) cannot be given another model for one run. Leave out --model, or set the model where'],
+    ['--steps 5', 'dev (puppet) does not tell its steps'],
+    ['--tools Read', 'dev (puppet) does not promise to ask before it uses a tool'],
+  ])('T61 refuses %s for an agent that cannot keep to it, and says what to do', async (option, words) => {
+    const { type, told, app } = await program(':memory:', []);
+    expect(await type(`/run start dev ${option} look`)).toContain(words);
+    expect(told()).toEqual([]);
+    await app.stop();
+  });
+
+  test.each([
+    ['--steps 0', 'Expected a number from 1 to 200 after --steps, got "0".'],
+    ['--modle x', 'There is no option "--modle". Did you mean "--model"?'],
+    ['--model', 'Expected words after --model.'],
+    ['--tools "Bash()"', 'There is nothing in the brackets'],
+    ['--tools ","', 'There is no tool in that list.'],
+  ])('T61 says what is wrong with %s', async (option, words) => {
+    const { type, app } = await program();
+    expect(await type(`/run start dev ${option}${option === '--model' ? '' : ' look'}`)).toContain(words);
     await app.stop();
   });
 });

@@ -106,6 +106,8 @@ test.each(['abort', 'complete'] as const)(
       nameOf: (id) => id,
       closed: () => null,
       approvers: () => null,
+      settable: () => ({ backend: 'llm', options: ['model', 'steps', 'tools'] }),
+      readTools: (text) => ({ ok: true, rules: [text] }),
       requesters: () => [],
       written: () => '',
       work: () => ({ steps: undefined, waitMs: 0 }),

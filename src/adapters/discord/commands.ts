@@ -59,10 +59,18 @@ export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Op
 /** The command line that somebody filled in; arguments with spaces stand in quotes. */
 export function lineOf(given: Given): string {
   const { path, row, values } = understood(given);
+  const valueOf = (wanted: string) => values.find(({ name }) => name === wanted)?.value ?? null;
+  const options = (row?.options ?? []).flatMap(({ name }) => {
+    const value = valueOf(name);
+    return value === null ? [] : [`--${name} ${quoted(String(value))}`];
+  });
   const words = (row?.arguments ?? []).flatMap((argument) => {
-    const value = values.find(({ name }) => name === argument.name)?.value ?? null;
-    if (value === null) return [];
-    return [argument.rest === true ? flat(String(value)) : quoted(String(value))];
+    const value = valueOf(argument.name);
+    const text = value === null ? null : argument.rest === true ? flat(String(value)) : quoted(String(value));
+    if (argument.rest !== true) return text ?? [];
+    // Words that look like an option are none.
+    const end = row?.options !== undefined && text?.startsWith('--') === true ? ['--'] : [];
+    return [...options, ...end, ...(text === null ? [] : [text])];
   });
   return withMessageIds([`/${path}`, ...words].join(' '));
 }
@@ -138,7 +146,16 @@ const thereSchema: z.ZodType<Option> = z.object({
 }) as z.ZodType<Option>;
 
 function described(type: number, row: CommandRow, name: string): Option {
-  return { type, name, description: cut(row.summary), options: row.arguments.map(optionOf) };
+  const named = (row.options ?? []).map(({ name: option, summary, most }) =>
+    optionOf({
+      name: option,
+      kind: most === undefined ? 'words' : 'count',
+      required: false,
+      summary,
+      ...(most && { most }),
+    }),
+  );
+  return { type, name, description: cut(row.summary), options: [...row.arguments.map(optionOf), ...named] };
 }
 
 function optionOf(argument: Argument): Option {

@@ -75,6 +75,8 @@ export type SeatContext = {
   readonly agent: AgentId;
   readonly name: string;
   readonly persona: string;
+  /** The model that is to do it, if not that of the backend. */
+  readonly model?: string;
   /** Whether the rules let any tool of a server, or this one, ever be used; without it they do. */
   readonly reaches?: (server: string, tool: string | null) => boolean;
   /** Tells people that the tools of a server are gone, and why, or (`null`) are back. */
@@ -127,6 +129,8 @@ export type AgentBackend = {
   readonly promisesToAsk: boolean;
   /** What its agents do without asking although Conch sets all that would make them ask, in words that follow a name; absent or `null`: nothing that is known. */
   readonly actsUnasked?: string | null;
+  /** What can be set for one background run: the model, a limit of steps, the only tools; absent: nothing. */
+  readonly settable?: readonly ('model' | 'steps' | 'tools')[];
   /** Its agents connect by themselves: their sessions are not closed for want of work. */
   readonly comesByItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;

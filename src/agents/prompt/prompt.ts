@@ -1,7 +1,7 @@
 import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { OrderPolicy } from '../../turns/floor/policies.ts';
-import { decidedWords } from '../../turns/text/words.ts';
+import { decidedWords, retriedWords } from '../../turns/text/words.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Attachment } from '../../engine/port.ts';
 import type { FloorView, Line } from '../../turns/view.ts';
@@ -133,7 +133,7 @@ export type PromptParts = Omit<PromptSettings, 'describe'> & {
   readonly said: readonly Line[];
   readonly roster: TurnPrompt['roster'];
   readonly view: Pick<FloorView, 'order' | 'next' | 'turns'> | null;
-  readonly ask: Pick<Extract<Effect, { type: 'prompt' }>, 'askedBy' | 'asked' | 'decided'>;
+  readonly ask: Pick<Extract<Effect, { type: 'prompt' }>, 'askedBy' | 'asked' | 'decided' | 'feedback'>;
 };
 
 /** A prompt's texts, and the messages to answer for which it had no room: the floor must hand them over again. */
@@ -241,7 +241,7 @@ function task(parts: PromptParts): string {
     resume: resumed(parts, answer),
     again: `While you were speaking more was written. Answer ${answer}.`,
   }[parts.reason];
-  return joined([now(parts), wasCut(parts), words, saidBefore(parts)], ' ');
+  return joined([now(parts), wasCut(parts), words, saidBefore(parts), feedbackOn(parts)], ' ');
 }
 
 function joined(texts: readonly string[], by: string): string {
@@ -263,6 +263,11 @@ function wasCut({ knowledge, lines, said, seat }: PromptParts): string {
   const isPosted = [...lines, ...said].some(({ author, line }) => author.id === seat.agent && line > knowledge.upto);
   const kept = isPosted ? 'of it the channel has only what stands here as yours' : 'nothing more of it was posted';
   return `Your last answer was cut off: ${kept}.`;
+}
+
+/** What was said to what failed before, in one line, so that none of it can look like a line of the host. */
+function feedbackOn({ ask: { feedback } }: PromptParts): string {
+  return feedback === undefined ? '' : retriedWords(feedback);
 }
 
 function saidBefore({ reason, said, knowledge }: PromptParts): string {

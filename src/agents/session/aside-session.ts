@@ -18,6 +18,10 @@ export type AsideOrder = {
   readonly prompt: string;
   /** How long it may be silent, in milliseconds. */
   readonly timeoutMs: number;
+  /** The model that does it, if not that of its agent. */
+  readonly model?: string;
+  /** Whether it may use any tool of a server, or this one, beside what holds for its agent; without it, it may. */
+  readonly reaches?: (server: string, tool: string | null) => boolean;
 };
 
 /** Who is told of it: what it is just writing, each sign of its work, its end with all that was said, or that it is lost; and what its floor is to be told: what it spent, and tools that are gone or back. */
@@ -41,8 +45,15 @@ export class AsideSession {
 
   constructor(spec: AgentSpec, order: AsideOrder, ports: Omit<SeatedAgentPorts, 'commands'>, listener: AsideListener) {
     this.#listener = listener;
-    this.#agent = new SeatedAgent(spec, besideOf(order.channel), {
+    const { model, reaches = () => true } = order;
+    const set = model === undefined ? spec : { ...spec, model };
+    this.#agent = new SeatedAgent(set, besideOf(order.channel), {
       ...ports,
+      sessionSettings: (channel) => {
+        const settings = ports.sessionSettings(channel);
+        const { reaches: known = () => true } = settings;
+        return { ...settings, reaches: (agent, ...tool) => known(agent, ...tool) && reaches(...tool) };
+      },
       floors: { ...floorsFor(spec, order, ports), draft: (...[, , , text]) => listener.drafted(text) },
       // It begins anew with every session: nothing of it outlives the program but its run.
       journal: { state: () => null, apply: async () => {} },

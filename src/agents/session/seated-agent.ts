@@ -34,6 +34,8 @@ export type AgentSpec = {
   readonly description: string;
   /** Who it is, in words for itself. */
   readonly persona: string;
+  /** The model that is to do it, if not that of the backend. */
+  readonly model?: string;
   readonly backend: AgentBackend;
 };
 
@@ -387,13 +389,14 @@ export class SeatedAgent {
   }
 
   #seat(): SeatContext {
-    const { id: agent, name, persona } = this.spec;
+    const { id: agent, name, persona, model } = this.spec;
     const settings = (): SessionSettings => this.#ports.sessionSettings(this.channel);
     return {
       channel: this.channel,
       agent,
       name,
       persona,
+      ...(model === undefined ? {} : { model }),
       reaches: (server, tool) => settings().reaches?.(agent, server, tool) ?? true,
       tellTools: (server, why) => void this.#commands.send({ type: 'tellTools', agent, server, why }),
     };

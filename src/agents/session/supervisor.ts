@@ -12,6 +12,7 @@ import { SeatedAgent } from './seated-agent.ts';
 import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agent.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import { AsideSession } from './aside-session.ts';
+import type { AgentBackend } from '../backends/backend.ts';
 import type { AsideListener, AsideOrder } from './aside-session.ts';
 import { Heartbeat } from './heartbeat.ts';
 import type { Beat } from './heartbeat.ts';
@@ -64,6 +65,8 @@ export type Supervisor = Roster & {
   configure(agents: readonly AgentSpec[]): Promise<void>;
   /** Has an agent work beside the floor of a channel; `null` when there is no such agent. */
   aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null;
+  /** The backend of an agent; `null` when there is no such agent. */
+  backend(agent: AgentId): AgentBackend | null;
   /**
    * Brings the sessions of a channel in step with its seats: an agent that is there has its session opened when it has something to do.
    * Resolves as `start` does.
@@ -267,6 +270,10 @@ class SessionPool {
     this.#asides.add(aside);
     this.#heartbeat.start();
     return aside;
+  }
+
+  backend(agent: AgentId): AgentBackend | null {
+    return this.agents.find(({ id }) => id === agent)?.backend ?? null;
   }
 
   takeDraft(channel: ChannelId): TurnDraft | null {

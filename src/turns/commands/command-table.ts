@@ -23,6 +23,14 @@ export type Argument = {
   readonly summary: string;
 };
 
+/** What may be said of a command by name, as in "--steps 5"; it stands before the words that are taken as they are. */
+export type CommandOption = {
+  readonly name: 'model' | 'steps' | 'tools';
+  readonly summary: string;
+  /** The largest number that is taken; absent: it takes words. */
+  readonly most?: number;
+};
+
 /** The largest count that commands take. */
 export const MAX_COUNT = 50;
 
@@ -32,6 +40,7 @@ export type CommandRow = {
   readonly path: string;
   readonly summary: string;
   readonly arguments: readonly Argument[];
+  readonly options?: readonly CommandOption[];
   /** Reading is open to all; operating needs the operator role. */
   readonly needs: 'read' | 'operate';
   /** What the command needs when it is given without arguments, if that is less. */
@@ -238,6 +247,11 @@ export const COMMANDS = [
     path: 'run start',
     summary: 'Have an agent work beside the floor; it reports here when it has ended',
     arguments: [AGENT, { name: 'what', kind: 'words', required: true, rest: true, summary: 'what it is to do' }],
+    options: [
+      { name: 'model', summary: 'which model does it, by the name that its provider or agent gives it' },
+      { name: 'steps', summary: 'how many steps it may take before it asks to go on', most: 200 },
+      { name: 'tools', summary: 'the only tools that it may use: rules as in "tools", with commas between them' },
+    ],
     needs: 'operate',
     example: '/run start dev look for dead links',
   },
@@ -309,8 +323,11 @@ export const COMMANDS = [
   },
   {
     path: 'run retry',
-    summary: 'Give an agent the next turn whose run failed',
-    arguments: [AGENT],
+    summary: 'Try a failed run again, with words for its prompt if you like',
+    arguments: [
+      AGENT,
+      { name: 'words', kind: 'words', required: false, rest: true, summary: 'what to do differently' },
+    ],
     needs: 'operate',
     example: '/run retry dev',
   },

@@ -3,7 +3,7 @@ import { INTERRUPT_MODES, MODES, ORDERS } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
 import { isStopWord } from '../text/recognition.ts';
 import { COMMANDS, MAX_COUNT } from './command-table.ts';
-import type { Argument, CommandPath, CommandRow } from './command-table.ts';
+import type { Argument, CommandOption, CommandPath, CommandRow } from './command-table.ts';
 
 /** The arguments of a command, by what they are. Agents are still as they were written. */
 export type Values = {
@@ -18,6 +18,9 @@ export type Values = {
   readonly question?: number;
   readonly scope?: 'once' | 'always';
   readonly words?: string;
+  readonly model?: string;
+  readonly steps?: number;
+  readonly tools?: string;
 };
 
 /** A command line that was understood. */
@@ -61,7 +64,10 @@ export function usage(row: CommandRow): string {
     const name = argument.rest === true ? `${argument.name}…` : argument.name;
     return argument.required ? `<${name}>` : `[${name}]`;
   });
-  return [`/${row.path}`, ...parts].join(' ');
+  const options = (row.options ?? []).map(({ name, most }) => `[--${name} ${most === undefined ? 'words' : 'n'}]`);
+  const [first, ...rest] = [`/${row.path}`, ...parts];
+  // Options stand before the words that are taken as they are.
+  return [first, ...rest.slice(0, -1), ...options, ...rest.slice(-1)].join(' ');
 }
 
 /** The words of a line; double quotes keep spaces together, a missing closing quote ends at the end. */
@@ -120,19 +126,60 @@ function valuesOf(row: CommandRow, given: readonly string[], end: (left: number)
   const values: Values = {};
   let left = given;
   for (const [place, argument] of row.arguments.entries()) {
+    const read = readOptions(row, left);
+    if (!read.ok) return read;
+    Object.assign(values, read.values);
+    left = read.left;
     const [word] = left;
     if (word !== undefined && isLeftOut(argument, row.arguments[place + 1], word)) continue;
     if (word === undefined) {
       if (argument.required) return no(`Expected ${article(argument)}: ${usage(row)}, for example ${row.example}`);
       continue;
     }
-    const read = argument.rest === true ? readRest(argument, left, end) : READERS[argument.kind](word, argument);
-    if (!read.ok) return read;
-    Object.assign(values, read.values);
+    const value = argument.rest === true ? readRest(argument, left, end) : READERS[argument.kind](word, argument);
+    if (!value.ok) return value;
+    Object.assign(values, value.values);
     left = argument.rest === true ? [] : left.slice(1);
   }
   const [extra] = left;
   return extra === undefined ? { ok: true, values } : no(`Expected nothing after ${quoted(extra)}: ${usage(row)}`);
+}
+
+/** The options that stand here: "--steps 5" or "--steps=5". What stands behind "--" alone is no option. */
+function readOptions(
+  row: CommandRow,
+  given: readonly string[],
+): (Extract<Read, { ok: true }> & { readonly left: readonly string[] }) | Extract<Read, { ok: false }> {
+  const { options = [] } = row;
+  const values: Values = {};
+  let left = given;
+  for (let word = left[0]; options.length > 0 && word?.startsWith('--') === true; word = left[0]) {
+    if (word === '--') return { ok: true, values, left: left.slice(1) };
+    const [, name = '', inline] = /^--([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
+    const option = options.find((each) => each.name === name.toLowerCase());
+    const names = options.map((each) => `--${each.name}`);
+    if (option === undefined)
+      return no(
+        `There is no option ${quoted(word)}.${didYouMean(`--${name}`, names)} Options: ${names.join(', ')}; after "--" come the words.`,
+      );
+    // A value in quotes behind "=" is a word of its own.
+    const isInline = inline !== undefined && inline !== '';
+    const value = isInline ? inline : left[1];
+    const read = readOption(option, value);
+    if (!read.ok) return read;
+    Object.assign(values, read.values);
+    left = left.slice(isInline ? 1 : 2);
+  }
+  return { ok: true, values, left };
+}
+
+function readOption({ name, most }: CommandOption, value: string | undefined): Read {
+  if (value === undefined || value.trim() === '' || value.startsWith('--'))
+    return no(`Expected ${most === undefined ? 'words' : 'a number'} after --${name}.`);
+  if (most === undefined) return { ok: true, values: { [name]: value } };
+  const count = Number(value);
+  if (/^\d+$/.test(value) && count >= 1 && count <= most) return { ok: true, values: { [name]: count } };
+  return no(`Expected a number from 1 to ${most} after --${name}, got ${quoted(value)}.`);
 }
 
 /** Of a number and an agent that stand side by side the word tells which is meant. */

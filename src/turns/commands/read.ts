@@ -107,6 +107,7 @@ function rowHelp(row: CommandRow): string {
   return [
     `${usage(row)}: ${row.summary}`,
     ...row.arguments.map((argument) => `  ${argument.name}: ${argument.summary}`),
+    ...(row.options ?? []).map(({ name, summary }) => `  --${name}: ${summary}`),
     `For example ${row.example}`,
     `${open}${bare}`,
   ].join('\n');

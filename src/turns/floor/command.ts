@@ -6,6 +6,7 @@ import type {
   Approval,
   CallEnd,
   Choice,
+  Feedback,
   FloorSettings,
   MessageId,
   ModelUse,
@@ -36,7 +37,8 @@ export type PersonCommand =
 export type OperatorCommand =
   | { readonly type: 'stop'; readonly by: Actor; readonly epoch?: number }
   | { readonly type: 'start'; readonly by: Actor }
-  | { readonly type: 'grant'; readonly by: Actor; readonly agent: AgentId }
+  /** `feedback`: of the person who has a failed run tried again; it stands in the prompt of the turn. */
+  | { readonly type: 'grant'; readonly by: Actor; readonly agent: AgentId; readonly feedback?: Feedback }
   | { readonly type: 'skip'; readonly by: Actor; readonly agent?: AgentId; readonly epoch?: number }
   | { readonly type: 'extend'; readonly by: Actor; readonly ms: number; readonly epoch?: number }
   /** Allows or rejects the question with this number; `key`: and only if it is the question that the button was drawn for. */

@@ -200,6 +200,7 @@ function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor
     answered: [],
     reprompts: 0,
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
+    ...(fact.feedback === undefined ? {} : { feedback: fact.feedback }),
   };
   const { usageSincePerson } = floor;
   const isAsked = fact.askedBy !== undefined;

@@ -242,16 +242,19 @@ const RANK = { operator: 0, person: 1, agent: 2 } as const;
 function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
   const earlier = floor.prioritised.find((named) => named.agent === fact.agent);
   const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
+  const feedback = fact.feedback ?? earlier?.feedback;
+  const said = feedback === undefined ? {} : { feedback };
   if (earlier !== undefined && RANK[earlier.by] <= RANK[fact.by]) {
+    const more = { messages, ...said };
     return {
       ...floor,
-      prioritised: floor.prioritised.map((named) => (named === earlier ? { ...named, messages } : named)),
+      prioritised: floor.prioritised.map((named) => (named === earlier ? { ...named, ...more } : named)),
     };
   }
   const others = floor.prioritised.filter((named) => named.agent !== fact.agent);
   const before = others.filter((named) => RANK[named.by] <= RANK[fact.by]);
   const behind = others.filter((named) => RANK[named.by] > RANK[fact.by]);
-  return { ...floor, prioritised: [...before, { agent: fact.agent, by: fact.by, messages }, ...behind] };
+  return { ...floor, prioritised: [...before, { agent: fact.agent, by: fact.by, messages, ...said }, ...behind] };
 }
 
 type Routed = FactOf<'messageRouted'>;

@@ -7,6 +7,7 @@ import {
   cameSchema,
   configSchemas,
   decidedSchema,
+  feedbackSchema,
   modelUseSchema,
   questionSchema,
   seatSettingsSchema,
@@ -176,6 +177,7 @@ export const factSchema = z.discriminatedUnion('type', [
     agent,
     by: z.enum(['operator', 'person', 'agent']),
     message: message.exactOptional(),
+    feedback: feedbackSchema.exactOptional(),
   }),
   z.strictObject({
     type: z.literal('facilitatorAsked'),
@@ -195,6 +197,8 @@ export const factSchema = z.discriminatedUnion('type', [
     keepsPlace: z.boolean(),
     /** Who waits for what it says in this turn. */
     askedBy: agent.exactOptional(),
+    /** What a person said who has its failed run tried again. */
+    feedback: feedbackSchema.exactOptional(),
   }),
   z.strictObject({ type: z.literal('turnContinued'), ...prompted }),
   z.strictObject({

@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { answerSchema, configSchemas, decidedSchema, questionSchema, seatSettingsSchema } from './settings.ts';
+import {
+  answerSchema,
+  configSchemas,
+  decidedSchema,
+  feedbackSchema,
+  questionSchema,
+  seatSettingsSchema,
+} from './settings.ts';
 import type { ChannelId, FloorSettings } from './settings.ts';
 
 /** What can be used up. */
@@ -118,6 +125,8 @@ const anyTurn = {
   place: z.number().nullable(),
   /** It uses tools: a run goes with it. */
   run: ran,
+  /** What a person said who had its agent's failed run tried again. */
+  feedback: feedbackSchema.exactOptional(),
   /** The call of its run that people allowed last, until it is told what came of it, and those before it. */
   allowed: allowedCall.exactOptional(),
   alsoAllowed: allowedCalls,
@@ -223,7 +232,12 @@ export const floorSchema = z.strictObject({
   queue: z.array(agent),
   /** Who goes before the queue, who said so, and the messages to be answered in the turn that it earned. */
   prioritised: z.array(
-    z.strictObject({ agent, by: z.enum(['operator', 'person', 'agent']), messages: z.array(message) }),
+    z.strictObject({
+      agent,
+      by: z.enum(['operator', 'person', 'agent']),
+      messages: z.array(message),
+      feedback: feedbackSchema.exactOptional(),
+    }),
   ),
   /** Who has the floor: ACTIVE, or WAITING and keeping it. */
   turn: turnSchema.nullable(),

@@ -1,6 +1,7 @@
 import type { Announcement, Fact, FactOf, PromptReason } from './fact.ts';
 import type { Floor } from './floor.ts';
-import type { AgentId, DecidedRequest, MessageId } from './settings.ts';
+import { findTurn } from './seats.ts';
+import type { AgentId, DecidedRequest, Feedback, MessageId } from './settings.ts';
 
 /** What the world must learn of a fact. `floor` is the floor after the whole decision: only its settings, its seats and whose turn it is are looked at. */
 export function react(fact: Fact, floor: Floor): readonly Effect[] {
@@ -9,8 +10,11 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
 
 /** What follows from a fact; nothing from one that is not here. */
 const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor) => readonly Effect[] } = {
-  turnGranted: (fact) => [prompt(fact, 'grant')],
-  turnResumed: (fact) => [{ type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 }, prompt(fact, 'resume')],
+  turnGranted: (fact) => [prompt(fact, 'grant', fact.feedback)],
+  turnResumed: (fact, floor) => [
+    { type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 },
+    prompt(fact, 'resume', findTurn(floor, fact.agent)?.feedback),
+  ],
   turnContinued: (fact) => [prompt(fact, 'again')],
   turnWaited: ({ agent, epoch, wait }, { settings }) =>
     wait.reason === 'human' ? interruption(agent, epoch, settings.interruptGraceMs) : [],
@@ -49,13 +53,19 @@ function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly
   return [announce, { type: 'offer', question, ...(known === undefined ? {} : { key: known }) }];
 }
 
-function prompt(fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>, reason: PromptReason): Effect {
+function prompt(
+  fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>,
+  reason: PromptReason,
+  feedback?: Feedback,
+): Effect {
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
   const open = fact.type === 'turnResumed' ? fact.open : [];
   const by = fact.type === 'turnGranted' && fact.askedBy !== undefined ? { askedBy: fact.askedBy } : {};
   const asked = fact.type === 'turnResumed' && fact.asked !== undefined ? { asked: fact.asked } : {};
   const decided = fact.type === 'turnResumed' && fact.decided !== undefined ? { decided: fact.decided } : {};
-  return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...by, ...asked, ...decided };
+  const said = feedback === undefined ? {} : { feedback };
+  const of = { ...by, ...asked, ...decided, ...said };
+  return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...of };
 }
 
 function interruption(agent: AgentId, epoch: number, graceMs: number, hung = false): readonly Effect[] {
@@ -157,6 +167,8 @@ export type Effect =
       readonly asked?: { readonly agent: AgentId; readonly answered: boolean };
       /** What people said to what it had asked them before a restart. */
       readonly decided?: DecidedRequest;
+      /** What a person said who had its failed run tried again. */
+      readonly feedback?: Feedback;
     }
   | {
       readonly type: 'inject';

@@ -135,6 +135,11 @@ export const decidedSchema = z.strictObject({
   reason: z.string().exactOptional(),
 });
 
+/** What a person said who had a failed run tried again. */
+export const feedbackSchema = z.strictObject({ name: z.string(), words: z.string() });
+
+export type Feedback = Readonly<z.infer<typeof feedbackSchema>>;
+
 export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
 /** What came of a call that people had allowed, in milliseconds; `unknown`: nobody knows what it did. */

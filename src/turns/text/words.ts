@@ -1,7 +1,7 @@
 import type { AnnouncementTexts } from '../../config/announcements.ts';
 import type { Refusal } from '../floor/command.ts';
 import type { Announcement, Limit } from '../floor/fact.ts';
-import type { AboutCall, AgentId, DecidedRequest, Question } from '../floor/settings.ts';
+import type { AboutCall, AgentId, DecidedRequest, Feedback, Question } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
@@ -298,6 +298,12 @@ export function decidedWords({ title, choice, reason: why }: DecidedRequest): st
   return choice === 'allow'
     ? `${asked}: people said yes. It was not run: ask for exactly the same again, and it is allowed, once.`
     : `${asked}: people said no${words}. Go on without it.`;
+}
+
+/** What an agent is told whose run failed, by whoever had it tried again. */
+export function retriedWords({ name, words }: Feedback): string {
+  const said = words.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ').trim();
+  return `Your last run failed, and ${inline(excerpt(name, HEADING_LENGTH))} had it tried again with these words: "${said}"`;
 }
 
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;

@@ -3,7 +3,7 @@ import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { CommandOf } from '../../turns/floor/command.ts';
 import { quietUntil } from '../../turns/floor/seats.ts';
-import { decidedWords } from '../../turns/text/words.ts';
+import { decidedWords, retriedWords } from '../../turns/text/words.ts';
 import { runKeyOf, runOnFloor, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
@@ -19,6 +19,10 @@ export type AsideTask = {
   /** The person whose words these are. */
   readonly by: string;
   readonly prompt: string;
+  /** The model that does it, if not that of its agent. */
+  readonly model?: string;
+  /** The rules of the only tools that it may use; `null`: all that are allowed. */
+  readonly tools: readonly string[] | null;
   /** How long it may be silent, in milliseconds. */
   readonly timeoutMs: number;
 };
@@ -141,10 +145,11 @@ export class AsideRuns {
       return;
     }
     this.#had.set(key, run.session);
-    const { session } = run;
+    const { session, model, allowedTools: tools } = run;
     const seat = seatOfRuns(key);
     const isStill = (): boolean => this.#atWork.get(key)?.session === session;
-    const task = { seat, session: Number(session), timeoutMs: this.#ports.timeoutMs(seat), ...this.#told(key, run) };
+    const set = { tools, ...(model === undefined ? {} : { model }), timeoutMs: this.#ports.timeoutMs(seat) };
+    const task = { seat, session: Number(session), ...set, ...this.#told(key, run) };
     // Nothing is told before it is known who tells it.
     const worker: AtWork = { session, worker: null, finished: null, openWork: 0, deadlineAt: null, stoodStillMs: 0 };
     this.#atWork.set(key, worker);
@@ -235,7 +240,8 @@ export class AsideRuns {
     const start = entries[0]?.fact;
     if (start?.type !== 'runStarted') throw new Error(`impossible: ${key} has a run that never began`);
     const { prompt, requestedBy = 'somebody' } = start;
-    if (turn === 0) return { by: requestedBy, prompt };
+    const retried = entries.flatMap(({ fact }) => retriedIn(fact));
+    if (turn === 0) return { by: requestedBy, prompt: [prompt, ...retried].join('\n\n') };
     const calls = toolCallRows(entries).slice(-CALLS_TOLD);
     const did = calls.map(({ tool, input, status, outcome, startedAt }) => {
       const known = startedAt === null ? 'it was not run' : status;
@@ -244,10 +250,8 @@ export class AsideRuns {
     });
     const before = did.length === 0 ? 'You had used no tool.' : `You had done:\n${did.join('\n')}`;
     const decided = grants.flatMap((grant) => (typeof grant === 'string' ? [] : [`\n${grantWords(grant, entries)}`]));
-    return {
-      by: requestedBy,
-      prompt: `${prompt}\n\n(This was begun before and cut short. ${before}${decided.join('')}\nGo on from there.)`,
-    };
+    const cut = `(This was begun before and cut short. ${before}${decided.join('')}\nGo on from there.)`;
+    return { by: requestedBy, prompt: [prompt, cut, ...retried].join('\n\n') };
   }
 
   async #meet(): Promise<void> {
@@ -294,6 +298,12 @@ function grantWords(
   const title = asked?.type === 'callRequested' ? (asked.call.words?.title ?? tool) : tool;
   const why = reason === null ? {} : { reason };
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
+}
+
+/** What a person said who had the run tried again. */
+function retriedIn(fact: RunFact): readonly string[] {
+  if (fact.type !== 'resumed' || fact.feedback === null) return [];
+  return [retriedWords({ name: fact.told?.name ?? fact.by ?? 'somebody', words: fact.feedback })];
 }
 
 function failed(message: string): RunError {

@@ -39,9 +39,18 @@ export type RunCommandPorts = {
   readonly work: (seat: RunSeat) => { readonly steps: number | undefined; readonly waitMs: number };
   /** The text that a seat has said in its turn so far, or that it has written beside its floor, which nobody has seen. */
   readonly written: (seat: RunSeat) => string;
+  /** What of a run can be set for an agent alone, and the backend that says so; `null`: there is no such agent. */
+  readonly settable: (agent: AgentId) => { readonly backend: string; readonly options: readonly RunOption[] } | null;
+  /** The rules that a list of tools consists of, or what is wrong with it. */
+  readonly readTools: (
+    text: string,
+  ) => { readonly ok: true; readonly rules: readonly string[] } | { readonly ok: false; readonly why: string };
   /** The people who asked for what an agent does in its turn. */
   readonly requesters: (seat: RunSeat) => readonly string[];
 };
+
+/** What `/run start` can say of a run beside its words. */
+export type RunOption = 'model' | 'steps' | 'tools';
 
 /** Answers the commands of the group "run". */
 export function createRunCommands(ports: RunCommandPorts): RunCommands {
@@ -159,14 +168,20 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const key = keyFor(agent, request, ports);
     const state = ports.runs.state(key);
     if (state?.status !== 'error') return refused('AGENT_NOT_RUNNING', agent, ports);
+    const { words = '' } = request.values;
+    const feedback = words.trim() === '' ? null : { name: request.person.name, words };
     if (seatOfRuns(key).aside === true) {
-      const command = { type: 'RESUME', by: request.person.id } as const;
+      const said = feedback === null ? {} : { feedback: feedback.words };
+      const told = { name: request.person.name };
+      const command = { type: 'RESUME', by: request.person.id, told, ...said } as const;
       return apply(agent, request, { commands: [command], did: 'It is tried again.' }, ports);
     }
-    const granted = await ports.floors.apply(request.channel, { type: 'grant', by: request.person.id, agent });
+    const grant = { type: 'grant', by: request.person.id, agent, ...(feedback && { feedback }) } as const;
+    const granted = await ports.floors.apply(request.channel, grant);
     if (!granted.ok)
       return { ok: false, text: `${ports.nameOf(agent)} cannot have the next turn: ${granted.refusal}.` };
-    return { ok: true, text: `${ports.nameOf(agent)} has the next turn. What you write until then is in its prompt.` };
+    const said = feedback === null ? 'What you write until then is in its prompt.' : 'Your words are in its prompt.';
+    return { ok: true, text: `${ports.nameOf(agent)} has the next turn. ${said}` };
   },
 };
 
@@ -235,12 +250,22 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
       ok: false,
       text: `${name} ${sits === undefined ? 'has no seat here: run /floor add' : 'is disabled: run /agent enable'} ${agent}.`,
     };
+  const wanted = optionsFor(agent, values, ports);
+  if (!wanted.ok) return wanted;
   const seat: RunSeat = { channel, agent, aside: true };
-  const { steps, waitMs } = ports.work(seat);
+  const { steps: configured, waitMs } = ports.work(seat);
+  const { steps = configured, tools, model } = wanted;
   const asked = { prompt: values.words ?? '', by: person.id, requestedBy: person.id };
   const times = ports.runs.state(runKeyOf(seat))?.totals.runs ?? 0;
   const task = { id: `task #${times + 1} of ${agent}+ in ${channel}`, column: 'in_progress' };
-  const given = { ...asked, task, session: '1', waitMs, allowedTools: null };
+  const given = {
+    ...asked,
+    task,
+    session: '1',
+    waitMs,
+    allowedTools: tools === null ? null : [...tools],
+    ...(model && { model }),
+  };
   const limit = steps === undefined ? {} : { maxTurns: steps };
   const start = { type: 'START', runType: 'background', ...given, ...limit } as const;
   const started = await ports.runs.apply(runKeyOf(seat), start, ports.clock.now());
@@ -250,6 +275,36 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
     text: `${name} begins, and reports here when it has ended. /run status ${agent}+ shows how far it is.`,
   };
 }
+
+type Options =
+  | { readonly ok: true; readonly model?: string; readonly steps?: number; readonly tools: readonly string[] | null }
+  | { readonly ok: false; readonly text: string };
+
+/** What is set for one run alone; refused when its agent could not keep to it. */
+function optionsFor(agent: AgentId, { model, steps, tools }: Request['values'], ports: RunCommandPorts): Options {
+  const given = { model, steps, tools };
+  const { backend = '', options = [] } = ports.settable(agent) ?? {};
+  const cannot = RUN_OPTIONS.find((option) => given[option] !== undefined && !options.includes(option));
+  if (cannot !== undefined) {
+    const name = ports.nameOf(agent);
+    return { ok: false, text: `${name} (${backend}) ${CANNOT[cannot]} Leave out --${cannot}, or ${INSTEAD[cannot]}.` };
+  }
+  const read = tools === undefined ? null : ports.readTools(tools);
+  if (read?.ok === false) return { ok: false, text: `${read.why} Write rules as in --tools "Read, Bash(npm test)".` };
+  return { ok: true, ...(model && { model }), ...(steps && { steps }), tools: read?.rules ?? null };
+}
+
+const RUN_OPTIONS = ['model', 'steps', 'tools'] as const satisfies readonly RunOption[];
+const CANNOT: Readonly<Record<RunOption, string>> = {
+  model: 'cannot be given another model for one run.',
+  steps: 'does not tell its steps, so nobody could count them.',
+  tools: 'does not promise to ask before it uses a tool, so a list of tools could not be kept.',
+};
+const INSTEAD: Readonly<Record<RunOption, string>> = {
+  model: 'set the model where its backend is configured in turnConfig.json',
+  steps: 'end it with /run abort when it takes too long',
+  tools: 'start an agent that asks: /agent list warns of those that do not',
+};
 
 /**
  * The runs that are meant: with a "+" behind the agent those beside the floor, else those of its turns, unless only the others are

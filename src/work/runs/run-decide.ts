@@ -122,14 +122,23 @@ function transition(decision: RunDecision, command: Of<RunEventName>): RunRefusa
 
 /** Rows 1 and 15. */
 function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
-  const { task, runType, prompt, session, by, requestedBy, waitMs, allowedTools } = command;
+  const { task, runType, prompt, session, by, requestedBy, waitMs, allowedTools, model } = command;
   if (task === null || !RUN_GUARDS.hasValidTask(command)) return 'TASK_NOT_FOUND';
   const { state } = decision;
   for (const call of state.run?.calls ?? []) endCall(decision, call, { code: 'LOST', outcome: 'unknown' });
   const run = `${state.key}#${state.totals.runs + 1}`;
   const maxTurns = command.maxTurns ?? TURN_LIMITS[runType];
   const asked = requestedBy === undefined ? {} : { requestedBy };
-  const given = { runType, prompt, session, by, ...asked, waitMs, allowedTools };
+  const given = {
+    runType,
+    prompt,
+    session,
+    by,
+    ...asked,
+    waitMs,
+    allowedTools,
+    ...(model === undefined ? {} : { model }),
+  };
   decision.record({ type: 'runStarted', run, task: task.id, ...given, maxTurns });
   return null;
 }

@@ -37,6 +37,8 @@ const started = {
   requestedBy: text.exactOptional(),
   waitMs: z.number().nullable(),
   allowedTools: z.array(text).nullable(),
+  /** The model that does it; absent: that of its agent. */
+  model: text.exactOptional(),
 };
 
 /** What an agent reads by a call, each by where that comes from. */

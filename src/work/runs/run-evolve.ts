@@ -81,7 +81,7 @@ const KEPT_SPANS = 20;
 
 function started(state: RunState, fact: Of<'runStarted'>): RunState {
   const { totals } = expecting(state, ['idle', 'completed'], fact);
-  const { run: id, runType, task, requestedBy, session, allowedTools, maxTurns, waitMs } = fact;
+  const { run: id, runType, task, requestedBy, session, allowedTools, model, maxTurns, waitMs } = fact;
   const fresh = {
     turn: 0,
     pause: null,
@@ -100,6 +100,7 @@ function started(state: RunState, fact: Of<'runStarted'>): RunState {
     ...asked,
     session,
     allowedTools,
+    ...(model === undefined ? {} : { model }),
     maxTurns,
     turnsAtOnce: maxTurns,
     waitMs,

@@ -137,6 +137,8 @@ const runSchema = z.strictObject({
   session: id,
   /** The tools that it may use, if not all that are allowed. */
   allowedTools: z.array(text).nullable(),
+  /** The model that does it, if not that of its agent. */
+  model: text.exactOptional(),
   maxTurns: z.number(),
   /** How many steps "continue" adds. */
   turnsAtOnce: z.number(),

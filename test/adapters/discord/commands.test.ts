@@ -62,12 +62,16 @@ describe('the slash commands', () => {
       ),
     );
     const bounded = numbers.filter(({ option }) => option.min_value !== undefined);
-    expect(bounded.length).toBe(4);
+    expect(bounded.length).toBe(5);
     for (const { path, option } of bounded) {
+      const line = (value: number) =>
+        option.name === 'steps' && path.startsWith('run start')
+          ? `/run start dev --steps ${value} look`
+          : `/${path} ${value}`;
       for (const value of [option.min_value ?? 0, option.max_value ?? 0]) {
-        expect(parseLine(`/${path} ${value}`).ok).toBe(true);
+        expect(parseLine(line(value)).ok).toBe(true);
       }
-      expect(parseLine(`/${path} ${(option.max_value ?? 0) + 1}`).ok).toBe(false);
+      expect(parseLine(line((option.max_value ?? 0) + 1)).ok).toBe(false);
     }
   });
 });
@@ -76,6 +80,11 @@ describe('what somebody filled in', () => {
   test.each([
     [given('stop'), '/stop'],
     [given('floor skip'), '/floor skip'],
+    [
+      given('run start', { agent: 'dev', what: '--force it', model: 'm 1', steps: 5, tools: 'Read, Edit' }),
+      '/run start dev --model "m 1" --steps 5 --tools "Read, Edit" -- --force it',
+    ],
+    [given('run start', { agent: 'dev', what: 'look', steps: 5 }), '/run start dev --steps 5 look'],
     [given('floor grant', { agent: 'dev' }), '/floor grant dev'],
     [given('floor grant', { agent: 'QA  Bot' }), '/floor grant "QA Bot"'],
     [given('floor grant', { agent: 'a"b' }), '/floor grant ab'],

@@ -66,6 +66,8 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
       nameOf: String,
       closed,
       approvers: () => approvers,
+      settable: () => ({ backend: 'llm', options: ['model', 'steps', 'tools'] }),
+      readTools: (text) => ({ ok: true, rules: [text] }),
       requesters: () => [],
       written: () => '',
       work: () => ({ steps: undefined, waitMs: 600_000 }),

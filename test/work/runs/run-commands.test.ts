@@ -28,6 +28,8 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
     nameOf: (id) => ({ ann: 'Ann', bob: 'Bob' })[id] ?? id,
     closed: (_, named) => ('question' in named && named.question === 1 ? { choice: 'allow', by: 'bob' } : null),
     approvers: () => approvers,
+    settable: () => ({ backend: 'llm', options: ['model', 'steps', 'tools'] }),
+    readTools: (text) => ({ ok: true, rules: [text] }),
     requesters: () => ['carol'],
     written: () => 'One link is dead.',
     work: () => ({ steps: undefined, waitMs: WAIT_MS }),

@@ -89,9 +89,11 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
     kind: 'acp',
     needsSignal: false,
     promisesToAsk: profile.asks !== null,
+    settable: profile.asks === null ? ['model', 'steps'] : ['model', 'steps', 'tools'],
     actsUnasked: profile.actsUnasked?.words ?? null,
     open: async (seat) => {
-      const key = `${seat.channel}\n${seat.agent}`;
+      // A session keeps its model: one with another model is another conversation.
+      const key = `${seat.channel}\n${seat.agent}\n${seat.model ?? ''}`;
       const session = new LastingSession(
         async () => {
           const { starts = (work) => work() } = options;

@@ -4,7 +4,7 @@ import type { AcpLink } from './acp-link.ts';
 import { AskingModes } from './acp-modes.ts';
 import type { AcpProfile } from './acp-profiles.ts';
 import { AcpUsage } from './acp-usage.ts';
-import { initialized, newSession, oldSession } from './acp-wire.ts';
+import { configured, initialized, newSession, oldSession } from './acp-wire.ts';
 import type { NewSession } from './acp-wire.ts';
 import { BackendError } from '../backend.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
@@ -35,6 +35,8 @@ export type HandshakeParts = {
   readonly previous: string | null;
   /** `_meta` of the requests that open the session. */
   readonly meta?: object | undefined;
+  /** The model that is to do the work; `null`: that of the agent. */
+  readonly model: string | null;
   readonly limitMs: number;
 };
 
@@ -54,8 +56,9 @@ export async function initialize(parts: HandshakeParts): Promise<Handshake> {
   const mcpServers = hasFloorTools ? serversOf(parts.floorTools) : [];
   const common = { cwd: parts.cwd, mcpServers, ...(parts.meta !== undefined && { _meta: parts.meta }) };
   const old = await again(parts, agent, common);
-  const session = old ?? (await signedIn(parts, agent, () => fresh(parts, common)));
+  const opened = old ?? (await signedIn(parts, agent, () => fresh(parts, common)));
   const resumed = old !== null;
+  const session = parts.model === null ? opened : await withModel(parts, opened, parts.model);
   const modes = new AskingModes(parts, { ...session, resumed });
   await modes.set();
   const { sessionId } = session;
@@ -102,6 +105,33 @@ async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise
     return await open();
   }
 }
+
+/** Has the session use a model that its agent offers. Rejects with a terminal `BackendError` when it does not. */
+async function withModel(
+  { link, profile, limitMs }: HandshakeParts,
+  session: NewSession,
+  model: string,
+): Promise<NewSession> {
+  const { sessionId, models, configOptions } = session;
+  const option = configOptions.find(({ category }) => category === 'model');
+  const offered = option?.options ?? models?.availableModels.map(({ modelId }) => modelId) ?? [];
+  if (!offered.includes(model)) {
+    const has = offered.length === 0 ? 'lets nobody choose its model' : `offers ${offered.join(', ')}`;
+    throw new BackendError(`${profile.name} has no model "${model}": it ${has}`, TERMINAL);
+  }
+  if (option === undefined) {
+    const params = { sessionId, modelId: model };
+    await link.ask({ method: 'session/set_model', params, answer: z.unknown(), limitMs });
+    return { ...session, models: models && { ...models, currentModelId: model } };
+  }
+  const params = { sessionId, configId: option.id, value: model };
+  const answer = await link.ask({ method: 'session/set_config_option', params, answer: configured, limitMs });
+  const now = answer.configOptions.find(({ id }) => id === option.id)?.currentValue;
+  if (now !== model) throw new BackendError(`${profile.name} does not take the model "${model}"`, TERMINAL);
+  return { ...session, configOptions: answer.configOptions };
+}
+
+const TERMINAL = { terminal: true };
 
 function serversOf(floorTools: ToolEndpoint | null): readonly object[] {
   if (floorTools === null) return [];

@@ -127,9 +127,11 @@ class Session implements AcpSession {
   }
 
   async open(): Promise<void> {
-    const { profile, kind, cwd, floorTools = null, previous = null, meta } = this.#options;
+    const { profile, kind, cwd, floorTools = null, previous = null, meta, seat } = this.#options;
     const limitMs = this.#limitMs;
-    this.#handshake = await initialize({ link: this.#link, profile, kind, cwd, floorTools, previous, meta, limitMs });
+    const { model = null } = seat;
+    const parts = { link: this.#link, profile, kind, cwd, floorTools, previous, meta, model, limitMs };
+    this.#handshake = await initialize(parts);
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {

@@ -65,7 +65,13 @@ const configOptions = z
   .transform((options) => options.filter((option) => option !== null))
   .catch([]);
 
-const models = z.object({ currentModelId: z.string() }).nullable().catch(null);
+const models = z
+  .object({
+    currentModelId: z.string(),
+    availableModels: z.array(z.object({ modelId: z.string() })).catch([]),
+  })
+  .nullable()
+  .catch(null);
 
 /** The answer to `session/new`. */
 export const newSession = z.object({ sessionId: z.string().min(1).max(1_024), modes, models, configOptions });

@@ -43,18 +43,22 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
     kind: 'llm',
     needsSignal: false,
     promisesToAsk: true,
-    open: async (seat) =>
-      new LlmSession(toolsOf(seat, options), seat, {
-        model: modelOf(options),
-        modelName: options.model,
+    settable: ['model', 'steps', 'tools'],
+    open: async (seat) => {
+      const { model = options.model } = seat;
+      return new LlmSession(toolsOf(seat, options), seat, {
+        model: modelOf({ ...options, model }),
+        modelName: model,
         maxOutputTokens: options.maxOutputTokens,
         maxSteps: options.maxSteps ?? STEPS,
         tools,
         stepTimeoutMs: options.stepTimeoutMs,
         timers: options.timers ?? systemTimers,
         provider: options.provider,
-        prices: options,
-      }),
+        // What another model costs is not known.
+        prices: model === options.model ? options : {},
+      });
+    },
   };
 }
 

@@ -1,4 +1,4 @@
-import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
+import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { ToolKind } from '../../../rules/rule.ts';
 import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
@@ -42,29 +42,30 @@ export type RemoteBackendOptions = {
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
   const slot = host.slot(agentId);
-  const sessions = new Map<ChannelId, Known>();
+  const sessions = new Map<string, Known>();
   return {
     kind: 'remote',
     needsSignal: false,
     comesByItself: true,
     promisesToAsk: false,
+    settable: ['model', 'steps'],
     open: async (seat) => {
-      const { link } = slot;
+      const [{ link }, key] = [slot, sessionKeyOf(seat)];
       if (link === null) throw new AbsentError('is not connected', { returns: slot.arrival(), graceMs });
       if (!host.mayServe(agentId, seat.channel)) {
         throw new BackendError(`the token of ${agentId} does not reach ${seat.channel}`, { terminal: true });
       }
       const tools = options.serverTools === undefined ? null : sessionTools(seat, options.serverTools, false);
-      const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, { seat, tools });
-      const forget = () => void sessions.delete(seat.channel);
+      const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, { seat, tools, key });
+      const forget = () => void sessions.delete(key);
       const closed = async () => tools?.servers.close();
       return await openRemoteSession({ slot, timers, graceMs, open, forget, closed }, link);
     },
   };
 
-  async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools }: Seated) {
+  async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools, key }: Seated) {
     const { profile = 'generic', denied = [], asked = [], injectFallback, requestTimeoutMs, quietMs } = options;
-    const known = sessions.get(seat.channel);
+    const known = sessions.get(key);
     const floorTools = host.openToolEndpoint(link, known?.server);
     const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];
     if (tools !== null) floorTools?.offer(() => offeredTools(tools));
@@ -86,14 +87,13 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
     });
     const first = session.resumed ? known?.token : undefined;
     if (first !== undefined) floorTools?.admit(first);
-    const { sessionId } = session;
-    sessions.set(seat.channel, { sessionId, token: first ?? floorTools?.token, server: floorTools?.name });
+    sessions.set(key, { sessionId: session.sessionId, token: first ?? floorTools?.token, server: floorTools?.name });
     return session;
   }
 }
 
 /** A seat, and the tools of servers that its agent has over all its connections. */
-type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null };
+type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null; readonly key: string };
 
 /** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the floor tools. */
 type Known = {
@@ -101,6 +101,11 @@ type Known = {
   readonly token: string | undefined;
   readonly server: string | undefined;
 };
+
+/** A session keeps its model: one with another model is another conversation. */
+function sessionKeyOf({ channel, model = '' }: SeatContext): string {
+  return `${channel}\n${model}`;
+}
 
 /** The protocol wants an absolute path; which folder an agent elsewhere works in is its own matter. */
 const SOMEWHERE = '/';

@@ -31,6 +31,7 @@ export function createScriptedBackend(options: {
     kind: 'scripted',
     needsSignal: false,
     promisesToAsk: true,
+    settable: ['steps', 'tools'],
     async open(seat) {
       const { serverTools, script, speed = TYPING } = options;
       const tools = serverTools?.pool.isUsed === true ? sessionTools(seat, serverTools, false) : null;

@@ -6,7 +6,7 @@ import { advance, goOn, prioritise, wake } from './turns.ts';
 import type { FactOf } from '../fact.ts';
 import { gate, isGrantable, nextInTurn, policyOf } from '../gate.ts';
 import { findSeat, findTurn, isOfNow, turnsOf, waitOf } from '../seats.ts';
-import type { AgentId } from '../settings.ts';
+import type { AgentId, Feedback } from '../settings.ts';
 
 /** A person stops everything: turns and what is done beside them end, the exchange closes, held messages stay. */
 export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>): Refusal | null {
@@ -40,7 +40,7 @@ export function start(decision: DecisionBuilder): Refusal | null {
 }
 
 /** An operator gives an agent the floor, or the next turn. */
-export function grantTo(decision: DecisionBuilder, { agent }: CommandOf<'grant'>): Refusal | null {
+export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
   const closed = gate(decision.floor, decision.at, 'grant');
@@ -51,7 +51,7 @@ export function grantTo(decision: DecisionBuilder, { agent }: CommandOf<'grant'>
   if (seat.status === 'WAITING') return overrideWait(decision, agent);
   recall(decision);
   if (!isGrantable(decision.floor, agent)) return 'not-queued';
-  return giveTo(decision, agent);
+  return giveTo(decision, agent, feedback);
 }
 
 /** The operator resumes a turn that waits; without the floor it goes on as soon as the floor is free. */
@@ -71,17 +71,17 @@ function overrideWait(decision: DecisionBuilder, agent: AgentId): Refusal | null
   return null;
 }
 
-function giveTo(decision: DecisionBuilder, agent: AgentId): Refusal | null {
+function giveTo(decision: DecisionBuilder, agent: AgentId, feedback: Feedback | undefined): Refusal | null {
   const { turn } = decision.floor;
   if (turn !== null && turn.status !== 'waiting') {
-    prioritise(decision, agent, 'operator');
+    prioritise(decision, agent, 'operator', feedback === undefined ? {} : { feedback });
     return null;
   }
   if (turn !== null) finish(decision, turn, { outcome: 'revoked', trigger: 'HUMAN_OVERRIDE', to: 'QUEUED' });
   if (decision.floor.facilitation !== null)
     decision.record({ type: 'facilitatorAnswered', next: agent, why: 'overtaken' });
   if (decision.floor.exchange === null || pending(decision).length > 0) openExchange(decision, 'operator');
-  grant(decision, agent);
+  grant(decision, agent, feedback);
   return null;
 }
 

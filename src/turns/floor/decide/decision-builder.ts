@@ -4,7 +4,7 @@ import { compareOrder, evolve, isNewFromPerson } from '../evolve.ts';
 import type { Announcement, Fact, FactOf, Fate, Outcome } from '../fact.ts';
 import { GAP_KEY } from '../floor.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
-import type { AgentId, FloorSettings, MessageId } from '../settings.ts';
+import type { AgentId, Feedback, FloorSettings, MessageId } from '../settings.ts';
 import { missedBy, seatOf, speaking, turnOf, unclaimed, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
@@ -245,13 +245,15 @@ function overBudget({ floor, at }: DecisionBuilder): Extract<Obstacle, { why: 'o
 }
 
 /** Gives the floor to a queued agent, with every message that waits; one that another asked keeps its place in the queue. */
-export function grant(decision: DecisionBuilder, agent: AgentId): void {
+export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feedback): void {
   const askedBy = askerOf(decision.floor, agent);
-  const asked = decision.floor.prioritised.find((named) => named.agent === agent)?.messages ?? [];
+  const { messages: asked = [], feedback: earlier } =
+    decision.floor.prioritised.find((named) => named.agent === agent) ?? {};
   const messages = deliver(decision, agent, pending(decision), asked);
   const by = askedBy === undefined ? {} : { askedBy };
+  const said = feedback ?? earlier;
   const all = asked.length === 0 ? messages : [...new Set([...messages, ...asked])];
-  begin(decision, agent, { messages: all, keepsPlace: askedBy !== undefined, ...by });
+  begin(decision, agent, { messages: all, keepsPlace: askedBy !== undefined, ...by, ...(said && { feedback: said }) });
 }
 
 /** Gives the floor for one turn to whoever answers for a paused holder; its place in the queue stays its own. */
@@ -367,7 +369,7 @@ function failsForEver({ usageSincePerson, settings }: Floor): boolean {
 function begin(
   decision: DecisionBuilder,
   agent: AgentId,
-  how: Pick<FactOf<'turnGranted'>, 'messages' | 'keepsPlace' | 'askedBy'>,
+  how: Pick<FactOf<'turnGranted'>, 'messages' | 'keepsPlace' | 'askedBy' | 'feedback'>,
 ): void {
   const { seenLine } = seatOf(decision.floor, agent);
   const epoch = decision.floor.epoch + 1;

@@ -130,7 +130,7 @@ function toHolder(decision: DecisionBuilder, turn: Turn, message: Held): void {
 function inject(decision: DecisionBuilder, turn: Turn, message: Held): void {
   recount(decision, message);
   routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'inject' });
-  for (const agent of message.addressed) prioritise(decision, agent, 'person', message.id);
+  for (const agent of message.addressed) prioritise(decision, agent, 'person', { message: message.id });
 }
 
 function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
@@ -145,7 +145,7 @@ function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
   });
   decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'PREEMPTED' });
   routed(decision, message, { state: 'delivered', to: [agent], via: 'interrupt' });
-  for (const other of message.addressed) prioritise(decision, other, 'person', message.id);
+  for (const other of message.addressed) prioritise(decision, other, 'person', { message: message.id });
 }
 
 /** A message while the holder waits: one that interrupted it is joined, any other waits for the holder's next prompt. */
@@ -157,7 +157,7 @@ function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
     hold(decision, message, 'prompt');
     if (!decision.floor.held.some(({ id }) => id === message.id)) return;
   }
-  for (const agent of message.addressed) prioritise(decision, agent, 'person', message.id);
+  for (const agent of message.addressed) prioritise(decision, agent, 'person', { message: message.id });
 }
 
 /** Whoever takes part sees it at once, as far as its session can; it waits for a prompt until one has really taken it in. */
@@ -165,7 +165,7 @@ function observe(decision: DecisionBuilder, message: Held): void {
   recount(decision, message);
   hold(decision, message, 'exchange');
   if (!decision.floor.held.some(({ id }) => id === message.id)) return;
-  for (const agent of message.addressed) prioritise(decision, agent, 'person', message.id);
+  for (const agent of message.addressed) prioritise(decision, agent, 'person', { message: message.id });
 }
 
 /** Whether a message answers the question of an agent that waits: it addresses it, or nobody while no other agent waits. */

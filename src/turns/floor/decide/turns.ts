@@ -14,11 +14,12 @@ import {
   resume,
 } from './decision-builder.ts';
 import { isNewFromPerson } from '../evolve.ts';
+import type { FactOf } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate, nextUp, NOBODY, policyOf } from '../gate.ts';
 import type { Caller } from '../policies.ts';
 import { askOf, findSeat, findTurn, isGenerating, seatOf, turnOf, waitOf } from '../seats.ts';
-import type { AgentId, MessageId } from '../settings.ts';
+import type { AgentId } from '../settings.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(decision: DecisionBuilder): void {
@@ -94,10 +95,15 @@ function isPersonSince(decision: DecisionBuilder): boolean {
 }
 
 /** Puts an agent at the head, if it can be granted and is not the one who speaks. */
-export function prioritise(decision: DecisionBuilder, agent: AgentId, by: Caller, message?: MessageId): void {
+export function prioritise(
+  decision: DecisionBuilder,
+  agent: AgentId,
+  by: Caller,
+  why: Pick<FactOf<'prioritised'>, 'message' | 'feedback'> = {},
+): void {
   if (!policyOf(decision.floor).heeds.includes(by)) return;
   if (findSeat(decision.floor, agent)?.status !== 'QUEUED') return;
-  decision.record({ type: 'prioritised', agent, by, ...(message === undefined ? {} : { message }) });
+  decision.record({ type: 'prioritised', agent, by, ...why });
 }
 
 function askFacilitator(decision: DecisionBuilder, facilitator: AgentId, candidates: readonly AgentId[]): void {
@@ -107,11 +113,11 @@ function askFacilitator(decision: DecisionBuilder, facilitator: AgentId, candida
 
 function prioritiseFor(decision: DecisionBuilder, message: Held): void {
   const reachable = message.addressed.filter((agent) => findSeat(decision.floor, agent)?.status === 'QUEUED');
-  for (const agent of reachable) prioritise(decision, agent, 'person', message.id);
+  for (const agent of reachable) prioritise(decision, agent, 'person', { message: message.id });
   if (!policyOf(decision.floor).needsName || reachable.length > 0) return;
   const { defaultAgent } = decision.floor.settings;
   if (defaultAgent !== null && findSeat(decision.floor, defaultAgent)?.status === 'QUEUED')
-    prioritise(decision, defaultAgent, 'person', message.id);
+    prioritise(decision, defaultAgent, 'person', { message: message.id });
   else if (decision.floor.prioritised.length === 0)
     route(decision, message, message.addressed.length > 0 ? 'nobody addressed is available' : 'nobody addressed');
 }

@@ -490,6 +490,18 @@ describe('the mode in which an agent asks', () => {
     );
   });
 
+  test('T61 has the model set for which the session was opened, or there is no session', async () => {
+    const model = { id: 'model', category: 'model', name: 'Model', type: 'select', currentValue: 'big' };
+    const option = { ...model, options: ['big', 'small'].map((value) => ({ value, name: value })) };
+    rig = await acpRig({ session: { configOptions: [option] } }, { profile: 'generic' });
+    session = await rig.backend.open({ ...SEAT, model: 'small' });
+    expect(rig.told.modes).toEqual(['model=small']);
+    await session.close();
+    await expect(rig.backend.open({ ...SEAT, model: 'huge' })).rejects.toThrow(
+      'has no model "huge": it offers big, small',
+    );
+  });
+
   test('T52 is set again where a session goes on that does not tell its modes', async () => {
     const agentCapabilities = { loadSession: true };
     await ready({ initialize: { agentCapabilities }, session: { modes: MODES } }, { profile: 'qwen' });

@@ -230,6 +230,17 @@ describe('a conversation', () => {
     expect(marked[2]).toContain('Say two');
   });
 
+  test('T61 asks the model for which the session was opened, of which no price is known', async () => {
+    await again({ inputUsdPerMTok: 1, outputUsdPerMTok: 1 });
+    rig.play({ do: 'write', text: 'One.' });
+    const small = await rig.backend.open({ ...SEAT, model: 'small' });
+    const usages: Usage[] = [];
+    const report = { ...recorder().report, usage: (usage: Usage) => void usages.push(usage) };
+    await small.prompt(prompt({ text: 'Say one' }), report);
+    expect(rig.mock.getRequests().at(-1)?.body).toMatchObject({ model: 'small' });
+    expect(usages.at(-1)).toMatchObject({ costMicros: 0, use: { model: 'small', source: 'unpriced' } });
+  });
+
   test('has what a person writes in the middle inside a boundary, attributed by the host', async () => {
     rig.play({ do: 'say', text: 'First.' }, { do: 'pause' }, { do: 'write', text: 'Second.' });
     const turn = ask('Go');
