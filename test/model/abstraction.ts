@@ -72,6 +72,7 @@ function abstractOf({ floor, at, turns, answers }: Place): unknown {
     facilitation === null ? null : [facilitation.facilitator, time(facilitation.deadlineAt)],
     limit === null ? null : [limit.budget, limit.until !== null],
     day.tokens === 0 || settings.dayBudget.tokens === null ? 0 : 1 + Number(day.tokens >= settings.dayBudget.tokens),
+    floor.trust?.map(({ agent, id, shown }) => [agent, id, shown]) ?? [],
     [floor.stopped, floor.catchingUp, floor.outage, floor.toldToName, floor.notice?.key === 'limit'],
     Object.entries(answers).map(([agent, { open, done }]) => [
       agent,

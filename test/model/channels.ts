@@ -25,7 +25,8 @@ export type Family =
   | 'spend'
   | 'extend'
   | 'reconfigure'
-  | 'brink';
+  | 'brink'
+  | 'trust';
 
 /** One channel to search: how it is configured, which commands come, and how far the search goes. */
 export type Channel = {
@@ -362,6 +363,15 @@ export const CHANNELS: readonly Channel[] = [
     name: 'tools need a yes',
     settings: { waitPolicy: 'release', autoDetectTurnEnd: true },
     families: ['approval', 'modes', 'work', 'stop', 'crash', 'restart'],
+    depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'folders are trusted',
+    agents: [{ agent: 'pm' }, { agent: 'dev' }],
+    families: ['trust', 'crash', 'restart'],
+    messages: 1,
+    given: 1,
     depth: 5,
     smallDepth: 4,
   }),

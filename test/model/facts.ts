@@ -78,8 +78,32 @@ export function checkFact(step: Recorded): void {
     }
     case 'announced':
       return checkAnnouncement({ ...step, fact });
+    case 'trustAsked':
+    case 'trustShown':
+    case 'trustAnswered':
+      return checkTrust({ ...step, fact });
     default:
   }
+}
+
+/** I28: an answer or a change closes the question about these files, and no other; a question gets its buttons once. */
+function checkTrust({ fact, before, after, command }: Of<'trustAsked' | 'trustShown' | 'trustAnswered'>): void {
+  const namesOf = ({ trust = [] }: Floor): readonly string[] =>
+    trust.map(({ agent, id, shown }) => `${agent} ${id} ${shown}`).toSorted();
+  const mine = `${fact.agent} ${fact.id}`;
+  const open = namesOf(before).filter((one) => one.startsWith(`${mine} `));
+  const others = namesOf(before).filter((one) => !one.startsWith(`${mine} `));
+  must(open.length === Number(fact.type !== 'trustAsked'), 'I28', 'a question about files is not the one that is open');
+  const stands = fact.type === 'trustAnswered' ? [] : [`${mine} ${fact.type === 'trustShown'}`];
+  must(
+    namesOf(after).join() === [...others, ...stands].toSorted().join(),
+    'I28',
+    'another question about files changes',
+  );
+  if (fact.type !== 'trustAnswered') return;
+  const isAnswer = command.type === 'answerTrust';
+  must((fact.choice !== null) === isAnswer, 'I28', 'a folder is decided without an answer');
+  must(!isAnswer || (command.id === fact.id && command.choice === fact.choice), 'I28', 'another answer counts');
 }
 
 /** I20: people begin the count anew, and nothing else does: not the end of an exchange, nor the beginning of one. */
@@ -446,6 +470,7 @@ export function checkKey({ key, announcement }: Extract<Fact, { type: 'announced
   const { kind } = announcement;
   if (kind === 'approval' || kind === 'answered' || kind === 'disconnect' || kind === 'nobody' || kind === 'gap')
     return;
+  if (kind === 'trust' || kind === 'trustAnswered') return;
   const {
     used: _used,
     max: _max,
@@ -469,7 +494,7 @@ export function checkKey({ key, announcement }: Extract<Fact, { type: 'announced
 function checkAnnouncement({ fact, before, after, at }: Of<'announced'>): void {
   const { announcement } = fact;
   checkKey(fact);
-  if (announcement.kind === 'answered') {
+  if (announcement.kind === 'answered' || announcement.kind === 'trustAnswered') {
     must(fact.repeat === 2, 'I12', 'an answer does not take the place of its question');
     must(after.notice === before.notice, 'I12', 'an answer stands last in the channel');
     return;

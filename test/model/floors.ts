@@ -15,6 +15,16 @@ export function checkFloor(floor: Floor, at: Instant): void {
   checkMessages(floor);
   checkWorking(floor, at);
   checkBounds(floor);
+  checkTrust(floor);
+}
+
+/** I28: one question about an agent's folder at a time. */
+function checkTrust({ trust = [] }: Floor): void {
+  must(
+    new Set(trust.map(({ agent }) => agent)).size === trust.length,
+    'I28',
+    'two questions about one folder are open',
+  );
 }
 
 /** I16: the floor is plain JSON that its own schema reads back unchanged. */

@@ -9,6 +9,9 @@ import { createOperators } from '../../src/turns/commands/execute.ts';
 import { createRunCommands } from '../../src/work/runs/run-commands.ts';
 import { searchClicks } from './approvers.ts';
 import { BESIDE } from './beside.ts';
+import { FolderTrust } from '../../src/agents/trust/folder-trust.ts';
+import { searchFolders } from './folders.ts';
+import { catchInFolders } from './planted-folders.ts';
 import { CUT, searchJoined } from './joined.ts';
 import { catchInClicks, catchInJoined } from './planted-joined.ts';
 import { catchInRuns } from './planted-runs.ts';
@@ -58,19 +61,28 @@ for (const { invariant, what, trace } of [...joined.found, ...cut.found, ...besi
 const clicks = await searchClicks({ createOperators, createRunCommands }, { first: false });
 log(`${clicks.clicks} clicks of everybody on what agents ask`);
 for (const { invariant, what, trace } of clicks.found) log(`${invariant} ${what}: ${trace.join(', ')}`);
+const folders = await searchFolders({ FolderTrust, createOperators }, { depth: values.small ? 4 : 6, first: false });
+log(`${folders.states} states of an agent's folder, ${folders.transitions} transitions`);
+for (const { invariant, what, trace } of folders.found) log(`${invariant} ${what}: ${trace.join(', ')}`);
 const planted = [
   ...(await catchPlanted()).map(({ bug, found }) => ({ bug, found, where: found?.channel ?? '' })),
   ...(await catchInRuns()).map(({ bug, found }) => ({ bug, found, where: 'runs' })),
   ...(await catchInClicks()).map(({ bug, found }) => ({ bug, found, where: 'clicks' })),
   ...(await catchInJoined()).map(({ bug, found }) => ({ bug, found, where: 'a floor with its run' })),
+  ...(await catchInFolders()).map(({ bug, found }) => ({ bug, found, where: "an agent's folder" })),
 ];
 for (const caught of planted) log(plantedRowOf(caught));
 
 const sum = (count: (one: Explored) => number): number => explored.reduce((total, one) => total + count(one), 0);
 const result = {
-  states: sum((one) => one.states) + runs.states + joined.states + cut.states + beside.states,
+  states: sum((one) => one.states) + runs.states + joined.states + cut.states + beside.states + folders.states,
   transitions:
-    sum((one) => one.transitions) + runs.transitions + joined.transitions + cut.transitions + beside.transitions,
+    sum((one) => one.transitions) +
+    runs.transitions +
+    joined.transitions +
+    cut.transitions +
+    beside.transitions +
+    folders.transitions,
   diameter: Math.max(...explored.map((one) => one.diameter)),
   schedules: rounds.schedules,
   violations:
@@ -80,7 +92,8 @@ const result = {
     joined.found.length +
     cut.found.length +
     beside.found.length +
-    clicks.found.length,
+    clicks.found.length +
+    folders.found.length,
   planted: planted.length,
   caught: planted.filter(({ found }) => found !== null).length,
 };

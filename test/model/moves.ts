@@ -22,6 +22,8 @@ const BY = { by: 'ada' } as const;
 /** What every question's buttons carry, and what those of another store do. */
 const KEY = 'new';
 const OTHER_KEY = 'old';
+/** Digests of the files in an agent's folder. */
+const DIGESTS = ['a1', 'b2'] as const;
 const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test' };
 const STRANGER: AgentId = 'eve';
 /** What a piece of work takes at most. */
@@ -38,10 +40,15 @@ export function movesFrom(place: Place, channel: Channel, next: Instant | null):
     ...comings(place, channel),
     ...operators(place, channel),
     ...program(place, channel),
+    ...folders(place, channel),
   ];
   return [
     ...commands.map((command): Move => ({ command, at: place.at })),
-    ...probes(place, channel).map((command): Move => ({ command, at: place.at, refused: true })),
+    ...[...probes(place, channel), ...folderProbes(place, channel)].map((command): Move => ({
+      command,
+      at: place.at,
+      refused: true,
+    })),
     ...time(place, channel, next),
   ];
 }
@@ -298,6 +305,53 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
       ...BY,
     })),
   ];
+}
+
+/** Questions about the files in agents' folders: asked, shown, answered by operators, dropped when the files change. */
+function folders({ floor }: Place, { families, seats }: Channel): readonly Command[] {
+  if (!families.has('trust')) return [];
+  const asked = seats.flatMap(({ agent }) => DIGESTS.map((id) => ({ agent, id }))).filter((one) => !isOpen(floor, one));
+  return [
+    ...asked.map((one): Command => ({ type: 'askTrust', ...one, folder: '/work', detail: '.mcp.json' })),
+    ...(floor.trust ?? []).flatMap(({ agent, id, shown }): readonly Command[] => [
+      ...(shown ? [] : [{ type: 'trustShown', agent, id } as const]),
+      { type: 'answerTrust', agent, id, choice: 'trusted', ...BY },
+      { type: 'answerTrust', agent, id, choice: 'left', ...BY },
+      { type: 'dropTrust', agent, keeps: null },
+      { type: 'dropTrust', agent, keeps: 'c3' },
+    ]),
+  ];
+}
+
+/** Answers to questions that are not open, questions that are open already, and nothing to drop. */
+function folderProbes({ floor }: Place, { families, seats }: Channel): readonly Command[] {
+  if (!families.has('trust')) return [];
+  return [...seats.map(({ agent }) => agent), STRANGER].flatMap((agent): readonly Command[] => [
+    ...DIGESTS.map((id) => ({ agent, id })).flatMap((one): readonly Command[] =>
+      isOpen(floor, one)
+        ? [{ type: 'askTrust', ...one, folder: '/work', detail: '.mcp.json' }]
+        : [
+            { type: 'trustShown', ...one },
+            { type: 'answerTrust', ...one, choice: 'trusted', ...BY },
+            { type: 'answerTrust', ...one, choice: 'left', ...BY },
+          ],
+    ),
+    ...(floor.trust ?? []).flatMap((open): readonly Command[] =>
+      open.agent !== agent
+        ? []
+        : [
+            ...(open.shown ? [{ type: 'trustShown', agent, id: open.id } as const] : []),
+            { type: 'dropTrust', agent, keeps: open.id },
+          ],
+    ),
+    ...(floor.trust?.some((open) => open.agent === agent) === true
+      ? []
+      : [{ type: 'dropTrust', agent, keeps: null } as const]),
+  ]);
+}
+
+function isOpen(floor: Floor, { agent, id }: { readonly agent: AgentId; readonly id: string }): boolean {
+  return floor.trust?.some((open) => open.agent === agent && open.id === id) === true;
 }
 
 /** Reports of injections that come when the message stands in the prompt already, and of no room for one that does not. */

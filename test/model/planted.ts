@@ -724,6 +724,31 @@ const QUESTIONS: readonly Planted[] = [
   },
 ];
 
+const FOLDERS: readonly Planted[] = [
+  {
+    name: 'an answer about files that were replaced counts for the new ones',
+    near: 'folders are trusted',
+    file: 'decide/trust.ts',
+    find: "  if (asked(decision, agent, id) === undefined) return 'stale-question';\n  close(",
+    replace:
+      "  const open = decision.floor.trust?.find((each) => each.agent === agent);\n  if (open === undefined) return 'stale-question';\n  return close(decision, open, { choice, by }), null;\n  close(",
+  },
+  {
+    name: "an answer about one agent's files closes the question of another",
+    near: 'folders are trusted',
+    file: 'evolve.ts',
+    find: 'each.agent === agent && each.id === id;\n  const changed',
+    replace: 'each.id === id;\n  const changed',
+  },
+  {
+    name: 'a question about files stands beside one about older files',
+    near: 'folders are trusted',
+    file: 'decide/trust.ts',
+    find: "  dropTrust(decision, { type: 'dropTrust', agent, keeps: id });\n",
+    replace: '',
+  },
+];
+
 /** Every bug that the search must find. The texts must stand in the core exactly once, so that the list cannot rot. */
 export const PLANTED: readonly Planted[] = [
   ...EPOCHS,
@@ -739,4 +764,5 @@ export const PLANTED: readonly Planted[] = [
   ...ASKS,
   ...PROGRAMS,
   ...QUESTIONS,
+  ...FOLDERS,
 ];

@@ -141,7 +141,8 @@ async function upToRoot(chain: readonly string[]): Promise<readonly string[]> {
 
 async function gitEntries(folder: string): Promise<readonly string[]> {
   const names = await readdir(folder).catch(() => []);
-  const found = names.filter((name) => folded(name) === '.git');
+  // A name that begins with a letter or a digit never folds to one that begins with a dot.
+  const found = names.filter((name) => !/^\w/.test(name) && folded(name) === '.git');
   return found.length > 0 || !(await isThere(join(folder, '.git'))) ? found : ['.git'];
 }
 

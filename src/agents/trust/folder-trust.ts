@@ -137,6 +137,7 @@ export class FolderTrust implements TrustCommands {
     const names = files.slice(0, MOST_NAMES).map(({ path }) => path);
     await this.book.record(agent, { digest, choice, by: person.id, at, folder, files: names });
     const by = this.#clean(person.name);
+    this.#tellAll(agent, { type: 'dropTrust', agent, keeps: idOf(digest) });
     this.#tellAll(agent, { type: 'answerTrust', agent, id: idOf(digest), choice, by });
     if (choice === 'trusted') this.#folders.get(agent)?.wake();
   }
