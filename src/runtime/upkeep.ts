@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { copied } from '../engine/sqlite/backup.ts';
 import { ERASED_TEXT } from '../engine/reading.ts';
+import { eraseDecider } from '../agents/trust/trust-book.ts';
 import type { AlsoErased, Erased, Erasure, TextStretch } from '../engine/sqlite/erasing.ts';
 import type { Pruned } from '../engine/sqlite/retention.ts';
 import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
@@ -100,9 +101,11 @@ async function done(order: UpkeepOrder, parts: UpkeepParts): Promise<string> {
 
 async function erased(order: Erasure, { store }: UpkeepParts): Promise<string> {
   const also = await alsoErased(order, store);
-  if (order.what === 'person') await store.forget(NAMES, order.id);
+  const isPerson = order.what === 'person';
+  if (isPerson) await store.forget(NAMES, order.id);
+  const trusted = isPerson ? await eraseDecider(store, order.id) : 0;
   const found = await store.erase(order, also);
-  return erasedText(order.id, found);
+  return erasedText(order.id, { ...found, acts: found.acts + trusted });
 }
 
 /**

@@ -1,8 +1,11 @@
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { idOf } from '../../src/agents/trust/folder-scan.ts';
+import { FolderTrust } from '../../src/agents/trust/folder-trust.ts';
+import type { TrustCommand } from '../../src/agents/trust/folder-trust.ts';
 import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import type { FactFields } from '../../src/engine/machine.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
@@ -113,6 +116,34 @@ describe('an erasure', () => {
     await erase(bound, 'message', 'm4');
     expect(leftSteps(bound.runs.newest(runKeyOf(SEAT)))).toBeNull();
     expect(bound.store.journal(HALL, 1)).toHaveLength(1);
+    await bound.store.close();
+  });
+
+  test('T72 takes out who trusted a folder, and leaves the folder trusted', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).granted();
+    const work = dirname(place.file());
+    writeFileSync(join(work, '.mcp.json'), '{}');
+    const files = [{ path: '.mcp.json', searched: 'folder', can: ['run'], note: 'starts tool servers' }] as const;
+    const trust = new FolderTrust({ store: bound.store, clock: { now: () => bound.at }, timers: createTime().timers });
+    const told: Promise<unknown>[] = [];
+    const tell = (_: string, command: TrustCommand) => void told.push(bound.floor(command).catch(() => undefined));
+    trust.connect({ tell, channelsOf: () => [HALL], clean: (text) => text });
+    const gate = trust.gateFor('dev', { cwd: work, files, home: '/nowhere' });
+    const seat = { agent: 'dev', channel: HALL };
+    await expect(gate.admit(seat)).rejects.toThrow('not trusted');
+    const ids = await trust.standing('dev');
+    const person = { id: 'U-trusting', name: 'Ann Trusting', roles: [] };
+    await bound.store.remember('names', person.id, person.name);
+    const id = idOf(ids?.scan.digest ?? '');
+    expect(await trust.trust('dev', id, { channel: HALL, person })).toMatchObject({ ok: true });
+    await Promise.all(told);
+    const traces = () => ['conch.db', 'conch.db-wal'].map((name) => readFileSync(place.file(name), 'latin1')).join('');
+    expect([traces().includes('U-trusting'), traces().includes('Ann Trusting')]).toEqual([true, true]);
+    expect(await erase(bound, 'person', person.id)).toContain('were taken out');
+    expect([traces().includes('U-trusting'), traces().includes('Ann Trusting')]).toEqual([false, false]);
+    await gate.admit(seat);
+    expect(trust.book.of('dev')).toMatchObject([{ choice: 'trusted', by: '[erased]' }]);
     await bound.store.close();
   });
 

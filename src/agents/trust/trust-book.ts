@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 
 const decisionSchema = z.strictObject({
@@ -55,6 +56,23 @@ export class TrustBook {
   async #keep(agent: AgentId, decisions: readonly TrustDecision[]): Promise<void> {
     await this.#store.remember(OWNER, agent, JSON.stringify(decisions));
   }
+}
+
+/** Takes a person out of the decisions of all agents. The decisions stay. Resolves with the number of those that named the person. */
+export async function eraseDecider(
+  store: TrustStore & { remembered(owner: string): ReadonlyMap<string, string> },
+  person: string,
+): Promise<number> {
+  let count = 0;
+  for (const [agent, text] of store.remembered(OWNER)) {
+    const decisions = readDecisions(text);
+    const named = decisions.filter(({ by }) => by === person).length;
+    if (named === 0) continue;
+    count += named;
+    const left = decisions.map((decision) => (decision.by === person ? { ...decision, by: ERASED_TEXT } : decision));
+    await store.remember(OWNER, agent, JSON.stringify(left));
+  }
+  return count;
 }
 
 /** Under which name decisions stand in the database; each agent has one entry. */
