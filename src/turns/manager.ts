@@ -337,15 +337,18 @@ export class TurnManager {
     const at = this.#ports.clock.now();
     const said = this.#takeShown(channel, ending, at);
     if (said === null) return { text: '', durable: Promise.resolve() };
-    const saying = this.#ports.store.apply(channel, { type: 'say', ...said }, at);
-    const durable = Promise.all([saying, this.#forget(channel, true)]).then(() => undefined);
+    const durable = Promise.all([this.#say(channel, said, at), this.#forget(channel, true)]).then(() => undefined);
     return { text: said.text, durable };
   }
 
   /** Says first what people have seen of a text whose turn the command may end. */
   #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
     const said = this.#takeShown(channel, command, at);
-    return said === null ? null : this.#ports.store.apply(channel, { type: 'say', ...said }, at);
+    return said === null ? null : this.#say(channel, said, at);
+  }
+
+  #say(channel: ChannelId, said: TurnDraft, at: Instant): Promise<Applied> {
+    return this.#ports.store.apply(channel, { type: 'say', ...said }, at);
   }
 
   /** What people have seen of a text whose turn the command ends or interrupts; `null`: nothing, or no turn ends. */

@@ -99,8 +99,10 @@ function firstFound(core: FloorMachine, near: string | undefined): Found | null 
   return null;
 }
 
-async function plant(bug: Planted, folder: string): Promise<FloorMachine> {
+async function plant(bug: Planted, copy: string): Promise<FloorMachine> {
+  const folder = join(copy, 'turns/floor');
   await cp(CORE_DIR, folder, { recursive: true });
+  await cp(join(SRC_DIR, 'lib'), join(copy, 'lib'), { recursive: true });
   for (const edit of [SELF_CHECK, bug]) await change(folder, edit);
   const load = (file: string): Promise<FloorMachine & { emptyFloor: FloorMachine['empty'] }> =>
     import(pathToFileURL(join(folder, file)).href);
