@@ -38,6 +38,16 @@ export type OutgoingPost = {
   readonly epoch: number | null;
   /** The thread of the channel in which it belongs, where threads share its floor. */
   readonly thread?: ChannelId;
+  /** What people can do about what it tells; a platform without buttons leaves them out: the text names the commands. */
+  readonly buttons?: readonly PostButton[];
+};
+
+/** A button under a post: the command line that it stands for, and the word that says what it was drawn for (`drawn-for.ts`). */
+export type PostButton = {
+  readonly label: string;
+  readonly line: string;
+  readonly drawnFor: string;
+  readonly style: 'plain' | 'good' | 'danger';
 };
 
 /** What the platform's history shows after a message; `gap` says what could not be read. */

@@ -1,3 +1,4 @@
+import { noticeButtons } from '../adapters/delivery/card.ts';
 import { adapterOf, createOutboxSender } from '../adapters/delivery/chat-adapter.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
@@ -324,6 +325,7 @@ export class App {
       adapterOf: (channel) => this.#adapterOf(channel),
       speakerOf: (agent) => this.#floors.speaker(agent),
       threadOf: (row) => this.#floors.threadOf(row),
+      buttonsOf: ({ effect }) => noticeButtons(effect, store.id, (agent) => this.#floors.speaker(agent)?.name ?? agent),
       now: () => clock.now(),
       clean,
       doubtful: ({ channel, id }, done, why) => log.warn({ channel, outboxId: id, done, why }, 'possible duplicate'),

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { noticeButtons } from '../../src/adapters/delivery/card.ts';
 import type { MessageSender } from '../../src/adapters/delivery/message-client.ts';
 import type { OutgoingPost } from '../../src/adapters/port.ts';
 import { sendingRig } from './discord/rig.ts';
@@ -11,6 +12,7 @@ type Channel = {
   readonly channel: string;
   readonly say: (text: string) => OutgoingPost;
   readonly texts: () => readonly string[];
+  readonly buttons: () => readonly string[];
   readonly write: (text: string) => void;
   /** The answer to the next new message is lost, or it is not taken. */
   readonly failPost: (what: 'answer lost' | 'error' | 'refused') => void;
@@ -41,6 +43,8 @@ async function onSlack(): Promise<Channel> {
     channel,
     say,
     texts: () => world.texts(),
+    buttons: () =>
+      slack.read(slack.ids.channel).flatMap((message) => message.buttons.map(({ text, value }) => `${text} ${value}`)),
     write: (text) => void slack.write(slack.ids.ann, slack.ids.channel, text),
     failPost(what) {
       const fault = what === 'refused' ? ({ kind: 'error', error: 'restricted_action' } as const) : faults[what];
@@ -69,6 +73,10 @@ async function onDiscord(): Promise<Channel> {
     channel: rig.channel,
     say,
     texts: () => rig.server.read(rig.server.channel).map(({ text }) => text),
+    buttons: () =>
+      rig.server
+        .read(rig.server.channel)
+        .flatMap((message) => message.buttons.map(({ label, customId }) => `${label} ${customId}`)),
     write: (text) => void rig.server.write('ann', rig.server.channel, text),
     failPost: (what) => void rig.server.fail('POST /channels/*/messages', faults[what], what === 'refused' ? null : 1),
     failHistory: (times) => void rig.server.fail('GET /channels/*/messages', { kind: 'status', status: 502 }, times),
@@ -101,6 +109,38 @@ describe.each([
     expect(half()).toBe(true);
     await until(() => !half());
     expect(texts()).toEqual([expect.stringContaining('whole')]);
+  });
+
+  test('T61 an announcement has its buttons, and is neither found as a card nor taken away as one', async () => {
+    const { sender, channel, texts, buttons, until } = await open();
+    const announced = {
+      type: 'announce',
+      announcement: { kind: 'aside', agent: 'dev', what: 'failed', run: 3 },
+    } as const;
+    const effect = {
+      ...announced,
+      announcement: { ...announced.announcement, failed: true },
+      key: 'k',
+      repeat: 1,
+    } as const;
+    const post = {
+      ...say('dev+ failed'),
+      speaker: null,
+      epoch: null,
+      buttons: noticeButtons(effect, 'x', () => 'Dev'),
+    };
+    await sender.post(channel, post);
+    expect(buttons()).toEqual([
+      expect.stringMatching(/^Retry Dev\+ (?=.*tx\.3).*\/run retry dev\+/),
+      expect.stringMatching(/^Discard Dev\+ (?=.*tx\.3).*\/run abort dev\+ discarded/),
+    ]);
+    sender.card(channel, floorView('open', { channel }));
+    await until(() => texts().length === 2);
+    await sender.tidy(channel);
+    await until(() => true);
+    expect(texts()[0]).toContain('dev+ failed');
+    expect(await sender.find(channel, post)).not.toBeNull();
+    expect(noticeButtons({ ...announced, key: 'k', repeat: 1 }, 'x', String)).toEqual([]);
   });
 
   test('T32 a channel is never without its card while it moves', async () => {

@@ -462,6 +462,24 @@ describe('/run retry', () => {
     await next.app.stop();
   });
 
+  test('T61 by its button counts for a failed run alone, as Discard does', async () => {
+    const { type, worker, time, store, told, app, intake } = await program();
+    const press = async (line: string) => (await intake().command(CHANNEL, ADA, line, `t${store.id}.1`)).text;
+    await type('/run start dev fix the build');
+    worker().ends(new Error('it fell over'));
+    await time.advance(1_000);
+    expect(await press('/run retry dev+')).toBe('It is tried again.');
+    expect(await press('/run abort dev+ discarded')).toContain('That is over');
+    expect(await press('/run retry dev+')).toContain('AGENT_NOT_RUNNING');
+    await time.advance(1_000);
+    worker().ends(new Error('it fell over'));
+    await time.advance(1_000);
+    expect(await press('/run abort dev+ discarded')).toBe('Aborted.');
+    await time.advance(1_000);
+    expect(told().at(-1)).toContain('was aborted: discarded');
+    await app.stop();
+  });
+
   test('T61 has the words stand in the prompt of the turn that it earns, at once or behind another one', async () => {
     const { type, intake, sessions, time, app } = await program();
     const speaker = () => sessions.findLast(({ turn }) => turn?.channel === CHANNEL);

@@ -1,20 +1,19 @@
+import type { PostButton } from '../port.ts';
 import type { AgentId, AskedField } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { forQuestion, forTurn } from '../../turns/drawn-for.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
+import { DISCARDED } from '../../turns/requesters.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import type { TrustQuestion } from '../../turns/floor/floor.ts';
 import type { FloorView } from '../../turns/view.ts';
 
 /** One button: what it says, the command line it stands for, and the word that says what it was drawn for (`drawn-for.ts`). */
-export type CardButton = {
-  readonly label: string;
-  readonly line: string;
-  readonly drawnFor: string;
-  readonly style: 'plain' | 'good' | 'danger';
+export type CardButton = PostButton & {
   /** What is shown before anything is done; a platform that cannot show it leaves the button out. */
   readonly opens?: ButtonOpens;
 };
@@ -189,9 +188,20 @@ export function stopOf(
   if (failed === true)
     return [
       { label: `Retry ${nameOf(agent)}+`, line: `/run retry ${agent}+`, drawnFor, style: 'good' },
-      { label: `Discard ${nameOf(agent)}+`, line: `/run abort ${agent}+`, drawnFor, style: 'danger' },
+      { label: `Discard ${nameOf(agent)}+`, line: `/run abort ${agent}+ ${DISCARDED}`, drawnFor, style: 'danger' },
     ];
   return [{ label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, drawnFor, style: 'danger' }];
+}
+
+/** What people can do about what is announced: try a failed background run again, or discard it. */
+export function noticeButtons(
+  effect: Effect,
+  store: string,
+  nameOf: (agent: AgentId) => string,
+): readonly PostButton[] {
+  if (effect.type !== 'announce' || effect.announcement.kind !== 'aside') return [];
+  const { agent, run, failed } = effect.announcement;
+  return failed === true ? stopOf({ agent, failed, ...(run === undefined ? {} : { run }) }, store, nameOf) : [];
 }
 
 function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {

@@ -13,6 +13,7 @@ import type {
   Position,
   Memory,
   OutgoingPost,
+  PostButton,
   Speaker,
 } from '../port.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
@@ -206,6 +207,8 @@ export type OutboxSenderPorts = {
   readonly speakerOf: (agent: AgentId) => Speaker;
   /** The thread of the row's channel in which it belongs; `null` for the channel itself. */
   readonly threadOf: (row: OutboxRow) => ChannelId | null;
+  /** What people can do about what a row tells; nothing unless given. */
+  readonly buttonsOf?: (row: OutboxRow) => readonly PostButton[];
   readonly now: () => Instant;
   /** Takes out what must never be shown. */
   readonly clean: (text: string) => string;
@@ -332,6 +335,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
   const { effect } = row;
   const isSpeech = effect.type === 'post';
   const thread = isSpeech ? ports.threadOf(row) : null;
+  const buttons = ports.buttonsOf?.(row) ?? [];
   return {
     outboxId: row.id,
     speaker: isSpeech ? ports.speakerOf(effect.agent) : null,
@@ -339,6 +343,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
     afterId: row.afterId,
     epoch: isSpeech ? effect.epoch : null,
     ...(thread === null ? {} : { thread }),
+    ...(buttons.length === 0 ? {} : { buttons }),
   };
 }
 

@@ -13,7 +13,7 @@ export type Content = {
   readonly speaker: Speaker;
   /** Markdown, as agents write it. */
   readonly text: string;
-  /** Only a card has any. */
+  /** A card has those of its floor, an announcement those for what it tells. */
   readonly buttons: readonly CardButton[];
   /** The turn in which it was said. */
   readonly epoch: number | null;

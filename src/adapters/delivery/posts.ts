@@ -314,8 +314,8 @@ function unlessRefused(error: unknown): null {
   throw error;
 }
 
-function contentOf({ speaker, text, epoch, outboxId }: OutgoingPost): Content {
-  return { kind: 'post', speaker, text, buttons: [], epoch, outboxId };
+function contentOf({ speaker, text, epoch, outboxId, buttons = [] }: OutgoingPost): Content {
+  return { kind: 'post', speaker, text, buttons, epoch, outboxId };
 }
 
 /** Shows one receipt under a message: a new one takes the place of those before it. Rejects with a `ChatError`. */

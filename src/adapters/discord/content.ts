@@ -22,7 +22,7 @@ const STYLES = { plain: 2, good: 3, danger: 4 } as const;
 const BUTTONS_A_ROW = 5;
 const LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
-const ID = /^conch([:rnfi])([^:]{1,80}):(.+)$/s;
+const ID = /^conch([:rnfia])([^:]{1,80}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
 /** Room for the words that tell of a file. */
 const NOTE_LENGTH = 120;
@@ -79,18 +79,21 @@ export function contentOf(content: Content, isWebhook: boolean): string {
 /** The body of one of Conch's messages. A card comes with its buttons, and nobody's device rings for it. */
 export function bodyOf(content: Content, isWebhook: boolean): ReturnType<typeof body> {
   const text = contentOf(content, isWebhook);
-  if (content.kind !== 'card') return body(text);
+  if (content.kind !== 'card')
+    return content.buttons.length === 0
+      ? body(text)
+      : body(text, { components: rowsOf(content.buttons, NOTICE), flags: 0 });
   return body(text, { components: rowsOf(content.buttons), flags: SUPPRESS_NOTIFICATIONS });
 }
 
 /** Buttons as rows of five. One whose id Discord would not take is left out: its line can be typed. */
-export function rowsOf(buttons: readonly CardButton[]): readonly object[] {
+export function rowsOf(buttons: readonly CardButton[], mark: typeof NOTICE | null = null): readonly object[] {
   const shown = buttons
     .map((button) => ({
       type: 2,
       style: STYLES[button.style],
       label: button.label.length > LABEL_LENGTH ? `${button.label.slice(0, LABEL_LENGTH - 1)}…` : button.label,
-      custom_id: customId(button),
+      custom_id: customId(button, mark),
     }))
     .filter(({ custom_id: { length } }) => length <= ID_LENGTH);
   const rows = Array.from({ length: Math.ceil(shown.length / BUTTONS_A_ROW) }, (_, row) => row * BUTTONS_A_ROW);
@@ -98,8 +101,11 @@ export function rowsOf(buttons: readonly CardButton[]): readonly object[] {
 }
 
 /** What a button is known by when it is pressed. */
-export function customId({ line, drawnFor, opens }: Pick<CardButton, 'line' | 'drawnFor' | 'opens'>): string {
-  return `conch${opens === undefined ? ':' : OPENS[opens.what]}${drawnFor}:${line}`;
+export function customId(
+  { line, drawnFor, opens }: Pick<CardButton, 'line' | 'drawnFor' | 'opens'>,
+  mark: typeof NOTICE | null = null,
+): string {
+  return `conch${mark ?? (opens === undefined ? ':' : OPENS[opens.what])}${drawnFor}:${line}`;
 }
 
 /** The command line that a pressed button stands for, and what it was drawn for; `null` when it is none of Conch's. */
@@ -115,6 +121,14 @@ export type PressedButton = {
   readonly drawnFor: string;
   readonly opens?: ButtonOpens['what'];
 };
+
+/** On the buttons of an announcement, by which it is told from a card. */
+const NOTICE = 'a';
+
+/** Whether a custom id is one of a card's buttons. */
+export function isCardButton(id: string): boolean {
+  return ID.exec(id) !== null && ID.exec(id)?.[1] !== NOTICE;
+}
 
 /** A letter each: Discord takes at most 100 characters. */
 const OPENS = { rules: 'r', reason: 'n', form: 'f', input: 'i' } as const satisfies Record<ButtonOpens['what'], string>;

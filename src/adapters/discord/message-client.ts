@@ -12,7 +12,7 @@ import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } fro
 import { ChatError } from '../port.ts';
 import { platformChannel, platformMessage, timeOf } from './client.ts';
 import type { Call, Calls, Self } from './client.ts';
-import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, readCustomId, sameContent, shownOf } from './content.ts';
+import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, isCardButton, sameContent, shownOf } from './content.ts';
 import { CODES, isUnknownMessage, rejectionOf } from './errors.ts';
 import type { Places } from './places.ts';
 import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
@@ -245,7 +245,7 @@ const ANY = { after: null, newest: 1 };
 
 function isCard({ components }: SeenMessage): boolean {
   const rows = (components ?? []).flatMap((row) => rowSchema.safeParse(row).data ?? []);
-  return rows.some((row) => row.components.some((each) => readCustomId(each.custom_id) !== null));
+  return rows.some((row) => row.components.some((each) => isCardButton(each.custom_id)));
 }
 
 /** A stretch of a channel's history, read from its end, oldest first. */

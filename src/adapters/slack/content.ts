@@ -102,7 +102,8 @@ function blocksOf({ kind, buttons }: Content, named: string): readonly object[] 
     ];
   }
   const markdown = inertMarkdown(named);
-  return markdown.length > BLOCK_LIMIT ? [] : [{ type: 'markdown', text: markdown }];
+  const actions = buttons.length === 0 ? [] : [{ type: 'actions', elements: buttons.flatMap(buttonElement) }];
+  return markdown.length > BLOCK_LIMIT ? [] : [{ type: 'markdown', text: markdown }, ...actions];
 }
 
 const SETTINGS_BUTTON = {

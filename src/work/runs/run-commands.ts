@@ -4,7 +4,7 @@ import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { askedAs, askedWith } from '../../turns/floor/seats.ts';
 import type { Kept } from '../../turns/manager.ts';
-import { IN_WORDS } from '../../turns/requesters.ts';
+import { DISCARDED, IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import { lostWords } from './aside-runs.ts';
@@ -87,7 +87,7 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
 }
 
 /** Whether a button was drawn for another run than the one of this key, or for a question of another. */
-function isOld(verb: RunVerb, key: string, { channel, drawnFor }: Request, ports: RunCommandPorts): boolean {
+function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Request, ports: RunCommandPorts): boolean {
   if (drawnFor === undefined || verb === 'log' || verb === 'revoke') return false;
   const { agent, aside = false } = seatOfRuns(key);
   if (drawnFor.of === 'question') {
@@ -95,7 +95,9 @@ function isOld(verb: RunVerb, key: string, { channel, drawnFor }: Request, ports
     const asked = view === null ? null : askedWith(view, drawnFor.key);
     return asked?.agent !== agent || asked.isAside !== aside;
   }
-  const { run, totals } = ports.runs.state(key) ?? {};
+  const { run, totals, status } = ports.runs.state(key) ?? {};
+  // The same run works again once it was retried.
+  if (verb === 'abort' && values.words === DISCARDED && status !== 'error') return true;
   return aside ? totals?.runs !== drawnFor.epoch : run?.session !== `${drawnFor.epoch}`;
 }
 
