@@ -83,6 +83,22 @@ export function sentence(code: StoreFault, path: string, detail: string): string
   }
 }
 
+/** What kept the store from it, in words for the people of a channel, who are not told where files lie; `null`: something else did. */
+export function storeWords(error: unknown): string | null {
+  return error instanceof StoreError ? STORE_WORDS[error.code] : null;
+}
+
+const STORE_WORDS: Readonly<Record<StoreFault, string>> = {
+  full: "The disk with Conch's data is full. Free some space, then try again.",
+  locked: "Conch's data is in use by another program. Try again in a moment.",
+  'read-only': "Conch's data cannot be written. The log says why.",
+  shared: "Another program writes to Conch's data. The log says what to do.",
+  'newer-schema': "Conch's data cannot be used. The log says why.",
+  corrupt: "Conch's data is damaged. The log says what to do.",
+  'gone-back': "Conch's data is damaged. The log says what to do.",
+  unavailable: "Conch's data cannot be used. The log says why.",
+};
+
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

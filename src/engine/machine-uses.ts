@@ -48,8 +48,6 @@ export type MachineUses<Command, Fact, Effect, Refusal> = {
   readonly outbox?: OutboxUse<Effect>;
   /** Adds to a command what only chance can give, before it is decided. */
   stamp?(command: Command): Command;
-  /** Given to every state of a restored backup: what happened since the copy was made is unknown to it. */
-  readonly restored?: Command;
 };
 
 /** One call of a model, as the ledger has it; `null`: not known. */

@@ -61,6 +61,8 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
   /** How commands of other machines are read; a machine without it takes none. */
   readonly command?: Schema<Command>;
+  /** Given to every state of a restored backup: what happened since the copy was made is unknown to it. */
+  readonly restored?: Command;
   /** Turns what an earlier version stored into what this one would have stored. */
   readonly upcast?: Upcast;
 };

@@ -40,6 +40,9 @@ import type { TextRendering } from './text/split.ts';
 import { linesOf, threadOf } from './view.ts';
 import type { FloorReader, InboxRow, JournalEntry, Line } from './view.ts';
 
+/** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
+export const RESTORE_JUMP = 1_000_000;
+
 /** The floor as shipped. Its key is the channel. */
 export const floorMachine = {
   name: 'floor',
@@ -54,6 +57,7 @@ export const floorMachine = {
   fact: factSchema,
   upcast: { state: formerFloor, fact: unread },
   texts: FLOOR_TEXTS,
+  restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
   ledger: bookedOf,
   configs: {
     state: ['settings', 'configured.settings', 'configured.seats'],
@@ -72,9 +76,6 @@ export type Applied = CommandResult<Floor, Fact, Effect, Refusal>;
 
 /** Something that a floor owes to its platform or to an agent: in the lane `posts`, `receipts`, `after:posts`, `agent:<id>`, or `interrupt:<id>`, which overtakes what its agent is owed. */
 export type OutboxRow = OwedEffect<Effect>;
-
-/** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
-export const RESTORE_JUMP = 1_000_000;
 
 /** How floors are kept. `questionKeys` makes the keys of questions, each used once; random unless told. */
 export type FloorUsesOptions = TextRendering & { readonly questionKeys?: () => string };
@@ -98,7 +99,6 @@ export function floorUses({
     },
     inbox: { refusal: refusalOf, fate: fateOf },
     outbox: { owes: (channel, effect) => owedBy(channel, effect, rendering) },
-    restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
   };
 }
 

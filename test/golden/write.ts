@@ -57,6 +57,7 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
   await bound.run({ type: 'KEEP', session: '1', said: 'Then the other file.', calls: '[]' });
   await bound.run({ type: 'TAINT', from: 'mcp__web__get' });
   await bound.run({ type: 'CLEANSE' });
+  await bound.run({ type: 'SKIP_NUMBERS', by: RESTORE_JUMP });
   await bound.run(settle('a'));
   const [yes] = bound.state.remembered;
   await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by, name: 'Ann' });

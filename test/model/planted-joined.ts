@@ -202,7 +202,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'the end of a turn with a run is not told',
     file: 'turns/floor/decide/decision-builder.ts',
-    find: "decision.record({ type: 'runLeft', agent, epoch, outcome, ...error });",
+    find: "decision.record({ type: 'runLeft', agent, epoch, outcome, ...result, ...error });",
     replace: '',
   },
   {

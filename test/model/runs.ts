@@ -451,6 +451,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
     case 'stepKept':
     case 'tainted':
     case 'cleansed':
+    case 'numbersSkipped':
     case 'errored':
     case 'lost':
     case 'runCompleted':

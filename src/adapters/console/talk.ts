@@ -1,3 +1,4 @@
+import { failedText } from '../failed-command.ts';
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage } from '../../engine/port.ts';
@@ -39,7 +40,7 @@ export async function hear(talk: Talk, client: Client, raw: string): Promise<voi
     await obey(talk, client, frame);
   } catch (error) {
     if (!(error instanceof Refused)) talk.log.error({ err: error, frame: frame.type }, 'a frame of the page failed');
-    const why = error instanceof Refused ? error.message : `That did not work: ${messageOf(error)}. Nothing was sent.`;
+    const why = error instanceof Refused ? error.message : failedText(error, 'Nothing was sent.');
     talk.hub.later(client, { type: 'refused', key, text: why });
   }
 }
@@ -226,8 +227,4 @@ function parseFrame(raw: string): Parsed {
 /** Text as it can be stored and sent on: no half characters, no NUL. */
 function clean(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

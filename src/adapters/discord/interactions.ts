@@ -1,3 +1,4 @@
+import { failedText } from '../failed-command.ts';
 import { retry } from '../../lib/retry.ts';
 import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
@@ -154,7 +155,7 @@ async function done(ports: Desk, interaction: Interaction): Promise<Shown> {
     return asked.drawnFor === undefined ? answer : refilled(ports, { interaction, asked, answer });
   } catch (error) {
     ports.log.error({ interaction: interaction.id, why: wordsOf(error) }, 'a command failed');
-    const answer = { ok: false, text: `That did not work: ${wordsOf(error)}. Nothing was changed.` };
+    const answer = { ok: false, text: failedText(error, 'Nothing was changed.') };
     return asked.drawnFor === undefined ? answer : refilled(ports, { interaction, asked, answer });
   }
 }

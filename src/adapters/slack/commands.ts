@@ -1,3 +1,4 @@
+import { failedText } from '../failed-command.ts';
 import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
 import { z } from 'zod';
@@ -64,7 +65,7 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, dra
     return await ports.intake.command(floor, await principal(ports, user, line), line, drawnFor);
   } catch (error) {
     ports.log.error({ channel: floor, err: error }, 'a command failed');
-    return { ok: false, text: 'That did not work: Conch could not carry it out. Nothing was changed; try it again.' };
+    return { ok: false, text: failedText(error, 'Nothing was changed.') };
   }
 }
 

@@ -1,9 +1,9 @@
 import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import type { Database } from 'better-sqlite3';
+import type { Database, Statement } from 'better-sqlite3';
 import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../errors.ts';
-import { MEMORY } from './open.ts';
+import { MEMORY, wasWithoutLog } from './open.ts';
 
 /** Work of one transaction, whatever comes of it. */
 class Job<Result> {
@@ -314,12 +314,23 @@ export function markOf(database: string): string {
  */
 export function checkMark(db: Database, database: string): void {
   const noted = /^(?<storeId>\S+) (?<row>\d+) *$/u.exec(readMark(database))?.groups;
-  if (noted === undefined) return;
   const known = db.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
+  if (noted === undefined) return checkLog(db, known, database);
   if (known.get('issuer') !== noted['storeId'] || known.get('backup') !== undefined) return;
   const last = db.prepare<[], number | null>('SELECT max(row) FROM journal').pluck().get() ?? 0;
   if (last >= Number(noted['row'])) return;
   const detail = `its journal ends at row ${last}, and row ${noted['row']} was on the disk`;
+  throw new StoreError('gone-back', sentence('gone-back', database, detail));
+}
+
+/**
+ * Without a mark only a log that is gone can show: a start writes to it, and only a good end takes it away, with a note in the file. A
+ * start brings to the file itself that the note of the end before counts no more.
+ */
+function checkLog(db: Database, known: Statement<[string], string>, database: string): void {
+  const isCopy = known.get('backup') !== undefined || known.get('owner') === undefined;
+  if (isCopy || known.get('ended') !== undefined || !wasWithoutLog(db)) return;
+  const detail = 'it was not closed in good order, and both its log and its mark are missing';
   throw new StoreError('gone-back', sentence('gone-back', database, detail));
 }
 

@@ -228,7 +228,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
 
   /** Tells the states of a restored backup that what happened since is unknown to them. */
   tellRestored(chain: Chain): void {
-    const { restored } = this.#uses;
+    const { restored } = this.machine;
     if (restored !== undefined)
       for (const key of this.keys()) this.#drafts.decide(key, restored, { chain, owner: this });
   }

@@ -108,9 +108,13 @@ const SETTINGS = [
 /** Closed together with the lock that keeps other processes from owning it; whoever only reads may do so meanwhile. */
 class OwnDatabase extends Database {
   readonly #lock: FileLock;
+  /** Whether its log lay beside it before it was opened. */
+  readonly hadLog: boolean;
 
   constructor(path: string, lock: FileLock) {
+    const hadLog = existsSync(`${path}-wal`);
     super(path, { timeout: BUSY_TIMEOUT_MS });
+    this.hadLog = hadLog;
     this.#lock = lock;
   }
 
@@ -119,6 +123,11 @@ class OwnDatabase extends Database {
     this.#lock.release();
     return this;
   }
+}
+
+/** Whether the log of a database was missing when its owner opened it; whoever only reads cannot tell. */
+export function wasWithoutLog(db: Database.Database): boolean {
+  return db instanceof OwnDatabase && !db.hadLog;
 }
 
 function openAlone(path: string): Database.Database {

@@ -127,8 +127,8 @@ export class SqliteStore implements Store {
     checkAtStart(db, path);
     const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, options.ids ?? newStoreId);
     [this.id, this.owner, this.#former] = [storeId, owner, former];
-    // From now on a file without its log can tell whose it is.
-    if (isNew) db.pragma('wal_checkpoint(TRUNCATE)');
+    // From now on a file without its log can tell whose it is, and that it was in use.
+    db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
     this.#endedWell = endedWell;
     this.endedWell = endedWell || (isNew && !isRestored);

@@ -10,6 +10,7 @@ import { toolCallRows } from './call-record.ts';
 import { isWaiting } from './run-calls.ts';
 import type { RunStore } from './run-machine.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
+import { lastNumber } from './run.ts';
 import type { Run, RunError, RunGrant, RunState } from './run.ts';
 
 /** What an agent is to do beside its floor, under a session that no worker had before. */
@@ -216,8 +217,8 @@ export class AsideRuns {
   /** Whichever way it ended without a report: nobody else has seen what it had written. */
   #tellLost(key: string, written: string): void {
     const lost = lostWords(written);
-    const { runs = 0 } = this.#ports.runs.state(key)?.totals ?? {};
-    if (lost !== null) this.#ports.tell(seatOfRuns(key), runs, lost);
+    const state = this.#ports.runs.state(key);
+    if (lost !== null && state !== null) this.#ports.tell(seatOfRuns(key), lastNumber(state), lost);
   }
 
   /** Nobody is at it any more; what that worker had written. */

@@ -13,6 +13,7 @@ import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-event
 import { runMachine } from './run-machine.ts';
 import type { RunEffect } from './run-machine.ts';
 import { aboutOf, pauseWords, wordsAsked } from './run-published.ts';
+import { lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
 
 /** The seat whose runs a key holds: those of its turns, or (`aside`) what its agent does beside the floor. */
@@ -280,12 +281,14 @@ function cameOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSet
 }
 
 /** What a floor is told of work beside it. */
-function besideFloor(fact: RunFact, { key, status, unknown, totals }: RunState, run: Run): readonly CommandFor[] {
+function besideFloor(fact: RunFact, state: RunState, run: Run): readonly CommandFor[] {
+  const { key, status, unknown } = state;
   const { channel, agent } = seatOfRuns(key);
+  const number = lastNumber(state);
   const command = ((): Command | null => {
     switch (fact.type) {
       case 'runStarted':
-        return { type: 'beginAside', agent, run: totals.runs, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
+        return { type: 'beginAside', agent, run: number, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
       case 'paused':
         return fact.muted === true || fact.reason === 'user_input'
           ? { type: 'withdrawAside', agent }
@@ -308,7 +311,7 @@ function besideFloor(fact: RunFact, { key, status, unknown, totals }: RunState, 
         return {
           type: 'tellAside',
           agent,
-          run: totals.runs,
+          run: number,
           failed: true,
           what: `${what}. /run retry ${agent}${ASIDE} or /run abort ${agent}${ASIDE}`,
         };

@@ -15,6 +15,7 @@ import { habits, totalWords, totalsText } from './run-audit.ts';
 import type { RunCommand, RunRefusal } from './run-events.ts';
 import { isTaken } from './run-machine.ts';
 import type { RunStore } from './run-machine.ts';
+import { lastNumber } from './run.ts';
 import type { RunState } from './run.ts';
 
 /** What commands about runs are answered from. */
@@ -95,10 +96,11 @@ function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Reques
     const asked = view === null ? null : askedWith(view, drawnFor.key);
     return asked?.agent !== agent || asked.isAside !== aside;
   }
-  const { run, totals, status } = ports.runs.state(key) ?? {};
+  const state = ports.runs.state(key);
   // The same run works again once it was retried.
-  if (verb === 'abort' && values.words === DISCARDED && status !== 'error') return true;
-  return aside ? totals?.runs !== drawnFor.epoch : run?.session !== `${drawnFor.epoch}`;
+  if (verb === 'abort' && values.words === DISCARDED && state?.status !== 'error') return true;
+  const number = state === null ? null : lastNumber(state);
+  return aside ? number !== drawnFor.epoch : state?.run?.session !== `${drawnFor.epoch}`;
 }
 
 type Verb = Exclude<RunVerb, 'start' | 'status' | 'approvals'>;
@@ -258,7 +260,8 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
   const { steps: configured, waitMs } = ports.work(seat);
   const { steps = configured, tools, model } = wanted;
   const asked = { prompt: values.words ?? '', by: person.id, requestedBy: person.id };
-  const times = ports.runs.state(runKeyOf(seat))?.totals.runs ?? 0;
+  const before = ports.runs.state(runKeyOf(seat));
+  const times = before === null ? 0 : lastNumber(before);
   const task = { id: `task #${times + 1} of ${agent}+ in ${channel}`, column: 'in_progress' };
   const given = {
     ...asked,

@@ -1,6 +1,6 @@
 import type { MachineDecision } from '../../engine/machine.ts';
 import type { Instant } from '../../lib/time.ts';
-import { MOST_TURNS, TURN_LIMITS } from './run.ts';
+import { MOST_TURNS, TURN_LIMITS, lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
 import { RUN_GUARDS, isListed } from './run-table.ts';
 import type { RunEventName } from './run-table.ts';
@@ -85,9 +85,16 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
       return lose(decision, command);
     case 'RECOVER':
       return recover(decision);
+    case 'SKIP_NUMBERS':
+      return skipNumbers(decision, command);
     case 'TICK':
       return tick(decision);
   }
+}
+
+function skipNumbers(decision: RunDecision, { by }: Of<'SKIP_NUMBERS'>): null {
+  decision.record({ type: 'numbersSkipped', by });
+  return null;
 }
 
 /** The specification's codes for what the specification's matrix does not list. */
@@ -126,7 +133,7 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   if (task === null || !RUN_GUARDS.hasValidTask(command)) return 'TASK_NOT_FOUND';
   const { state } = decision;
   for (const call of state.run?.calls ?? []) endCall(decision, call, { code: 'LOST', outcome: 'unknown' });
-  const run = `${state.key}#${state.totals.runs + 1}`;
+  const run = `${state.key}#${lastNumber(state) + 1}`;
   const maxTurns = command.maxTurns ?? TURN_LIMITS[runType];
   const asked = requestedBy === undefined ? {} : { requestedBy };
   const given = {

@@ -17,6 +17,7 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
   if (fact.type === 'tainted')
     return { ...state, [fact.label === 'private' ? 'secret' : 'taint']: { since: at, from: fact.from } };
   if (fact.type === 'cleansed') return cleansed(state, at);
+  if (fact.type === 'numbersSkipped') return { ...state, skipped: (state.skipped ?? 0) + fact.by };
   if (fact.type === 'causeNoted') return { ...state, causes: kept(state.causes, fact.cause) };
   const { run } = state;
   if (run === null) throw new Error(`impossible: ${fact.type} for ${state.key}, which has no run`);

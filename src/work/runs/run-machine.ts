@@ -1,6 +1,7 @@
 import type { FactFields, Machine } from '../../engine/machine.ts';
 import type { MachineStore } from '../../engine/port.ts';
 import type { Instant } from '../../lib/time.ts';
+import { RESTORE_JUMP } from '../../turns/floor-store.ts';
 import { ASKED_TEXTS } from '../../turns/requesters.ts';
 import { emptyRuns, runStateSchema } from './run.ts';
 import type { RunApproval, RunState } from './run.ts';
@@ -60,6 +61,7 @@ export const runMachine = {
   state: runStateSchema,
   fact: runFactSchema,
   texts: RUN_TEXTS,
+  restored: { type: 'SKIP_NUMBERS', by: RESTORE_JUMP },
   command: runCommandSchema,
 } satisfies Machine<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
 
@@ -118,6 +120,7 @@ function reactToRun(fact: RunFact, state: RunState): readonly RunEffect[] {
     case 'grantUsed':
     case 'tainted':
     case 'cleansed':
+    case 'numbersSkipped':
     case 'yesRevoked':
     case 'causeNoted':
       return events;

@@ -102,6 +102,7 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     case 'grantUsed':
     case 'tainted':
     case 'cleansed':
+    case 'numbersSkipped':
     case 'yesRevoked':
     case 'causeNoted':
       return [];

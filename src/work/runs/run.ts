@@ -183,6 +183,8 @@ export const runStateSchema = z.strictObject({
   wrote: z.array(z.strictObject({ ...mark, until: instant, private: z.literal(true).exactOptional() })).exactOptional(),
   /** Facts of other machines whose commands were carried out. */
   causes: z.array(text),
+  /** How many numbers of runs were left out, because runs since the copy that was restored may have had them. */
+  skipped: z.number().exactOptional(),
   totals: z.strictObject({ runs: z.number(), completed: z.number(), steps: z.number(), tools: z.number() }),
 });
 
@@ -192,6 +194,11 @@ export type RunApproval = z.output<typeof approvalSchema>;
 export type RunGrant = z.output<typeof grantSchema>;
 export type Run = z.output<typeof runSchema>;
 export type RunState = z.output<typeof runStateSchema>;
+
+/** The number of a seat's last run, which stands in its name; 0 before the first. */
+export function lastNumber({ totals, skipped = 0 }: Pick<RunState, 'totals' | 'skipped'>): number {
+  return totals.runs + skipped;
+}
 
 /** A seat before its first run. */
 export function emptyRuns(key: string): RunState {

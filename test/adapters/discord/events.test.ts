@@ -694,7 +694,7 @@ describe('a command', () => {
     await withCommands();
     here.listener.answers.next = () => Promise.reject(new Error('the disk is full'));
     const answer = await discord.command('ann', discord.channel, 'floor skip');
-    expect(answer.text).toBe('That did not work: the disk is full. Nothing was changed.');
+    expect(answer.text).toBe('That did not work. Conch could not carry it out; the log says why. Nothing was changed.');
   });
 
   test('offers agents and messages while it is typed', async () => {

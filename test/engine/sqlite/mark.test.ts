@@ -1,6 +1,7 @@
 import { copyFileSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { FloorStore, openFloorStore } from '../../../src/turns/floor-store.ts';
+import { restore } from '../../../src/engine/sqlite/backup.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { folder, open, options, seat, turn, write } from './fixture.ts';
 import { runChild } from './process.ts';
@@ -52,6 +53,33 @@ describe('a file that lost the end of what was answered', () => {
     await second.close();
     writeFileSync(place.file(), older);
     expect(() => open(place.file())).toThrow('gone back');
+  });
+});
+
+describe('a file whose mark is lost, too', () => {
+  test('T87 is refused after a kill when its log is gone with the mark', async () => {
+    using place = folder();
+    await open(place.file()).close();
+    expect(await runChild('apply-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
+    for (const name of ['conch.db-wal', 'conch.mark']) rmSync(place.file(name));
+    const before = readFileSync(place.file());
+    for (const _ of ['first', 'second']) {
+      expect(() => open(place.file())).toThrow(/gone back .* both its log and its mark are missing.* conch restore/);
+      expect(readFileSync(place.file()).equals(before)).toBe(true);
+    }
+    await restore(place.file(), place.file());
+    const store = open(place.file());
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('T87 is opened after a kill with its log, and after a good end without one', async () => {
+    using place = folder();
+    expect(await runChild('apply-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
+    for (const _ of ['killed', 'closed']) {
+      rmSync(place.file('conch.mark'));
+      await open(place.file()).close();
+    }
   });
 });
 

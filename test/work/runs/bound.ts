@@ -135,6 +135,12 @@ export class Bound {
     return this.floor({ type: 'restart' });
   }
 
+  /** Begins over a file that another process left. */
+  async recovers(): Promise<this> {
+    await this.store.recover();
+    return this;
+  }
+
   #open() {
     const [path, now] = [this.#path, () => AT];
     const words = () => null;

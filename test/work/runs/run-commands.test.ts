@@ -6,8 +6,9 @@ import type { RunVerb } from '../../../src/turns/commands/context.ts';
 import { turnRecords, viewOf } from '../../../src/turns/view.ts';
 import { answerText } from '../../../src/turns/text/words.ts';
 import { createRunCommands } from '../../../src/work/runs/run-commands.ts';
-import { WAIT_MS, call, settle } from './fixture.ts';
-import { Bound, HALL, SEAT } from './bound.ts';
+import { folder } from '../../engine/sqlite/fixture.ts';
+import { WAIT_MS, call, settle, start } from './fixture.ts';
+import { BESIDE, Bound, HALL, SEAT, by } from './bound.ts';
 import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
 
 const ANN = { id: 'ann', name: 'Ann', roles: [] };
@@ -70,6 +71,29 @@ async function atWork(maxTurns?: number) {
 }
 
 const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
+
+describe('T87 a restored backup', () => {
+  test('gives no run a name that one since the copy may have had', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.beside(start({ runType: 'background', session: '1', prompt: 'look' }), {
+      type: 'ABORT',
+      reason: 'enough',
+      by,
+    });
+    await bound.store.backupTo(place.file('copy.db'));
+    await bound.store.close();
+    const restored = await new Bound(place.file('copy.db')).recovers();
+    const { type } = commandsOver(restored);
+    expect((await type('/run start pm look again')).ok).toBe(true);
+    const { run, totals } = restored.runs.state(runKeyOf(BESIDE)) ?? {};
+    expect(run).toMatchObject({ id: `${HALL} pm+#1000002`, task: `task #1000002 of pm+ in ${HALL}` });
+    expect(totals).toMatchObject({ runs: 2 });
+    expect((await type('/run abort pm+', 2)).ok).toBe(false);
+    expect((await type('/run abort pm+', 1_000_002)).ok).toBe(true);
+    await restored.store.close();
+  });
+});
 
 describe('a button that ends a run', () => {
   test('ends none but that of the turn that it was drawn for', async () => {
