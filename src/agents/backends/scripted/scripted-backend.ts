@@ -141,11 +141,15 @@ class ScriptedSession implements AgentSession {
   }
 
   #reply(turn: TurnPrompt, scene: Scene): readonly Step[] {
-    const words = turn.messages.map((line) => readWords(line, turn.roster));
+    // What it asked back about is not asked of it anew.
+    const { openQuestion } = this.#memory;
+    const fresh = turn.messages.filter(({ message }) => openQuestion === null || !isOpen(turn, message));
+    const words = fresh.map((line) => readWords(line, turn.roster));
     const mine = words.filter(({ to }) => to.length === 0 || to.includes(this.#seat.agent));
     const scenario = mine.map(({ text }) => scenarioIn(text)).find((found) => found !== null);
     if (scenario) return perform(scenario, scene);
-    return this.#script.reply(scene);
+    const isDemo = openQuestion !== null && scenarioIn(openQuestion.text) !== null;
+    return isDemo ? answered(scene) : this.#script.reply(scene);
   }
 
   /** What is left of the turn: after an interrupt from memory, after a restart by writing the reply again. */
@@ -167,6 +171,16 @@ class ScriptedSession implements AgentSession {
       ? []
       : [{ do: 'say', text: `I saw what ${last.by} wrote: ${last.topic.title}.` }, { do: 'flush' }];
   }
+}
+
+function isOpen({ open }: TurnPrompt, message: Line['message']): boolean {
+  return message !== null && open.includes(message);
+}
+
+/** Goes on with the answer to the question that the demo word had it ask. */
+function answered({ asked }: Scene): readonly Step[] {
+  const text = asked === null ? 'Nobody said; I go on without.' : `Then I call it: ${asked.text} I go on with that.`;
+  return [{ do: 'say', text }, ...COMPLETED];
 }
 
 function questionOf(scene: Scene, memory: ScriptMemory): Words | null {

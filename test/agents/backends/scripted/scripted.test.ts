@@ -296,6 +296,20 @@ describe('a demo word', () => {
     );
   });
 
+  test('T67 "ask" asks once, and goes on with the answer', async () => {
+    const time = createTime();
+    const pm = await open('pm', time);
+    const first = await turn(pm, time, { messages: [person(1, 'pm: ask')] });
+    const messages = [person(1, 'pm: ask'), person(2, 'Bridge.')];
+    const second = await turn(pm, time, { reason: 'resume', open: ['m1'], messages, saidSoFar: [first.text()] });
+    expect([second.text(), second.ending()]).toEqual([
+      'Then I call it: Bridge. I go on with that.',
+      { how: 'completed' },
+    ]);
+    const third = await turn(pm, time, { messages: [person(3, 'pm: ask')] });
+    expect(third.ending()).toEqual({ how: 'waiting', reason: 'answer' });
+  });
+
   test('works beside the floor, too, where the host has something to add', async () => {
     const { text } = await once('dev', { messages: [person(1, 'write a note\n\n(This is work beside the floor.)')] });
     expect(text).toMatch(/^I write that down\./);
