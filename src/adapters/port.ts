@@ -83,6 +83,8 @@ export type Intake = {
   amend(change: MessageChange): Promise<void>;
   /** A whole command line, as typed or as a button stands for it: "/floor skip". `drawnFor` is the word that its button carries. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
+  /** Why `command` would refuse this person now; `null`: it would not. To be asked before a form opens that they could not send. */
+  refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /** A thread of a configured channel is to have a floor of its own, with that channel's settings; its messages may follow. */
   thread(thread: Thread): Promise<void>;
   /** The platform cannot be heard: nothing is granted in the adapter's channels until `reconnected` has done its work. */

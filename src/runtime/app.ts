@@ -231,6 +231,7 @@ export class App {
       message: (message) => this.#manager.receive(message),
       amend: (change) => this.#manager.amend(change),
       command: (channel, by, line, drawnFor) => this.#operators.run(channel, by, line, drawnFor),
+      refusal: (channel, by, line, drawnFor) => this.#operators.refusal(channel, by, line, drawnFor),
       thread: (thread) => this.#thread(thread),
       disconnected: () => this.#sync.lost(adapter),
       reconnected: ({ missed }) => this.#sync.back(adapter, missed),

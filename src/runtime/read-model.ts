@@ -311,6 +311,10 @@ export function intakeFor(
       people.commanded(by);
       return await intake.command(channel, by, line, drawnFor);
     },
+    refusal(channel, by, line, drawnFor) {
+      mine(channel, 'a command', concerns(adapter, channel));
+      return intake.refusal(channel, by, line, drawnFor);
+    },
     async thread(thread) {
       mine(thread.id, 'a thread');
       mine(thread.parent, 'a thread');

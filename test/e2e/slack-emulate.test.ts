@@ -287,6 +287,7 @@ const INTAKE: Intake = {
   message: async () => undefined,
   amend: async () => undefined,
   command: async () => ({ ok: true, text: '' }),
+  refusal: () => null,
   thread: async () => undefined,
   disconnected: () => undefined,
   reconnected: () => undefined,

@@ -4,6 +4,8 @@ import type { GatedCall } from '../../src/agents/tools/tool-gate.ts';
 import type { Puppet } from '../agents/bench.ts';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
+import { announcementText } from '../../src/turns/text/words.ts';
+import { completeTexts } from '../../src/config/announcements.ts';
 import { load } from '../config/world.ts';
 import { folder, open, written } from '../engine/sqlite/fixture.ts';
 import { startApp } from './start-app.ts';
@@ -269,6 +271,28 @@ describe('the tools of work beside a floor', () => {
     ]);
     expect(await type('/run revoke dev 1')).toContain('Taken back: execute(eslint)');
     expect(await outcome(beside, 'eslint')).toBe('asked');
+    await app.stop();
+  });
+
+  test('T67 that wait through /run pause and /run resume leave nothing that nobody has to answer', async () => {
+    const { type, worker, time, store, app } = await program();
+    await type('/run start dev fix the build');
+    const gate = worker().report?.gate;
+    await gate?.step({ text: '', kept: null });
+    await type('/run pause dev+');
+    void gate?.ask(call('npm publish'), never);
+    await time.advance(1_000);
+    await type('/run resume dev+');
+    const said = store.journal(CHANNEL, 1_000).flatMap(({ fact }) => {
+      if (fact.type !== 'announced' || fact.announcement.kind === 'aside') return [];
+      return [announcementText(fact.announcement, completeTexts({}), String, fact.repeat)?.split('\n')[0]];
+    });
+    expect(said).toEqual([
+      expect.stringContaining('(1)'),
+      expect.stringMatching(/^▶️ Ada let go on/),
+      expect.stringContaining('(2)'),
+    ]);
+    expect(store.floor(CHANNEL)?.asides?.[0]?.question?.question).toBe(2);
     await app.stop();
   });
 

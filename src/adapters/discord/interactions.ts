@@ -32,7 +32,7 @@ import type { MessageContext, MessagePayload } from './parse-message.ts';
 export type InteractionPorts = {
   readonly rest: REST;
   readonly self: Self;
-  readonly intake: Pick<Intake, 'command'>;
+  readonly intake: Pick<Intake, 'command' | 'refusal'>;
   readonly queries: FloorQueries;
   readonly places: Pick<Places, 'resolve' | 'at'>;
   readonly clock: Clock;
@@ -94,11 +94,25 @@ async function answered(ports: Desk, interaction: Interaction): Promise<void> {
     case TYPES.command:
     case TYPES.button:
     case TYPES.form: {
-      const modal = await modalFor(ports, interaction);
+      const refusal = await refusalOf(ports, interaction);
+      const modal = refusal === null ? await modalFor(ports, interaction) : null;
       if (modal !== null) return callback(ports, interaction, { type: MODAL, data: modal });
-      if (await acknowledged(ports, interaction)) await show(ports, interaction, await done(ports, interaction));
+      if (await acknowledged(ports, interaction))
+        await show(ports, interaction, refusal ?? (await done(ports, interaction)));
     }
   }
+}
+
+/** Why whoever pressed a button may not send what it opens: told before they fill it in. */
+async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown | null> {
+  const pressed = interaction.type === TYPES.button ? askedBy(interaction) : null;
+  const by = principalOf(interaction);
+  if (pressed?.drawnFor === undefined || by === null) return null;
+  if (pressed.opens === undefined || pressed.opens === 'input') return null;
+  const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
+  if (where === null) return null;
+  const text = ports.intake.refusal(where.channel, by, pressed.line, pressed.drawnFor);
+  return text === null ? null : { ok: false, text };
 }
 
 /** What a button opens to be filled in; `null`: nothing, or what it opens is over or does not fit. */

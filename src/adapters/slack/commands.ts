@@ -69,6 +69,21 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, dra
   }
 }
 
+/** Why somebody may not have this line run, told before a form opens for it; `null`: they may, or that is not known. */
+export async function refusalOf(
+  ports: CommandPorts,
+  user: string,
+  { floor, line, drawnFor }: Order,
+): Promise<Answer | null> {
+  try {
+    const text = ports.intake.refusal(floor, await principal(ports, user, line), line, drawnFor);
+    return text === null ? null : { ok: false, text };
+  } catch (error) {
+    ports.log.warn({ channel: floor, err: error }, 'whether somebody may answer could not be found out');
+    return null;
+  }
+}
+
 /** Shows somebody an answer that nobody else sees. Never rejects. */
 export async function answer(
   ports: Pick<CommandPorts, 'web' | 'log'>,

@@ -6,7 +6,7 @@ import { forFloor } from '../delivery/card.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 import { parsedJson } from '../delivery/inbound.ts';
 import { SETTINGS_ACTION, inSlackWords, textObject, readButtonValue } from './content.ts';
-import { ERROR_LIMIT, NO_FLOOR, SETTINGS, answer, command, lineOf, obey, toldInTime } from './commands.ts';
+import { ERROR_LIMIT, NO_FLOOR, SETTINGS, answer, command, lineOf, obey, refusalOf, toldInTime } from './commands.ts';
 import type { Ack, Recipient, CommandPorts } from './commands.ts';
 import { inputBlock } from './form-view.ts';
 import { openPressed, takeForm } from './question-forms.ts';
@@ -78,13 +78,22 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   const floor = floorAt(ports.queries, at);
   const meant = floor === null ? null : readButtonValue(action.value ?? action.selected_option?.value ?? '');
   if (floor !== null && action.action_id === SETTINGS_ACTION) {
-    return openSettings(ports, { asker, floor, trigger: click.trigger_id });
+    return settings(ports, { asker, floor, trigger: click.trigger_id });
   }
   if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
   const pressed = { asker, floor, trigger: click.trigger_id, meant };
+  const { line, drawnFor, opens } = meant;
+  const refusal = opens === undefined ? null : await refusalOf(ports, click.user.id, { floor, line, drawnFor });
+  if (refusal !== null) return answer(ports, asker, refusal);
   if (await openPressed(ports, pressed)) return;
-  const { line, drawnFor } = meant;
   await command(ports, asker, { floor, line, drawnFor });
+}
+
+/** Opens the settings for whoever may change them; whoever may not is told so before. */
+async function settings(ports: CommandPorts, asked: Parameters<typeof openSettings>[1]): Promise<void> {
+  const { asker, floor } = asked;
+  const refusal = await refusalOf(ports, asker.user, { floor, line: '/floor mode inject' });
+  await (refusal === null ? openSettings(ports, asked) : answer(ports, asker, refusal));
 }
 
 const OLD_BUTTON = { ok: false, text: 'This button is no longer in use. Use the newest card, or `/conch help`.' };
@@ -117,7 +126,7 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   if (floor === null) return answer(ports, asker, NO_FLOOR);
   const line = lineOf(sent.text);
   if (line !== SETTINGS) return command(ports, asker, { floor, line });
-  await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
+  await settings(ports, { asker, floor, trigger: sent.trigger_id });
 }
 
 /** The form's name in Slack's payloads. */

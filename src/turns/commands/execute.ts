@@ -45,27 +45,48 @@ export type Operators = {
    * answer says why. Rejects only when the floor could not be written. `drawnFor`: the word of the button by which it came.
    */
   run(channel: ChannelId, person: Person, line: string, drawnFor?: string): Promise<Answer>;
+  /** Why `run` would refuse this person now, before anybody fills in a form for it; `null`: it would not. */
+  refusal(channel: ChannelId, person: Person, line: string, drawnFor?: string): string | null;
 };
 
 /** Commands over these floors and agents. */
 export function createOperators(context: CommandContext): Operators {
   return {
     async run(channel, person, line, word) {
-      const parsed = parseLine(line);
-      if (!parsed.ok) return { ok: false, text: parsed.message };
-      const { invocation } = parsed;
-      const drawnFor = word === undefined ? undefined : readDrawnFor(word);
-      const pressed = drawnFor == null ? {} : { drawnFor };
-      const request = { channel, person, values: invocation.values, ...pressed };
+      const asked = askedBy({ channel, person, line, word }, context);
+      if (!asked.ok) return { ok: false, text: asked.message };
+      const { invocation, request, refusal } = asked;
       if (invocation.needs === 'read') return RUN[invocation.path](request, context);
-      const over = drawnFor === null ? OVER.turn : overFor(request, context);
-      const refusal = over ?? refusalTo(invocation, request, context);
       const answer =
         refusal === null ? await RUN[invocation.path](request, context) : { ok: false as const, text: refusal };
       context.audit?.({ channel, by: person.id, line, ...answer });
       return answer;
     },
+    refusal(channel, person, line, word) {
+      const asked = askedBy({ channel, person, line, word }, context);
+      return asked.ok ? asked.refusal : null;
+    },
   };
+}
+
+type Asked = {
+  readonly channel: ChannelId;
+  readonly person: Person;
+  readonly line: string;
+  readonly word: string | undefined;
+};
+
+/** What a line asks for, and why this person may not have it, if so. */
+function askedBy({ channel, person, line, word }: Asked, context: CommandContext) {
+  const parsed = parseLine(line);
+  if (!parsed.ok) return parsed;
+  const { invocation } = parsed;
+  const drawnFor = word === undefined ? undefined : readDrawnFor(word);
+  const pressed = drawnFor == null ? {} : { drawnFor };
+  const request: Request = { channel, person, values: invocation.values, ...pressed };
+  if (invocation.needs === 'read') return { ok: true as const, invocation, request, refusal: null };
+  const over = drawnFor === null ? OVER.turn : overFor(request, context);
+  return { ok: true as const, invocation, request, refusal: over ?? refusalTo(invocation, request, context) };
 }
 
 type Run = (request: Request, context: CommandContext) => Answer | Promise<Answer>;

@@ -113,6 +113,7 @@ export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIn
       intake.commands.push({ channel, line, drawnFor });
       return intake.answer;
     },
+    refusal: () => null,
     thread: async () => {},
     disconnected() {},
     reconnected() {},

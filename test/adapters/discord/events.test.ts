@@ -537,6 +537,14 @@ describe('a command', () => {
       expect(here.listener.commands).toMatchObject([{ line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
     });
 
+    test.each(['No because…', 'Always…'])('T67 opens nothing by %s for somebody who may not answer', async (label) => {
+      here.listener.trouble.refusal = 'Only operators may run /reject.';
+      const answer = await press(label);
+      expect(answer).toMatchObject({ ephemeral: true, text: 'Only operators may run /reject.', components: [] });
+      expect([answer.modal ?? null, here.listener.commands]).toEqual([null, []]);
+      expect(await press('Whole input')).toMatchObject({ text: 'All of what is asked (8):' });
+    });
+
     test('has a form that says whether its agent reads those words', async () => {
       expect(JSON.stringify((await press('No because…')).modal)).toContain('Why not? Its agent reads it');
       const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, bare: true };

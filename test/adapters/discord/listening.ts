@@ -53,7 +53,7 @@ export function createListener() {
     next: async (line) => ({ ok: true, text: `done: ${line}` }),
   };
   /** While set, nothing is taken in. */
-  const trouble: { error: Error | null } = { error: null };
+  const trouble: { error: Error | null; refusal: string | null } = { error: null, refusal: null };
   const intake: Intake = {
     async message(message) {
       if (trouble.error !== null) throw trouble.error;
@@ -67,6 +67,7 @@ export function createListener() {
       commands.push({ channel, by, line, drawnFor });
       return answers.next(line);
     },
+    refusal: () => trouble.refusal,
     async thread(thread) {
       if (!threads.some(({ id }) => id === thread.id)) threads.push(thread);
     },

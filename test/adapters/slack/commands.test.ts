@@ -315,6 +315,22 @@ describe('a question', () => {
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
   });
 
+  test.each(['reason', 'form'] as const)('T67 opens no %s for somebody who may not answer', async (what) => {
+    const { slack, ears } = await begin();
+    ears.refused = 'Only operators may run /reject.';
+    const opens = what === 'form' ? ({ what, of: [] } as const) : { what };
+    const ts = button({ line: '/reject 8', drawnFor: 'qK8', opens });
+    const { view, answers } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
+    expect([view ?? null, answers[0]?.text, ears.runs]).toEqual([null, 'Only operators may run /conch reject.', []]);
+  });
+
+  test('T67 shows no settings to somebody who may not change them', async () => {
+    const { slack, ears } = await begin();
+    ears.refused = 'Only operators may run /floor mode.';
+    const { view, answers } = await slack.command(slack.ids.ann, slack.ids.channel, 'settings');
+    expect([view ?? null, answers[0]?.text]).toEqual([null, 'Only operators may run /conch floor mode.']);
+  });
+
   test('T65 has its rules in a menu that tells them apart, and shows the chosen one whole before it counts', async () => {
     const { slack, ears, floor } = await begin();
     const path = (name: string) => `packages/${'deep/'.repeat(20)}${name}`;

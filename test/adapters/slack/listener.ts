@@ -34,6 +34,8 @@ export type Ears = Intake & {
   readonly handed: Map<string, number>;
   /** Set: nothing can be made durable. */
   isFull: boolean;
+  /** Why nobody may give a command. */
+  refused: string | null;
   /** Decides on commands. */
   answer: (run: Run) => Answer | Promise<Answer>;
   /** What it tells of floors. */
@@ -51,6 +53,7 @@ export function ears(): Ears {
     breaks: [],
     handed: new Map(),
     isFull: false,
+    refused: null,
     answer: () => ({ ok: true, text: 'Done.' }),
     view: viewOf,
     texts: () => all.messages.map(({ text }) => text),
@@ -68,6 +71,7 @@ export function ears(): Ears {
       all.runs.push(run);
       return all.answer(run);
     },
+    refusal: () => all.refused,
     async thread(thread) {
       if (!all.threads.some(({ id }) => id === thread.id)) all.threads.push(thread);
     },

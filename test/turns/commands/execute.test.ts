@@ -7,7 +7,9 @@ describe('somebody who is not an operator', () => {
   const reading = COMMANDS.filter((row) => row.needs === 'read').map((row) => row.example);
 
   test.each(changing)('is refused %s, and nothing changes', async (line) => {
-    const { run, commands, restarted, audit } = room();
+    const { run, refusal, commands, restarted, audit } = room();
+    // T67 Known before a form opens, too.
+    expect([refusal(line, ANN), refusal(line, OLA)]).toEqual([expect.stringContaining('Only operators may run'), null]);
     const answer = await run(line, ANN);
     expect(answer.ok).toBe(false);
     expect(answer.text).toContain('Only operators may run');

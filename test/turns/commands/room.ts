@@ -83,7 +83,8 @@ export function room(options: Options = {}) {
   const operators = createOperators(context);
   const run = (line: string, person: Person, drawnFor?: string): Promise<Answer> =>
     operators.run(CHANNEL, person, line, drawnFor);
-  return { run, commands, restarted, audit };
+  const refusal = (line: string, person: Person): string | null => operators.refusal(CHANNEL, person, line);
+  return { run, refusal, commands, restarted, audit };
 }
 
 export function view(changes: Partial<FloorView> = {}): FloorView {
