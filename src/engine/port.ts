@@ -82,6 +82,8 @@ export type OwedEffect<Effect> = {
   readonly afterId: string | null;
   /** For an announcement that recurs: the platform id of the one to edit. */
   readonly editsId: string | null;
+  /** And those of its further parts, in order; absent: it was one. */
+  readonly editsParts?: readonly string[];
 };
 
 /** What became of an attempt to do what is owed. */

@@ -33,12 +33,17 @@ function chatError(fault: ChatError['fault'], retryAfterMs?: number): ChatError 
 
 /** A carrier over a platform that answers each call with the next of these. */
 function bench(
-  answers: { post?: (string | ChatError)[]; find?: (string | null | ChatError)[] },
+  answers: {
+    post?: (string | ChatError)[];
+    find?: (string | null | ChatError)[];
+    edit?: (undefined | ChatError)[];
+  },
   clock = { now: 1_000 },
 ) {
   const posted: OutgoingPost[] = [];
   const doubts: string[] = [];
   const receipts: string[] = [];
+  const edits: string[] = [];
   const next = <T>(list: (T | ChatError)[] | undefined, otherwise: T): T => {
     const answer = list?.shift();
     if (answer instanceof ChatError) throw answer;
@@ -62,6 +67,10 @@ function bench(
       return next(answers.post, 'p1');
     },
     find: async () => next(answers.find, null),
+    async edit(_channel, id, text) {
+      next(answers.edit, undefined);
+      edits.push(`${id} ${text}`);
+    },
     receipt: async (_channel, _message, receipt) => void receipts.push(receipt),
     catchUp: async () => ({ messages: [], changes: [], gap: null }),
   };
@@ -73,7 +82,7 @@ function bench(
     clean: (text) => text.replaceAll('hunter2', '[secret]'),
     doubtful: (_row, done) => doubts.push(done),
   });
-  return { carry, posted, doubts, receipts };
+  return { carry, posted, doubts, receipts, edits };
 }
 
 describe('an attempt to post', () => {
@@ -96,6 +105,41 @@ describe('an attempt to post', () => {
     const { carry, posted } = bench({});
     await carry(row({ text: 'the password is hunter2' }));
     expect(posted[0]?.text).toBe('the password is [secret]');
+  });
+});
+
+describe('what became of a question', () => {
+  const answered = {
+    kind: 'answered',
+    agent: 'dev',
+    question: 8,
+    title: 'rm',
+    choice: 'allow',
+    by: 'ann',
+    at: 0,
+  } as const;
+  const over = row({
+    effect: { type: 'announce', announcement: answered, key: 'q:8', repeat: 2 },
+    text: 'ann allowed it',
+    editsId: 'p2',
+    editsParts: ['p3', 'p4'],
+  });
+
+  test('T67 stands in its first message, and the others say that they are over', async () => {
+    const { carry, edits } = bench({});
+    expect(await carry(over)).toEqual({ state: 'confirmed', platformId: 'p2' });
+    expect(edits).toEqual([
+      'p2 ann allowed it',
+      'p3 (2 of 3) Part of the question above, which is over.',
+      'p4 (3 of 3) Part of the question above, which is over.',
+    ]);
+  });
+
+  test('T67 is tried again as a whole when a part could not be reached', async () => {
+    const { carry, edits } = bench({ edit: [undefined, chatError('unreachable')] });
+    expect(await carry(over)).toMatchObject({ state: 'retry' });
+    expect(await carry(over)).toMatchObject({ state: 'confirmed' });
+    expect(edits.length).toBe(4);
   });
 });
 

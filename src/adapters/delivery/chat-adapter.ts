@@ -20,6 +20,7 @@ import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
+import type { Announcement } from '../../turns/floor/fact.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { Drafts, Posts, createReceipts } from './posts.ts';
 import type { ChannelAccess } from './channel-access.ts';
@@ -293,6 +294,7 @@ async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
   }
   if (row.editsId !== null && adapter.edit !== undefined) {
     await adapter.edit(row.channel, row.editsId, ports.clean(row.text ?? ''));
+    await collapse(adapter, row);
     return { state: 'confirmed', platformId: row.editsId };
   }
   const said = postOf(row, ports);
@@ -308,6 +310,19 @@ async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
   }
   return { state: 'confirmed', platformId: await adapter.post(row.channel, post) };
 }
+
+/** What stood in several messages is over: those behind the first say no more than that. */
+async function collapse(adapter: ChatAdapter, { channel, effect, editsParts = [] }: OutboxRow): Promise<void> {
+  if (effect.type !== 'announce' || !ENDS_QUESTION.has(effect.announcement.kind)) return;
+  for (const [index, id] of editsParts.entries())
+    await adapter.edit?.(
+      channel,
+      id,
+      `(${index + 2} of ${editsParts.length + 1}) Part of the question above, which is over.`,
+    );
+}
+
+const ENDS_QUESTION: ReadonlySet<Announcement['kind']> = new Set(['answered', 'trustAnswered']);
 
 type Found = { readonly id: string | null } | { readonly blind: string };
 

@@ -19,7 +19,7 @@ export const UNCLEAR = `n > ${SETTLED} AND state NOT IN ('owed', 'uncertain', 'c
 /** A row that is owed; `n` is its number in the table, and `null` when it lives in memory alone. */
 type Entry = {
   readonly n: number | null;
-  readonly row: Omit<OwedEffect<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId'>;
+  readonly row: Omit<OwedEffect<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId' | 'editsParts'>;
   readonly kind: string;
   readonly epoch: number | null;
   readonly key: string | null;
@@ -332,9 +332,10 @@ export class Outbox {
   #leased({ n, row, attempts, uncertain, key, repeats }: Entry): OwedEffect<unknown> {
     const { channel } = row;
     const afterId = n === null ? null : this.#lastPosted(channel);
-    const editsId =
-      n === null || key === null || repeats < 2 ? null : (this.#sql.lastAnnounced.get(channel, key, n) ?? null);
-    return { ...row, attempts, uncertain, afterId, editsId };
+    const last = n === null || key === null || repeats < 2 ? undefined : this.#sql.lastAnnounced.get(channel, key, n);
+    const parts = last === undefined ? [] : this.#sql.partsOf.all(channel, last.n, last.n);
+    const further = parts.length === 0 ? {} : { editsParts: parts };
+    return { ...row, attempts, uncertain, afterId, editsId: last?.id ?? null, ...further };
   }
 
   #lastPosted(channel: string): string | null {
@@ -370,10 +371,15 @@ function statements(db: Database) {
     notePosted: db.prepare<[string, string]>(
       'INSERT INTO posted VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET platform_id = excluded.platform_id',
     ),
-    lastAnnounced: db
-      .prepare<[string, string, number], string>(
-        `SELECT platform_id FROM outbox WHERE channel = ? AND key = ? AND n < ? AND platform_id IS NOT NULL
+    lastAnnounced: db.prepare<[string, string, number], { n: number; id: string }>(
+      `SELECT n, platform_id AS id FROM outbox WHERE channel = ? AND key = ? AND n < ? AND platform_id IS NOT NULL
          ORDER BY n DESC LIMIT 1`,
+    ),
+    /** The parts of a text behind the first one, whose row has this number: their rows follow it. */
+    partsOf: db
+      .prepare<[string, number, number], string>(
+        `SELECT platform_id FROM outbox WHERE channel = ? AND n > ? AND part > 0 AND part = n - ?
+         AND platform_id IS NOT NULL ORDER BY n`,
       )
       .pluck(),
   };

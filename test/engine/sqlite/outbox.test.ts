@@ -129,6 +129,41 @@ test.each([
   expect(seen).toEqual([...rows.map((length) => ['announce', length, 0]), ['offer', null, 0], ['post', 5, 0]]);
 });
 
+test.each(['in one life', 'after a restart'])(
+  'T67 what became of a question in parts edits each of them, %s',
+  (life) => {
+    const db = openDatabase(':memory:');
+    const words = ({ kind }: { readonly kind: string }) =>
+      kind === 'approval' ? 'word '.repeat(50).trim() : 'allowed';
+    const outbox = new Box(db, { questionLimit: () => 100, words });
+    const asked = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: '' } as const;
+    const answered = {
+      kind: 'answered',
+      agent: 'pm',
+      question: 8,
+      title: 'rm',
+      choice: 'allow',
+      by: 'ann',
+      at: 0,
+    } as const;
+    outbox.owe(ONE, [post('before'), { type: 'announce', announcement: asked, key: 'q:8', repeat: 1 }, post('behind')]);
+    const ids: string[] = [];
+    const drain = () => {
+      for (let [row] = outbox.lease(1, AT).rows; row !== undefined; [row] = outbox.lease(1, AT).rows) {
+        ids.push(`p${ids.length + 1}`);
+        outbox.settle(row, { state: 'confirmed', platformId: ids.at(-1) ?? null });
+      }
+    };
+    drain();
+    expect(ids.length).toBeGreaterThan(4);
+    outbox.commit();
+    if (life === 'after a restart') outbox.restart('killed');
+    outbox.owe(ONE, [{ type: 'announce', announcement: answered, key: 'q:8', repeat: 2 }]);
+    const [row] = outbox.lease(1, AT).rows;
+    expect([row?.editsId, row?.editsParts]).toEqual(['p2', ids.slice(2, -1)]);
+  },
+);
+
 describe('an announcement that recurs', () => {
   test('edits the one that was confirmed', () => {
     const { outbox, next } = box();
