@@ -19,7 +19,7 @@ const CHANNEL = 'console:demo';
 const PATIENCE = { timeout: 30_000, interval: 10 };
 
 /** One model, its server of tools, and a program that can be killed and started over the same file. */
-async function world(rules: object, agents: readonly string[] = ['dev']) {
+async function world(rules: object, agents: readonly string[] = ['dev'], runs: object = {}) {
   const place = folder();
   const log = `${place.file()}.calls`;
   const rig = await llmRig('openai-compatible');
@@ -27,6 +27,7 @@ async function world(rules: object, agents: readonly string[] = ['dev']) {
   const config = load({
     turnConfig: { coalesceMs: 0, receipts: false },
     tools: rules,
+    runs,
     agents: agents.map((id) => ({ id, backend: { kind: 'scripted', script: 'dev' } })),
     channels: [{ id: CHANNEL, agents }],
   });
@@ -103,6 +104,12 @@ async function world(rules: object, agents: readonly string[] = ['dev']) {
       answers: (choice: 'allow' | 'reject', question = asked()?.question ?? 0, reason = 'use b') =>
         store.apply(CHANNEL, { type: 'decide', by: 'ada', choice, question, reason }, ports.clock.now()),
       rests: () => vi.waitFor(() => expect([floor()?.turn, floor()?.exchange]).toEqual([null, null]), PATIENCE),
+      types: (line: string) => intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, line),
+      facts: () => store.journal(CHANNEL, 1_000).map(({ fact }) => fact),
+      results: () =>
+        [...app.runs.store.newest(`${CHANNEL} dev`)].flatMap(({ fact }) =>
+          fact.type === 'runCompleted' ? [fact.result] : [],
+        ),
       async write(text: string) {
         const author = { id: 'ada', name: 'Ada' };
         const message = { id: `m${(written += 1)}`, channel: CHANNEL, author, text, sentAt: ports.clock.now() };
@@ -199,6 +206,30 @@ describe('a model that is killed with its program', () => {
     expect([calls(), posts, bodies.length]).toEqual([['echo', 'write'], ['I begin.', 'It is written.'], 4]);
     const last = bodies[3] ?? '';
     expect([last.split('wrote a').length, last.split('raw__write').length > 1]).toEqual([2, true]);
+  });
+});
+
+describe('T57 a model at the limit of its steps', () => {
+  test.each([false, true])('is completed with what it wrote, and its message answered (restarted: %s)', async (cut) => {
+    const { rig, posts, start, calls, bodies } = await world({ allow: ['mcp__raw__*'] }, ['dev'], {
+      conversational: 2,
+    });
+    rig.answer(calling(['say', { text: 'Half is done.' }], ['raw__echo', { text: 'one' }]), calling(WRITE));
+    const first = await start();
+    await first.write('Write it');
+    await vi.waitFor(() => expect(first.asked()).toMatchObject({ shown: true, pause: 'turn_limit' }), PATIENCE);
+    if (cut) await first.kill();
+    const last = cut ? await start() : first;
+    expect(await last.types('/run complete dev')).toMatchObject({ ok: true });
+    await last.rests();
+    const ended = last.facts().find((fact) => fact.type === 'turnEnded');
+    expect(ended).toMatchObject({ outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
+    expect([calls(), posts, last.results(), bodies.length]).toEqual([
+      ['echo'],
+      ['Half is done.'],
+      ['Half is done.'],
+      2,
+    ]);
   });
 });
 

@@ -223,6 +223,38 @@ describe('what becomes of a turn, its text, its call, its run and its question',
   });
 });
 
+describe('T57 a turn at its limit, completed after a restart', () => {
+  test.each(['ending', 'killed'] as const)('is %s with what was written, and answers its message', async (end) => {
+    using place = folder();
+    const first = await program(place.file());
+    await first.intake().message(written('m1', 'dev: hello', CHANNEL));
+    await first.settled(1_000);
+    const dev = first.sessions.find(({ turn, seat }) => turn !== null && seat?.agent === 'dev');
+    if (dev === undefined) throw new Error('dev has no turn');
+    dev.report?.text(TEXT);
+    await STATES['its run at the limit'](dev, first);
+    await WAYS[`the program ${end}`](first);
+    const next = await program(place.file());
+    await next.settled();
+    expect(await next.intake().command(CHANNEL, ADA, '/run complete dev')).toMatchObject({ ok: true });
+    await next.settled();
+    const facts = next.store.journal(CHANNEL, 1_000).map(({ fact }) => fact);
+    const ended = facts.filter((fact) => fact.type === 'turnEnded');
+    expect(ended[0]).toMatchObject({ agent: 'dev', outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
+    const given = facts.flatMap((fact) => (fact.type === 'turnGranted' ? [[fact.agent, fact.messages]] : []));
+    expect(given).toEqual([
+      ['dev', ['m1']],
+      ['qa', []],
+    ]);
+    const results = [...next.app.runs.store.newest(runKeyOf({ channel: CHANNEL, agent: 'dev' }))].flatMap(({ fact }) =>
+      fact.type === 'runCompleted' ? [fact.result] : [],
+    );
+    expect(results).toEqual([TEXT]);
+    await next.app.stop();
+    expect([...first.broken, ...next.broken]).toEqual([]);
+  });
+});
+
 describe('a run that stands still when its agent is lost', () => {
   const pauses: readonly (readonly [string, Way])[] = [
     ['by /run pause', typed('/run pause dev')],
