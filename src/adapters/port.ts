@@ -202,6 +202,8 @@ export class ChatError extends Error {
   /** `refused`: it will never work, or with `retryAfterMs` not until the channel takes messages again; `limited`: not executed, try later; `unclear`: perhaps executed; `unreachable`: not executed. */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
   readonly retryAfterMs: number | null;
+  /** The platform knows no such channel: nothing will ever stand there. */
+  readonly channelIsGone: boolean;
 
   constructor(
     message: string,
@@ -210,6 +212,7 @@ export class ChatError extends Error {
       readonly channel: ChannelId;
       readonly fault: ChatError['fault'];
       readonly retryAfterMs?: number;
+      readonly channelIsGone?: boolean;
       readonly cause?: unknown;
     },
   ) {
@@ -218,5 +221,6 @@ export class ChatError extends Error {
     this.channel = where.channel;
     this.fault = where.fault;
     this.retryAfterMs = where.retryAfterMs ?? null;
+    this.channelIsGone = where.channelIsGone ?? false;
   }
 }

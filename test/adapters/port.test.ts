@@ -37,6 +37,7 @@ function bench(
     post?: (string | ChatError)[];
     find?: (string | null | ChatError)[];
     edit?: (undefined | ChatError)[];
+    receipt?: (undefined | ChatError)[];
   },
   clock = { now: 1_000 },
 ) {
@@ -71,7 +72,10 @@ function bench(
       next(answers.edit, undefined);
       edits.push(`${id} ${text}`);
     },
-    receipt: async (_channel, _message, receipt) => void receipts.push(receipt),
+    async receipt(_channel, _message, receipt) {
+      next(answers.receipt, undefined);
+      receipts.push(receipt);
+    },
     catchUp: async () => ({ messages: [], changes: [], gap: null }),
   };
   const carry = createOutboxSender({
@@ -181,6 +185,21 @@ describe('what a channel refuses for now', () => {
     expect(await carry(row())).toMatchObject({ state: 'retry' });
     clock.now = 86_400_000;
     expect(await carry(row())).toEqual({ state: 'failed', why: 'refused' });
+  });
+
+  test('T88 is kept if it is a receipt, too', async () => {
+    const { carry, receipts } = bench({ receipt: [closed(), closed()] });
+    const receipt = row({ lane: 'receipts', effect: { type: 'receipt', message: 'm1', receipt: 'held' }, text: null });
+    const outcomes = [await carry(receipt), await carry(receipt), await carry(receipt)];
+    expect(outcomes.map(({ state }) => state)).toEqual(['retry', 'retry', 'confirmed']);
+    expect(receipts).toEqual(['held']);
+  });
+
+  test('T88 is not posted again into a channel that is gone', async () => {
+    const gone = new ChatError('gone', { method: 'find', channel: CHANNEL, fault: 'refused', channelIsGone: true });
+    const { carry, posted, doubts } = bench({ find: [gone] });
+    expect(await carry(row({ uncertain: true }))).toEqual({ state: 'failed', why: 'gone' });
+    expect([posted, doubts]).toEqual([[], []]);
   });
 
   test('T6 is not said twice when its history cannot be read meanwhile', async () => {

@@ -243,7 +243,7 @@ export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
       if (!isPassing(error)) return settlementOf(error, row, ports.now());
       const { count, since } = refusals.get(row.id) ?? { count: 0, since: ports.now() };
       refusals.set(row.id, { count: count + 1, since });
-      if (row.effect.type === 'receipt' || ports.now() - since >= KEPT_MS) {
+      if (ports.now() - since >= KEPT_MS) {
         refusals.delete(row.id);
         return { state: 'failed', why: error.message };
       }
@@ -330,6 +330,8 @@ async function lookFor(adapter: ChatAdapter, post: OutgoingPost, channel: Channe
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
+    // What is not there takes nothing: its own answer ends the row, without a second attempt.
+    if (error instanceof ChatError && error.channelIsGone) throw error;
     if (error instanceof ChatError && error.fault === 'refused' && !isPassing(error)) return { blind: error.message };
     throw error;
   }

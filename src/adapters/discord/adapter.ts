@@ -13,7 +13,7 @@ import type { InboundQueue } from '../delivery/inbound.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
 import { ChannelMembership, channelPermissions } from './channel-membership.ts';
-import type { PermissionName } from './channel-membership.ts';
+import type { GuildAnswers, PermissionName } from './channel-membership.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
 import { createCalls, createClient, createReader, insisting, platformChannel } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
@@ -91,8 +91,8 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const read = createReader(calls, parts);
   const places = createPlaces({ read, queries, intake });
   const sender = createSender({ ...parts, calls, places, self });
-  const missing = async (channel: string): Promise<readonly PermissionName[]> =>
-    (await insisting(() => channelPermissions({ calls, self }, channel, parts.settings), parts)).missing;
+  const missing = async (channel: string, known?: GuildAnswers): Promise<readonly PermissionName[]> =>
+    (await insisting(() => channelPermissions({ calls, self }, channel, parts.settings, known), parts)).missing;
   const membership = new ChannelMembership({
     ...parts,
     read,

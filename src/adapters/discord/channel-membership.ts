@@ -17,8 +17,11 @@ export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopen
   readonly places: Places;
   readonly queries: FloorQueries;
   /** The permissions that Conch needs in a channel and does not have. Rejects with a `ChatError`. */
-  readonly missing: (channel: string) => Promise<readonly PermissionName[]>;
+  readonly missing: (channel: string, known?: GuildAnswers) => Promise<readonly PermissionName[]>;
 };
+
+/** What Discord answered about a guild, by its route, for whoever asks about many channels at once. */
+export type GuildAnswers = Map<string, Promise<unknown>>;
 
 /** Where in Discord something changed. */
 export type Whereat = { readonly guild: string } | { readonly channel: string };
@@ -41,9 +44,12 @@ export class ChannelMembership extends ChannelAccess {
   readonly #places: Places;
   readonly #floors: () => readonly Place[];
   readonly #reopened: (channel: ChannelId) => void;
+  readonly #asking: Asking;
 
   constructor(ports: ChannelMembershipPorts) {
-    super({ ...ports, ask: (channel) => ask(ports, channel), whyClosed, floorsOf: (channel) => [channel] });
+    const asking: Asking = { all: null };
+    super({ ...ports, ask: (channel) => ask(ports, channel, asking.all), whyClosed, floorsOf: (channel) => [channel] });
+    this.#asking = asking;
     this.#places = ports.places;
     this.#reopened = ports.reopened;
     this.#floors = () => ports.queries.channels();
@@ -52,8 +58,11 @@ export class ChannelMembership extends ChannelAccess {
   /** Asks about every channel with a floor: whether it is there, and what the bot lacks. Never rejects. */
   async checkAll(): Promise<void> {
     const floors = this.#floors();
+    const all: GuildAnswers = new Map();
+    this.#asking.all = all;
     for (let first = 0; first < floors.length; first += CHANNELS_AT_ONCE)
       await Promise.all(floors.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => this.check(id)));
+    if (this.#asking.all === all) this.#asking.all = null;
   }
 
   /** Closes the channels that a test names, and says why. */
@@ -63,6 +72,7 @@ export class ChannelMembership extends ChannelAccess {
 
   /** What the bot may do there may have changed: what is closed is asked about, and what was refused may be tried again. */
   changed(at: Whereat): void {
+    this.#asking.all = null;
     for (const floor of this.#floors().filter((each) => isAt(at, each, this.#places))) {
       if (this.isClosed(floor.id)) void this.check(floor.id);
       else this.#reopened(floor.id);
@@ -70,10 +80,17 @@ export class ChannelMembership extends ChannelAccess {
   }
 }
 
-async function ask({ read, places, missing, log }: ChannelMembershipPorts, channel: ChannelId): Promise<string | null> {
+/** `all`: what is known of guilds while all channels are asked about. */
+type Asking = { all: GuildAnswers | null };
+
+async function ask(
+  { read, places, missing, log }: ChannelMembershipPorts,
+  channel: ChannelId,
+  known: GuildAnswers | null,
+): Promise<string | null> {
   const found = await describe(read, platformChannel(channel));
   places.learn(found);
-  const lacks = await missing(platformChannel(channel));
+  const lacks = await missing(platformChannel(channel), known ?? undefined);
   if (lacks.length > 0) {
     const level = lacks.every((name) => OPTIONAL.has(name)) ? 'warn' : 'error';
     log[level]({ channel, missing: lacks }, 'the bot lacks permissions in this channel');
@@ -192,6 +209,7 @@ export async function channelPermissions(
   at: { readonly calls: Calls; readonly self: Self },
   channelSnowflake: string,
   settings: Pick<DiscordSettings, 'webhooks' | 'roles'> = BARE,
+  known: GuildAnswers = new Map(),
 ): Promise<ChannelPermissions> {
   const { calls, self } = at;
   const call = {
@@ -207,8 +225,14 @@ export async function channelPermissions(
   if (typeof guild !== 'string') return { missing: [], name, type };
   const isThread = THREADS.has(type) && typeof parent === 'string';
   const rules = isThread ? await get(Routes.channel(parent), channelSchema) : channel;
-  const guildRoles = await get(Routes.guildRoles(guild), rolesSchema);
-  const { roles } = await get(Routes.guildMember(guild, self.userId), memberSchema);
+  const once = <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => {
+    const asked = known.get(route) ?? get(route, answer);
+    known.set(route, asked);
+    asked.catch(() => known.delete(route));
+    return asked.then((found) => answer.parse(found));
+  };
+  const guildRoles = await once(Routes.guildRoles(guild), rolesSchema);
+  const { roles } = await once(Routes.guildMember(guild, self.userId), memberSchema);
   const member = { guild, userId: self.userId, roles, guildRoles, overwrites: rules.permission_overwrites };
   return { missing: missingPermissions(member, neededPermissions(settings)), name, type };
 }

@@ -120,6 +120,7 @@ function refused(error: DiscordAPIError, where: Where): ChatError {
     fault,
     cause,
     ...(isPassing ? { retryAfterMs: CLOSED_MS } : {}),
+    ...(code === CODES.unknownChannel ? { channelIsGone: true } : {}),
   });
 }
 

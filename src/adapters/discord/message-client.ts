@@ -93,11 +93,17 @@ class BotMessages implements MessageClient {
   }
 
   async remove(message: MessageRef): Promise<void> {
+    const webhook = this.#webhooks.get(message.id) ?? null;
     const call = await this.#callFor(message);
     const what = this.#webhooks.get(message.id) === null ? 'delete for a former webhook' : 'delete';
     try {
       await this.#ports.calls.tell({ ...call, method: 'delete', what });
     } catch (error) {
+      // What a webhook said outlives it: the bot itself takes it away, if it may.
+      if (webhook !== null && isLost(error) && !isUnknownMessage(error)) {
+        this.#webhooks.set(message.id, null);
+        return this.remove(message);
+      }
       if (rejectionOf(error)?.status !== 404) throw error;
     }
   }

@@ -76,6 +76,14 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['Dev: The tide turns.']);
   });
 
+  test('T88 whose webhook was deleted is taken away by the bot, and its post stands alone', async () => {
+    rig = await sendingRig();
+    await streams('The tide');
+    rig.server.deleteWebhook(rig.server.webhooks(rig.server.channel)[0]!.id);
+    await rig.outgoing.post(rig.channel, post(DEV, 'The tide turns.'));
+    expect(rig.conversation()).toEqual(['Dev: The tide turns.']);
+  });
+
   test('gives way to a file when the text is long', async () => {
     rig = await sendingRig();
     await streams('A long');

@@ -68,6 +68,14 @@ describe('a bot in a channel', () => {
     expect(heard()).toEqual(['for the floor']);
   });
 
+  test('T88 is asked for its roles and its member once a guild at the start', async () => {
+    const others = Array.from({ length: 10 }, (_, index) => discord.addChannel(`channel-${index}`));
+    const asked = (path: RegExp) =>
+      discord.requests.filter(({ method, path: at }) => method === 'GET' && path.test(at));
+    await started({ places: [discord.channel, ...others].map((channel) => placeOf(channel)) });
+    expect([asked(/\/guilds\/\d+\/roles$/).length, asked(/\/guilds\/\d+\/members\/\d+$/).length]).toEqual([1, 1]);
+  });
+
   test('hears nothing of other channels', async () => {
     const other = discord.addChannel('elsewhere');
     await started();
