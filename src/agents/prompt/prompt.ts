@@ -2,6 +2,7 @@ import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { OrderPolicy } from '../../turns/floor/policies.ts';
 import { decidedWords, retriedWords } from '../../turns/text/words.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Attachment } from '../../engine/port.ts';
 import type { FloorView, Line } from '../../turns/view.ts';
@@ -41,7 +42,8 @@ export class SessionKnowledge {
   /** The last line that it was prompted with. */
   upto = 0;
   #system = '';
-  #messages = new Set<MessageId>();
+  /** The newest messages that it was given. An older one is before the last prompt, where nobody looks any more. */
+  readonly #messages = new BoundedMap<MessageId, true>(MESSAGES_KNOWN);
 
   /** A session is about to be prompted; one with another memory than before knows nothing. */
   begin(session: AgentSession, boundary: () => string): void {
@@ -61,12 +63,12 @@ export class SessionKnowledge {
   prompted({ lines, messages, system }: TurnPrompt, upto: number): void {
     this.upto = upto;
     this.#system = system;
-    for (const { message } of [...lines, ...messages]) if (message !== null) this.#messages.add(message);
+    for (const { message } of [...lines, ...messages]) if (message !== null) this.#messages.set(message, true);
   }
 
   /** It was told of a message in another way. */
   told(message: MessageId): void {
-    this.#messages.add(message);
+    this.#messages.set(message, true);
   }
 
   /** Whether it need not be told who is here and what the rules are. */
@@ -176,6 +178,9 @@ export function looksLikeHost(line: string): boolean {
   const plain = line.normalize('NFKC').replace(INVISIBLE, '');
   return LOOK_ALIKE.test(plain);
 }
+
+/** How many messages a session is known to have been given. */
+const MESSAGES_KNOWN = 2_000;
 
 /** How many lines a session that begins in the middle of a conversation is given; `contextTokens` may cut them further. */
 const LINES_FOR_A_NEW_SESSION = 50;

@@ -260,6 +260,31 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     });
   });
 
+  describe('T86 a session that is closed', () => {
+    const ways: readonly (readonly [string, readonly Act[]])[] = [
+      ['while it is idle', []],
+      ['after an answer', [{ do: 'write', text: 'Done.' }]],
+      ['in the middle of an answer', [{ do: 'say', text: 'First.' }, { do: 'pause' }]],
+      ['while its agent hangs', [{ do: 'hang' }]],
+      ['after its agent crashed', [{ do: 'crash' }]],
+    ];
+    test.each(ways)('%s leaves no timer armed', async (_, acts) => {
+      await session.close();
+      const before = armedTimers();
+      session = await open();
+      if (acts.length > 0) {
+        rig.play(...acts);
+        const { over } = begin('Build it');
+        const isPausing = acts.some((act) => act.do === 'pause' || act.do === 'hang');
+        await (isPausing ? rig.paused() : over.catch(() => null));
+        await session.close();
+        await over.catch(() => null);
+      } else await session.close();
+      await soon(() => armedTimers() <= before);
+      expect(armedTimers()).toBeLessThanOrEqual(before);
+    });
+  });
+
   describe('an idle session', () => {
     test('answers a ping and closes twice', async () => {
       await session.ping();
@@ -267,6 +292,17 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       await expect(session.close()).resolves.toBeUndefined();
     });
   });
+}
+
+/** How many timers keep this process from ending. */
+export function armedTimers(): number {
+  return process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+}
+
+/** Waits without a timer until something holds, for a second at most. */
+export async function soon(holds: () => boolean): Promise<void> {
+  const end = performance.now() + 1_000;
+  while (!holds() && performance.now() < end) await new Promise((resolve) => void setImmediate(resolve));
 }
 
 /** What an agent does in one generation, and what happens around it, as drawn by chance. */

@@ -59,6 +59,18 @@ function parts(more: Partial<PromptParts> = {}): PromptParts {
   };
 }
 
+describe('T87 what a session was given', () => {
+  test('is known of the newest messages alone, however many there were', () => {
+    const knowledge = known('own');
+    knowledge.begin(REMEMBERING, () => BOUNDARY);
+    for (let line = 1; line <= 10_000; line += 1) knowledge.told(`m${line}`);
+    const lacked = Array.from({ length: 10_000 }, (_, index) => person(index + 1, 'x')).filter((line) =>
+      knowledge.lacks(line, 'dev', 0),
+    );
+    expect([lacked.length, lacked.at(-1)?.line]).toEqual([8_000, 8_000]);
+  });
+});
+
 describe('a prompt', () => {
   test('holds the persona, the rules, who is here and every line under its author', () => {
     const m1 = person(1, 'Build a login page');
