@@ -11,11 +11,21 @@ const given = z
   .default({})
   .describe('Environment variables that it is given, with their values; ${NAME} takes one of Conch.');
 
-const sandbox = z
-  .boolean()
+const HOST = /^(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$/i;
+const sandboxed = z.union(
+  [
+    z.boolean(),
+    z.literal('offline'),
+    z
+      .array(z.string().regex(HOST, 'Expected a host like "api.example.org", "*.example.org" or "127.0.0.1:11434"'))
+      .max(100),
+  ],
+  { error: 'Expected true, false, "offline" or a list of hosts' },
+);
+const sandbox = sandboxed
   .exactOptional()
   .describe(
-    'Whether its program starts in a sandbox (bubblewrap, on Linux): it writes to its folder and to a home of its own only. Where no sandbox can be started, it is not started.',
+    'Whether its program starts in a sandbox (bubblewrap, on Linux): it writes to its folder and to a home of its own only, and reaches other hosts through a proxy of Conch, this machine not at all. A list names the only hosts that it reaches; "offline": none. Where no sandbox can be started, it is not started.',
   );
 
 const scripted = z.strictObject({
@@ -108,12 +118,7 @@ const command = z.strictObject({
   cwd: folder,
   env: passed,
   set: given,
-  sandbox: z
-    .union([z.boolean(), z.literal('offline')], { error: 'Expected true, false or "offline"' })
-    .exactOptional()
-    .describe(
-      'Whether it starts in a sandbox (bubblewrap, on Linux): it writes to its folder and to a home of its own only; "offline": without any network, too. Where no sandbox can be started, it is not started.',
-    ),
+  sandbox,
   input: z
     .enum(['stdin', 'arg'])
     .default('stdin')

@@ -5,6 +5,7 @@ import { uncheckedWords } from '../agents/backends/check-record.ts';
 import { folderOf } from '../agents/trust/agent-folder.ts';
 import type { FolderGate, FolderTrust } from '../agents/trust/folder-trust.ts';
 import type { ServerLogins } from '../agents/mcp/server-logins.ts';
+import type { AgentSandbox } from '../agents/mcp/mcp-connection.ts';
 import type { SandboxPlan } from '../agents/process/sandbox.ts';
 import type { ServerTools } from '../agents/mcp/session-tools.ts';
 import type { KnownSecrets } from '../agents/tools/known-secrets.ts';
@@ -222,7 +223,8 @@ async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTo
     remember: (name: string, text: string) => void store.remember(TOOLS, name, text).catch(lost),
   };
   const kept = { ...(logins && { logins }), ...(memory && { memory }) };
-  const pool = new McpPool(() => inForce().mcp, { clock, timers, log, ...kept });
+  const sandboxed = (id: AgentId): AgentSandbox | undefined => agentSandbox(inForce(), id);
+  const pool = new McpPool(() => inForce().mcp, { clock, timers, log, sandboxOf: sandboxed, ...kept });
   doors.closing.push(() => pool.close());
   doors.serverTools = { pool, secrets, clock };
   return doors.serverTools;
@@ -257,7 +259,7 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   return makerFor('acp', ({ kind: _kind, env, set, sandbox, ...rest }, agent) =>
     createAcpBackend({
       ...rest,
-      sandbox: sandbox === true ? sandboxOf(config, agent.id, true) : undefined,
+      sandbox: sandboxOf(config, agent.id, sandbox),
       ...heldTo(config, agent),
       trusted: agent.trusted === true,
       env: set,
@@ -275,20 +277,32 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   );
 }
 
-/** What agents in a sandbox do not see: the data folder with its tokens, the configuration, and the file of variables. */
-function sandboxOf({ dataDir, file }: Config, agent: AgentId, network: boolean): SandboxPlan {
+/** The sandbox of an agent, `undefined` without one. It hides the data folder with its tokens, the configuration, and the file of variables. */
+function sandboxOf({ dataDir, file }: Config, agent: AgentId, wanted: SandboxWish): SandboxPlan | undefined {
+  if (wanted === undefined || wanted === false) return undefined;
   const hidden = [dataDir, '.env', ...(file === null ? [] : [file])].map((path) => resolve(path));
+  const network = wanted === 'offline' ? null : { hosts: wanted === true ? null : wanted, ports: [] };
   return { home: resolve(dataDir, 'homes', agent), hidden, readable: [], network };
 }
+
+/** The sandbox of an agent, for the servers of tools that run for it. */
+function agentSandbox(config: Config, id: AgentId): AgentSandbox | undefined {
+  const backend = config.agents.find((agent) => agent.id === id)?.backend;
+  if (backend?.kind !== 'acp' && backend?.kind !== 'command') return undefined;
+  const plan = sandboxOf(config, id, backend.sandbox);
+  return plan && { plan, cwd: backend.cwd ?? '.' };
+}
+
+type SandboxWish = Extract<AgentConfig['backend'], { kind: 'acp' | 'command' }>['sandbox'];
 
 async function command(parts: BackendsParts): Promise<Maker> {
   const { config, timers, log } = parts;
   const { createCommandBackend } = await import('../agents/backends/command/command-backend.ts');
-  return makerFor('command', ({ sandbox = false, ...backend }, agent) =>
+  return makerFor('command', ({ sandbox, ...backend }, agent) =>
     createCommandBackend({
       ...backend,
       ...gateOf(parts, agent),
-      sandbox: sandbox === false ? undefined : sandboxOf(config, agent.id, sandbox === true),
+      sandbox: sandboxOf(config, agent.id, sandbox),
       timeoutMs: backend.timeoutSeconds * SECOND_MS,
       timers,
       lastWords: lastWordsTo(log),

@@ -9,6 +9,9 @@ import {
 import type { ElicitRequestParams, ElicitResult, Transport } from '@modelcontextprotocol/client';
 import type { McpServerConfig } from '../../config/config.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
+import { isAbsolute } from 'node:path';
+import type { AgentId } from '../../turns/floor/settings.ts';
+import type { SandboxPlan } from '../process/sandbox.ts';
 import { PUBLIC } from '../../turns/text/form.ts';
 import type { AgentLog } from '../session/floor-port.ts';
 import type { CallResult } from '../tools/tool-gate.ts';
@@ -37,7 +40,14 @@ export type McpPorts = {
   readonly turned?: (why: string | null) => void;
   /** Who is signed in at servers; without it nobody is. */
   readonly logins?: ServerLogins;
+  /** The sandbox in which an agent runs, and so do the servers that are programs; `undefined`: none. */
+  readonly sandboxOf?: (agent: AgentId) => AgentSandbox | undefined;
+  /** The sandbox of the agent that uses it; none unless given. */
+  readonly sandbox?: AgentSandbox | undefined;
 };
+
+/** The sandbox of an agent, with the folder that it works in. */
+export type AgentSandbox = { readonly plan: SandboxPlan; readonly cwd: string };
 
 /** What came of a call. `code` as for the gate; `null` when the tool itself says that it did what it was to do. */
 export type CallOutcome = ToolOutput & { readonly code: CallResult['code'] };
@@ -131,11 +141,24 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
 }
 
 function transportOf({ id, config, ports }: ConnectParts): Transport {
-  const { command, args, cwd = '.', env, url, headers } = config;
+  const { command, args, cwd = ports.sandbox?.cwd ?? '.', env, url, headers } = config;
   if (url !== undefined) return httpTransport(url, headers, ports.logins?.presented(id, config) ?? null);
   if (command === undefined) throw new Error(`impossible: the server ${id} was checked to be something`);
-  const { timers, stopGraceMs = STOP_MS } = ports;
-  return new StdioTransport({ command, args, cwd, env, stopGraceMs, timers });
+  const { timers, stopGraceMs = STOP_MS, sandbox } = ports;
+  return new StdioTransport({
+    command,
+    args,
+    cwd,
+    env,
+    stopGraceMs,
+    timers,
+    sandbox: sandbox && showing(sandbox, args),
+  });
+}
+
+/** A server in a sandbox reads what its arguments name, also in a home that is hidden. */
+function showing({ plan }: AgentSandbox, args: readonly string[]): SandboxPlan {
+  return { ...plan, readable: [...plan.readable, ...args.filter((arg) => isAbsolute(arg))] };
 }
 
 async function list(client: Client, { id, config, ports }: ConnectParts): Promise<ReadTools> {

@@ -118,7 +118,12 @@ export class McpPool {
     }
     void known?.server.close();
     const turned = (why: string | null): void => this.#tell(key, id, why);
-    const server = new McpServer(id, config, { ...this.#ports, turned, name: key });
+    const server = new McpServer(id, config, {
+      ...this.#ports,
+      turned,
+      name: key,
+      sandbox: this.#ports.sandboxOf?.(seat.agent),
+    });
     this.#servers.set(key, { server, seats: new Set([...(known?.seats ?? []), seat]) });
     return server;
   }

@@ -5,6 +5,7 @@ import type { Timers } from '../../lib/time.ts';
 import { childEnvironment } from '../process/process-environment.ts';
 import { startProcessGroup } from '../process/process-group.ts';
 import type { ProcessGroup } from '../process/process-group.ts';
+import type { SandboxPlan } from '../process/sandbox.ts';
 
 /** A program that is a server of tools, and how long it may take to end when it is asked to, in milliseconds. */
 export type ServerProgram = {
@@ -14,6 +15,8 @@ export type ServerProgram = {
   readonly env: Readonly<Record<string, string>>;
   readonly stopGraceMs: number;
   readonly timers: Timers;
+  /** The sandbox that it runs in; none unless given. */
+  readonly sandbox?: SandboxPlan | undefined;
 };
 
 /** How much a server may send at once, in bytes: between two answers, and in one answer over HTTP. */

@@ -47,14 +47,16 @@ export type ProcessEnd = {
 /** Starts a process as the leader of a group of its own. Rejects with a terminal `BackendError` when it cannot be started. */
 export async function startProcessGroup(options: ProcessOptions): Promise<ProcessGroup> {
   if (!isFolder(options.cwd)) throw new BackendError(`there is no folder ${options.cwd}`, { terminal: true });
-  const program = options.sandbox === undefined ? options : await sandboxed(options, options.sandbox);
+  const program =
+    options.sandbox === undefined ? { ...options, close() {} } : await sandboxed(options, options.sandbox);
   const child = spawn(program.command, program.args, {
     cwd: options.cwd,
-    env: options.env,
+    env: program.env,
     detached: true,
     shell: false,
     stdio: ['pipe', 'pipe', 'pipe'],
   });
+  child.once('close', () => program.close());
   const pid = await started(child, options);
   return new Group(child, pid, options);
 }

@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, realpathSync, statSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, dirname, join, relative, resolve, sep } from 'node:path';
 import { BackendError } from '../backends/backend.ts';
+import { openSandboxExit } from './sandbox-network.ts';
+import type { SandboxNetwork } from './sandbox-network.ts';
 
 /** What a sandboxed program may use of this machine; all paths are absolute. */
 export type SandboxPlan = {
@@ -12,8 +14,8 @@ export type SandboxPlan = {
   readonly hidden: readonly string[];
   /** Folders and files that it may read, though they lie in what is hidden. */
   readonly readable: readonly string[];
-  /** Whether it reaches the network of this machine, loopback included; without it there is none. */
-  readonly network: boolean;
+  /** What it reaches over the network; `null`: nothing. */
+  readonly network: SandboxNetwork | null;
 };
 
 /** One program to run. */
@@ -38,15 +40,27 @@ export type SandboxMachine = {
 export const SANDBOX_REMEDY =
   'Install bubblewrap (apt install bubblewrap), allow user namespaces, or set "sandbox" to false.';
 
+/** A program as it is started in a sandbox; `close` is called when it has ended. */
+export type SandboxedProgram = Program & { close(): void };
+
 /**
  * The program as it is started in a sandbox. Rejects with a terminal `BackendError` that says what to do when this machine cannot start
  * one: then nothing is started.
  */
-export async function sandboxed(program: Program, plan: SandboxPlan): Promise<Program> {
+export async function sandboxed(program: Program, plan: SandboxPlan): Promise<SandboxedProgram> {
   await checkSandbox();
   mkdirSync(plan.home, { recursive: true, mode: 0o700 });
-  const args = sandboxArgs(program, plan, thisMachine());
-  return { ...program, command: bwrapPath() ?? 'bwrap', args };
+  const exit = plan.network === null ? null : await openSandboxExit(plan.network, program.env);
+  const close = (): void => exit?.close();
+  try {
+    const { prefix = [], env = {}, readable = [] } = exit ?? {};
+    const shown = { ...plan, readable: [...plan.readable, ...readable] };
+    const args = sandboxArgs(program, { ...shown, prefix }, thisMachine());
+    return { ...program, command: bwrapPath() ?? 'bwrap', args, env: { ...program.env, ...env }, close };
+  } catch (error) {
+    close();
+    throw error;
+  }
 }
 
 /** Rejects with a terminal `BackendError` that says what to do when this machine cannot start a sandbox. */
@@ -77,8 +91,24 @@ const DEVICES = ['--dev', '/dev', '--proc', '/proc'];
  * The arguments of `bwrap` for a program. All of the machine can be read, but for homes, sockets in `/run`, temporary files and what is
  * hidden; only the program's folder and its own home can be written. A mount lies above those of the folders around it.
  */
-export function sandboxArgs(program: Program, plan: SandboxPlan, machine: SandboxMachine): readonly string[] {
-  const { command, args, env } = program;
+export function sandboxArgs(
+  program: Program,
+  plan: Omit<SandboxPlan, 'network'> & { readonly prefix?: readonly string[] },
+  machine: SandboxMachine,
+): readonly string[] {
+  const cwd = machine.realPath(program.cwd);
+  const flags = mountsOf(program, plan, machine).flatMap(({ flags: each }) => each);
+  const run = [...(plan.prefix ?? []), program.command, ...program.args];
+  return [...NAMESPACES, '--unshare-net', '--ro-bind', '/', '/', ...DEVICES, ...flags, '--chdir', cwd, '--', ...run];
+}
+
+/** The mounts in their order. */
+function mountsOf(
+  program: Program,
+  plan: Pick<SandboxPlan, 'home' | 'hidden' | 'readable'>,
+  machine: SandboxMachine,
+): readonly Mount[] {
+  const { env } = program;
   const cwd = machine.realPath(program.cwd);
   const homes = [env['HOME'], machine.home, '/root', '/home'].filter(
     (path) => path !== undefined && machine.kindOf(path) === 'folder',
@@ -97,7 +127,7 @@ export function sandboxArgs(program: Program, plan: SandboxPlan, machine: Sandbo
   }
   const [home] = homes;
   const isOpen = (path: string): boolean => !isWithin(path, cwd) && !covered.some((each) => isWithin(each, path));
-  const mounts = [
+  return [
     ...covered.filter((path) => machine.kindOf(path) === 'folder').map((path) => mount(path, ['--tmpfs', path])),
     ...covered
       .filter((path) => machine.kindOf(path) === 'file')
@@ -108,22 +138,6 @@ export function sandboxArgs(program: Program, plan: SandboxPlan, machine: Sandbo
       .map((path) => mount(path, ['--ro-bind', path, path], 1)),
     mount(cwd, ['--bind', cwd, cwd], 2),
   ].toSorted((one, other) => one.depth - other.depth || one.rank - other.rank);
-  const flags = mounts.flatMap(({ flags: each }) => each);
-  const network = plan.network ? [] : ['--unshare-net'];
-  return [
-    ...NAMESPACES,
-    ...network,
-    '--ro-bind',
-    '/',
-    '/',
-    ...DEVICES,
-    ...flags,
-    '--chdir',
-    cwd,
-    '--',
-    command,
-    ...args,
-  ];
 }
 
 type Mount = { readonly depth: number; readonly rank: number; readonly flags: readonly string[] };
@@ -133,7 +147,11 @@ function mount(path: string, flags: readonly string[], rank = 0): Mount {
 }
 
 /** Programs on the PATH that lie in a hidden home, the names of servers, and what the plan says. */
-function readablePaths({ command, cwd, env }: Program, plan: SandboxPlan, machine: SandboxMachine): readonly string[] {
+function readablePaths(
+  { command, cwd, env }: Program,
+  plan: Pick<SandboxPlan, 'readable'>,
+  machine: SandboxMachine,
+): readonly string[] {
   const folders = (env['PATH'] ?? '').split(delimiter).filter((path) => path.startsWith(sep));
   const named = /[\\/]/.test(command) ? [resolve(cwd, command)] : folders.map((folder) => join(folder, command));
   const programs = named.filter((path) => machine.kindOf(path) === 'file');

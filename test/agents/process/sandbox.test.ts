@@ -8,12 +8,19 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { checkSandbox, sandboxArgs, sandboxFault } from '../../../src/agents/process/sandbox.ts';
 import type { Program, SandboxMachine } from '../../../src/agents/process/sandbox.ts';
+import type { SandboxNetwork } from '../../../src/agents/process/sandbox-network.ts';
 import { startProcessGroup } from '../../../src/agents/process/process-group.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import { createBackends } from '../../../src/runtime/agent-factory.ts';
 import { createLog } from '../../../src/runtime/log.ts';
+import { serverSchema } from '../../../src/config/backends.ts';
+import type { McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
+import { McpPool } from '../../../src/agents/mcp/mcp-pool.ts';
+import { mcpPorts } from '../mcp/mcp-rig.ts';
 import { load } from '../../config/world.ts';
-import { acpRig } from '../backends/acp/acp-rig.ts';
+import { createAcpBackend } from '../../../src/agents/backends/acp/acp-backend.ts';
+import { createToolServer } from '../../../src/agents/tools/tool-server.ts';
+import { FAKE_ACP, acpRig } from '../backends/acp/acp-rig.ts';
 import { prompt, recorder } from '../backends/conversation.ts';
 
 const fault = await sandboxFault();
@@ -33,7 +40,7 @@ const program: Program = {
   cwd: '/home/ann/work',
   env: { HOME: '/home/ann', PATH: '/usr/bin:/home/ann/bin:/home/ann/none:relative' },
 };
-const plan = { home: '/data/homes/dev', hidden: ['/data', '/home/ann/work/.env.file'], readable: [], network: true };
+const plan = { home: '/data/homes/dev', hidden: ['/data', '/home/ann/work/.env.file'], readable: [] };
 
 /** The mounts in their order, as `flag path`. */
 const mounts = (args: readonly string[]): readonly string[] =>
@@ -62,11 +69,12 @@ describe('the arguments of a sandbox', () => {
       'ro-bind /dev/null /home/ann/work/.env.file',
     ]);
     expect(args.slice(-5)).toEqual(['--chdir', '/home/ann/work', '--', 'dev', '--fast']);
-    expect([args.includes('--unshare-net'), args.includes('--die-with-parent')]).toEqual([false, true]);
+    expect([args.includes('--unshare-net'), args.includes('--die-with-parent')]).toEqual([true, true]);
   });
 
-  test('cut the network off when it is not wanted', () => {
-    expect(sandboxArgs(program, { ...plan, network: false }, machine)).toContain('--unshare-net');
+  test('put what leads to the network before the program', () => {
+    const args = sandboxArgs(program, { ...plan, prefix: ['node', 'relay', 'socket'] }, machine);
+    expect(args.slice(-6)).toEqual(['--', 'node', 'relay', 'socket', 'dev', '--fast']);
   });
 
   test.each(['/home/ann', '/home', '/', '/tmp', '/data'])('refuse the folder %s, which holds what is hidden', (cwd) => {
@@ -95,7 +103,9 @@ describe('a machine without bubblewrap', () => {
     process.env['PATH'] = '/nowhere';
     await expect(checkSandbox()).rejects.toThrow('bubblewrap (bwrap) is not installed. Install bubblewrap');
     const options = { command: '/bin/true', args: [], cwd: '/', env: {}, timers: systemTimers };
-    await expect(startProcessGroup({ ...options, sandbox: plan })).rejects.toMatchObject({ terminal: true });
+    await expect(startProcessGroup({ ...options, sandbox: { ...plan, network: null } })).rejects.toMatchObject({
+      terminal: true,
+    });
   });
 });
 
@@ -105,7 +115,7 @@ const planOf = (place: string) => ({
   home: join(place, 'data/homes/dev'),
   hidden: [join(place, 'data'), join(place, 'work/vars.txt')],
   readable: [],
-  network: true,
+  network: { hosts: null, ports: [] },
 });
 
 describe.skipIf(fault !== null)('a program in a sandbox', () => {
@@ -119,7 +129,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
   });
   afterEach(() => rmSync(place, { recursive: true, force: true }));
 
-  const run = async (script: string, network = true) => {
+  const run = async (script: string, network: SandboxNetwork | null = { hosts: null, ports: [] }) => {
     const group = await startProcessGroup({
       command: 'sh',
       args: ['-c', script],
@@ -155,23 +165,55 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     expect(existsSync(join(place, 'work/late'))).toBe(false);
   });
 
-  test('reaches no server on 127.0.0.1 without the network', async () => {
+  test('T72 reaches no server of this machine but those of Conch, and those that are named with their ports', async () => {
     const server = createServer((_, response) => response.end('here')).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    const ask = `${process.execPath} -e "fetch('http://127.0.0.1:${port}').then(async (r) => console.log(await r.text()), () => console.log('none'))"`;
-    expect([(await run(ask)).out, (await run(ask, false)).out]).toEqual(['here', 'none']);
+    const at = `127.0.0.1:${port}`;
+    const direct = `fetch('http://${at}')`;
+    // As a program that heeds the proxy alone asks for it.
+    const [byProxy, byName] = [at, `localhost:${port}`].map(
+      (host) =>
+        `new Promise((done, fail) => require('http').get({ host: '127.0.0.1', port: 3128, path: 'http://${host}/', headers: { host: '${host}' } }, (r) => r.statusCode === 200 ? r.on('data', (data) => done(new Response(data))) : fail()).on('error', fail))`,
+    );
+    const seen = async (network: SandboxNetwork | null) => {
+      const asks = [direct, byProxy, byName].map(
+        (ask) => `${ask}.then(async (r) => await r.text(), () => 'none').then((t) => all.push(t))`,
+      );
+      const script = `const all = []; (async () => { for (const ask of [${asks.map((ask) => `() => ${ask}`).join()}]) await ask(); console.log(all.join()); })()`;
+      writeFileSync(join(place, 'work/ask.cjs'), script);
+      return (await run(`${process.execPath} ask.cjs`, network)).out;
+    };
+    expect(await seen({ hosts: null, ports: [] })).toBe('none,none,none');
+    expect(await seen(null)).toBe('none,none,none');
+    expect(await seen({ hosts: [], ports: [port] })).toBe('here,here,none');
+    expect(await seen({ hosts: [at], ports: [] })).toBe('here,here,none');
+    expect(await seen({ hosts: ['example.org', `127.0.0.1:${port + 1}`], ports: [] })).toBe('none,none,none');
     server.close();
   });
 
-  test('is a coding agent that answers as without one', async () => {
-    const rig = await acpRig({}, { cwd: join(place, 'work'), sandbox: planOf(place) });
-    const session = await rig.backend.open(SEAT);
+  test('T72 is a coding agent that answers as without one, and uses the tools of the floor and nothing else of this machine', async () => {
+    const rig = await acpRig();
+    const toolServer = createToolServer();
+    const network = { hosts: [`127.0.0.1:${rig.env['RIG_PORT']}`], ports: [] };
+    const backend = createAcpBackend({
+      profile: 'generic',
+      command: process.execPath,
+      args: [FAKE_ACP],
+      env: rig.env,
+      quietMs: 30,
+      toolServer,
+      cwd: join(place, 'work'),
+      sandbox: { ...planOf(place), network },
+    });
+    const session = await backend.open(SEAT);
     const heard = recorder();
+    rig.play({ do: 'say', text: 'by a tool' }, { do: 'write', text: 'Noted.' });
     await session.prompt(prompt({ text: 'Build it' }), heard.report);
-    expect(heard.messages.join('')).toContain('Noted.');
+    expect(heard.messages.join('')).toMatch(/by a tool[^]*Noted\./);
     expect(rig.told.environments[0]?.['HOME']).toBe(homedir());
     await session.close();
+    await toolServer.close();
     await rig.stop();
   });
 
@@ -195,6 +237,43 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     });
     expect(await Promise.all(said)).toEqual(['hidden', 'hidden', 'secret']);
     await backends.stop();
+  });
+
+  test('T72 holds the servers of tools of its agent, too', async () => {
+    const server = `import { readFileSync, writeFileSync } from 'node:fs';
+      const attempt = (act) => { try { act(); return 'yes'; } catch { return 'no'; } };
+      const answer = [
+        attempt(() => readFileSync('${join(place, 'data/console-token')}')),
+        attempt(() => writeFileSync('${join(place, 'outside')}', 'after')),
+        attempt(() => writeFileSync('by-server', 'mine')),
+      ].join();
+      for await (const line of (await import('node:readline')).createInterface({ input: process.stdin })) {
+        const { id, method, params } = JSON.parse(line);
+        const result = method === 'initialize'
+          ? { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } }
+          : method === 'tools/list'
+            ? { tools: [{ name: 'look', description: answer, inputSchema: { type: 'object' } }] }
+            : null;
+        if (id === undefined) continue;
+        const end = result === null ? { error: { code: -32601, message: 'no' } } : { result };
+        console.log(JSON.stringify({ jsonrpc: '2.0', id, ...end }));
+      }`;
+    writeFileSync(join(place, 'server.mjs'), server);
+    const config = serverSchema.parse({ command: process.execPath, args: [join(place, 'server.mjs')] });
+    const sandbox = { plan: planOf(place), cwd: join(place, 'work') };
+    const said = async (sandboxOf: McpPorts['sandboxOf']) => {
+      const { ports } = mcpPorts();
+      const real = { ...ports, clock: systemClock(), timers: systemTimers, ...(sandboxOf && { sandboxOf }) };
+      const pool = new McpPool(() => ({ x: config }), real);
+      const { tools, absent } = await pool.open({ channel: 'console:demo', agent: 'dev' }).offer(() => true);
+      await pool.close();
+      return [...absent.values(), ...tools.map(({ description }) => description)].join();
+    };
+    expect(await said(() => sandbox)).toContain('no,no,yes');
+    expect(readFileSync(join(place, 'work/by-server'), 'utf8')).toBe('mine');
+    expect(readFileSync(join(place, 'outside'), 'utf8')).toBe('before');
+    expect(await said(undefined)).toContain('yes,yes,yes');
+    rmSync(join(process.cwd(), 'by-server'));
   });
 
   const agentOf = (sandbox: boolean | 'offline') => ({

@@ -232,6 +232,8 @@ class Processes {
   readonly #kind: Kind;
   /** What the floor's tool server is called: the same for all sessions, for a process is told it when it starts. */
   #server: string | undefined;
+  /** Where the tool server listens; a sandbox lets its process reach it. */
+  #toolPort: number | null = null;
   #current: Promise<AgentProcess> | null = null;
 
   constructor(kind: Kind) {
@@ -248,6 +250,7 @@ class Processes {
     await this.#kind.gate.admit(seat);
     const floorTools = (await options.toolServer?.open(this.#server)) ?? null;
     this.#server ??= floorTools?.name;
+    this.#toolPort = floorTools === null ? null : Number(new URL(floorTools.url).port);
     const tools =
       floorTools === null || options.serverTools === undefined ? null : sessionTools(seat, options.serverTools, false);
     if (tools !== null) floorTools?.offer(() => offeredTools(tools));
@@ -291,13 +294,17 @@ class Processes {
   async #start(seat: SeatContext): Promise<AgentProcess> {
     const { timers = systemTimers, limits, noise, lastWords, stopGraceMs = STOP_GRACE_MS } = this.#kind.options;
     const told = noise === undefined ? undefined : (line: string) => noise(seat, line);
-    const started = await startAsking(this.#kind, this.#server ?? null);
+    const started = await startAsking(this.#kind, this.#server ?? null, this.#toolPort);
     return new AgentProcess(started, { timers, limits, noise: told, lastWords, stopGraceMs });
   }
 }
 
 /** Starts the agent so that it asks: what makes it ask goes before all that the configuration says. */
-async function startAsking({ options, profile, command, args }: Kind, server: string | null): Promise<StartedAgent> {
+async function startAsking(
+  { options, profile, command, args }: Kind,
+  server: string | null,
+  toolPort: number | null,
+): Promise<StartedAgent> {
   const given = childEnvironment({
     from: options.inherited ?? process.env,
     pass: [...profile.pass, ...(options.passEnv ?? [])],
@@ -316,7 +323,7 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
       cwd,
       env: { ...given, ...asking.env },
       timers: options.timers ?? systemTimers,
-      sandbox: options.sandbox && { ...options.sandbox, readable: [...options.sandbox.readable, folder.path] },
+      sandbox: options.sandbox && sandboxWith(options.sandbox, folder.path, toolPort),
       ...(install !== undefined && { install }),
     });
     return { group, meta: asking.meta, gone: () => folder.remove() };
@@ -324,6 +331,13 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
     folder.remove();
     throw error;
   }
+}
+
+/** The sandbox of one process: it reads the private folder, and reaches the tool server even where it reaches nothing else. */
+function sandboxWith(plan: SandboxPlan, folder: string, toolPort: number | null): SandboxPlan {
+  const { readable, network } = plan;
+  const ports = [...(network?.ports ?? []), ...(toolPort === null ? [] : [toolPort])];
+  return { ...plan, readable: [...readable, folder], network: { hosts: network === null ? [] : network.hosts, ports } };
 }
 
 function untrusted(name: string, { words }: ActsUnasked): BackendError {
