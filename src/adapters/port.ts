@@ -36,6 +36,8 @@ export type OutgoingPost = {
   readonly afterId: string | null;
   /** The turn in which an agent said it; `null` for announcements. */
   readonly epoch: number | null;
+  /** Which question it is, or a part of it (`askedId`). */
+  readonly asks?: string;
   /** The thread of the channel in which it belongs, where threads share its floor. */
   readonly thread?: ChannelId;
   /** What people can do about what it tells; a platform without buttons leaves them out: the text names the commands. */

@@ -14,7 +14,7 @@ import type { CallLabels } from '../rules/labels.ts';
 import { offersFor } from '../rules/offers.ts';
 import type { AlwaysOffer } from '../rules/offers.ts';
 import { namesOwnPort } from '../rules/page-address.ts';
-import { parseRule } from '../rules/rule.ts';
+import { mcpToolOf, parseRule } from '../rules/rule.ts';
 import { VERDICTS, decideForMember, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
 import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
@@ -136,7 +136,7 @@ export function callAsked(
     says: said.trim() === '' ? null : excerpt(shown(said), LONGEST_SAYING),
   };
   return {
-    title: shown(title),
+    title: shown(titleWords(title, call.input)),
     detail: why === TOO_LONG ? '' : detail,
     ...(known === null ? {} : { about: known }),
     ...(why === undefined ? {} : { unaskable: why }),
@@ -253,6 +253,20 @@ function leavesOf(input: unknown): readonly string[] {
 }
 
 /** The class of a call and its tool, for people; a tool of a server is named with it. */
+/** A call in a line: a tool of a server by the server, its name and what it is about: "scratch: write_file note.txt". */
+function titleWords(title: string, input: GatedCall['input']): string {
+  const mcp = mcpToolOf(title);
+  if (mcp === null) return title;
+  const about = Object.entries(input).find(([key]) => NAMES_PLACE.test(key));
+  const words = typeof about?.[1] === 'string' ? excerpt(about[1], LONGEST_PLACE) : '';
+  return `${mcp.server}: ${mcp.name} ${words}`.trimEnd();
+}
+
+/** Keys of an input whose value says what a call is about. */
+const NAMES_PLACE = /path|file|dir|folder|repo|project|name|title|url|command/i;
+/** In UTF-16 units. */
+const LONGEST_PLACE = 60;
+
 function toolWords(tool: string, { parts }: ToolUse): string {
   const [{ kind, mcp }] = parts;
   if (mcp !== null) return `${mcp.name} of ${mcp.server}`;

@@ -26,3 +26,6 @@ export function readDrawnFor(word: string): DrawnFor | null {
 
 const QUESTION = /^q([\w-]{1,64})$/;
 const TURN = /^t(\w{1,64})\.([\da-z]{1,10})$/;
+
+/** Why a run that failed is ended by its button: it ends a failed run alone. */
+export const DISCARDED = 'discarded';

@@ -104,9 +104,6 @@ export const FLOOR_TEXTS: FactFields = {
   announced: [...QUESTION, 'by', 'reason', 'what'].map((field) => `announcement.${field}`),
 };
 
-/** Why a run that failed is ended by its button: it ends a failed run alone. */
-export const DISCARDED = 'discarded';
-
 /** How what a person did or asked for is put into words that are kept. */
 export const IN_WORDS = {
   paused: (name: string): string => `${name} paused it`,

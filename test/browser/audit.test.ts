@@ -165,12 +165,12 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     const approval = { question: 3, title: 'run it', detail: 'npm test', shown: true };
     small.hold(small.channels[0] ?? '', 'dev', { waitingFor: 'approval', approval });
     await phone.getByTestId('audit').click();
-    await phone.getByTestId('asks-elsewhere').waitFor();
+    await phone.getByTestId('waiting').waitFor();
     const ends = await phone
       .locator('.top-bar > *')
       .evaluateAll((parts) => parts.map((part) => part.getBoundingClientRect().right));
     expect(Math.max(...ends)).toBeLessThanOrEqual(360);
-    expect(await phone.getByTestId('asks-elsewhere').evaluate((button) => button.clientWidth)).toBeGreaterThan(60);
+    expect(await phone.getByTestId('waiting').evaluate((button) => button.clientWidth)).toBeGreaterThan(60);
     await phone.close();
     await small.close();
   });

@@ -9,8 +9,13 @@ import { freePort } from '../kill/bot.ts';
 /** The real program on a folder of its own, as a newcomer starts it, but with quick typists. */
 export class Bot {
   readonly dir = mkdtempSync(join(tmpdir(), 'conch-browser-'));
+  readonly #config: object;
   #process: ChildProcess | null = null;
   #port = 0;
+
+  constructor(config: object = CONFIG) {
+    this.#config = config;
+  }
 
   get url(): string {
     return `http://127.0.0.1:${this.#port}/`;
@@ -28,7 +33,7 @@ export class Bot {
   async start(): Promise<void> {
     if (this.#port === 0) this.#port = await freePort();
     const config = join(this.dir, 'turnConfig.json');
-    writeFileSync(config, JSON.stringify(CONFIG));
+    writeFileSync(config, JSON.stringify(this.#config));
     const env = {
       ...process.env,
       CONCH_CONFIG: config,

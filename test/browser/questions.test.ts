@@ -69,19 +69,19 @@ describe.runIf(hasBrowser)('a request for permission', () => {
   test('T45 of another channel stands in the list, the title and the top bar, and is gone once it is answered', async () => {
     asks(there);
     const entry = page.locator(`[data-testid="channel"][data-channel="${there}"]`);
-    await expect.poll(() => entry.innerText(), WITHIN).toContain('asks for a yes');
+    await expect.poll(() => entry.innerText(), WITHIN).toContain('waits for an answer');
     await expect.poll(() => page.title(), WITHIN).toBe('✋ dev asks in #channel-21 · Conch');
-    expect(await page.getByTestId('asks-elsewhere').innerText()).toContain('dev asks in #channel-21');
+    expect(await page.getByTestId('waiting').innerText()).toContain('dev asks in #channel-21');
     expect(await page.getByTestId('approval').count()).toBe(0);
     stage.hold(there, 'dev');
-    await expect.poll(() => page.getByTestId('asks-elsewhere').count(), WITHIN).toBe(0);
+    await expect.poll(() => page.getByTestId('waiting').count(), WITHIN).toBe(0);
     expect(await page.title()).toBe('Conch');
-    expect(await entry.innerText()).not.toContain('asks for a yes');
+    expect(await entry.innerText()).not.toContain('waits for an answer');
   });
 
   test('T45 is two keys away from the composer, in whichever channel it is', async () => {
     asks(there);
-    await page.getByTestId('asks-elsewhere').waitFor();
+    await page.getByTestId('waiting').waitFor();
     await page.keyboard.press('Alt+a');
     await settled();
     expect(await page.getByTestId('reject').evaluate((no) => no === document.activeElement)).toBe(true);
@@ -195,8 +195,8 @@ describe.runIf(hasBrowser)('a request for permission', () => {
         { agent: 'qa', run: 7, question: limit },
       ],
     });
-    const card = (number: number) => page.getByLabel(`A request for permission (${number})`);
-    await expect.poll(() => card(4).innerText(), WITHIN).toContain('dev, beside the floor, asks for a yes (4)');
+    const card = (number: number) => page.getByLabel(`Question ${number}`);
+    await expect.poll(() => card(4).innerText(), WITHIN).toContain('dev’s background run asks for approval (4)');
     await card(4).getByTestId('always').click();
     await card(4).getByTestId('why').fill('not on a Friday');
     await card(4).getByTestId('reject').click();
@@ -231,7 +231,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await page.getByTestId('aside-dev').getByRole('button', { name: 'Stop dev+' }).click();
     await expect.poll(lines, WITHIN).toEqual([`${here} /run abort dev+`]);
     const other = page.getByTestId('aside-qa');
-    expect(await other.innerText()).toContain('stands still: used 200 of 200 steps');
+    expect(await other.innerText()).toContain('waits for an answer (5)');
     expect(await other.getByRole('button').allInnerTexts()).toEqual(['Answer', 'Status']);
     await other.getByRole('button', { name: 'Answer' }).click();
     await page.locator('[data-testid="reject"]:focus').waitFor();
@@ -383,10 +383,10 @@ describe.runIf(hasBrowser)('a request for permission', () => {
         ),
       );
     asks(there);
-    await page.getByTestId('asks-elsewhere').waitFor();
+    await page.getByTestId('waiting').waitFor();
     expect(await shown()).toEqual([]);
     stage.hold(there, 'dev');
-    await page.getByTestId('asks-elsewhere').waitFor({ state: 'detached' });
+    await page.getByTestId('waiting').waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Notify me when an agent asks' }).click();
     asks(there, { question: 5 });
     await expect.poll(shown, WITHIN).toEqual(['dev asks in #channel-21: run "npm publish"']);

@@ -41,7 +41,7 @@ export type Stage = {
   /** An agent has the floor. */
   hold(channel: ChannelId, agent: string, change?: Partial<NonNullable<FloorView['holder']>>): void;
   /** An agent says something, or Conch if `null`. */
-  post(channel: ChannelId, agent: string | null, text: string): Promise<string>;
+  post(channel: ChannelId, agent: string | null, text: string, asks?: string): Promise<string>;
   /** A further channel, as after a reload of the configuration, and one that it takes away. */
   addChannel(name: string): ChannelId;
   removeChannel(channel: ChannelId): void;
@@ -80,10 +80,11 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
     channels: places.map(({ id }) => id),
     show,
     hold: (channel, agent, change = {}) => show(channel, held(channel, agents, { agent, ...change })),
-    post: (channel, agent, text) => {
+    post: (channel, agent, text, asks) => {
       const speaker = queries.agents().find(({ id }) => id === agent) ?? null;
       const epoch = queries.view(channel)?.epoch ?? 0;
-      return adapter.post(channel, { outboxId: crypto.randomUUID(), speaker, text, afterId: null, epoch });
+      const question = asks === undefined ? {} : { asks };
+      return adapter.post(channel, { outboxId: crypto.randomUUID(), speaker, text, afterId: null, epoch, ...question });
     },
     addChannel(name) {
       places.push(placeOf('console', name));

@@ -173,7 +173,7 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
   elsewhere: async (stage, page) => {
     if (stage.channels.length < 2) return;
     asks(stage, stage.channels[1] ?? '');
-    await page.getByTestId('asks-elsewhere').waitFor();
+    await page.getByTestId('waiting').waitFor();
   },
   limit: async (stage, page) => {
     const obstacles = [

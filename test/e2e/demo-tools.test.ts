@@ -19,7 +19,7 @@ describe('the demo without a configuration', () => {
       await page.until(() => page.view?.holder?.approval?.shown === true, 'a question');
       const { question } = page.view?.holder?.approval ?? {};
       expect(page.texts('system').join('\n')).toMatch(
-        /dev asks for a yes \(\d+\): mcp__scratch__write_file[\s\S]*text: One at a time has the floor\./,
+        /dev asks for a yes \(\d+\): scratch: write_file note\.txt[\s\S]*text: One at a time has the floor\./,
       );
       expect(await page.command(CHANNEL, `/allow ${question} always`)).toMatchObject({ ok: true });
       await said(page, /^scratch__write_file: note\.txt is written\.$/);

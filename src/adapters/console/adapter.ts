@@ -263,7 +263,7 @@ async function publish({ platform, hub }: Running, channel: ChannelId, post: Out
     speaker: speaker === null ? { id: 'conch', name: 'Conch', avatar: null } : { ...speaker },
     text: text.toWellFormed(),
     epoch,
-    replyTo: null,
+    replyTo: post.asks ?? null,
     nonce: outboxId,
   });
   const { message, fresh } = await stored('post', channel, writing);

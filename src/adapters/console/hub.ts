@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
-import { askedOn } from '../../turns/floor/seats.ts';
+import { openOn } from '../../turns/floor/seats.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView, JournalEntry } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
@@ -184,14 +184,13 @@ function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
   const views = new Map(queries.awake().map((id) => [id, queries.view(id)]));
   return queries.channels().map(({ id, name, adapter }) => {
     const view = views.get(id) ?? null;
-    const [first = null] = view === null ? [] : askedOn(view);
-    const { question = 0, title = '' } = first?.question ?? {};
+    const [question = null] = view === null ? [] : openOn(view);
     return {
       id,
       name,
       writable: adapter === 'console',
       holder: view?.holder?.agent ?? null,
-      question: first === null ? null : { agent: first.agent, question, title },
+      question,
     };
   });
 }

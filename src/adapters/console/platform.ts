@@ -19,6 +19,7 @@ export type NewMessage = {
   readonly speaker: ChatMessage['speaker'];
   readonly text: string;
   readonly epoch: number | null;
+  /** The message that it replies to; of what Conch says, the question that it is. */
   readonly replyTo: string | null;
   /** The outbox id of a post, or the page's key of what a person wrote: a second one with the same is the first. */
   readonly nonce: string;
@@ -265,7 +266,8 @@ function toMessage(row: Row): ChatMessage {
     edited: row.edited === 1,
     deleted: row.deleted === 1,
     receipts: parseReceipts(row.receipts),
-    replyTo: row.reply_to,
+    replyTo: row.kind === 'system' ? null : row.reply_to,
+    asks: row.kind === 'system' ? row.reply_to : null,
     key: row.kind === 'person' ? row.nonce : null,
   };
 }

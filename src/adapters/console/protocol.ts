@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { Announcement } from '../../turns/floor/fact.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { OpenRequest } from '../../turns/floor/seats.ts';
 import type { Instant } from '../../lib/time.ts';
 import { CALL_ENDINGS, isDecision } from '../../turns/tool-calls.ts';
 import type { Answer } from '../../turns/commands/context.ts';
@@ -77,6 +78,8 @@ export type ChatMessage = {
   readonly deleted: boolean;
   readonly receipts: readonly Receipt[];
   readonly replyTo: string | null;
+  /** Which question it is, or a part of it, also when that is answered: `approval:3`; `null` for all else. */
+  readonly asks: string | null;
   /** The key that the page sent it with; `null` for what others said. */
   readonly key: string | null;
 };
@@ -96,7 +99,7 @@ export type ChannelEntry = {
   readonly writable: boolean;
   readonly holder: AgentId | null;
   /** What is asked there first, and by whom. */
-  readonly question: { readonly agent: AgentId; readonly question: number; readonly title: string } | null;
+  readonly question: OpenRequest | null;
 };
 
 /** An agent as the page shows it. */

@@ -57,6 +57,7 @@ function toMessage(line: Line, avatar: string | null): ChatMessage {
     deleted: line.change === 'deleted',
     receipts: [],
     replyTo: null,
+    asks: null,
     key: null,
   };
 }

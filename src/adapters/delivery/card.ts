@@ -1,10 +1,9 @@
 import type { PostButton } from '../port.ts';
 import type { AgentId, AskedField } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { forQuestion, forTurn } from '../../turns/drawn-for.ts';
+import { DISCARDED, forQuestion, forTurn } from '../../turns/drawn-for.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
-import { DISCARDED } from '../../turns/requesters.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { deliveryBackoffMs } from '../../engine/outbox-delivery.ts';
 import type { Carrier } from '../../engine/outbox-delivery.ts';
+import { askedId } from '../../turns/floor/seats.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
@@ -352,6 +353,8 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
   const { effect } = row;
   const isSpeech = effect.type === 'post';
   const thread = isSpeech ? ports.threadOf(row) : null;
+  const told = effect.type === 'announce' ? effect.announcement : null;
+  const isQuestion = told?.kind === 'approval' || told?.kind === 'trust';
   const buttons = ports.buttonsOf?.(row) ?? [];
   return {
     outboxId: row.id,
@@ -359,6 +362,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
     text: ports.clean(row.text ?? ''),
     afterId: row.afterId,
     epoch: isSpeech ? effect.epoch : null,
+    ...(isQuestion ? { asks: askedId(told) } : {}),
     ...(thread === null ? {} : { thread }),
     ...(buttons.length === 0 ? {} : { buttons }),
   };

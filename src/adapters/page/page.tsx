@@ -5,8 +5,6 @@ import { Announcer } from './frame/announcer.tsx';
 import { ChannelList } from './frame/channel-list.tsx';
 import { Composer } from './composer/composer.tsx';
 import { Conversation } from './conversation/conversation.tsx';
-import { ApprovalBar } from './floor/approval.tsx';
-import { TrustBar } from './floor/trust.tsx';
 import { FloorBar } from './floor/floor-bar.tsx';
 import { Help } from './frame/help.tsx';
 import { refusedAccess } from './access.ts';
@@ -43,8 +41,6 @@ export function Page(): JSX.Element {
         <>
           <main class="middle">
             <FloorBar />
-            <ApprovalBar />
-            <TrustBar />
             <Conversation />
             <Composer />
           </main>

@@ -8,7 +8,8 @@ import type {
   ShownDraft,
   ServerFrame,
 } from '../console/protocol.ts';
-import { askedOn } from '../../turns/floor/seats.ts';
+import { openOn } from '../../turns/floor/seats.ts';
+import type { OpenRequest } from '../../turns/floor/seats.ts';
 import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
 
 /** The most messages that the page keeps and draws. */
@@ -48,25 +49,15 @@ export const journalHasEarlier = signal(false);
 export const activity = signal<Readonly<Record<string, number>>>({});
 
 /** A request for permission that is open, wherever it is. */
-export type OpenQuestion = {
-  readonly channel: ChannelEntry;
-  readonly agent: string;
-  readonly question: number;
-  readonly title: string;
-};
+export type OpenQuestion = OpenRequest & { readonly channel: ChannelEntry };
 
-/** What agents ask a yes for, the open channel first. Of the open channel the floor is newer than the list. */
+/** What waits for people's answer, the open channel first. Of the open channel the floor is newer than the list. */
 export const openQuestions = computed<readonly OpenQuestion[]>(() =>
   channels.value
     .flatMap((entry): readonly OpenQuestion[] => {
       if (entry.id !== channel.value || view.value === null)
         return entry.question === null ? [] : [{ channel: entry, ...entry.question }];
-      return askedOn(view.value).map(({ agent, question: { question, title } }) => ({
-        channel: entry,
-        agent,
-        question,
-        title,
-      }));
+      return openOn(view.value).map((open) => ({ channel: entry, ...open }));
     })
     .toSorted((a, b) => Number(b.channel.id === channel.value) - Number(a.channel.id === channel.value)),
 );

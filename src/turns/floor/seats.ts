@@ -1,4 +1,4 @@
-import type { ActiveTurn, Aside, Floor, Seat, Status, Turn, Wait, WaitingTurn } from './floor.ts';
+import type { ActiveTurn, Aside, Floor, Seat, Status, TrustQuestion, Turn, Wait, WaitingTurn } from './floor.ts';
 import type { AgentId, ChannelId, Choice, DecidedRequest, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -284,6 +284,31 @@ export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion
   );
   return [...ofTurn, ...beside];
 }
+
+/** What ties the messages of a question to it: `approval:3`, or `trust:dev a1b2` for the files in an agent's folder. */
+export function askedId(
+  asked: { readonly question: number } | { readonly agent: AgentId; readonly id: string },
+): string {
+  return 'question' in asked ? `approval:${asked.question}` : `trust:${asked.agent} ${asked.id}`;
+}
+
+/** Everything at a floor that waits for people's answer, each by its id. */
+export function openOn({
+  trust = [],
+  ...floor
+}: Asking & { readonly trust?: readonly TrustQuestion[] }): readonly OpenRequest[] {
+  return [
+    ...askedOn(floor).map(({ agent, question }) => ({ agent, id: askedId(question), title: question.title })),
+    ...trust.map(({ agent, id, folder }) => ({
+      agent,
+      id: askedId({ agent, id }),
+      title: `trust the files in ${folder}`,
+    })),
+  ];
+}
+
+/** A question in a line. */
+export type OpenRequest = { readonly agent: AgentId; readonly id: string; readonly title: string };
 
 /** The open question with a number. */
 export function askedAs(view: Asking, number: number): FloorQuestion | null {

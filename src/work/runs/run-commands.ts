@@ -4,7 +4,8 @@ import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { askedAs, askedWith } from '../../turns/floor/seats.ts';
 import type { Kept } from '../../turns/manager.ts';
-import { DISCARDED, IN_WORDS } from '../../turns/requesters.ts';
+import { DISCARDED } from '../../turns/drawn-for.ts';
+import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import { lostWords } from './aside-runs.ts';

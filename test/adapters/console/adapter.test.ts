@@ -55,7 +55,7 @@ describe('a person at an open page', () => {
     const asked = { question: 3, title: 'run the tests', detail: '', shown: true };
     const holder = { ...HOLDER, status: 'WAITING', waitingFor: 'approval', approval: asked } as const;
     here.queries.views.set(CHANNEL, { ...restingView(), holder });
-    expect((await opened()).channels[0]?.question).toEqual({ agent: 'dev', question: 3, title: 'run the tests' });
+    expect((await opened()).channels[0]?.question).toEqual({ agent: 'dev', id: 'approval:3', title: 'run the tests' });
     here.queries.views.set(CHANNEL, restingView());
     await page.frame('channels', isTold);
   });

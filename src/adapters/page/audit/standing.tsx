@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import type { JSX } from 'preact';
 import { visible } from '../../../lib/visible.ts';
 import type { OpenApproval, RememberedYes } from '../../../turns/tool-calls.ts';
+import { askedId } from '../../../turns/floor/seats.ts';
 import { showOpen } from '../frame/attention.ts';
 import { exactTime, now, timeOfDay } from '../now.ts';
 import { pressButton } from '../sending.ts';
@@ -54,7 +55,7 @@ function Asked({ open }: { readonly open: OpenApproval }): JSX.Element {
   return (
     <li>
       <p>
-        <strong>{placeOf(open)}</strong> asks for a yes: <code>{visible(tool)}</code>
+        <strong>{placeOf(open)}</strong> asks for approval: <code>{visible(tool)}</code>
         <span class="faint">
           {' '}
           since {timeOfDay(askedAt)}
@@ -62,7 +63,7 @@ function Asked({ open }: { readonly open: OpenApproval }): JSX.Element {
         </span>
       </p>
       {question !== null && (
-        <button type="button" class="small-button" onClick={() => showOpen(channel, question)}>
+        <button type="button" class="small-button" onClick={() => showOpen(channel, askedId({ question }))}>
           Show
         </button>
       )}

@@ -4,7 +4,7 @@ import type { JSX, RefObject } from 'preact';
 import type { ChatMessage } from '../../console/protocol.ts';
 import { Afterwards } from './afterwards.tsx';
 import { CommandAnswer } from './answer.tsx';
-import { Answered } from '../floor/approval.tsx';
+import { Answered, OpenQuestion } from '../floor/approval.tsx';
 import { Icon, Shell } from '../icons.tsx';
 import { goToBeginning, goToEnd, suggestion } from '../layout.ts';
 import { Message } from './message.tsx';
@@ -20,6 +20,7 @@ import {
   hasEarlier,
   hasLater,
   messages,
+  openQuestions,
   returning,
   SHOWN,
   unread,
@@ -34,6 +35,7 @@ const SAME_SPEAKER_MS = 5 * 60_000;
 export function Conversation(): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const keep = useScroll(box);
+  const asked = openHere().filter(({ id }) => messages.value.every(({ asks }) => asks !== id));
   return (
     <div class="conversation-frame">
       <h2 class="unseen">Conversation</h2>
@@ -50,6 +52,7 @@ export function Conversation(): JSX.Element {
           <ol class="messages">
             <Answers between={[0, messages.value[0]?.seq ?? Infinity]} />
             {messages.value.flatMap(drawMessage)}
+            {!hasLater.value && asked.map(({ id }) => <Asked key={id} id={id} />)}
           </ol>
           {!hasLater.value && <Afterwards />}
         </div>
@@ -62,14 +65,39 @@ export function Conversation(): JSX.Element {
   );
 }
 
+function openHere(): readonly { readonly id: string }[] {
+  return openQuestions.value.filter((open) => open.channel.id === channel.value);
+}
+
+/** A question that waits for its answer. */
+function Asked({ id }: { readonly id: string }): JSX.Element {
+  return (
+    <li class="asked">
+      <OpenQuestion id={id} />
+    </li>
+  );
+}
+
 /** A message, the day that begins with it, and what came after it: answers to typed commands and to agents' requests. */
 function drawMessage(message: ChatMessage, place: number, all: readonly ChatMessage[]): JSX.Element[] {
   const before = all[place - 1];
   const beginsDay = before === undefined || !isSameDay(before.sentAt, message.sentAt);
   const goes = !beginsDay && goesOn(before, message);
+  const { asks } = message;
+  // The first message of a question stands for all of them, and for its outcome later.
+  const isFurther = asks !== null && all.findIndex((other) => other.asks === asks) < place;
+  const isOpen = openHere().some(({ id }) => id === asks);
   return [
     ...(beginsDay ? [<Day key={`day ${message.id}`} at={message.sentAt} />] : []),
-    <Message key={message.id} message={message} goesOn={goes} />,
+    ...(isFurther
+      ? []
+      : [
+          isOpen ? (
+            <Asked key={message.id} id={asks ?? ''} />
+          ) : (
+            <Message key={message.id} message={message} goesOn={goes} />
+          ),
+        ]),
     ...(answers.value.some((answer) => answer.after === message.seq)
       ? [<Answers key={`after ${message.id}`} between={[message.seq, all[place + 1]?.seq ?? Infinity]} />]
       : []),

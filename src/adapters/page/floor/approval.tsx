@@ -1,7 +1,6 @@
-import { useSignalEffect } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
-import { wantedQuestion } from '../frame/attention.ts';
+import { useFocusWhenWanted } from '../frame/attention.ts';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { sendCommand } from '../sending.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
@@ -9,28 +8,24 @@ import { exactTime, timeOfDay } from '../now.ts';
 import { answersTo } from '../../delivery/card.ts';
 import type { CardButton } from '../../delivery/card.ts';
 import { forQuestion } from '../../../turns/drawn-for.ts';
-import { askedOn } from '../../../turns/floor/seats.ts';
+import { askedId, askedOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
 import { answerText, answersAsked, factsAsked, formNote, isDiff, reasonLabel } from '../../../turns/text/words.ts';
 import type { AskedField, Question } from '../../../turns/floor/settings.ts';
 import { agentOf, channel, view } from '../state.ts';
 import { AnswerForm } from './answer-form.tsx';
+import { Trust } from './trust.tsx';
 
 /** A key that was meant for what stood here before answers nothing. */
 const SETTLED_MS = 500;
 
-/** What is asked a yes for, at the floor and beside it, each whole and with its answers. */
-export function ApprovalBar(): JSX.Element | null {
+/** An open question whole, with its answers; nothing when it is answered. */
+export function OpenQuestion({ id }: { readonly id: string }): JSX.Element | null {
   const floor = view.value;
-  const asked = floor === null ? [] : askedOn(floor);
-  if (asked.length === 0) return null;
-  return (
-    <div class="approvals">
-      {asked.map((one) => (
-        <Request key={one.question.question} asked={one} until={untilOf(one)} />
-      ))}
-    </div>
-  );
+  const asked = floor === null ? undefined : askedOn(floor).find(({ question }) => askedId(question) === id);
+  if (asked !== undefined) return <Request asked={asked} until={untilOf(asked)} />;
+  const trust = floor?.trust?.find((question) => askedId({ agent: question.agent, id: question.id }) === id);
+  return trust === undefined ? null : <Trust question={trust} />;
 }
 
 function untilOf({ agent, isAside }: FloorQuestion): number | null {
@@ -54,13 +49,13 @@ export function Answered({ answered }: { readonly answered: AnsweredQuestion }):
 
 function Request({ asked, until }: { readonly asked: FloorQuestion; readonly until: number | null }): JSX.Element {
   const { agent, isAside } = asked;
-  const { question, key = '-', title, shown } = asked.question;
+  const { question, key = '-', title, shown, pause } = asked.question;
   const { danger: isDanger = false, answer: example } = asked.question.about ?? {};
   const why = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLElement>(null);
   const settled = useSettled();
   const { name } = agentOf(agent);
-  useFocusWhenWanted(question, box);
+  useFocusWhenWanted(askedId(asked.question), box);
   const answer = (line: string): void => {
     const words = line === `/reject ${question}` ? (why.current?.value.trim() ?? '') : '';
     sendCommand(words === '' ? line : `${line} ${words}`, { drawnFor: forQuestion(key) });
@@ -83,32 +78,24 @@ function Request({ asked, until }: { readonly asked: FloorQuestion; readonly unt
     <section
       ref={box}
       class={isDanger ? 'approval is-danger' : 'approval'}
+      data-asked={askedId(asked.question)}
       data-testid="approval"
       data-settled={settled}
-      aria-label={`A request for permission (${question})`}
+      aria-label={`Question ${question}`}
       tabIndex={-1}
       onKeyDown={press}
     >
-      <p>
-        <strong>{name}</strong>
-        {isAside && ', beside the floor,'} {example === undefined ? 'asks for a yes' : 'asks'} ({question}): {title}
+      <p class="asked-title">
+        ✋ {name}
+        {isAside && '’s background run'}{' '}
+        {pause === undefined ? (example === undefined ? 'asks for approval' : 'asks') : 'waits'} ({question}):{' '}
+        <strong>{title}</strong>
       </p>
       <Whole asked={asked.question} name={name} until={until}>
         <Answers asked={asked} why={why} answer={answer} />
       </Whole>
     </section>
   );
-}
-
-/** The question that somebody has come for has the focus. */
-function useFocusWhenWanted(question: number, box: RefObject<HTMLElement | null>): void {
-  useSignalEffect(() => {
-    const wanted = wantedQuestion.value;
-    if (wanted?.question !== question || wanted.channel !== channel.value) return;
-    wantedQuestion.value = null;
-    // A no is what the first key press says.
-    box.current?.querySelector<HTMLElement>('[data-testid="reject"]')?.focus();
-  });
 }
 
 type WholeProps = {
@@ -123,12 +110,19 @@ type WholeProps = {
 function Whole({ asked, name, until, children }: WholeProps): JSX.Element {
   const { detail } = asked;
   const isForm = asked.about?.form !== undefined;
+  const whole = <CodeBlock code={detail} language={isDiff(detail) ? 'diff' : ''} closed={true} />;
   const answers = { ...asked, always: [], ...(until === null ? {} : { until }) };
   return (
     <>
       <Lines of={factsAsked(asked, name)} />
       {isForm && children}
-      {detail !== '' && <CodeBlock code={detail} language={isDiff(detail) ? 'diff' : ''} closed={true} />}
+      {detail !== '' && isForm && (
+        <details open={asked.title.endsWith('…')}>
+          <summary>The question in words</summary>
+          {whole}
+        </details>
+      )}
+      {detail !== '' && !isForm && whole}
       <Lines of={answersAsked(answers, name)} />
       {!isForm && children}
     </>
@@ -242,7 +236,13 @@ function Answer(props: {
   const { id, key } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
   const isYes = id === 'allow' || id === 'done';
   return (
-    <button type="button" data-testid={id} disabled={isYes && !props.shown} onClick={props.click}>
+    <button
+      type="button"
+      data-testid={id}
+      data-no={id === 'reject' || undefined}
+      disabled={isYes && !props.shown}
+      onClick={props.click}
+    >
       {label} {key !== undefined && !(id === 'allow' && style === 'danger') && <kbd class="wide-only">{key}</kbd>}
     </button>
   );

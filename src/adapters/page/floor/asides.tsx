@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { askedId } from '../../../turns/floor/seats.ts';
 import { stopOf } from '../../delivery/card.ts';
 import { toneOf } from '../avatar.tsx';
 import { showOpen } from '../frame/attention.ts';
@@ -6,13 +7,13 @@ import { drawerOpen } from '../layout.ts';
 import { sendCommand } from '../sending.ts';
 import { agentOf, channel, view } from '../state.ts';
 
-/** Who works beside this floor, and what can be done about it. */
+/** The background runs of this channel, with their state and buttons. */
 export function Asides(): JSX.Element | null {
   const { asides = [] } = view.value ?? {};
   if (asides.length === 0) return null;
   return (
     <section class="block" aria-labelledby="asides-title">
-      <h2 id="asides-title">Beside the floor</h2>
+      <h2 id="asides-title">Background runs</h2>
       <ul class="asides" data-testid="asides">
         {asides.map((aside) => (
           <AsideRow key={aside.agent} aside={aside} />
@@ -33,7 +34,7 @@ function AsideRow({ aside }: { readonly aside: Aside }): JSX.Element {
       </p>
       <div class="buttons">
         {question !== undefined && (
-          <button type="button" class="small-button" onClick={() => showOpen(channel.value ?? '', question.question)}>
+          <button type="button" class="small-button" onClick={() => showOpen(channel.value ?? '', askedId(question))}>
             Answer
           </button>
         )}
@@ -67,6 +68,6 @@ function AsideRow({ aside }: { readonly aside: Aside }): JSX.Element {
 
 function standsAt({ question, failed }: Aside): string {
   if (failed === true) return 'failed';
-  if (question === undefined) return 'is at work';
-  return question.pause === undefined ? `asks for a yes (${question.question})` : `stands still: ${question.title}`;
+  if (question === undefined) return 'works';
+  return `waits for an answer (${question.question})`;
 }

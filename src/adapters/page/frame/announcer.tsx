@@ -52,7 +52,8 @@ function watchMessages(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tell = (): void => {
     timer = undefined;
-    const fresh = messages.peek().filter((message) => message.seq > told.seq);
+    // What is asked was told by itself.
+    const fresh = messages.peek().filter(({ seq, asks }) => seq > told.seq && asks === null);
     const last = fresh.at(-1);
     if (last === undefined) return;
     told = { channel: channel.peek(), seq: last.seq };

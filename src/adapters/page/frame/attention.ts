@@ -1,7 +1,8 @@
-import { effect, signal } from '@preact/signals';
-import { auditOpen, drawerOpen } from '../layout.ts';
+import { effect, signal, useSignalEffect } from '@preact/signals';
+import type { RefObject } from 'preact';
+import { auditOpen, drawerOpen, goToEnd } from '../layout.ts';
 import { ask } from '../sending.ts';
-import { agentOf, channel, openQuestions } from '../state.ts';
+import { agentOf, channel, hasLater, openQuestions } from '../state.ts';
 import type { OpenQuestion } from '../state.ts';
 
 const STORED_AS = 'conch-notify';
@@ -9,7 +10,7 @@ const STORED_AS = 'conch-notify';
 /** Whether the person wants to be told by the system when an agent asks something; `null`: this browser cannot. */
 export const notifies = signal<boolean | null>('Notification' in globalThis ? stored() : null);
 /** The request for permission that is to take the focus as soon as it is drawn. */
-export const wantedQuestion = signal<{ readonly channel: string; readonly question: number } | null>(null);
+const wantedQuestion = signal<{ readonly channel: string; readonly id: string } | null>(null);
 
 /** Notifies of questions that the person does not see, if they wanted it. */
 export function startAttention(): void {
@@ -33,23 +34,40 @@ export async function toggleNotifications(): Promise<void> {
   }
 }
 
-/** Goes to the next request for permission: the open channel's own, else the next channel's that has one. */
+/** Goes to the question after the one that it went to before: the open channel's first, then those of other channels. */
 export function showQuestion(): void {
-  const [first] = openQuestions.peek();
-  if (first === undefined) return;
-  show(first);
+  const open = openQuestions.peek();
+  const place = open.findIndex((one) => keyOf(one) === lastShown);
+  const next = open[(place + 1) % open.length];
+  if (next !== undefined) show(next);
 }
 
-/** Goes to a question by its number. */
-export function showOpen(where: string, question: number): void {
+/** Goes to a question by its id (`askedId`). */
+export function showOpen(where: string, id: string): void {
   auditOpen.value = false;
   drawerOpen.value = false;
   if (where !== channel.peek()) ask({ type: 'open', channel: where });
-  wantedQuestion.value = { channel: where, question };
+  else if (hasLater.peek()) goToEnd.value += 1;
+  wantedQuestion.value = { channel: where, id };
 }
 
-function show({ channel: { id }, question }: OpenQuestion): void {
-  showOpen(id, question);
+/** The question that somebody has come for is scrolled to and has the focus. */
+export function useFocusWhenWanted(id: string, box: RefObject<HTMLElement | null>): void {
+  useSignalEffect(() => {
+    const wanted = wantedQuestion.value;
+    if (wanted?.id !== id || wanted.channel !== channel.value) return;
+    wantedQuestion.value = null;
+    box.current?.scrollIntoView({ block: 'nearest' });
+    // A no is what the first key press says.
+    box.current?.querySelector<HTMLElement>('[data-no]')?.focus({ preventScroll: true });
+  });
+}
+
+let lastShown = '';
+
+function show(open: OpenQuestion): void {
+  lastShown = keyOf(open);
+  showOpen(open.channel.id, open.id);
 }
 
 /** A request in a few words: "dev asks in #release". */
@@ -68,7 +86,7 @@ function notify(open: OpenQuestion): void {
 }
 
 function keyOf(open: OpenQuestion): string {
-  return `${open.channel.id} ${open.question}`;
+  return `${open.channel.id} ${open.id}`;
 }
 
 function stored(): boolean {

@@ -49,7 +49,7 @@ function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
           {asks ? (
             <span class="asking">
               <span aria-hidden="true">✋</span>
-              <span class="unseen">asks for a yes</span>
+              <span class="unseen">waits for an answer</span>
             </span>
           ) : (
             holder !== null && <span class={`dot ${toneOf(holder)}`} aria-hidden="true" />

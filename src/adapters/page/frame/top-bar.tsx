@@ -3,7 +3,7 @@ import { notifies, questionWords, showQuestion, toggleNotifications } from './at
 import { dialNow } from '../live-connection.ts';
 import { Icon, Shell } from '../icons.tsx';
 import { auditOpen, drawerOpen, helpOpen } from '../layout.ts';
-import { channel, channelName, channels, connection, openQuestions, writable } from '../state.ts';
+import { agentOf, channel, channelName, channels, connection, openQuestions, writable } from '../state.ts';
 import { toggleTheme } from './theme.ts';
 
 const CONNECTION = { connecting: 'Connecting…', open: 'Connected', lost: 'Reconnecting…' } as const;
@@ -18,7 +18,7 @@ export function TopBar(): JSX.Element {
       </h1>
       {!auditOpen.value && <Place />}
       <span class="spring" />
-      <Elsewhere />
+      <Waiting />
       <Connection />
       {notifies.value !== null && (
         <button
@@ -89,20 +89,21 @@ function toggleDrawer(): void {
   auditOpen.value = false;
 }
 
-/** What is asked where it is not seen now; a press goes there. */
-function Elsewhere(): JSX.Element | null {
-  const [first, ...others] = openQuestions.value.filter((open) => auditOpen.value || open.channel.id !== channel.value);
+/** Who waits for people's answer; a press goes there, and the next press to the next question. */
+function Waiting(): JSX.Element | null {
+  const [first, ...others] = openQuestions.value;
   if (first === undefined) return null;
+  const isHere = first.channel.id === channel.value && !auditOpen.value;
   return (
     <button
       type="button"
-      class="asks-elsewhere"
-      data-testid="asks-elsewhere"
-      title={first.title}
+      class="waiting"
+      data-testid="waiting"
+      title="Go to the next question (Alt+A)"
       onClick={showQuestion}
     >
       <span aria-hidden="true">✋</span>
-      <span class="asks-words">{questionWords(first)}</span>
+      <span class="asks-words">{isHere ? `${agentOf(first.agent).name} asks` : questionWords(first)}</span>
       {others.length > 0 && <span>+{others.length}</span>}
     </button>
   );
