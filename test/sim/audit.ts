@@ -27,6 +27,8 @@ type Row = {
   readonly type: string;
   readonly state: string;
   readonly platform_id: string | null;
+  /** What an announcement tells of; `null`: it is none. */
+  readonly kind: string | null;
 };
 
 /** Compares what was decided, what is stored and what the platform shows, for the whole of a seed. */
@@ -178,7 +180,8 @@ function announced(channel: string, fact: Fact, textLimit: number): readonly str
 function rowsOf(db: Database.Database, channel: string): readonly Row[] {
   return db
     .prepare<[string], Row>(
-      "SELECT id, part, text, type, state, platform_id FROM outbox WHERE lane = 'posts' AND channel = ? ORDER BY n",
+      `SELECT id, part, text, type, state, platform_id, json_extract(effect, '$.announcement.kind') AS kind
+       FROM outbox WHERE lane = 'posts' AND channel = ? ORDER BY n`,
     )
     .all(channel);
 }
@@ -223,6 +226,11 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
         posts.length > 0 || finalTexts.has(id),
         () => `${row.id} is confirmed and the platform shows nothing of it`,
       );
+      for (const part of partsOver(rows, row))
+        finalTexts.set(
+          part,
+          finalTexts.get(part)?.replace(PART, '$1 Part of the question above, which is over.') ?? '',
+        );
       finalTexts.set(id, row.text);
     }
     must(
@@ -242,6 +250,20 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
     channel,
     shown.filter(({ post }) => !platform.refused.has(post?.outboxId ?? '')),
   );
+}
+
+const PART = /^(\(\d+ of \d+\)).*$/su;
+
+/** The messages behind the first of a question that this row says is over. */
+function partsOver(rows: readonly Row[], row: Row): readonly string[] {
+  if (row.kind !== 'answered' && row.kind !== 'trustAnswered') return [];
+  const before = rows.slice(0, rows.indexOf(row));
+  const first = before.findLastIndex(({ platform_id: id }) => id === row.platform_id);
+  if (first === -1) return [];
+  return before
+    .slice(first + 1)
+    .filter(({ part }, index) => part === index + 1)
+    .flatMap(({ platform_id: id }) => (id === null ? [] : [id]));
 }
 
 function checkOrder(channel: string, shown: readonly Posted[]): void {

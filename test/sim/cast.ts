@@ -139,9 +139,9 @@ export class Cast {
     if (hung !== undefined) this.#hangs.set(`${channel} ${agent}`, { ...hung, inRow: 0 });
   }
 
-  /** An operator or the configuration has agents start afresh. */
+  /** An operator or the configuration has agents start afresh: nothing is counted any more; a session may still be on its way. */
   startAfresh(): void {
-    this.#hangs.clear();
+    for (const [key, { at }] of this.#hangs) this.#hangs.set(key, { at, inRow: 0, isPrompted: false });
   }
 
   #checkOpening({ channel, agent }: SeatContext): void {
