@@ -26,7 +26,7 @@ async function tryOut(agent: RealAgent): Promise<string> {
     const backend = createAcpBackend({
       profile: agent.profile,
       command: programOf(agent),
-      env: { ...homeIn(home), ...agent.environment(model, home), ...agent.trust?.(work, home) },
+      env: { ...homeIn(home), ...agent.environment(model, home) },
       cwd: work,
       trusted: true,
       toolServer,
