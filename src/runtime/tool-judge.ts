@@ -5,7 +5,7 @@ import { channelIn, toolRulesOf } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { toolUse } from '../rules/tool-use.ts';
 import type { WorkPlace } from '../rules/paths.ts';
-import type { ToolUse } from '../rules/tool-use.ts';
+import type { ToolUse, UsePart } from '../rules/tool-use.ts';
 import type { GatedCall } from '../agents/tools/tool-gate.ts';
 import type { Instant } from '../lib/time.ts';
 import { visible } from '../lib/visible.ts';
@@ -33,7 +33,7 @@ import type { RunState } from '../work/runs/run.ts';
 export type CallJudgement = {
   readonly verdict: ToolVerdict['verdict'];
   /** What people must know when it is asked; `null`: its agent is gone from the configuration. */
-  readonly about: Pick<AboutCall, 'tool' | 'folder' | 'why' | 'who' | 'danger'> | null;
+  readonly about: Pick<AboutCall, 'tool' | 'call' | 'folder' | 'why' | 'who' | 'danger'> | null;
   /** The rule that decided. */
   readonly rule: string | null;
   /** The remembered yes by which it is allowed, by its id. */
@@ -94,6 +94,7 @@ export function judgeCall(
     verdict: decided.verdict === 'allow' && caution !== null ? 'ask' : decided.verdict,
     about: {
       tool: toolWords(call.tool, use),
+      ...shortCall(call, uses),
       folder: place?.folder ?? null,
       why: whyAsked(decided, member),
       ...whoDecides(agent),
@@ -128,6 +129,7 @@ export function callAsked(
   const known = about && {
     ...about,
     tool: shown(about.tool),
+    ...(about.call === undefined ? {} : { call: excerpt(shown(about.call), SHORT_CALL) }),
     folder: about.folder === null ? null : shown(about.folder),
     why: shown(reason === '' ? about.why : `⚠ ${reason}`),
     ...(answer === undefined ? {} : { answer: shown(answer) }),
@@ -272,6 +274,33 @@ function toolWords(tool: string, { parts }: ToolUse): string {
   if (mcp !== null) return `${mcp.name} of ${mcp.server}`;
   return tool === kind ? kind : `${kind} (${tool})`;
 }
+
+/** What a call does, in words that are true: a command whole, else its tool and the first path that it names. Cut where secrets are out. */
+function shortCall({ tool, input, answer }: GatedCall, uses: readonly ToolUse[]): Pick<AboutCall, 'call'> {
+  const [use] = uses;
+  if (use === undefined || answer !== undefined) return {};
+  const [first] = use.parts;
+  if (use.title.startsWith('execute(')) {
+    const command = Reflect.get(input, 'command');
+    return typeof command === 'string' ? { call: command } : {};
+  }
+  const verb = first.mcp?.name ?? (first.kind === 'other' ? tool : first.kind);
+  const named = uses.flatMap(({ parts }) => parts.flatMap(({ about, paths }) => pathsOf(about, paths)));
+  const paths = [...new Set(named)];
+  const inputs = first.about.of === 'input' ? Object.values(first.about.values) : [];
+  const host = first.about.of === 'host' ? first.about.host : null;
+  const what = paths[0] ?? host ?? inputs.find((value) => value.length > 0 && value.length <= SHORT_VALUE);
+  const more = paths.length > 1 ? ` and ${paths.length - 1} more` : '';
+  return what === undefined ? {} : { call: `${verb} ${what}${more}` };
+}
+
+function pathsOf(about: UsePart['about'], paths: UsePart['paths']): readonly string[] {
+  const all = about.of === 'path' ? [about] : paths.filter(({ known }) => known);
+  return all.map(({ written: { folder, home, disk } }) => folder ?? (home === null ? `/${disk}` : `~/${home}`));
+}
+
+const SHORT_CALL = 100;
+const SHORT_VALUE = 60;
 
 function whyAsked({ by, rule }: ToolVerdict, member: Requester | null): string {
   switch (by) {

@@ -66,6 +66,7 @@ export function turnsGiven(
 export const ASKED_TEXTS = [
   'title',
   'detail',
+  'about.call',
   'about.why',
   'about.says',
   'about.answer',

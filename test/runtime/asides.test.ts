@@ -296,6 +296,30 @@ describe('the tools of work beside a floor', () => {
     await app.stop();
   });
 
+  test('T88 are read in the channel once the question is gone, by what they do', async () => {
+    const { type, worker, time, store, app } = await program();
+    await type('/run start dev fix the build');
+    const gate = worker().report?.gate;
+    const long = `echo ${'x'.repeat(90)} ${SECRET}`;
+    void gate?.ask({ ...call('npm publish'), title: 'Run a command' }, never);
+    await time.advance(1_000);
+    await type('/reject 1');
+    const asked = gate?.ask({ ...call(long), title: 'Run a command' }, never);
+    await time.advance(1_000);
+    await type('/allow 2');
+    await asked;
+    await gate?.settled(call(long), DONE);
+    await time.advance(1_000);
+    const titles = store.journal(CHANNEL, 1_000).flatMap(({ fact }) => {
+      const told = fact.type === 'announced' ? fact.announcement : null;
+      return told?.kind === 'approval' || told?.kind === 'answered' ? [`${told.kind} ${told.title}`] : [];
+    });
+    const cut = expect.stringMatching(/^answered echo x{90} \[se.*…$/);
+    expect(titles).toEqual(['approval Run a command', 'answered npm publish', 'approval Run a command', cut, cut]);
+    expect(titles.join()).not.toContain('xoxb');
+    await app.stop();
+  });
+
   test('wait while an operator has it stand still', async () => {
     const { type, worker, time, app } = await program();
     await type('/run start dev fix the build');

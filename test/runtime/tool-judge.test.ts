@@ -37,6 +37,19 @@ function verdict(agent: string, channel: string, tool: string, input: Readonly<R
   return judgeCall(CONFIG, { agent, channel }, call, { at: 0, remembered: [], member: null }).verdict;
 }
 
+test.each([
+  ['Bash', { command: 'npm publish --tag next' }, 'npm publish --tag next'],
+  ['Edit', { file_path: 'notes/b.txt', old_string: 'x', new_string: 'y' }, 'edit notes/b.txt'],
+  ['Edit', { file_path: '/etc/hosts' }, 'edit /etc/hosts'],
+  ['WebFetch', { url: 'https://example.org/a' }, 'fetch example.org'],
+  ['mcp__scratch__write_file', { name: 'note.txt', text: 'x'.repeat(200) }, 'write_file note.txt'],
+  ['mcp__scratch__clear', {}, undefined],
+])('T88 names what %s with %o does in few words', (tool, input, call) => {
+  const asked = { id: 'a', tool, input, definition: null, repeatable: false, detail: '', caution: null };
+  const seat = { agent: 'dev', channel: 'console:a' };
+  expect(judgeCall(CONFIG, seat, asked, { at: 0, remembered: [], member: null }).about?.call).toBe(call);
+});
+
 describe('pitfall 19: a call that a member of the channel asked for', () => {
   const bob = { id: 'bob', name: 'Bob' };
   const judged = (member: typeof bob | null, seat: RunSeat = { agent: 'dev', channel: 'console:a' }) => {

@@ -44,6 +44,8 @@ export const aboutSchema = z.strictObject({
   steps: z.number(),
   /** Its class and its tool: `edit`, `execute (Bash)`, `write_file of files`. */
   tool: z.string(),
+  /** What it does, as short as that is true: `edit notes/b.txt`; absent: nothing but its tool is known. */
+  call: z.string().exactOptional(),
   /** Where its agent works; `null` when nobody knows. */
   folder: z.string().nullable(),
   /** Why people are asked, as the end of "asked because". */

@@ -172,9 +172,11 @@ export function tellAnswer(
   const of = { ...(pause === undefined ? {} : { pause }), ...(approval === undefined ? {} : { approval }) };
   const how = about?.answer === undefined ? {} : { inWords: true as const };
   const { reason, ...told } = answer;
+  // What was allowed is read here once the question is gone.
+  const { call = title } = about ?? {};
   const isHidden = answer.choice === 'allow' && about?.form !== undefined && about.showsAnswer !== true;
   const why = reason === undefined || isHidden ? {} : { reason };
-  decision.announce({ kind: 'answered', question, title, at: decision.at, ...of, ...how, ...told, ...why });
+  decision.announce({ kind: 'answered', question, title: call, at: decision.at, ...of, ...how, ...told, ...why });
 }
 
 function rejectAside(decision: DecisionBuilder, question: number, why: string): void {
