@@ -102,8 +102,9 @@ describe.runIf(hasBrowser)('T69 a question', () => {
     const announcement = { kind: 'approval', agent: 'dev', ...said } as Announcement;
     return stage.post(here, null, announcementText(announcement, TEXTS, (id) => id, 1) ?? '', askedId(asked));
   };
-  const seenOnce = async (page: Page, words: string): Promise<void> =>
-    expect.poll(() => page.evaluate(timesSeen, words), WITHIN).toBe(1);
+  const seenOnce = async (page: Page, words: string): Promise<void> => {
+    await expect.poll(() => page.evaluate(timesSeen, words), WITHIN).toBe(1);
+  };
   const shot = (page: Page, name: string) =>
     process.env['SHOTS'] === undefined
       ? null

@@ -1,5 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Aside } from '../../src/turns/floor/floor.ts';
 import type { Question } from '../../src/turns/floor/settings.ts';
 import type { JournalEntry } from '../../src/turns/view.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';
@@ -235,6 +236,29 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     expect(await other.getByRole('button').allInnerTexts()).toEqual(['Answer', 'Status']);
     await other.getByRole('button', { name: 'Answer' }).click();
     await page.locator('[data-testid="reject"]:focus').waitFor();
+    stage.show(here, { asides: [] });
+    await page.getByTestId('asides').waitFor({ state: 'detached' });
+  });
+
+  test('T56 of a background run: its row says its state, and offers what that state allows', async () => {
+    const row = page.getByTestId('aside-dev');
+    const words = async (): Promise<readonly string[]> => [
+      ...(await row.locator('p').allInnerTexts()),
+      ...(await row.getByRole('button').allInnerTexts()),
+    ];
+    const states: readonly (readonly [Partial<Aside>, readonly string[]])[] = [
+      [{}, ['dev works', 'Status', 'Stop']],
+      [{ question: PUBLISH }, ['dev waits for an answer (3)', 'Answer', 'Status', 'Stop']],
+      [{ failed: true }, ['dev failed', 'Status', 'Retry', 'Discard']],
+    ];
+    for (const [aside, shown] of states) {
+      stage.show(here, { asides: [{ agent: 'dev', run: 2, ...aside }] });
+      await expect.poll(words, WITHIN).toEqual(shown);
+    }
+    await page.getByRole('button', { name: 'Retry dev+' }).click();
+    await page.getByRole('button', { name: 'Discard dev+' }).click();
+    const discarded = `${here} /run abort dev+ discarded`;
+    await expect.poll(lines, WITHIN).toEqual([`${here} /run retry dev+`, discarded]);
     stage.show(here, { asides: [] });
     await page.getByTestId('asides').waitFor({ state: 'detached' });
   });
