@@ -30,7 +30,12 @@ async function tryOut(agent: RealAgent): Promise<string> {
       cwd: work,
       trusted: true,
       toolServer,
-      sandbox: { home, hidden: [], readable: [], network: { hosts: [new URL(model.url).host], ports: [] } },
+      sandbox: {
+        home,
+        hidden: [],
+        readable: [],
+        network: { hosts: [model.url, model.codexUrl].map((url) => new URL(url).host), ports: [] },
+      },
     });
     const session = await backend.open(SEAT);
     const heard = recorder();
