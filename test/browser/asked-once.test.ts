@@ -171,6 +171,18 @@ describe.runIf(hasBrowser)('T69 a question', () => {
     });
   }
 
+  test('T67 has no buttons half a second after it ended, whoever answered it', async () => {
+    await withStage(DESK, async (stage, page, here) => {
+      const asked: Question = { ...plain, question: 3, key: 'K', title: 'do it', detail: 'a thing' };
+      stage.hold(here, 'dev', { waitingFor: 'approval', approval: asked });
+      await page.getByTestId('allow').waitFor();
+      stage.hold(here, 'dev');
+      await page.getByTestId('allow').waitFor({ state: 'detached', timeout: 500 });
+      expect(await page.locator('[data-asked]').count()).toBe(0);
+      expect(await page.getByTestId('waiting').count()).toBe(0);
+    });
+  });
+
   test('T69 that an agent asks stands once in the real page, before and after a reload, and its outcome after it', async () => {
     const bot = new Bot({ log: { level: 'fatal' } });
     const page = await browser.newPage({ viewport: PHONE });
@@ -193,7 +205,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
       await page.getByTestId('allow').click();
       await page.getByTestId('approval').waitFor({ state: 'detached' });
       await page.getByText('✅').first().waitFor();
-      await seenOnce(page, title);
+      await seenOnce(page, 'write_file note.txt');
     } finally {
       await page.close();
       await bot.remove();

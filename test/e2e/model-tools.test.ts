@@ -72,7 +72,7 @@ describe('a model with tools, in a channel', () => {
         await page.until(() => page.view?.holder?.approval?.shown === true, 'a request for permission');
         expect(page.view?.holder).toMatchObject({ agent: 'writer', status: 'WAITING', waitingFor: 'approval' });
         expect(page.texts('system').join('\n')).toMatch(
-          /✋ writer asks for a yes \(1\): mcp__files__write[\s\S]*path: notes\.txt/,
+          /✋ writer asks for a yes \(1\): files: write notes\.txt[\s\S]*path: notes\.txt/,
         );
         expect(await page.command(CHANNEL, '/answer 1 no')).toMatchObject({
           ok: false,
