@@ -572,7 +572,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
       await seeEqual(
         async () => (await talk()).find((line) => line.includes('what PM asked')),
         expect.stringMatching(
-          /⛔ (?:ann|you) rejected what PM asked: Delete the folder: “not today” · \d\d:\d\d UTC$/i,
+          /⛔ (?:ann|you) rejected what PM asked: delete Delete the folder: “not today” · \d\d:\d\d UTC$/i,
         ),
       );
       expect((await talk()).join()).not.toContain('rm -r');

@@ -355,7 +355,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
   const thread = isSpeech ? ports.threadOf(row) : null;
   const told = effect.type === 'announce' ? effect.announcement : null;
   const isQuestion = told?.kind === 'approval' || told?.kind === 'trust';
-  const buttons = ports.buttonsOf?.(row) ?? [];
+  const buttons = isSpeech ? [] : (ports.buttonsOf?.(row) ?? []);
   return {
     outboxId: row.id,
     speaker: isSpeech ? ports.speakerOf(effect.agent) : null,

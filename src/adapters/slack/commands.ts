@@ -70,7 +70,7 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, dra
 }
 
 /** Why somebody may not have this line run, told before a form opens for it; `null`: they may, or that is not known. */
-export async function refusalOf(
+export async function commandRefusal(
   ports: CommandPorts,
   user: string,
   { floor, line, drawnFor }: Order,

@@ -6,7 +6,17 @@ import { forFloor } from '../delivery/card.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 import { parsedJson } from '../delivery/inbound.ts';
 import { SETTINGS_ACTION, inSlackWords, textObject, readButtonValue } from './content.ts';
-import { ERROR_LIMIT, NO_FLOOR, SETTINGS, answer, command, lineOf, obey, refusalOf, toldInTime } from './commands.ts';
+import {
+  ERROR_LIMIT,
+  NO_FLOOR,
+  SETTINGS,
+  answer,
+  command,
+  lineOf,
+  obey,
+  commandRefusal,
+  toldInTime,
+} from './commands.ts';
 import type { Ack, Recipient, CommandPorts } from './commands.ts';
 import { inputBlock } from './form-view.ts';
 import { openPressed, takeForm } from './question-forms.ts';
@@ -83,7 +93,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
   const pressed = { asker, floor, trigger: click.trigger_id, meant };
   const { line, drawnFor, opens } = meant;
-  const refusal = opens === undefined ? null : await refusalOf(ports, click.user.id, { floor, line, drawnFor });
+  const refusal = opens === undefined ? null : await commandRefusal(ports, click.user.id, { floor, line, drawnFor });
   if (refusal !== null) return answer(ports, asker, refusal);
   if (await openPressed(ports, pressed)) return;
   await command(ports, asker, { floor, line, drawnFor });
@@ -92,7 +102,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
 /** Opens the settings for whoever may change them; whoever may not is told so before. */
 async function settings(ports: CommandPorts, asked: Parameters<typeof openSettings>[1]): Promise<void> {
   const { asker, floor } = asked;
-  const refusal = await refusalOf(ports, asker.user, { floor, line: '/floor mode inject' });
+  const refusal = await commandRefusal(ports, asker.user, { floor, line: '/floor mode inject' });
   await (refusal === null ? openSettings(ports, asked) : answer(ports, asker, refusal));
 }
 
