@@ -50,7 +50,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a run does not begin to work',
     file: BINDING,
-    find: "{ type: 'STEP', session, turn: 1, toolCalls: [] },",
+    find: "{ type: 'STEP', session, turn: 1, toolCalls: [], ...(output === undefined ? {} : { output }) },",
     replace: '',
   },
   {
@@ -74,8 +74,8 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a run with an open call outlives its turn',
     file: BINDING,
-    find: ", abort('the turn ended in the middle of a call')]",
-    replace: ']',
+    find: "abort('the turn ended in the middle of a call'),",
+    replace: '',
   },
   {
     name: 'a run whose agent is stopped for good may be retried',
@@ -220,7 +220,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a floor does not know of the work beside it',
     file: BINDING,
-    find: "return { type: 'beginAside', agent, run: totals.runs, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };",
+    find: "return { type: 'beginAside', agent, run: number, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };",
     replace: 'return null;',
   },
   {
