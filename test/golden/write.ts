@@ -69,7 +69,13 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
   await bound.floor({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer' }, { type: 'grant', by, agent: 'pm' });
   await bound.floor({ type: 'end', agent: 'pm', epoch: 2, outcome: 'completed', signalled: true });
   const beside = new RunBench()
-    .do(start({ cause: 'grant 1' }), step(1), request(asking('c')), error(true, 'LOST'))
+    .do(
+      start({ cause: 'grant 1' }),
+      step(1),
+      request(asking('c')),
+      { type: 'STANDSTILL', ms: 1_000 },
+      error(true, 'LOST'),
+    )
     .do({ type: 'DECIDE', approval: `${KEY}#1.1`, choice: 'allow', by, via: 'console' });
   beside.do({ type: 'RESUME', by }, { type: 'ATTACH', session: 's2' });
   beside.do({ type: 'REQUEST', session: 's2', calls: [{ ...asking('d'), digest: 'd-c', source: 'agent' }] });

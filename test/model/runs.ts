@@ -452,6 +452,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
     case 'tainted':
     case 'cleansed':
     case 'numbersSkipped':
+    case 'delayed':
     case 'errored':
     case 'lost':
     case 'runCompleted':

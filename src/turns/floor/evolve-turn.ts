@@ -1,5 +1,5 @@
 import type { Evolution, FactOf } from './fact.ts';
-import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
+import type { ActiveTurn, Aside, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
 import { today } from './gate.ts';
 import {
   answeredWait,
@@ -116,7 +116,8 @@ function extended(turn: Turn, ms: number): Turn {
   }
 }
 
-function stoodStill(floor: Floor, { ms }: FactOf<'stoodStill'>): Floor {
+function stoodStill(before: Floor, { ms, budgets }: FactOf<'stoodStill'>): Floor {
+  const floor = budgets === undefined ? before : withoutMinutes(before, ms);
   const { turn, parked, facilitation } = floor;
   return {
     ...floor,
@@ -124,6 +125,23 @@ function stoodStill(floor: Floor, { ms }: FactOf<'stoodStill'>): Floor {
     parked: parked.map((each) => delayed(each, ms)),
     facilitation: facilitation === null ? null : { ...facilitation, deadlineAt: facilitation.deadlineAt + ms },
   };
+}
+
+/** A floor whose budgets of minutes do not count a standstill, in which background runs have as much more time for answers. */
+function withoutMinutes(floor: Floor, ms: number): Floor {
+  const { turn, parked, exchange, asides } = floor;
+  const stood = (each: Turn): Turn => ({ ...each, stoodStillMs: (each.stoodStillMs ?? 0) + ms });
+  return {
+    ...floor,
+    turn: turn === null ? null : stood(turn),
+    parked: parked.map(stood),
+    exchange: exchange === null ? null : { ...exchange, openedAt: exchange.openedAt + ms },
+    ...(asides === undefined ? {} : { asides: asides.map((aside) => laterAside(aside, ms)) }),
+  };
+}
+
+function laterAside(aside: Aside, ms: number): Aside {
+  return aside.until === undefined ? aside : { ...aside, until: aside.until + ms };
 }
 
 /** A turn with every deadline later. */
@@ -151,6 +169,7 @@ function kept(turn: Turn): TurnBase {
     reprompts: turn.reprompts,
     place: turn.place,
     ...(turn.words === undefined ? {} : { words: turn.words }),
+    ...(turn.stoodStillMs === undefined ? {} : { stoodStillMs: turn.stoodStillMs }),
     ...(turn.extendedTo === undefined ? {} : { extendedTo: turn.extendedTo }),
     ...(turn.recovered === undefined ? {} : { recovered: turn.recovered }),
     ...(turn.run === undefined ? {} : { run: turn.run }),
@@ -318,7 +337,7 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
       ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),
       ...floor.held,
     ],
-    day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) },
+    day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt - (turn.stoodStillMs ?? 0)) },
     exchange: exchange === null || !isCounted ? exchange : { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 },
   };
   return isCounted ? over : takenBack(over, floor, fact.agent);

@@ -377,7 +377,8 @@ export const factSchema = z.discriminatedUnion('type', [
   /** The platform cannot be heard, or nothing was for a while: the program started anew, and cut the turn that was open. */
   z.strictObject({ type: z.literal('disconnected'), restart: z.boolean() }),
   /** The process stood still for `ms`: every deadline of the floor's turns and of its facilitator is later by as much. */
-  z.strictObject({ type: z.literal('stoodStill'), ms: number }),
+  /** `budgets`: no budget of minutes counts the standstill, and background runs have as much more time; absent in older entries. */
+  z.strictObject({ type: z.literal('stoodStill'), ms: number, budgets: z.literal(true).exactOptional() }),
   z.strictObject({ type: z.literal('caughtUp'), gap: z.string().nullable() }),
   /** An agent's act that had no effect, kept for whoever asks why. */
   z.strictObject({

@@ -117,6 +117,8 @@ const anyTurn = {
   /** Messages that stood in a prompt whose generation ended by itself: marked as done at the end of the turn. */
   answered: z.array(message),
   reprompts: z.number(),
+  /** How long the process stood still in it, which uses up no minutes. */
+  stoodStillMs: z.number().exactOptional(),
   /** An operator gave it time until then, without a sign of work. */
   extendedTo: instant.exactOptional(),
   /** How often people were told that it goes on after a restart; never unless given. */

@@ -108,6 +108,7 @@ export const floorWithRuns = {
     'asideAnswered',
     'asideStopped',
     'disconnected',
+    'stoodStill',
   ]),
 } satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
 
@@ -119,11 +120,19 @@ export const runOnFloor = {
 
 function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
   if (fact.type === 'disconnected') return fact.restart ? recovered(floor) : [];
+  if (fact.type === 'stoodStill') return delayedAsides(fact, floor);
   if (fact.type === 'asideAnswered' || fact.type === 'asideStopped') return asideCommands(fact, floor);
   const commands = commandsOf(fact, floor);
   if (commands.length === 0 || !('agent' in fact) || typeof fact.agent !== 'string') return [];
   const key = runKeyOf({ channel: floor.channel, agent: fact.agent });
   return commands.map((command) => ({ machine: runMachine.name, key, command }));
+}
+
+/** Nobody could answer background runs while the process stood still. */
+function delayedAsides({ ms }: FactOf<'stoodStill'>, { channel, asides = [] }: Floor): readonly CommandFor[] {
+  const command: RunCommand = { type: 'STANDSTILL', ms };
+  const keys = asides.map(({ agent }) => runKeyOf({ channel, agent, aside: true }));
+  return keys.map((key) => ({ machine: runMachine.name, key, command }));
 }
 
 /** What people say to work beside the floor. */

@@ -70,9 +70,7 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
     case 'TAINT':
       return markSession(decision, command.label ?? 'untrusted', command.from) ? null : 'UNCHANGED';
     case 'CLEANSE':
-      if (decision.state.taint === undefined && decision.state.secret === undefined) return 'UNCHANGED';
-      decision.record({ type: 'cleansed' });
-      return null;
+      return cleanse(decision);
     case 'WITHDRAW':
       return withdrawCall(decision, command);
     case 'DECIDE':
@@ -85,11 +83,27 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
       return lose(decision, command);
     case 'RECOVER':
       return recover(decision);
+    case 'STANDSTILL':
+      return delay(decision, command);
     case 'SKIP_NUMBERS':
       return skipNumbers(decision, command);
     case 'TICK':
       return tick(decision);
   }
+}
+
+function cleanse(decision: RunDecision): RunRefusal | null {
+  if (decision.state.taint === undefined && decision.state.secret === undefined) return 'UNCHANGED';
+  decision.record({ type: 'cleansed' });
+  return null;
+}
+
+/** Deadlines of a floor's turn are the floor's. */
+function delay(decision: RunDecision, { ms }: Of<'STANDSTILL'>): RunRefusal | null {
+  const { pause = null, errorUntil = null } = decision.state.run ?? {};
+  if ((pause?.until ?? errorUntil) === null) return 'UNCHANGED';
+  decision.record({ type: 'delayed', ms });
+  return null;
 }
 
 function skipNumbers(decision: RunDecision, { by }: Of<'SKIP_NUMBERS'>): null {

@@ -157,6 +157,8 @@ export const runCommandSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('LOST'), cause, session, error: runErrorSchema }),
   /** The process is gone, and with it every call that was running and every request of an agent. */
   z.strictObject({ type: z.literal('RECOVER'), cause }),
+  /** The process stood still for so long: nobody could answer meanwhile. */
+  z.strictObject({ type: z.literal('STANDSTILL'), cause, ms: z.number() }),
   /** A backup was restored: no run since it was made has its name used twice. */
   z.strictObject({ type: z.literal('SKIP_NUMBERS'), cause, by: z.number() }),
   z.strictObject({ type: z.literal('TICK'), cause }),
@@ -238,6 +240,7 @@ export const runFactSchema = z.discriminatedUnion('type', [
       .strictObject({ approval: id, choice: z.enum(['allow', 'deny']), by, reason: text.nullable() })
       .exactOptional(),
   }),
+  z.strictObject({ type: z.literal('delayed'), ms: z.number() }),
   z.strictObject({ type: z.literal('numbersSkipped'), by: z.number() }),
   z.strictObject({ type: z.literal('causeNoted'), cause: id }),
 ]);

@@ -32,6 +32,8 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
     case 'stepKept':
       expecting(state, ['running', 'paused'], fact);
       return state;
+    case 'delayed':
+      return { ...state, run: delayed(run, fact.ms) };
     case 'attached':
       return { ...state, run: { ...run, session: fact.session } };
     case 'lost':
@@ -79,6 +81,16 @@ function withSpan(wrote: Spans, span: Spans[number]): Spans {
 
 /** How many sessions of a seat that had read such text are told apart. */
 const KEPT_SPANS = 20;
+
+/** A run with each of its deadlines later. */
+function delayed(run: Run, ms: number): Run {
+  const later = (at: Instant | null): Instant | null => (at === null ? null : at + ms);
+  const { pause, errorUntil } = run;
+  if (pause === null) return { ...run, errorUntil: later(errorUntil) };
+  const { until, approval } = pause;
+  const moved = approval === null ? null : { ...approval, expiresAt: later(approval.expiresAt) };
+  return { ...run, errorUntil: later(errorUntil), pause: { ...pause, until: later(until), approval: moved } };
+}
 
 function started(state: RunState, fact: Of<'runStarted'>): RunState {
   const { totals } = expecting(state, ['idle', 'completed'], fact);

@@ -121,6 +121,7 @@ function reactToRun(fact: RunFact, state: RunState): readonly RunEffect[] {
     case 'tainted':
     case 'cleansed':
     case 'numbersSkipped':
+    case 'delayed':
     case 'yesRevoked':
     case 'causeNoted':
       return events;

@@ -103,6 +103,7 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     case 'tainted':
     case 'cleansed':
     case 'numbersSkipped':
+    case 'delayed':
     case 'yesRevoked':
     case 'causeNoted':
       return [];

@@ -8,7 +8,7 @@ import { BESIDE, Bound, HALL, by } from './bound.ts';
 import { cardOf } from '../../../src/adapters/delivery/card.ts';
 import { forTurn } from '../../../src/turns/drawn-for.ts';
 import { viewOf } from '../../../src/turns/view.ts';
-import { WAIT_MS, claim, error, settle, start, step } from './fixture.ts';
+import { AT, WAIT_MS, claim, error, settle, start, step } from './fixture.ts';
 
 const told = (bound: Bound): readonly string[] =>
   bound.store
@@ -36,6 +36,52 @@ const done = { type: 'COMPLETE', session: '1', result: 'Two links are dead.' } a
 async function asking(): Promise<Bound> {
   return (await new Bound().granted()).besideAsking();
 }
+
+describe('T84 a standstill of the process', () => {
+  test('counts neither against what a background run asks nor against the minutes of its channel', async () => {
+    const bound = await (await new Bound().granted()).besideAsking();
+    const until = () => [
+      bound.runs.state(runKeyOf(BESIDE))?.run?.pause?.until,
+      bound.runs.state(runKeyOf(BESIDE))?.run?.pause?.approval?.expiresAt,
+      bound.hall.asides?.[0]?.until,
+    ];
+    expect(until()).toEqual([AT + WAIT_MS, AT + WAIT_MS, AT + WAIT_MS]);
+    const { openedAt = 0 } = bound.hall.exchange ?? {};
+    bound.at += 40_000;
+    await bound.floor({ type: 'standstill', ms: 40_000 });
+    const later = AT + WAIT_MS + 40_000;
+    expect([until(), bound.hall.exchange?.openedAt]).toEqual([[later, later, later], openedAt + 40_000]);
+    bound.at = later - 1;
+    expect(await bound.beside({ type: 'TICK' })).toEqual(['NOT_DUE']);
+    bound.at = later;
+    expect(await bound.beside({ type: 'TICK' })).toEqual([null]);
+    expect(bound.aside).toBe('idle · nothing');
+  });
+
+  test('uses up no minutes of the day', async () => {
+    const bound = await new Bound().granted();
+    bound.at += 60_000;
+    await bound.floor(
+      { type: 'standstill', ms: 40_000 },
+      { type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true },
+    );
+    expect(bound.hall.day.ms).toBe(20_000);
+  });
+
+  test('counts not against a background run that failed and waits for Retry', async () => {
+    const bound = await new Bound().granted();
+    const given = { runType: 'background', waitMs: WAIT_MS, session: '1', prompt: 'look' } as const;
+    await bound.beside(start(given), step(1, [], '1'), {
+      type: 'ERROR',
+      session: '1',
+      error: { code: 'AGENT_EXECUTION_ERROR', message: 'it fell over', recoverable: true },
+    });
+    const until = () => bound.runs.state(runKeyOf(BESIDE))?.run?.errorUntil;
+    const before = until() ?? 0;
+    await bound.floor({ type: 'standstill', ms: 40_000 });
+    expect(until()).toBe(before + 40_000);
+  });
+});
 
 describe('work beside a floor', () => {
   test('leaves the floor to whoever has it, and asks people all the same', async () => {

@@ -43,9 +43,10 @@ export function disconnect(decision: DecisionBuilder): Refusal | null {
 
 /** The process stood still. Nobody could be heard meanwhile, so that time counts against nobody. */
 export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standstill'>): Refusal | null {
-  const { turn, parked, facilitation } = decision.floor;
-  if (turn === null && parked.length === 0 && facilitation === null) return 'already';
-  decision.record({ type: 'stoodStill', ms });
+  const { turn, parked, facilitation, exchange, asides = [] } = decision.floor;
+  const isQuiet = turn === null && parked.length === 0 && facilitation === null;
+  if (isQuiet && exchange === null && asides.length === 0) return 'already';
+  decision.record({ type: 'stoodStill', ms, budgets: true });
   return null;
 }
 
