@@ -44,7 +44,8 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
   const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
   const failed = (error: unknown): void => health.failed(error);
-  const store = await openStore({ config: () => config, clock, adapters, log, failed });
+  const onBroken = (error: unknown): void => end.resolve(broken(error, log));
+  const store = await openStore({ config: () => config, clock, adapters, log, failed, lost: onBroken });
   health.watch(store);
   const shared = { ...known, clock, timers: systemTimers, log, store };
   const upkeep = new Upkeep({ ...shared, config: () => config });
@@ -54,7 +55,6 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const made = await createPlatforms(parts);
   platforms = made;
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
-  const onBroken = (error: unknown): void => end.resolve(broken(error, log));
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   made.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
@@ -162,14 +162,17 @@ type StoreParts = {
   readonly adapters: () => readonly ChatAdapter[];
   readonly log: Log;
   readonly failed: (error: unknown) => void;
+  /** The database cannot be used any more. */
+  readonly lost: (error: unknown) => void;
 };
 
-function openStore({ config, clock, adapters, log, failed }: StoreParts): Promise<FloorStore> {
+function openStore({ config, clock, adapters, log, failed, lost }: StoreParts): Promise<FloorStore> {
   const { dataDir } = config();
   return openDataFolder({
     dataDir,
     clock,
     failed,
+    lost,
     say: (line) => log.warn({ file: databaseIn(dataDir) }, line),
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
     fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,

@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { storeError } from '../../src/engine/errors.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
-import { DEMO, STACK, inPlace } from './demo.ts';
+import { CHANNEL, DEMO, STACK, inPlace, readyPage } from './demo.ts';
 
 describe('a Conch whose lock file was deleted', () => {
   test('T85 ends with a code of its own and says what happened', () =>
@@ -20,6 +20,19 @@ describe('a Conch whose lock file was deleted', () => {
 });
 
 describe('a row of the journal that another process wrote first', () => {
+  test('T85 ends the program before it says anything to people, and the row of the other one stands', () =>
+    inPlace(DEMO, async (place, start) => {
+      const bot = start();
+      const page = await readyPage(bot);
+      takeNextRow(join(place.dataDir, 'conch.db'));
+      await page.say(CHANNEL, 'pm: hello').catch(() => null);
+      const { code } = await bot.ended;
+      expect(code).toBe(EXIT_CODES.lockLost);
+      expect(bot.err()).toMatch(/was written by another process as well .*conch verify/u);
+      expect(bot.err()).not.toMatch(STACK);
+      expect([page.texts('agent'), rowsIn(join(place.dataDir, 'conch.db'))]).toEqual([[], { last: 1, said: 0 }]);
+    }));
+
   test('T85 is a fault of the database, which ends the program', () => {
     const db = new Database(':memory:');
     db.exec('CREATE TABLE journal (machine INTEGER, seq INTEGER, PRIMARY KEY (machine, seq)) WITHOUT ROWID');
@@ -34,3 +47,28 @@ describe('a row of the journal that another process wrote first', () => {
     expect(storeError(failure, 'conch.db').code).toBe('shared');
   });
 });
+
+/** Takes the number of the journal's next row, as a second program does that got past the lock. */
+function takeNextRow(database: string): void {
+  const db = new Database(database);
+  try {
+    const columns = db.prepare<[], { name: string }>("SELECT name FROM pragma_table_info('journal')").all();
+    const names = columns.map(({ name }) => name);
+    const next = names.map((name) => (name === 'row' ? 'row + 1' : name === 'seq' ? 'seq + 1000' : name));
+    db.exec(`INSERT INTO journal (${names.join()}) SELECT ${next.join()} FROM journal ORDER BY row DESC LIMIT 1`);
+  } finally {
+    db.close();
+  }
+}
+
+/** How many rows carry the highest number, and how many tell what an agent said. */
+function rowsIn(database: string): { readonly last: number; readonly said: number } {
+  const db = new Database(database, { readonly: true });
+  try {
+    const last = db.prepare<[], number>('SELECT count(*) FROM journal WHERE row = (SELECT max(row) FROM journal)');
+    const said = db.prepare<[], number>(`SELECT count(*) FROM journal WHERE facts LIKE '%"type":"said"%'`);
+    return { last: last.pluck().get() ?? 0, said: said.pluck().get() ?? 0 };
+  } finally {
+    db.close();
+  }
+}

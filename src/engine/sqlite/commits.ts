@@ -58,6 +58,8 @@ export type CommitHooks = {
   readonly committed: () => void;
   /** Work was rolled back, for this; called before anybody is told. */
   readonly undone: (error: unknown) => void;
+  /** Called once when the database cannot be used any more; nothing is written from then on. */
+  readonly lost: (error: StoreError) => void;
 };
 
 /** A larger group saves no more of a commit, while all that it decides on has to be kept in memory, and timers and sockets wait for it. */
@@ -178,6 +180,7 @@ export class Commits {
     const reported = storeError(error, this.#path);
     this.#die(reported);
     for (const job of jobs) job.fail(reported);
+    this.#hooks.lost(reported);
   }
 
   #fail(jobs: readonly Waiting[], error: unknown): void {

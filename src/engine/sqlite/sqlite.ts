@@ -54,6 +54,8 @@ export type StoreOptions = {
   readonly say?: (line: string) => void;
   /** Told of what kept a group of commits from being written; nothing of it was. */
   readonly failed?: (error: unknown) => void;
+  /** Called once when the database cannot be used any more: the program must end. */
+  readonly lost?: (error: StoreError) => void;
 };
 
 /** For a part of the program that keeps rows of its own in the file: they are committed with everything else. */
@@ -149,10 +151,8 @@ export class SqliteStore implements Store {
         this.#outbox.committed();
         for (const tell of this.#told.splice(0)) tell();
       },
-      undone: (error: unknown) => {
-        this.#forget();
-        options.failed?.(error);
-      },
+      undone: (error: unknown) => this.#undone(error),
+      lost: (error: StoreError) => options.lost?.(error),
     };
     this.#commits = new Commits(db, path, hooks, db.memory ? null : (options.disk ?? new WalSync(path)));
     const reading = <T>(read: () => T): T => this.#reading(read);
@@ -254,6 +254,11 @@ export class SqliteStore implements Store {
     if (await this.#forgetTexts()) return erased;
     const why = 'another program reads it, so its log still holds what was erased. End that one and erase again';
     throw new StoreError('locked', `${this.#options.path}: ${why}.`);
+  }
+
+  #undone(error: unknown): void {
+    this.#forget();
+    this.#options.failed?.(error);
   }
 
   /** Takes away what is older than each key's instant (`null`: nothing), or only counts it. What nobody hosts stays. */

@@ -12,6 +12,7 @@ function slowDisk() {
     beforeCommit: () => void events.push('commit'),
     committed: () => void events.push('durable'),
     undone: () => void events.push('undone'),
+    lost: () => void events.push('lost'),
   };
   const sync = () => {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -51,7 +52,7 @@ describe('a slow disk', () => {
     await expect(lost).rejects.toMatchObject({ code: 'unavailable' });
     await expect(waiting).rejects.toMatchObject({ code: 'unavailable' });
     await expect(say('three')).rejects.toMatchObject({ code: 'unavailable' });
-    expect([events, syncs.length]).toEqual([['commit', 'closed'], 1]);
+    expect([events, syncs.length]).toEqual([['commit', 'closed', 'lost'], 1]);
   });
 
   test('is waited for at the end, too', async () => {
