@@ -138,7 +138,7 @@ export function callAsked(
     says: said.trim() === '' ? null : excerpt(shown(said), LONGEST_SAYING),
   };
   return {
-    title: shown(titleWords(title, call.input)),
+    title: titleWords(title, known, shown),
     detail: why === TOO_LONG ? '' : detail,
     ...(known === null ? {} : { about: known }),
     ...(why === undefined ? {} : { unaskable: why }),
@@ -254,21 +254,13 @@ function leavesOf(input: unknown): readonly string[] {
     : [];
 }
 
-/** The class of a call and its tool, for people; a tool of a server is named with it. */
 /** A call in a line: a tool of a server by the server, its name and what it is about: "scratch: write_file note.txt". */
-function titleWords(title: string, input: GatedCall['input']): string {
+function titleWords(title: string, about: Pick<AboutCall, 'call'> | null, shown: (text: string) => string): string {
   const mcp = mcpToolOf(title);
-  if (mcp === null) return title;
-  const about = Object.entries(input).find(([key]) => NAMES_PLACE.test(key));
-  const words = typeof about?.[1] === 'string' ? excerpt(about[1], LONGEST_PLACE) : '';
-  return `${mcp.server}: ${mcp.name} ${words}`.trimEnd();
+  return mcp === null ? shown(title) : `${shown(mcp.server)}: ${about?.call ?? shown(mcp.name)}`;
 }
 
-/** Keys of an input whose value says what a call is about. */
-const NAMES_PLACE = /path|file|dir|folder|repo|project|name|title|url|command/i;
-/** In UTF-16 units. */
-const LONGEST_PLACE = 60;
-
+/** The class of a call and its tool, for people; a tool of a server is named with it. */
 function toolWords(tool: string, { parts }: ToolUse): string {
   const [{ kind, mcp }] = parts;
   if (mcp !== null) return `${mcp.name} of ${mcp.server}`;

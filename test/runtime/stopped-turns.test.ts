@@ -239,8 +239,8 @@ describe('T57 a turn at its limit, completed after a restart', () => {
     expect(await next.intake().command(CHANNEL, ADA, '/run complete dev')).toMatchObject({ ok: true });
     await next.settled();
     const facts = next.store.journal(CHANNEL, 1_000).map(({ fact }) => fact);
-    const ended = facts.filter((fact) => fact.type === 'turnEnded');
-    expect(ended[0]).toMatchObject({ agent: 'dev', outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
+    const ended = facts.find((fact) => fact.type === 'turnEnded');
+    expect(ended).toMatchObject({ agent: 'dev', outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
     const given = facts.flatMap((fact) => (fact.type === 'turnGranted' ? [[fact.agent, fact.messages]] : []));
     expect(given).toEqual([
       ['dev', ['m1']],

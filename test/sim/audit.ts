@@ -226,11 +226,7 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
         posts.length > 0 || finalTexts.has(id),
         () => `${row.id} is confirmed and the platform shows nothing of it`,
       );
-      for (const part of partsOver(rows, row))
-        finalTexts.set(
-          part,
-          finalTexts.get(part)?.replace(PART, '$1 Part of the question above, which is over.') ?? '',
-        );
+      for (const part of partsOver(rows, row)) finalTexts.set(part, 'Part of the question above, which is over.');
       finalTexts.set(id, row.text);
     }
     must(
@@ -251,8 +247,6 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
     shown.filter(({ post }) => !platform.refused.has(post?.outboxId ?? '')),
   );
 }
-
-const PART = /^(\(\d+ of \d+\)).*$/su;
 
 /** The messages behind the first of a question that this row says is over. */
 function partsOver(rows: readonly Row[], row: Row): readonly string[] {

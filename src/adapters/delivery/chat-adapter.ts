@@ -315,14 +315,10 @@ async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
 /** What stood in several messages is over: those behind the first say no more than that. */
 async function collapse(adapter: ChatAdapter, { channel, effect, editsParts = [] }: OutboxRow): Promise<void> {
   if (effect.type !== 'announce' || !ENDS_QUESTION.has(effect.announcement.kind)) return;
-  for (const [index, id] of editsParts.entries())
-    await adapter.edit?.(
-      channel,
-      id,
-      `(${index + 2} of ${editsParts.length + 1}) Part of the question above, which is over.`,
-    );
+  for (const id of editsParts) await adapter.edit?.(channel, id, PART_OVER);
 }
 
+const PART_OVER = 'Part of the question above, which is over.';
 const ENDS_QUESTION: ReadonlySet<Announcement['kind']> = new Set(['answered', 'trustAnswered']);
 
 type Found = { readonly id: string | null } | { readonly blind: string };

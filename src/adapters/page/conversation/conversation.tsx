@@ -4,7 +4,7 @@ import type { JSX, RefObject } from 'preact';
 import type { ChatMessage } from '../../console/protocol.ts';
 import { Afterwards } from './afterwards.tsx';
 import { CommandAnswer } from './answer.tsx';
-import { Answered, OpenQuestion } from '../floor/approval.tsx';
+import { Answered, QuestionInPlace } from '../floor/approval.tsx';
 import { Icon, Shell } from '../icons.tsx';
 import { goToBeginning, goToEnd, suggestion } from '../layout.ts';
 import { Message } from './message.tsx';
@@ -73,7 +73,7 @@ function openHere(): readonly { readonly id: string }[] {
 function Asked({ id }: { readonly id: string }): JSX.Element {
   return (
     <li class="asked">
-      <OpenQuestion id={id} />
+      <QuestionInPlace id={id} />
     </li>
   );
 }

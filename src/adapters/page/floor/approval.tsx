@@ -20,7 +20,7 @@ import { Trust } from './trust.tsx';
 const SETTLED_MS = 500;
 
 /** An open question whole, with its answers; nothing when it is answered. */
-export function OpenQuestion({ id }: { readonly id: string }): JSX.Element | null {
+export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | null {
   const floor = view.value;
   const asked = floor === null ? undefined : askedOn(floor).find(({ question }) => askedId(question) === id);
   if (asked !== undefined) return <Request asked={asked} until={untilOf(asked)} />;
