@@ -160,7 +160,8 @@ export type ChatAdapter = {
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;
   /** Looks for a post whose outcome is not known; `null` when the history shows that it is not there. */
   find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
-  edit?(channel: ChannelId, platformId: string, text: string): Promise<void>;
+  /** `gone`: somebody deleted the message, or the platform no longer lets it be changed. */
+  edit?(channel: ChannelId, platformId: string, text: string): Promise<'changed' | 'gone'>;
   /** Under a message of a channel, or of a thread that shares its floor. */
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Text that is still being generated; `null` takes it away. Never durable, never retried. */

@@ -36,7 +36,7 @@ function bench(
   answers: {
     post?: (string | ChatError)[];
     find?: (string | null | ChatError)[];
-    edit?: (undefined | ChatError)[];
+    edit?: ('changed' | 'gone' | ChatError)[];
     receipt?: (undefined | ChatError)[];
   },
   clock = { now: 1_000 },
@@ -69,8 +69,9 @@ function bench(
     },
     find: async () => next(answers.find, null),
     async edit(_channel, id, text) {
-      next(answers.edit, undefined);
+      const answer = next<'changed' | 'gone'>(answers.edit, 'changed');
       edits.push(`${id} ${text}`);
+      return answer;
     },
     async receipt(_channel, _message, receipt) {
       next(answers.receipt, undefined);
@@ -139,8 +140,32 @@ describe('what became of a question', () => {
     ]);
   });
 
+  test('T67 is posted anew when the question was deleted', async () => {
+    const { carry, posted } = bench({ edit: ['gone'] });
+    expect(await carry(over)).toEqual({ state: 'confirmed', platformId: 'p1' });
+    expect(posted.map(({ text }) => text)).toEqual(['ann allowed it']);
+  });
+
+  test('T67 is looked for before it is posted anew, where a former attempt may have reached the platform', async () => {
+    const { carry, posted } = bench({ edit: ['gone'], find: ['p9'] });
+    expect(await carry({ ...over, uncertain: true })).toEqual({ state: 'confirmed', platformId: 'p9' });
+    expect(posted).toEqual([]);
+  });
+
+  test('T67 an announcement that recurs and was deleted stays deleted', async () => {
+    const { carry, posted } = bench({ edit: ['gone'] });
+    const announcement = { kind: 'floorPaused', by: 'ann', at: 0 } as never;
+    const again = row({
+      effect: { type: 'announce', announcement, key: 'p', repeat: 2 },
+      text: 'paused',
+      editsId: 'p2',
+    });
+    expect(await carry(again)).toEqual({ state: 'confirmed', platformId: 'p2' });
+    expect(posted).toEqual([]);
+  });
+
   test('T67 is tried again as a whole when a part could not be reached', async () => {
-    const { carry, edits } = bench({ edit: [undefined, chatError('unreachable')] });
+    const { carry, edits } = bench({ edit: ['changed', chatError('unreachable')] });
     expect(await carry(over)).toMatchObject({ state: 'retry' });
     expect(await carry(over)).toMatchObject({ state: 'confirmed' });
     expect(edits.length).toBe(4);

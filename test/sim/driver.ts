@@ -276,7 +276,14 @@ export class Driver {
     const floor = bot.floor(channel);
     const standing = (ids: readonly string[]): readonly Posted[] =>
       ids.map((id) => platform.byId.get(id)).filter((posted): posted is Posted => posted?.deleted === false);
-    const written = (platform.history.get(channel) ?? []).filter(({ author, deleted }) => author !== null && !deleted);
+    const all = platform.history.get(channel) ?? [];
+    // An administrator deletes what Conch asked.
+    const asked = all.findLast(({ post, deleted }) => post?.asks !== undefined && !deleted);
+    if (what === 'remove' && asked !== undefined && random.chance(0.25)) {
+      platform.remove(asked);
+      return `remove the question ${asked.id}`;
+    }
+    const written = all.filter(({ author, deleted }) => author !== null && !deleted);
     const turns = floor === null ? [] : turnsOf(floor);
     // A message waits, is in a prompt, is on its way into a generation or answers a wait; is new; or is long answered.
     const moments = [

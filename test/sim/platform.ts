@@ -401,12 +401,17 @@ export class Platform {
     return found;
   }
 
-  #edit(life: Life, id: string, text: string): Promise<void> {
+  #edit(life: Life, id: string, text: string): Promise<'changed' | 'gone'> {
     return this.#request(life, { method: 'edit', channel: id }, () => {
       const posted = this.byId.get(id);
       must('I12', posted?.post?.epoch === null, () => `an edit of ${id}, which is no announcement`);
+      if (posted.deleted) {
+        this.#ports.situations.reach('an edit of a question that was deleted');
+        return 'gone';
+      }
       posted.text = text;
       this.#ports.situations.reach('an announcement that recurs is edited');
+      return 'changed';
     });
   }
 

@@ -44,6 +44,7 @@ export const SITUATIONS = [
   'an edit of a held message',
   'two edits of one held message',
   'a held message is deleted',
+  'an edit of a question that was deleted',
   'an edit reaches the holder',
   'a message is injected and taken',
   'a message that could not be injected prompts again',

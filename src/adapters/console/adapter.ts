@@ -121,6 +121,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     async edit(channel, platformId, text) {
       const { platform, hub } = up('edit', channel);
       hub.changed(channel, known(await stored('edit', channel, platform.edit(channel, platformId, text)), channel));
+      return 'changed';
     },
     async receipt(channel, message, receipt) {
       const { platform, hub } = up('receipt', channel);

@@ -161,7 +161,7 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
     find: (channel, post) => lanes.run(channel, () => posts.find(channel, post)),
     async edit(channel, id, text) {
       const content: Content = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null };
-      await lanes.run(channel, () => rates.change({ channel, id }, content));
+      return await lanes.run(channel, () => rates.change({ channel, id }, content));
     },
     receipt: (channel, id, receipt) => show({ channel, id }, receipt),
     draft(channel, speaker, epoch, text) {
@@ -294,9 +294,10 @@ async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
     return { state: 'confirmed', platformId: null };
   }
   if (row.editsId !== null && adapter.edit !== undefined) {
-    await adapter.edit(row.channel, row.editsId, ports.clean(row.text ?? ''));
+    const edited = await adapter.edit(row.channel, row.editsId, ports.clean(row.text ?? ''));
     await collapse(adapter, row);
-    return { state: 'confirmed', platformId: row.editsId };
+    // An answer whose question was deleted is posted anew: what was decided stands in the channel.
+    if (edited === 'changed' || !endsQuestion(row)) return { state: 'confirmed', platformId: row.editsId };
   }
   const said = postOf(row, ports);
   const post = { ...said, text: `${said.text}${lateWords(at.refusals.get(row.id))}` };
@@ -313,9 +314,13 @@ async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
 }
 
 /** What stood in several messages is over: those behind the first say no more than that. */
-async function collapse(adapter: ChatAdapter, { channel, effect, editsParts = [] }: OutboxRow): Promise<void> {
-  if (effect.type !== 'announce' || !ENDS_QUESTION.has(effect.announcement.kind)) return;
-  for (const id of editsParts) await adapter.edit?.(channel, id, PART_OVER);
+async function collapse(adapter: ChatAdapter, row: OutboxRow): Promise<void> {
+  if (!endsQuestion(row)) return;
+  for (const id of row.editsParts ?? []) await adapter.edit?.(row.channel, id, PART_OVER);
+}
+
+function endsQuestion({ effect }: OutboxRow): boolean {
+  return effect.type === 'announce' && ENDS_QUESTION.has(effect.announcement.kind);
 }
 
 const PART_OVER = 'Part of the question above, which is over.';

@@ -35,7 +35,7 @@ describe('a post', () => {
 
   test('that is only to be edited and is gone stays gone', async () => {
     const platform = fakePlatform();
-    await expect(platform.sender.edit(CHANNEL, '7', 'again')).resolves.toBeUndefined();
+    await expect(platform.sender.edit(CHANNEL, '7', 'again')).resolves.toBe('gone');
     expect(platform.shown()).toEqual([]);
   });
 });

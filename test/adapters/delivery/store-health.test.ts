@@ -27,7 +27,10 @@ function stand() {
     start: async () => {},
     stop: async () => {},
     post: async (channel, { text }) => String(shown.push(`${channel}: ${text}`)),
-    edit: async (channel, id, text) => void shown.push(`${channel} ${id}: ${text}`),
+    edit: async (channel, id, text) => {
+      shown.push(`${channel} ${id}: ${text}`);
+      return 'changed';
+    },
     find: async () => null,
     catchUp: async () => ({ messages: [], changes: [], gap: null }),
   };

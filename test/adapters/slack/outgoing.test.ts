@@ -263,7 +263,7 @@ describe('a message that a moderator has deleted', () => {
     const id = await outgoing.post(channel, said('⏱️ dev turn timed out', { speaker: null, epoch: null }));
     const ts = id.slice(id.indexOf('/') + 1);
     slack.remove(slack.ids.channel, ts);
-    await expect(outgoing.edit(channel, id, 'twice')).resolves.toBeUndefined();
+    await expect(outgoing.edit(channel, id, 'twice')).resolves.toBe('gone');
     await expect(outgoing.receipt(channel, id, 'done')).resolves.toBeUndefined();
   });
 });
