@@ -1,4 +1,5 @@
 import type { Command } from '../../src/turns/floor/command.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { FloorMachine } from '../../src/turns/floor-store.ts';
@@ -224,7 +225,10 @@ function earliest(floor: Floor): Instant | null {
 function countTurns(turns: number, { command, facts }: Step): number {
   let count = command.type === 'start' || command.type === 'resume' || command.type === 'grant' ? 0 : turns;
   for (const fact of facts) {
-    if (fact.type === 'messageRouted' && fact.line !== null && !fact.id.startsWith(OF_PROGRAMS)) count = 0;
+    // A message that cannot be held is heard all the same when it opens an exchange.
+    const isHeard = ({ line, fate }: Extract<Fact, { type: 'messageRouted' }>): boolean =>
+      line !== null || (fate.state === 'unrouted' && facts.some(({ type }) => type === 'exchangeOpened'));
+    if (fact.type === 'messageRouted' && isHeard(fact) && !fact.id.startsWith(OF_PROGRAMS)) count = 0;
     if (fact.type === 'turnGranted' && command.type !== 'grant') count += 1;
     if (fact.type === 'turnEnded' && fact.uncounted === true) count = Math.max(0, count - 1);
   }

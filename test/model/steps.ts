@@ -306,7 +306,7 @@ function checkAnnouncements(step: Step): void {
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
     disconnect: lost.length,
     unaddressed: unnamed ? 1 : 0,
-    limit: limits + (before.notice?.key === 'limit' ? 0 : refusedHeld),
+    limit: limits + (before.notice?.key === 'limit:held messages' ? 0 : refusedHeld),
     stopped: command.type === 'stop' ? 1 : 0,
     skipped: command.type === 'skip' ? 1 : 0,
     nobody: outages ? 1 : 0,

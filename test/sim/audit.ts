@@ -27,6 +27,8 @@ type Row = {
   readonly type: string;
   readonly state: string;
   readonly platform_id: string | null;
+  /** Rows with one key tell of one thing: each later one edits the first. */
+  readonly key: string | null;
   /** What an announcement tells of; `null`: it is none. */
   readonly kind: string | null;
 };
@@ -180,7 +182,7 @@ function announced(channel: string, fact: Fact, textLimit: number): readonly str
 function rowsOf(db: Database.Database, channel: string): readonly Row[] {
   return db
     .prepare<[string], Row>(
-      `SELECT id, part, text, type, state, platform_id, json_extract(effect, '$.announcement.kind') AS kind
+      `SELECT id, part, text, type, state, platform_id, key, json_extract(effect, '$.announcement.kind') AS kind
        FROM outbox WHERE lane = 'posts' AND channel = ? ORDER BY n`,
     )
     .all(channel);
@@ -260,7 +262,7 @@ function endsQuestion({ kind }: Row): boolean {
 function partsOver(rows: readonly Row[], row: Row): readonly string[] {
   if (!endsQuestion(row)) return [];
   const before = rows.slice(0, rows.indexOf(row));
-  const first = before.findLastIndex(({ platform_id: id }) => id === row.platform_id);
+  const first = before.findLastIndex(({ key, platform_id: id }) => key === row.key && id !== null);
   if (first === -1) return [];
   return before
     .slice(first + 1)

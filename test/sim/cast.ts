@@ -54,6 +54,14 @@ const TROUBLES = { hang: 5, trail: 5, crash: 7, terminal: 0.3, stuckTool: 1, end
 
 type Plan = keyof typeof PLANS | keyof typeof TROUBLES;
 
+/** The last turn of an agent that hung, and how many in a row did. `stoodStillMs`: the standstills until then. */
+type Hang = {
+  readonly at: number;
+  readonly stoodStillMs: number;
+  readonly inRow: number;
+  readonly isPrompted: boolean;
+};
+
 /** Every agent of the simulation, and all that they were given. */
 export class Cast {
   readonly temper: Temper = { trouble: 1 };
@@ -81,7 +89,7 @@ export class Cast {
   /** What operators said yes to, as they saw it; every wording is used once. */
   readonly allowed = new Set<string>();
   /** When each agent hung last, and how often in a row, without a sign of life between: `channel agent`. */
-  readonly #hangs = new Map<string, { readonly at: number; readonly inRow: number; readonly isPrompted: boolean }>();
+  readonly #hangs = new Map<string, Hang>();
   readonly #ports: CastPorts;
 
   constructor(ports: CastPorts) {
@@ -105,8 +113,10 @@ export class Cast {
 
   /** Whether an agent hung so shortly before that its session may still be on its way. */
   isHung(channel: string, agent: string): boolean {
-    const at = this.#hangs.get(`${channel} ${agent}`)?.at ?? -Infinity;
-    return this.#ports.timeline.now - at <= REOPENED_MS;
+    const hung = this.#hangs.get(`${channel} ${agent}`);
+    const { now, stoodStillMs } = this.#ports.timeline;
+    // A session that is on its way waits as long as the program stands still.
+    return hung !== undefined && now - stoodStillMs - (hung.at - hung.stoodStillMs) <= REOPENED_MS;
   }
 
   /**
@@ -122,8 +132,8 @@ export class Cast {
     const { inRow = 0 } = this.#hangs.get(key) ?? {};
     const isPrompted = this.prompted.has(`${channel} ${epoch}`);
     const isHeard = this.heard.has(`${channel} ${epoch}`);
-    const { now } = this.#ports.timeline;
-    this.#hangs.set(key, { at: now, isPrompted, inRow: isHeard ? 1 : inRow + (isPrompted ? 1 : 0) });
+    const { now, stoodStillMs } = this.#ports.timeline;
+    this.#hangs.set(key, { at: now, stoodStillMs, isPrompted, inRow: isHeard ? 1 : inRow + (isPrompted ? 1 : 0) });
     this.#ports.situations.reach('a hung agent cools down');
     const session = this.sessions.find((each) => each.channel === channel && each.epoch === epoch);
     if (session === undefined) return;
@@ -141,7 +151,7 @@ export class Cast {
 
   /** An operator or the configuration has agents start afresh: nothing is counted any more; a session may still be on its way. */
   startAfresh(): void {
-    for (const [key, { at }] of this.#hangs) this.#hangs.set(key, { at, inRow: 0, isPrompted: false });
+    for (const [key, hung] of this.#hangs) this.#hangs.set(key, { ...hung, inRow: 0, isPrompted: false });
   }
 
   #checkOpening({ channel, agent }: SeatContext): void {
