@@ -54,10 +54,10 @@ const TROUBLES = { hang: 5, trail: 5, crash: 7, terminal: 0.3, stuckTool: 1, end
 
 type Plan = keyof typeof PLANS | keyof typeof TROUBLES;
 
-/** The last turn of an agent that hung, and how many in a row did. `stoodStillMs`: the standstills until then. */
+/** The last turn of an agent that hung, and how many in a row did. `jumpedMs`: the jumps of the time until then. */
 type Hang = {
   readonly at: number;
-  readonly stoodStillMs: number;
+  readonly jumpedMs: number;
   readonly inRow: number;
   readonly isPrompted: boolean;
 };
@@ -114,9 +114,9 @@ export class Cast {
   /** Whether an agent hung so shortly before that its session may still be on its way. */
   isHung(channel: string, agent: string): boolean {
     const hung = this.#hangs.get(`${channel} ${agent}`);
-    const { now, stoodStillMs } = this.#ports.timeline;
-    // A session that is on its way waits as long as the program stands still.
-    return hung !== undefined && now - stoodStillMs - (hung.at - hung.stoodStillMs) <= REOPENED_MS;
+    const { now, jumpedMs } = this.#ports.timeline;
+    // A session that is on its way waits through a jump of the time.
+    return hung !== undefined && now - jumpedMs - (hung.at - hung.jumpedMs) <= REOPENED_MS;
   }
 
   /**
@@ -132,8 +132,8 @@ export class Cast {
     const { inRow = 0 } = this.#hangs.get(key) ?? {};
     const isPrompted = this.prompted.has(`${channel} ${epoch}`);
     const isHeard = this.heard.has(`${channel} ${epoch}`);
-    const { now, stoodStillMs } = this.#ports.timeline;
-    this.#hangs.set(key, { at: now, stoodStillMs, isPrompted, inRow: isHeard ? 1 : inRow + (isPrompted ? 1 : 0) });
+    const { now, jumpedMs } = this.#ports.timeline;
+    this.#hangs.set(key, { at: now, jumpedMs, isPrompted, inRow: isHeard ? 1 : inRow + (isPrompted ? 1 : 0) });
     this.#ports.situations.reach('a hung agent cools down');
     const session = this.sessions.find((each) => each.channel === channel && each.epoch === epoch);
     if (session === undefined) return;

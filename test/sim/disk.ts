@@ -22,7 +22,7 @@ export class Disk {
     const length = this.#random.weighted({ none: 30, short: 65, long: 4.5, stall: 0.5 });
     const most = { none: 0, short: 20, long: 300, stall: 4_000 }[length];
     const ms = this.#random.between(Math.floor(most / 6), most);
-    this.#timeline.now += ms;
+    this.#timeline.jump(ms);
     this.spentMs += ms;
   }
 }

@@ -111,7 +111,7 @@ export class Driver {
     const channel = random.pick(this.#ports.scope.channels);
     const barredUntil = bot.floor(channel)?.limit?.until ?? null;
     if (barredUntil !== null && random.chance(0.08)) {
-      timeline.now = Math.max(timeline.now, barredUntil + random.between(-1_000, 1_000));
+      timeline.jump(Math.max(0, barredUntil + random.between(-1_000, 1_000) - timeline.now));
       return 'sleep until the day is over';
     }
     switch (act) {
@@ -158,7 +158,7 @@ export class Driver {
         bot.reload(drawConfig(random, this.#ports.scope));
         return act;
       case 'sleep':
-        timeline.now += random.between(1, 9 * HOUR_MS);
+        timeline.jump(random.between(1, 9 * HOUR_MS));
         situations.reach('the machine sleeps for hours');
         return act;
       case 'standstill':
@@ -172,7 +172,7 @@ export class Driver {
   #standStill(): string {
     const { random, timeline, bot, situations } = this.#ports;
     const ms = random.between(2_000, 600_000);
-    timeline.now += ms;
+    timeline.jump(ms);
     timeline.stoodStillMs += ms;
     if (bot.isAlive) this.#ports.stoodStill(ms);
     situations.reach('the program stands still');

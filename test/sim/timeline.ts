@@ -19,6 +19,8 @@ export class Timeline {
   now: number;
   /** For how long the machine has stood still so far. */
   stoodStillMs = 0;
+  /** By how much the time has jumped so far, whether the program noticed or not. */
+  jumpedMs = 0;
   readonly #random: Random;
   readonly #heap: Entry[] = [];
   #seq = 0;
@@ -26,6 +28,12 @@ export class Timeline {
   constructor(startAt: number, random: Random) {
     this.now = startAt;
     this.#random = random;
+  }
+
+  /** Nothing happens for so long, not even what is due. */
+  jump(ms: number): void {
+    this.now += ms;
+    this.jumpedMs += ms;
   }
 
   after(ms: number, what: string, life: Life, run: () => void): Entry {
