@@ -241,7 +241,7 @@ describe('its adapter', () => {
     const ts = id.split('/')[1];
     expect((await messages()).find((message) => message.ts === ts)?.text).toBe('Twice');
     await api(TOKENS.bot, 'chat.delete', { channel: CHANNEL, ts });
-    await expect(adapter.edit?.(FLOOR, id, 'Thrice')).resolves.toBeUndefined();
+    await expect(adapter.edit?.(FLOOR, id, 'Thrice')).resolves.toBe('gone');
     await adapter.stop();
   });
 
