@@ -308,7 +308,7 @@ async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode
   const config = loadConfig(thisWorld(), 'look');
   const path = resolve(databaseIn(config.dataDir));
   if (!existsSync(path)) throw new StoreError('unavailable', `There is no database ${path}. ${WHERE_DATA_IS}`);
-  const store = await openDataFolder({
+  const store = openDataFolder({
     dataDir: config.dataDir,
     clock: systemClock(),
     say: (line) => void process.stderr.write(`${line}\n`),

@@ -4,6 +4,7 @@ import Database from 'better-sqlite3';
 export type StoreFault =
   | 'locked'
   | 'newer-schema'
+  | 'older-schema'
   | 'corrupt'
   | 'gone-back'
   | 'read-only'
@@ -68,6 +69,8 @@ export function sentence(code: StoreFault, path: string, detail: string): string
       return `${path} is in use by another process. Stop the other Conch first, or whatever else writes to it, or set CONCH_DATA_DIR to another folder. Do not delete its .lock file: that lets two processes write to one database.`;
     case 'newer-schema':
       return `${path} was written by a newer Conch (${detail}). Update Conch, or restore a backup made by this version.`;
+    case 'older-schema':
+      return `${path} was written by a version of Conch before the first release (${detail}), which this one does not read. Move the file away, or set CONCH_DATA_DIR to another folder.`;
     case 'corrupt':
       return `${path} is damaged (${detail}). Put it aside with its -wal file and restore the last backup in its place.`;
     case 'gone-back':
@@ -94,6 +97,7 @@ const STORE_WORDS: Readonly<Record<StoreFault, string>> = {
   'read-only': "Conch's data cannot be written. The log says why.",
   shared: "Another program writes to Conch's data. The log says what to do.",
   'newer-schema': "Conch's data cannot be used. The log says why.",
+  'older-schema': "Conch's data cannot be used. The log says why.",
   corrupt: "Conch's data is damaged. The log says what to do.",
   'gone-back': "Conch's data is damaged. The log says what to do.",
   unavailable: "Conch's data cannot be used. The log says why.",

@@ -1,5 +1,4 @@
 import { statSync } from 'node:fs';
-import { takeOverMessages } from '../adapters/console/platform.ts';
 import { storeError } from '../engine/errors.ts';
 import { makePrivateFolder } from '../lib/private-file.ts';
 import { openFloorStore } from '../turns/floor-store.ts';
@@ -19,23 +18,16 @@ export function databaseIn(dataDir: string): string {
 }
 
 /**
- * Makes the folder if need be, opens its database for this process alone, and takes over what earlier versions kept beside it.
- * Rejects with a `StoreError` that says what to do.
+ * Makes the folder if need be, opens its database for this process alone.
+ * Throws a `StoreError` that says what to do.
  */
-export async function openDataFolder({ dataDir, ...options }: DataFolderOptions): Promise<FloorStore> {
+export function openDataFolder({ dataDir, ...options }: DataFolderOptions): FloorStore {
   const path = databaseIn(dataDir);
   makeFolder(dataDir, path);
   if (isOpenToOthers(dataDir)) {
     options.say(`Other users of this machine can look into ${dataDir}. Close it to them: chmod 700 "${dataDir}"`);
   }
-  const store = openFloorStore({ machine: floorWithRuns, ...options, path });
-  try {
-    await takeOverMessages(store.tables, dataDir, options.say);
-    return store;
-  } catch (error) {
-    await store.close();
-    throw storeError(error, path);
-  }
+  return openFloorStore({ machine: floorWithRuns, ...options, path });
 }
 
 function makeFolder(dataDir: string, path: string): void {

@@ -43,6 +43,7 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
 export const STORE_CODES = {
   locked: EXIT_CODES.databaseLocked,
   'newer-schema': EXIT_CODES.databaseUnreadable,
+  'older-schema': EXIT_CODES.databaseUnreadable,
   corrupt: EXIT_CODES.databaseUnreadable,
   'gone-back': EXIT_CODES.databaseUnreadable,
   'read-only': EXIT_CODES.diskFull,

@@ -45,7 +45,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
   const failed = (error: unknown): void => health.failed(error);
   const onBroken = (error: unknown): void => end.resolve(broken(error, log));
-  const store = await openStore({ config: () => config, clock, adapters, log, failed, lost: onBroken });
+  const store = openStore({ config: () => config, clock, adapters, log, failed, lost: onBroken });
   health.watch(store);
   const shared = { ...known, clock, timers: systemTimers, log, store };
   const upkeep = new Upkeep({ ...shared, config: () => config });
@@ -166,7 +166,7 @@ type StoreParts = {
   readonly lost: (error: unknown) => void;
 };
 
-function openStore({ config, clock, adapters, log, failed, lost }: StoreParts): Promise<FloorStore> {
+function openStore({ config, clock, adapters, log, failed, lost }: StoreParts): FloorStore {
   const { dataDir } = config();
   return openDataFolder({
     dataDir,

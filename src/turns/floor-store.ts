@@ -33,7 +33,6 @@ import { nextDeadline } from './floor/seats.ts';
 import { pricedMicros } from './floor/gate.ts';
 import type { ChannelId, MessageId, ModelUse } from './floor/settings.ts';
 import { restOf } from './channel-plan.ts';
-import { formerFloor } from './former-floors.ts';
 import { FLOOR_TEXTS } from './requesters.ts';
 import { writtenOf } from './text/split.ts';
 import type { TextRendering } from './text/split.ts';
@@ -55,7 +54,6 @@ export const floorMachine = {
   rest: restOf,
   state: floorSchema,
   fact: factSchema,
-  upcast: { state: formerFloor, fact: unread },
   texts: FLOOR_TEXTS,
   restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
   ledger: bookedOf,
@@ -345,11 +343,6 @@ const UNTOLD: Pick<LedgerEntry, 'backend' | 'model' | 'input' | 'output' | 'cach
 function decideFloor(before: Floor, command: Command, at: Instant): Decision & { readonly state?: Floor } {
   const decision = decide(before, command, at);
   return decision.ok ? { ...decision, state: decision.floor } : decision;
-}
-
-/** Version 0 is what floors were before they had a version: only their states were taken over. */
-function unread(_stored: unknown, version: number): never {
-  throw new Error(`a floor's facts of version ${version} are not read`);
 }
 
 /** A message can be received once, and only in the channel in which it was accepted. */

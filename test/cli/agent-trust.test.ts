@@ -47,7 +47,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
   expect(await started()).toContain('its folder is not trusted: .codex/config.toml');
 
   mkdirSync(config.dataDir);
-  const store = await open(config.dataDir);
+  const store = open(config.dataDir);
   const trust = new FolderTrust({ store, clock, timers: systemTimers });
   trust.gateFor('dev', folder);
   const asked = { channel: 'console:demo', person: { id: 'ann', name: 'Ann', roles: [] } };

@@ -5,7 +5,6 @@ import { parseCall } from '../../src/cli/arguments.ts';
 import { COST_GROUPS, costCsv, costText, costsBy } from '../../src/cli/cost.ts';
 import { runOnDatabase } from '../../src/cli/database.ts';
 import type { LedgerRow } from '../../src/engine/sqlite/ledger.ts';
-import { MIGRATIONS, openDatabase } from '../../src/engine/sqlite/open.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { AT, folder, open, seat } from '../engine/sqlite/fixture.ts';
 
@@ -129,14 +128,6 @@ describe('conch cost', () => {
     expect((await cost(place.file(), [])).text).toContain('total');
     expect(await cost(place.file(), ['--since', 'soon'])).toMatchObject({ ok: false, code: EXIT_CODES.usage });
     await store.close();
-  });
-
-  test.each(['cost', 'audit'])('%s says what to do with a file that was not brought up to date', async (verb) => {
-    using place = folder();
-    openDatabase(place.file(), MIGRATIONS.slice(0, 9)).close();
-    const parsed = parseCall([verb]);
-    if (!parsed.ok || (parsed.call.verb !== 'cost' && parsed.call.verb !== 'audit')) throw new Error('not understood');
-    await expect(runOnDatabase(parsed.call, dirname(place.file()), AT)).rejects.toThrow('Start this one once');
   });
 
   test('says what it can be asked by', () => {

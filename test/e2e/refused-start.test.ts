@@ -76,8 +76,13 @@ describe.concurrent('a database that cannot be used', () => {
     ],
     [
       'was written by a newer Conch',
-      (path) => withDatabase(path, (db) => db.pragma('user_version = 900')),
+      (path) => withDatabase(path, (db) => db.exec('PRAGMA application_id = 1131376227; PRAGMA user_version = 900')),
       /newer Conch .*Update Conch/,
+    ],
+    [
+      'was written before the first release',
+      (path) => withDatabase(path, (db) => db.exec('CREATE TABLE floors (a); PRAGMA user_version = 12')),
+      /before the first release .*set CONCH_DATA_DIR/,
     ],
   ];
   test.each(damaged)('because it %s is left as it is', (_why, damage, says) =>
@@ -92,23 +97,6 @@ describe.concurrent('a database that cannot be used', () => {
       expect(lines[0]).toContain(path);
       expect(readFileSync(path).equals(before)).toBe(true);
     }),
-  );
-
-  test.each(damaged.filter(([why]) => !why.startsWith('belongs')))(
-    "of the console's messages, because it %s, is left as it is",
-    (_why, damage) =>
-      inPlace(DEMO, async (place) => {
-        mkdirSync(place.dataDir);
-        const path = join(place.dataDir, 'console.db');
-        damage(path);
-        const before = readFileSync(path);
-        const { code, lines } = await refused(place);
-        expect(code).toBe(EXIT_CODES.databaseUnreadable);
-        expect(lines).toEqual([
-          expect.stringMatching(/^The console's messages in .*console\.db cannot be read: .*Move the file away/),
-        ]);
-        expect(readFileSync(path).equals(before)).toBe(true);
-      }),
   );
 
   test('because the row of a floor that is not at rest was changed behind its back is refused', () =>

@@ -9,7 +9,7 @@ const clock = { now: () => 1_700_000_000_000 };
 async function opened(dataDir: string): Promise<readonly string[]> {
   const lines: string[] = [];
   const texts = { textLimit: () => 100, words: () => null };
-  const store = await openDataFolder({ dataDir, clock, say: (line) => lines.push(line), ...texts });
+  const store = openDataFolder({ dataDir, clock, say: (line) => lines.push(line), ...texts });
   await store.close();
   return lines;
 }
@@ -42,13 +42,5 @@ describe('a data folder', () => {
       name: 'StoreError',
       message: expect.stringContaining('cannot be used'),
     });
-  });
-
-  test('whose conversation of an earlier version is damaged is let go of again', async () => {
-    using place = folder();
-    writeFileSync(join(place.path, 'console.db'), 'no database'.repeat(100));
-    await expect(opened(place.path)).rejects.toThrow('Move the file away');
-    rmSync(join(place.path, 'console.db'));
-    expect(await opened(place.path)).toEqual([]);
   });
 });

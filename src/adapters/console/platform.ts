@@ -1,11 +1,6 @@
-import { existsSync, renameSync } from 'node:fs';
-import { join } from 'node:path';
-import SqliteDatabase from 'better-sqlite3';
 import type { Database } from 'better-sqlite3';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { unusedName } from '../../lib/private-file.ts';
-import { StoreError, storeError } from '../../engine/errors.ts';
 import { checksum } from '../../engine/sqlite/rows.ts';
 import type { Tables } from '../../engine/sqlite/sqlite.ts';
 import { shownAt } from '../../lib/time.ts';
@@ -125,57 +120,6 @@ function noteHeard(statement: Statements): void {
   const { last, missing } = statement.heardAfter.get(before) ?? { last: null, missing: null };
   const now = missing === null ? last : missing - 1;
   if (now !== null && now > before) statement.noteHeard.run(String(now));
-}
-
-/** How the file is named in which an earlier version kept the console's messages. */
-const FORMER_FILE = 'console.db';
-const FORMER_SCHEMA = 1;
-
-/**
- * Takes over, once, the messages that an earlier version kept in a file of its own in this folder, and gives that file another
- * name; `say` is told so in a sentence. It may be cut short at any point and done again. Rejects with a `StoreError`, and
- * leaves the file as it is, when it is damaged or was written by a newer program.
- */
-export async function takeOverMessages(tables: Tables, folder: string, say: (line: string) => void): Promise<void> {
-  const path = join(folder, FORMER_FILE);
-  if (!existsSync(path)) return;
-  const former = openFormer(path);
-  try {
-    await tables.write(() => copyMessages(former, tables.db));
-    former.pragma('wal_checkpoint(TRUNCATE)');
-    former.pragma('journal_mode = DELETE');
-  } finally {
-    former.close();
-  }
-  const kept = unusedName(`${path}.taken-over`);
-  renameSync(path, kept);
-  say(`The conversation was taken over from ${path}. It is in conch.db from now on, and ${kept} is yours to remove.`);
-}
-
-function openFormer(path: string): Database {
-  let former: Database | null = null;
-  try {
-    former = new SqliteDatabase(path);
-    const version = Number(former.pragma('user_version', { simple: true }));
-    if (version > FORMER_SCHEMA) throw new Error('it was written by a newer Conch');
-    const found = String(former.pragma('quick_check(1)', { simple: true }));
-    if (found !== 'ok') throw new SqliteDatabase.SqliteError(found, 'SQLITE_CORRUPT');
-    return former;
-  } catch (error) {
-    former?.close();
-    const why = error instanceof Error ? error.message : String(error);
-    const text = `The console's messages in ${path} cannot be read: ${why}. Move the file away or restore a copy.`;
-    throw new StoreError(storeError(error, path).code, text, error);
-  }
-}
-
-/** All of them, or none if that was done before: what was changed since is newer. */
-function copyMessages(former: Database, db: Database): void {
-  const mark = db.prepare("INSERT OR IGNORE INTO meta VALUES ('conversation', 'taken over')");
-  if (mark.run().changes === 0 || former.pragma('user_version', { simple: true }) === 0) return;
-  const { insert } = prepare(db);
-  const all = former.prepare<[], Row>(`SELECT ${COLUMNS.join(', ')} FROM messages ORDER BY seq`);
-  for (const row of all.iterate()) insert.run(row);
 }
 
 const COLUMNS = [

@@ -70,7 +70,6 @@ export const sessionJournal = {
   nextDeadline: () => null,
   state: keptSession,
   fact: recordedMove,
-  upcast: { state: formerSession, fact: unread },
 } satisfies Machine<KeptSession, RecordedMove, RecordedMove, never>;
 
 /**
@@ -147,14 +146,4 @@ function after({ type: _type, from, trigger: by, to, cause, ...counted }: Record
   );
   if (!isRow) throw new Error(`impossible: ${by} led a session from ${from} to ${to.name}`);
   return { phase: to, ...counted, lastCause: cause, trigger: by };
-}
-
-/** Version 0 is what was saved of a session before it had a journal. */
-function formerSession(stored: unknown): KeptSession {
-  const former = keptSession.omit({ trigger: true }).parse(stored);
-  return { ...former, trigger: null };
-}
-
-function unread(_stored: unknown, version: number): never {
-  throw new Error(`a session's moves of version ${version} are not read`);
 }

@@ -44,7 +44,6 @@ export function openDatabase(
     defineFunctions(db);
     if (version > 0 && version < migrations.length) keepFormer(db, { path, version, say });
     migrate(db, migrations.slice(version), version);
-    makeShrinkable(db, { path, say });
     return db;
   } catch (error) {
     db?.close();
@@ -56,13 +55,18 @@ export function openDatabase(
  * Opens a database to look at it; another process may own it and write meanwhile.
  * Throws a `StoreError` when it is not there, is no database of Conch, or was written by a newer one.
  */
-export function openToRead(path: string): Database.Database {
+export function openToRead(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
   let db: Database.Database | null = null;
   try {
     if (!existsSync(path)) throw new StoreError('unavailable', `There is no file ${path}.`);
     db = new Database(path, { readonly: true, timeout: BUSY_TIMEOUT_MS });
-    if (readVersion(db, path, MIGRATIONS.length) === 0)
-      throw new StoreError('corrupt', sentence('corrupt', path, 'it is empty'));
+    const version = readVersion(db, path, migrations.length);
+    if (version === 0) throw new StoreError('corrupt', sentence('corrupt', path, 'it is empty'));
+    if (version < migrations.length)
+      throw new StoreError(
+        'unavailable',
+        `${path} has the schema of an earlier version. Start Conch once, then try again.`,
+      );
     defineFunctions(db);
     return db;
   } catch (error) {
@@ -71,14 +75,14 @@ export function openToRead(path: string): Database.Database {
   }
 }
 
-/** The same for what stands in tables of this version alone; refuses a database that this version has not brought up to date. */
-export function openUpToDate(path: string): Database.Database {
-  const db = openToRead(path);
-  if (Number(db.pragma('user_version', { simple: true })) === MIGRATIONS.length) return db;
+/** As `openToRead`, and refuses a file whose schema is of an earlier version: its tables are not those that the caller reads. */
+export function openUpToDate(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
+  const db = openToRead(path, migrations);
+  if (Number(db.pragma('user_version', { simple: true })) === migrations.length) return db;
   db.close();
   throw new StoreError(
     'unavailable',
-    `${path} was written by an earlier version. Start this one once, then ask again.`,
+    `${path} has the schema of an earlier version. Start Conch once, then try again.`,
   );
 }
 
@@ -143,8 +147,13 @@ function openAlone(path: string): Database.Database {
   }
 }
 
+/** The mark of a database of Conch; the first migration writes it. */
+const APPLICATION_ID = 0x43_6f_6e_63;
+
 function readVersion(db: Database.Database, path: string, known: number): number {
   const version = Number(db.pragma('user_version', { simple: true }));
+  if (version > 0 && db.pragma('application_id', { simple: true }) !== APPLICATION_ID)
+    throw new StoreError('older-schema', sentence('older-schema', path, `schema ${version}`));
   if (version > known || version < 0) {
     const kept = formerFile(path, known);
     const way = existsSync(kept) ? ` What it was before is in ${kept}: conch restore ${kept}` : '';
@@ -172,23 +181,6 @@ function fixSettings(db: Database.Database, path: string): void {
 
 function expect(setting: string, found: unknown, wanted: unknown): void {
   if (found !== wanted) throw new Error(`SQLite's ${setting} is ${String(found)}, expected ${String(wanted)}`);
-}
-
-/** A file from before is written anew once, so that it can give back what is taken out, and holds nothing of what was before. */
-function makeShrinkable(
-  db: Database.Database,
-  { path, say }: { readonly path: string; readonly say: (line: string) => void },
-): void {
-  if (path === MEMORY || db.pragma('auto_vacuum', { simple: true }) === INCREMENTAL) return;
-  try {
-    db.pragma('auto_vacuum = INCREMENTAL');
-    db.exec('VACUUM');
-    db.pragma('wal_checkpoint(TRUNCATE)');
-  } catch (error) {
-    const { code, message } = storeError(error, path);
-    if (code !== 'full') throw error;
-    say(`${message} Until then what is taken out of the database leaves it no smaller.`);
-  }
 }
 
 /** What the setting `auto_vacuum` says of a file that can give pages back. */

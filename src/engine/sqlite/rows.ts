@@ -76,14 +76,8 @@ function sealOf(kept: string, state: string): string {
 
 /** Teaches a connection the functions that statements of the store and of its migrations use. */
 export function defineFunctions(db: Database): void {
-  const add = (name: string, made: (values: readonly unknown[]) => string): void =>
-    void db.function(name, { varargs: true, deterministic: true }, (...values: unknown[]) =>
-      Buffer.from(made(values), 'hex'),
-    );
-  for (const name of ['checksum', 'seal']) add(name, checksumOf);
-  const columns = ['machine', 'seq', 'prev', 'at', 'deadline', 'version', 'cause'].length;
-  add('row_hash', (values) =>
-    hashAfter(NO_TAIL.hash, JSON.stringify(values.slice(0, columns)), String(values[columns])),
+  db.function('checksum', { varargs: true, deterministic: true }, (...values: unknown[]) =>
+    Buffer.from(checksumOf(values), 'hex'),
   );
 }
 

@@ -1,8 +1,6 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import Database from 'better-sqlite3';
-import { createPlatform, takeOverMessages } from '../../../src/adapters/console/platform.ts';
 import type { NewMessage, Platform } from '../../../src/adapters/console/platform.ts';
 import { CHANNEL, newFolder, OTHER, ownMessages } from './fakes.ts';
 
@@ -134,78 +132,6 @@ describe('a store with messages', () => {
   });
 });
 
-describe('the file of an earlier version', () => {
-  test('is taken over as it was, and kept under another name', async () => {
-    const folder = newFolder();
-    former(folder);
-    const { platform, store } = inFile(folder);
-    const lines: string[] = [];
-    await takeOverMessages(store.tables, folder, (line) => lines.push(line));
-    expect(platform.before(CHANNEL, 10)).toEqual([
-      expect.objectContaining({ id: '41', text: 'old', receipts: ['held'], edited: true, key: 'k1' }),
-      expect.objectContaining({ id: '43', kind: 'agent', epoch: 2, speaker: { id: 'dev', name: 'Dev', avatar: null } }),
-    ]);
-    expect((await platform.add(written('k1'))).fresh).toBe(false);
-    expect(lines).toEqual([expect.stringContaining('console.db.taken-over is yours to remove.')]);
-    expect(existsSync(join(folder, 'console.db'))).toBe(false);
-    expect(existsSync(join(folder, 'console.db-wal'))).toBe(false);
-    expect(store.verify()).toEqual([]);
-    await store.close();
-    const kept = new Database(join(folder, 'console.db.taken-over'), { readonly: true });
-    expect(kept.prepare('SELECT count(*) FROM messages').pluck().get()).toBe(2);
-    kept.close();
-  });
-
-  test('is taken over once, wherever the first attempt was cut short', async () => {
-    const folder = newFolder();
-    former(folder);
-    const bytes = readFileSync(join(folder, 'console.db'));
-    const first = inFile(folder);
-    await takeOverMessages(first.store.tables, folder, () => undefined);
-    await first.platform.edit(CHANNEL, '41', 'newer');
-    await first.store.close();
-    writeFileSync(join(folder, 'console.db'), bytes);
-    const again = inFile(folder);
-    await takeOverMessages(again.store.tables, folder, () => undefined);
-    expect(again.platform.before(CHANNEL, 10).map(({ text }) => text)).toEqual(['newer', 'an answer']);
-    expect(existsSync(join(folder, 'console.db.taken-over-2'))).toBe(true);
-    await again.store.close();
-  });
-
-  test('nothing of it is taken over, and it stays, when writing fails', async () => {
-    const folder = newFolder();
-    former(folder, 'UPDATE messages SET text = hex(zeroblob(20000))');
-    const { store } = inFile(folder);
-    const { db } = store.tables;
-    db.pragma(`max_page_count = ${Number(db.pragma('page_count', { simple: true }))}`);
-    const bytes = readFileSync(join(folder, 'console.db'));
-    await expect(takeOverMessages(store.tables, folder, () => undefined)).rejects.toMatchObject({ code: 'full' });
-    expect(readFileSync(join(folder, 'console.db')).equals(bytes)).toBe(true);
-    db.pragma('max_page_count = 100000');
-    await takeOverMessages(store.tables, folder, () => undefined);
-    expect(createPlatform(store.tables, { now: () => START }).before(CHANNEL, 10)).toHaveLength(2);
-    await store.close();
-  });
-
-  test('a damaged one is refused in one line that names it', async () => {
-    const folder = newFolder();
-    const { store } = inFile(folder);
-    writeFileSync(join(folder, 'console.db'), 'this is no database at all, whatever its name says'.repeat(100));
-    await expect(takeOverMessages(store.tables, folder, () => undefined)).rejects.toThrow(
-      /console\.db cannot be read: .*Move the file away or restore a copy\.$/,
-    );
-    await store.close();
-  });
-
-  test('one of a newer Conch is refused', async () => {
-    const folder = newFolder();
-    former(folder, 'PRAGMA user_version = 99');
-    const { store } = inFile(folder);
-    await expect(takeOverMessages(store.tables, folder, () => undefined)).rejects.toThrow('newer Conch');
-    await store.close();
-  });
-});
-
 describe('a file with messages', () => {
   test('is for its owner alone, and shows a message that was changed behind its back', async () => {
     const folder = newFolder();
@@ -221,21 +147,3 @@ describe('a file with messages', () => {
     await store.close();
   });
 });
-
-/** A file as the version before left it, with two messages. */
-function former(folder: string, change = ''): void {
-  const db = new Database(join(folder, 'console.db'));
-  db.exec(`
-    CREATE TABLE messages (
-      seq INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, kind TEXT NOT NULL, speaker_id TEXT NOT NULL,
-      speaker_name TEXT NOT NULL, avatar TEXT, text TEXT NOT NULL, epoch INTEGER, sent_at INTEGER NOT NULL,
-      edited INTEGER NOT NULL DEFAULT 0, deleted INTEGER NOT NULL DEFAULT 0, receipts TEXT NOT NULL DEFAULT '[]',
-      reply_to TEXT, nonce TEXT NOT NULL UNIQUE
-    ) STRICT;
-    INSERT INTO messages VALUES
-      (41, '${CHANNEL}', 'person', 'console:you', 'You', NULL, 'old', NULL, 7, 1, 0, '["held"]', NULL, 'k1'),
-      (43, '${CHANNEL}', 'agent', 'dev', 'Dev', NULL, 'an answer', 2, 8, 0, 0, '[]', NULL, 'outbox 1');
-    PRAGMA user_version = 1;
-    ${change}`);
-  db.close();
-}

@@ -1,13 +1,12 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { databaseProblems } from '../../../src/engine/sqlite/check.ts';
 import type { Fold } from '../../../src/engine/sqlite/check.ts';
 import { Configs } from '../../../src/engine/sqlite/configs.ts';
-import { MEMORY, MIGRATIONS, openDatabase } from '../../../src/engine/sqlite/open.ts';
+import { MEMORY, openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { replayJournal } from '../../../src/engine/replay.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
 import { floorMachine } from '../../../src/turns/floor-store.ts';
-import { AT, folder, open, seat, seating, turn, write } from './fixture.ts';
+import { AT, folder, open, seat, seating, write } from './fixture.ts';
 
 const FLOORS: Fold = { name: 'floor', replay: (recording) => replayJournal(recording, floorMachine) };
 const CHANNELS = Array.from({ length: 20 }, (_, index) => `test:c${index}`);
@@ -139,28 +138,4 @@ describe('a configuration that nothing names any more', () => {
       db.close();
     },
   );
-});
-
-describe('a file of the schema before configurations had a place', () => {
-  test('is read, folds byte for byte, and goes on with what it was configured with', async () => {
-    using place = folder();
-    const db = openDatabase(place.file(), MIGRATIONS.slice(0, 8));
-    db.exec(readFileSync(new URL('fixtures/schema-8.sql', import.meta.url), 'utf8'));
-    db.close();
-    expect(databaseProblems(place.file(), [FLOORS])).toEqual([]);
-    const store = open(place.file());
-    expect(store.verify()).toEqual([]);
-    expect(store.floor('test:one')).toMatchObject({ settings: { mode: 'queue' }, held: [{ id: 'm2' }], lines: 2 });
-    expect(store.floor('test:one')?.configured?.settings.mode).toBe('inject');
-    const [configure] = seating();
-    expect(configure && (await store.apply('test:two', configure, AT))).toMatchObject({ refusal: 'already' });
-    await turn(store, 'some code');
-    await write(store, 'm3', 'and here?', 'test:two');
-    await store.close();
-    const again = open(place.file());
-    expect(again.verify()).toEqual([]);
-    expect(longestOf(again, 'state')).toBeLessThan(1_600);
-    expect(again.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
-    await again.close();
-  });
 });

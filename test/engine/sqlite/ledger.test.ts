@@ -109,26 +109,6 @@ describe('the ledger', () => {
     await store.close();
   });
 
-  test('of a file from before it is made from its journal', async () => {
-    using place = folder();
-    const store = open(place.file());
-    await seat(store);
-    const former = { type: 'spend', agent: 'pm', epoch: 1, tokens: 50, costMicros: 9 } as const;
-    await store.apply('test:one', former, AT);
-    await store.apply('test:one', { ...former, epoch: 0, costMicros: 0 }, AT + 1);
-    const told = readLedger(place.file(), 0);
-    await store.close();
-    edit(place.file(), 'DROP TABLE ledger; PRAGMA user_version = 10');
-    const again = open(place.file());
-    expect(again.verify()).toEqual([]);
-    await again.close();
-    expect(readLedger(place.file(), 0)).toEqual(told);
-    expect(told.map(({ epoch, costMicros, source }) => [epoch, costMicros, source])).toEqual([
-      [1, 9, 'estimated'],
-      [null, null, 'unpriced'],
-    ]);
-  });
-
   test.each([
     ['a changed cost', 'UPDATE ledger SET cost = 1 WHERE id = 1'],
     ['a lost row', 'DELETE FROM ledger WHERE id = 2'],

@@ -1,7 +1,5 @@
-import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { StoredFact } from '../../../src/engine/port.ts';
-import { checksum, defineFunctions } from '../../../src/engine/sqlite/rows.ts';
 import type { AuditRow } from '../../../src/turns/tool-calls.ts';
 import { viewOf } from '../../../src/turns/view.ts';
 import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
@@ -131,26 +129,6 @@ describe('the audit of a store', () => {
     ]);
     await bound.run({ type: 'REVOKE', id: yes, by: 'ann', name: 'Ann' });
     expect(audit.standing().remembered).toEqual([]);
-  });
-
-  test('finds in a file of before what is remembered and what is asked', async () => {
-    using place = folder();
-    const bound = await new Bound(place.file()).begins();
-    await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
-    await bound.answers('allow', { always: 'execute(npm test)' });
-    await bound.besideAsking();
-    await bound.runs.applyAll('console:hall dev', [start(), step(1, []), abort], bound.at);
-    const awake = bound.runs.awake();
-    await bound.store.close();
-    const db = new Database(place.file());
-    defineFunctions(db);
-    db.exec(`UPDATE machines SET rest = '' WHERE name = 'run'; UPDATE machines SET checksum = ${checksum('machines')};
-      PRAGMA user_version = 11`);
-    db.close();
-    await bound.dies();
-    expect(bound.store.verify()).toEqual([]);
-    expect(bound.runs.awake()).toEqual(awake.filter((key) => key !== 'console:hall dev'));
-    await bound.store.close();
   });
 
   test('loads the states of none but the seats that are at work, were just now, or have a remembered yes', async () => {
