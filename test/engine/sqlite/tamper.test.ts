@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { StoreError } from '../../../src/engine/errors.ts';
@@ -96,6 +96,38 @@ describe('an edit behind the store, with the triggers dropped', () => {
       expect(await tampered(change)).not.toEqual([]);
     });
   }
+});
+
+describe('a journal that its stored state lags behind', () => {
+  test.each([
+    ['a changed time', 'at = at + 1'],
+    ['a changed count of facts', 'seq = seq + 1'],
+    ['another fact', `facts = replace(facts, '"outcome":"completed"', '"outcome":"expired"')`],
+    ['another hash', "hash = x'00'"],
+  ])('T80 is not folded with %s in a row', async (_what, change) => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await write(store, 'm1', 'please build it');
+    await turn(store, 'a plan');
+    // A copy of the files in the middle is what a crash leaves.
+    using crashed = folder();
+    for (const name of readdirSync(place.path)) copyFileSync(place.file(name), crashed.file(name));
+    await store.close();
+    // Stays open, so that SQLite keeps the log.
+    const db = new Database(crashed.file());
+    const lagging =
+      'row > (SELECT row FROM machines WHERE key = $key) AND machine = (SELECT id FROM machines WHERE key = $key)';
+    const rows = db.prepare(`SELECT count(*) FROM journal WHERE ${lagging}`).pluck().get({ key: 'test:one' });
+    expect(rows).toBeGreaterThan(0);
+    db.exec('DROP TRIGGER journal_keeps');
+    const changed = db.prepare(`UPDATE journal SET ${change} WHERE ${lagging}`).run({ key: 'test:one' });
+    expect(changed.changes).toBeGreaterThan(0);
+    const again = open(crashed.file());
+    expect(() => again.floor('test:one')).toThrow(/was changed|not what was written/);
+    db.close();
+    await again.close().catch(() => undefined);
+  });
 });
 
 describe('a damaged file', () => {
