@@ -31,10 +31,9 @@ import type { Config } from './config/config.ts';
 import type { UpkeepOrder } from './adapters/console/command-endpoint.ts';
 import { AdapterError } from './adapters/port.ts';
 import { StoreError } from './engine/errors.ts';
-import { databaseIn, openDataFolder } from './runtime/data-folder.ts';
+import { MACHINES_BESIDE_FLOORS, databaseIn, openDataFolder } from './runtime/data-folder.ts';
 import type { FloorStore } from './turns/floor-store.ts';
 import { systemClock, systemTimers } from './lib/time.ts';
-import { runOnFloor } from './work/runs/floor-binding.ts';
 
 /** Does what the command line asks; resolves with the exit code. A user's mistake is one clear line, never a stack trace. */
 export async function main(argv: readonly string[]): Promise<ExitCode> {
@@ -239,9 +238,7 @@ async function upkeep(call: Extract<CommandLine, { verb: UpkeepOrder['act'] }>):
   const config = loadConfig(thisWorld(), 'look');
   try {
     return await withStore(async (store) => {
-      // What nobody hosts stays as it is.
-      store.host(runOnFloor);
-      store.host(sessionJournal);
+      for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(store);
       const { ok, text } = await carryOut(order, { store, config: () => config, clock: systemClock() });
       return ok ? say(text) : fail(text, EXIT_CODES.refused);
     });

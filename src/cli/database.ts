@@ -1,20 +1,16 @@
 import { resolve } from 'node:path';
 import type { CommandLine } from './arguments.ts';
 import { costCsv, costText, costsBy } from './cost.ts';
-import { sessionJournal } from '../agents/session/session-journal.ts';
-import { replayJournal } from '../engine/replay.ts';
 import { restore } from '../engine/sqlite/backup.ts';
 import { databaseProblems, readJournals } from '../engine/sqlite/check.ts';
 import { readLedger } from '../engine/sqlite/ledger.ts';
-import type { Fold } from '../engine/sqlite/check.ts';
-import { databaseIn } from '../runtime/data-folder.ts';
+import { MACHINES, databaseIn } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import type { Instant } from '../lib/time.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
 import { toolCallRows } from '../work/runs/call-record.ts';
-import { floorMachine } from '../turns/floor-store.ts';
 import { callWords } from '../turns/tool-calls.ts';
 
 /** What is done to the database in a data folder by the command line alone. */
@@ -30,17 +26,11 @@ export async function runOnDatabase(call: DatabaseCall, dataDir: string, now: In
   if (call.verb === 'audit') return audited(path, call, now);
   if (call.verb === 'cost') return costed(path, call, now);
   const file = call.file === null ? path : resolve(call.file);
-  const problems = databaseProblems(file, call.background ? [] : FOLDS);
+  const problems = databaseProblems(file, call.background ? [] : MACHINES);
   const code = problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
   if (call.json) return { ok: true, text: JSON.stringify({ problems }), code };
   return { ok: problems.length === 0, text: verdictOf(file, problems), code };
 }
-
-const FOLDS: readonly Fold[] = [
-  { name: floorMachine.name, replay: (recording) => replayJournal(recording, floorMachine) },
-  { name: runOnFloor.name, replay: (recording) => replayJournal(recording, runOnFloor) },
-  { name: sessionJournal.name, replay: (recording) => replayJournal(recording, sessionJournal) },
-];
 
 /** Every tool call since then, oldest first: a line each, for people or as JSON. */
 function audited(path: string, { since, json }: Extract<DatabaseCall, { verb: 'audit' }>, now: Instant): Done {

@@ -28,6 +28,8 @@ export type CommandFor = { readonly machine: string; readonly key: string; reado
 export type Machine<State, Command, Fact, Effect, Refusal extends string = string> = {
   /** One word, never used for another machine. */
   readonly name: string;
+  /** The channel of a key: how long its journal is kept follows that channel's retention. */
+  channelOf(key: string): string;
   /** Of states and facts as they are stored: one more whenever their shape changes. */
   readonly version: number;
   /** The state before anything happened. */

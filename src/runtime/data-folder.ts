@@ -1,3 +1,9 @@
+import { runOnFloor } from '../work/runs/floor-binding.ts';
+import { floorMachine } from '../turns/floor-store.ts';
+import type { Recording, Replayed } from '../engine/replay.ts';
+import { replayJournal } from '../engine/replay.ts';
+import type { Machine } from '../engine/machine.ts';
+import { sessionJournal } from '../agents/session/session-journal.ts';
 import { statSync } from 'node:fs';
 import { storeError } from '../engine/errors.ts';
 import { makePrivateFolder } from '../lib/private-file.ts';
@@ -40,4 +46,27 @@ function makeFolder(dataDir: string, path: string): void {
 
 function isOpenToOthers(dataDir: string): boolean {
   return process.platform !== 'win32' && (statSync(dataDir).mode & 0o077) !== 0;
+}
+
+/** What work on a whole database has to know of each machine. */
+export type MachineEntry = {
+  readonly name: string;
+  readonly replay: (recording: Recording) => Replayed;
+  /** Takes the machine into a store: journals of machines that a store does not have are neither pruned nor replayed. */
+  readonly hostIn: (store: FloorStore) => void;
+};
+
+/** The machines beside the floor, which its store has of itself. A new machine is one line here. */
+export const MACHINES_BESIDE_FLOORS: readonly MachineEntry[] = [entryOf(runOnFloor), entryOf(sessionJournal)];
+
+export const MACHINES: readonly MachineEntry[] = [entryOf(floorMachine), ...MACHINES_BESIDE_FLOORS];
+
+function entryOf<State, Command, Fact, Effect, Refusal extends string>(
+  machine: Machine<State, Command, Fact, Effect, Refusal>,
+): MachineEntry {
+  return {
+    name: machine.name,
+    replay: (recording) => replayJournal(recording, machine),
+    hostIn: (store) => void store.host(machine),
+  };
 }

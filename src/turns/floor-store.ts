@@ -15,7 +15,6 @@ import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { AlsoErased, Erased, Erasure } from '../engine/sqlite/erasing.ts';
 import type { Pruned } from '../engine/sqlite/retention.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
-import type { Owner } from '../engine/sqlite/rows.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
 import type { KeyFacts, StoreOptions, Tables } from '../engine/sqlite/sqlite.ts';
 import type { Due, Instant } from '../lib/time.ts';
@@ -45,6 +44,7 @@ export const RESTORE_JUMP = 1_000_000;
 /** The floor as shipped. Its key is the channel. */
 export const floorMachine = {
   name: 'floor',
+  channelOf: (key: string) => key,
   version: 1,
   empty: emptyFloor,
   decide: decideFloor,
@@ -301,13 +301,10 @@ export class FloorStore implements FloorReader {
   }
 
   /**
-   * Takes away what is older than each channel's instant (`null`: nothing), or only counts it, also of what stands beside its floor: there
-   * keys are the channel, a space and an agent, whose id has none.
+   * Deletes what is older than each channel's instant (`null`: nothing), of every hosted machine; a dry run only counts it.
    */
   prune(before: (channel: ChannelId) => Instant | null, isDryRun: boolean): Promise<Pruned> {
-    const channelOf = ({ name, key }: Owner): ChannelId =>
-      name === floorMachine.name ? key : key.slice(0, key.lastIndexOf(' '));
-    return this.#store.prune((owner) => before(channelOf(owner)), isDryRun);
+    return this.#store.prune(before, isDryRun);
   }
 
   /** Commits what waits and lets go of the file. Whatever is asked later is rejected. */

@@ -331,6 +331,7 @@ describe('what an earlier version of a machine stored', () => {
     { readonly plus: number },
     never
   > = {
+    channelOf: (key) => key,
     name: 'counter',
     version: 2,
     empty: () => ({ total: 0 }),

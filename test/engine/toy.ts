@@ -20,6 +20,7 @@ const countedSchema = z.union([
 /** Everything that it takes to have a machine hosted. */
 export const counter: Machine<Count, Act, Counted, { readonly shown: number }> = {
   name: 'counter',
+  channelOf: (key) => key.slice(0, key.lastIndexOf(' ')),
   version: 1,
   empty: () => ({ value: 0, resetAt: null }),
   decide: ({ resetAt }, act, at) => {
@@ -55,6 +56,7 @@ const happenedSchema = z.union([
 
 export const board: Machine<Pinned, Pin, Happened, Happened, 'unknown' | 'again'> = {
   name: 'board',
+  channelOf: (key) => key,
   version: 1,
   empty: () => ({ count: 0 }),
   decide: (_state, pin) => ({

@@ -62,6 +62,7 @@ export type SessionJournal = {
  */
 export const sessionJournal = {
   name: 'session',
+  channelOf: (key: string) => key.slice(0, key.lastIndexOf(' ')),
   version: 1,
   empty: (): KeptSession => ({ ...NEW_SESSION, lastCause: null, trigger: null }),
   decide: (_state: KeptSession, move: RecordedMove) => ({ ok: true, facts: [move] }) as const,

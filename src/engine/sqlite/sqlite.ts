@@ -261,9 +261,12 @@ export class SqliteStore implements Store {
     this.#options.failed?.(error);
   }
 
-  /** Takes away what is older than each key's instant (`null`: nothing), or only counts it. What nobody hosts stays. */
-  async prune(before: (owner: Owner) => Instant | null, isDryRun: boolean): Promise<Pruned> {
-    const hosted = (owner: Owner): Instant | null => (this.#hosted.has(owner.name) ? before(owner) : null);
+  /** Deletes what is older than each channel's instant (`null`: nothing); a dry run only counts it. Journals of machines that are not hosted stay. */
+  async prune(before: (channel: string) => Instant | null, isDryRun: boolean): Promise<Pruned> {
+    const hosted = ({ name, key }: Owner): Instant | null => {
+      const keeper = this.#hosted.get(name);
+      return keeper === undefined ? null : before(keeper.machine.channelOf(key));
+    };
     const pruned = await this.#taking.run('rows', () => prune(this.#retention(), hosted, isDryRun));
     const sum = pruned.entries + pruned.messages + pruned.posts;
     if (!isDryRun && sum > 0) await this.#forgetTexts();

@@ -51,6 +51,7 @@ const RUN_TEXTS: FactFields = {
  */
 export const runMachine = {
   name: 'run',
+  channelOf: (key: string) => key.slice(0, key.lastIndexOf(' ')),
   version: 1,
   empty: emptyRuns,
   decide: decideRun,

@@ -91,6 +91,22 @@ describe('retention', () => {
     await unhosted.close();
   });
 
+  test('T80 takes the channel of a key from its machine, whatever the key looks like', async () => {
+    using place = folder();
+    const reviews = { ...counter, name: 'review', channelOf: (key: string) => key.split('/')[1] ?? '' };
+    const keys = ['r1/test:one/dev qa', 'r1/test:two/dev qa'];
+    const first = open(place.file());
+    const before = first.host(reviews);
+    for (const key of keys) for (let n = 0; n < 9; n += 1) await before.apply(key, { type: 'add', by: 1 }, AT);
+    await first.close();
+    const store = open(place.file());
+    const hosted = store.host(reviews);
+    await store.prune((channel) => (channel === 'test:one' ? OLD() : null), false);
+    expect(keys.map((key) => hosted.journal(key, 99).length)).toEqual([0, 9]);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
   test('asked for no channel takes away nothing', async () => {
     using place = folder();
     const store = await withHistory(place.file(), 3);
