@@ -116,8 +116,8 @@ function extended(turn: Turn, ms: number): Turn {
   }
 }
 
-function stoodStill(before: Floor, { ms, budgets }: FactOf<'stoodStill'>): Floor {
-  const floor = budgets === undefined ? before : withoutMinutes(before, ms);
+function stoodStill(before: Floor, { ms }: FactOf<'stoodStill'>): Floor {
+  const floor = withoutMinutes(before, ms);
   const { turn, parked, facilitation } = floor;
   return {
     ...floor,

@@ -201,13 +201,13 @@ function fresh({ added: _added, ...seat }: Seat): Seat {
   return { ...seat, taken: 0 };
 }
 
-function opened(floor: Floor, { since }: FactOf<'exchangeOpened'>, at: Instant): Floor {
+function opened(floor: Floor, _fact: FactOf<'exchangeOpened'>, at: Instant): Floor {
   if (floor.exchange !== null) {
     const again = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
     return { ...floor, seats: again, exchange: { ...floor.exchange, silent: 0 } };
   }
   const seats = floor.seats.map(fresh);
-  const exchange = { openedAt: at, silent: 0, ...(since === undefined ? {} : { since }) };
+  const exchange = { openedAt: at, silent: 0, since: floor.epoch };
   return { ...floor, seats, exchange, condition: 'open', limit: null, stopped: false };
 }
 

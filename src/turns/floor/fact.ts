@@ -152,8 +152,8 @@ export const factSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('seatDropped'), agent }),
   /** An operator let in an agent that the configuration does not name here. */
   z.strictObject({ type: z.literal('seatCreated'), seat: seatSettingsSchema, by: z.string() }),
-  /** Everybody's rounds begin, or begin anew while an exchange is open. `since`: the epoch of the last grant before a new exchange. */
-  z.strictObject({ type: z.literal('exchangeOpened'), since: number.exactOptional() }),
+  /** Everybody's rounds begin, or begin anew while an exchange is open. */
+  z.strictObject({ type: z.literal('exchangeOpened') }),
   /**
    * What agents may use without a person is theirs again: a `person` wrote, an `operator` gave the floor, or one allowed
    * `more` after a limit, of the day's budget too if that was it. At `midnight` the limit of a day is over, and nothing else.
@@ -376,9 +376,11 @@ export const factSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('epochRaised'), by: number }),
   /** The platform cannot be heard, or nothing was for a while: the program started anew, and cut the turn that was open. */
   z.strictObject({ type: z.literal('disconnected'), restart: z.boolean() }),
-  /** The process stood still for `ms`: every deadline of the floor's turns and of its facilitator is later by as much. */
-  /** `budgets`: no budget of minutes counts the standstill, and background runs have as much more time; absent in older entries. */
-  z.strictObject({ type: z.literal('stoodStill'), ms: number, budgets: z.literal(true).exactOptional() }),
+  /**
+   * The process stood still for `ms`: the deadlines of the floor's turns, its facilitator and its background runs are later by as
+   * much, and no budget of minutes counts that time.
+   */
+  z.strictObject({ type: z.literal('stoodStill'), ms: number }),
   z.strictObject({ type: z.literal('caughtUp'), gap: z.string().nullable() }),
   /** An agent's act that had no effect, kept for whoever asks why. */
   z.strictObject({

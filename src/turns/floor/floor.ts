@@ -185,8 +185,8 @@ const exchangeSchema = z.strictObject({
   openedAt: instant,
   /** Turns in a row in which nothing was said. */
   silent: z.number(),
-  /** The epoch of the last grant before it. Absent in exchanges that an earlier version opened. */
-  since: z.number().exactOptional(),
+  /** The epoch of the last grant before it. */
+  since: z.number(),
 });
 
 const usageSchema = z.strictObject({

@@ -170,7 +170,7 @@ export function askAdvanced(asker: Turn, agent: AgentId, is: 'granted' | 'answer
 export function isOfNow(floor: Floor, epoch: number): boolean {
   const { exchange } = floor;
   if (epoch >= floor.epoch) return epoch === floor.epoch;
-  if (exchange?.since !== undefined && epoch > exchange.since) return true;
+  if (exchange !== null && epoch > exchange.since) return true;
   return turnsOf(floor).some((turn) => turn.epoch === epoch);
 }
 

@@ -250,7 +250,7 @@ export class AsideRuns {
       return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_TOLD)}: ${came}`;
     });
     const before = did.length === 0 ? 'You had used no tool.' : `You had done:\n${did.join('\n')}`;
-    const decided = grants.flatMap((grant) => (typeof grant === 'string' ? [] : [`\n${grantWords(grant, entries)}`]));
+    const decided = grants.map((grant) => `\n${grantWords(grant, entries)}`);
     const cut = `(This was begun before and cut short. ${before}${decided.join('')}\nGo on from there.)`;
     return { by: requestedBy, prompt: [prompt, cut, ...retried].join('\n\n') };
   }

@@ -191,7 +191,7 @@ function told(row: ToolCallRow, { fact, at }: Entry, { asked, askedAt }: Place):
       return { ...row, decision, rule: always ?? row.rule, decidedBy: by, reason, waitMs: row.waitMs + (at - askedAt) };
     }
     case 'grantUsed': {
-      const { approval = null, by = null, reason = null } = fact.said ?? {};
+      const { approval, by, reason } = fact.said;
       return { ...row, decision: 'grant', approval, decidedBy: by, reason };
     }
     case 'callClaimed':

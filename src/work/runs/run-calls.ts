@@ -54,7 +54,7 @@ export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): Run
 
 /** The calls that wait for an answer of their own. */
 export function behind({ calls, grants }: Pick<Run, 'calls' | 'grants'>): readonly OpenCall[] {
-  const answered = new Set(grants.flatMap((grant) => (typeof grant === 'string' ? [] : [grant.call])));
+  const answered = new Set(grants.map(({ call }) => call));
   return calls.filter((call) => isWaiting(call) && call.verdict === 'ask' && !answered.has(call.id));
 }
 
@@ -208,18 +208,16 @@ function isRepeated({ run: { repeated } }: RunDecision): boolean {
 /** What people said of the very same call before that counts for this one, too; `undefined`: nothing that still does. */
 function grantFor({ run, at }: RunDecision, { id, digest }: OpenCall): Run['grants'][number] | undefined {
   return run.grants.find((grant) => {
-    if (typeof grant === 'string') return grant === digest;
     const { call = id, until } = grant;
     return grant.digest === digest && call === id && at < (until ?? Infinity);
   });
 }
 
 function isNo(grant: Run['grants'][number]): boolean {
-  return typeof grant !== 'string' && grant.choice === 'deny';
+  return grant.choice === 'deny';
 }
 
 function saidBy(grant: Run['grants'][number]): Pick<Extract<RunFact, { type: 'grantUsed' }>, 'said'> {
-  if (typeof grant === 'string') return {};
   const { approval, choice, by, reason } = grant;
   return { said: { approval, choice, by, reason } };
 }

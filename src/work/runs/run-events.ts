@@ -231,14 +231,12 @@ export const runFactSchema = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('tainted'), from: text, label: z.literal('private').exactOptional() }),
   z.strictObject({ type: z.literal('cleansed') }),
-  /** What people said of a call that was the same, and that is gone or was asked for at once with it, answers this one; a yes, unless it says more. */
+  /** The answer to an equal call, which is gone or was asked for at once with this one, counts for this call, too. */
   z.strictObject({
     type: z.literal('grantUsed'),
     call: id,
     digest: text,
-    said: z
-      .strictObject({ approval: id, choice: z.enum(['allow', 'deny']), by, reason: text.nullable() })
-      .exactOptional(),
+    said: z.strictObject({ approval: id, choice: z.enum(['allow', 'deny']), by, reason: text.nullable() }),
   }),
   z.strictObject({ type: z.literal('delayed'), ms: z.number() }),
   z.strictObject({ type: z.literal('numbersSkipped'), by: z.number() }),

@@ -189,7 +189,7 @@ function evolveCall(
       const isUnknown = fact.outcome === 'unknown' && !repeatable;
       const unknown = isUnknown ? kept(others, digest) : fact.status === 'complete' ? others : state.unknown;
       const calls = run.calls.filter(({ id }) => id !== fact.call);
-      const grants = run.grants.filter((grant) => typeof grant === 'string' || grant.call !== fact.call);
+      const grants = run.grants.filter(({ call }) => call !== fact.call);
       return { ...state, unknown, run: { ...run, calls, grants } };
     }
   }
@@ -240,26 +240,21 @@ function evolveApproval(
 function grantsBy(
   run: Run,
   { state, by, reason, until }: Of<'approvalClosed'>,
-  { id, tool, digest, detached, others = 0 }: RunApproval,
+  { id, tool, digest, detached, others = [] }: RunApproval,
 ): Run['grants'] {
   if (state !== 'allowed' && state !== 'denied') return [];
   const choice = state === 'allowed' ? ('allow' as const) : ('deny' as const);
-  if (until === undefined) return detached && state === 'allowed' ? [digest] : [];
+  if (until === undefined) return [];
   const grant = { approval: id, tool, digest, choice, by, reason, until };
   if (detached) return [grant];
-  if (typeof others === 'number') return Array.from({ length: others }, () => grant);
   return others.filter((call) => run.calls.some((each) => each.id === call)).map((call) => ({ ...grant, call }));
 }
 
 /** It is asked for again because its first request is gone, or at once with the same: that makes it no further one in a row. */
 function granted(state: RunState, run: Run, { call, digest, said }: Of<'grantUsed'>): RunState {
-  const place = run.grants.findIndex((grant) => {
-    if (typeof grant === 'string') return grant === digest && said === undefined;
-    return grant.approval === said?.approval && (grant.call ?? call) === call;
-  });
+  const place = run.grants.findIndex((grant) => grant.approval === said.approval && (grant.call ?? call) === call);
   if (place === -1) throw new Error(`impossible: nobody has said in ${run.id} what counts for ${digest}`);
   const grants = run.grants.toSpliced(place, 1);
-  if (said === undefined) return { ...state, run: { ...run, calls: changed(run, call, { approved: true }), grants } };
   const calls = said.choice === 'deny' ? run.calls : changed(run, call, { approved: true, approval: said.approval });
   const { repeated } = run;
   const once = repeated === null ? null : { ...repeated, times: Math.max(1, repeated.times - 1) };

@@ -76,8 +76,8 @@ export const approvalSchema = z.strictObject({
   expiresAt: instant.nullable(),
   /** The agent that asked is gone: what people say counts for the next call with this digest, once. */
   detached: z.boolean(),
-  /** The calls that wait and are the very same: the answer counts for each. An earlier version wrote down how many. */
-  others: z.union([z.array(id), z.number()]).exactOptional(),
+  /** The calls that wait and are the very same: the answer counts for each. */
+  others: z.array(id).exactOptional(),
   /** The question stays open over a restart, for the very call that Conch itself would run, or (`answer`) for the same once more. */
   lasting: z.literal([true, 'answer']).exactOptional(),
 });
@@ -154,8 +154,8 @@ const runSchema = z.strictObject({
   calls: z.array(openCallSchema),
   /** How often the last call was asked for in a row. */
   repeated: z.strictObject({ digest: text, times: z.number() }).nullable(),
-  /** What was said that still counts for calls to come; of a yes that an earlier version took down, the digest alone. */
-  grants: z.array(z.union([grantSchema, text])),
+  /** What was said that still counts for calls to come. */
+  grants: z.array(grantSchema),
   asked: z.number(),
   /** The first call that the rules refused. */
   refused: id.exactOptional(),

@@ -240,16 +240,6 @@ describe('calls that an agent asks for at once', () => {
     );
     expect([bench.do(step(2)).refusal, statuses(bench)]).toEqual([null, ['b waits']]);
   });
-
-  test('of an earlier version, which wrote down how many they are, are answered as it said', () => {
-    const bench = runIn('running').do(request(same('a')));
-    const asked = bench.approval;
-    if (asked === null || bench.state.run?.pause == null) throw new Error('nothing is asked');
-    const before = { ...bench.state.run.pause, approval: { ...asked, others: 1 } };
-    bench.state = { ...bench.state, run: { ...bench.state.run, pause: before } };
-    bench.do(decide(bench, 'allow'), request(same('b')));
-    expect([bench.todo, bench.state.run?.grants]).toEqual([['allow b'], []]);
-  });
 });
 
 describe('a click', () => {

@@ -102,7 +102,7 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
   if (condition === 'paused') decision.record({ type: 'floorPaused', on: false, by });
   else if (limit !== null && exchange === null) {
     decision.record({ type: 'usageReset', why: 'more', by });
-    decision.record({ type: 'exchangeOpened', since: decision.floor.epoch });
+    decision.record({ type: 'exchangeOpened' });
   } else if (exchange !== null || (decision.floor.held.length === 0 && !beginsAgain(decision)))
     return 'nothing-to-resume';
   recall(decision);

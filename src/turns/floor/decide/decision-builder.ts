@@ -208,8 +208,7 @@ export function openExchange(decision: DecisionBuilder, renews: 'person' | 'oper
   if (decision.floor.facilitation !== null)
     decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
   if (renews !== null) decision.record({ type: 'usageReset', why: renews });
-  const { exchange, epoch } = decision.floor;
-  decision.record({ type: 'exchangeOpened', ...(exchange === null ? { since: epoch } : {}) });
+  decision.record({ type: 'exchangeOpened' });
 }
 
 /** Queues the seats that were alone and went to rest (the specification's "or IDLE if solo"). */

@@ -46,7 +46,7 @@ export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standst
   const { turn, parked, facilitation, exchange, asides = [] } = decision.floor;
   const isQuiet = turn === null && parked.length === 0 && facilitation === null;
   if (isQuiet && exchange === null && asides.length === 0) return 'already';
-  decision.record({ type: 'stoodStill', ms, budgets: true });
+  decision.record({ type: 'stoodStill', ms });
   return null;
 }
 
