@@ -207,7 +207,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   },
   {
     name: 'a turn that waits forgets its run',
-    file: 'turns/floor/evolve-turn.ts',
+    file: 'turns/floor/evolve.ts',
     find: '...(turn.run === undefined ? {} : { run: turn.run }),',
     replace: '',
   },
