@@ -8,6 +8,7 @@ import { uniteRules, type ToolLists, type ToolRules } from '../rules/verdict.ts'
 import { ADAPTERS, type ConfigFile } from './schema.ts';
 import type { Secret } from './secret.ts';
 import { turnConfigSchema, turnKeys, type TurnConfig } from './turn-config.ts';
+import { defined } from '../lib/defined.ts';
 
 type FileAgent = NonNullable<ConfigFile['agents']>[number];
 type FileChannel = NonNullable<ConfigFile['channels']>[number];
@@ -135,7 +136,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     operators: file.operators,
     budgets,
     ...toolsOf(file, surround.dataDir),
-    ...(file.runs === undefined ? {} : { runs: file.runs }),
+    ...defined({ runs: file.runs }),
     retention,
     announcements: completeTexts(file.announcements),
     log: { ...file.log, level: surround.logLevel ?? file.log.level },
@@ -149,7 +150,7 @@ const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools
   const isDemo = file.agents === undefined && Object.keys(file.mcp).length === 0;
   const tools: ToolLists | undefined = file.tools ?? (isDemo ? DEMO_TOOLS : undefined);
   const mcp = isDemo ? z.record(z.string(), serverSchema).parse(demoServers(dataDir)) : file.mcp;
-  return { mcp, ...(tools === undefined ? {} : { tools }) };
+  return { mcp, ...defined({ tools }) };
 };
 
 /** The rules for the tools of an agent in a channel, or of one that is in none; `only`: the tools that its run is limited to. */
@@ -248,8 +249,7 @@ const channelOf = (
   name: channel.name ?? channel.id.slice(channel.id.indexOf(':') + 1),
   ...seating,
   turnConfig,
-  ...(channel.tools === undefined ? {} : { tools: channel.tools }),
-  ...(channel.runs === undefined ? {} : { runs: channel.runs }),
+  ...defined({ tools: channel.tools, runs: channel.runs }),
   budgets:
     channel.budgets === undefined
       ? budgets

@@ -33,6 +33,7 @@ import type { ReadModel } from './read-model.ts';
 import { Runs } from './runs.ts';
 import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
+import { defined } from '../lib/defined.ts';
 
 /** What a running Conch is put together from. */
 export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
@@ -374,7 +375,7 @@ export async function openToAnswers(
   channel: ChannelId,
   { question, key }: { readonly question: number; readonly key?: string },
 ): Promise<Settlement> {
-  await manager.apply(channel, { type: 'shown', question, ...(key === undefined ? {} : { key }) });
+  await manager.apply(channel, { type: 'shown', question, ...defined({ key }) });
   return { state: 'confirmed', platformId: null };
 }
 
@@ -393,5 +394,5 @@ export async function reportUnposted(manager: Manager, { channel, effect }: Outb
   if (effect.type === 'post') await manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
   if (effect.type !== 'announce' || effect.announcement.kind !== 'approval') return;
   const { question, key } = effect.announcement;
-  await manager.apply(channel, { type: 'shown', question, ...(key === undefined ? {} : { key }), why });
+  await manager.apply(channel, { type: 'shown', question, ...defined({ key }), why });
 }

@@ -7,6 +7,7 @@ import type { AgentCommand, TurnDraft } from '../turns/floor/command.ts';
 import type { Fact, Outcome } from '../turns/floor/fact.ts';
 import type { Trigger } from '../turns/floor/seats.ts';
 import type { Change } from '../turns/manager.ts';
+import { defined } from '../lib/defined.ts';
 
 /** Where lines go, each with its line feed. */
 export type LogDestination = {
@@ -120,7 +121,7 @@ export function transitionLine(
     to,
     trigger,
     channel,
-    ...(cause === undefined ? {} : { cause }),
+    ...defined({ cause }),
   };
 }
 

@@ -12,6 +12,7 @@ import { AskedOutcome, UNDECIDED, leftSteps, refusedBy } from '../work/runs/run-
 import type { OpenCall, RunState } from '../work/runs/run.ts';
 import { callAsked, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
+import { defined } from '../lib/defined.ts';
 
 /** What gates need. */
 export type RunGatePorts = {
@@ -227,7 +228,7 @@ class RunGate implements ToolGate {
     const maxTurns = this.#ports.maxTurns(this.#seat);
     const requestedBy = this.#ports.requestedBy(this.#seat);
     const prompt = this.#ports.prompt(this.#seat);
-    const limit = maxTurns === undefined ? {} : { maxTurns };
+    const limit = defined({ maxTurns });
     const begun: Applied = await this.#ports.manager.apply(channel, {
       type: 'use',
       agent,

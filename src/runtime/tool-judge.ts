@@ -28,6 +28,7 @@ import { IN_WORDS } from '../turns/requesters.ts';
 import type { Requester } from '../turns/requesters.ts';
 import type { SessionLabels } from '../work/runs/run-taints.ts';
 import type { RunState } from '../work/runs/run.ts';
+import { defined } from '../lib/defined.ts';
 
 /** What the rules say about a call, and what can be remembered about it. */
 export type CallJudgement = {
@@ -134,14 +135,14 @@ export function callAsked(
     why: shown(reason === '' ? about.why : `⚠ ${reason}`),
     ...(answer === undefined ? {} : { answer: shown(answer) }),
     ...(form === undefined || why === TOO_LONG ? {} : { form: form.map((field) => fieldShown(field, shown)) }),
-    ...(showsAnswer === undefined ? {} : { showsAnswer }),
+    ...defined({ showsAnswer }),
     says: said.trim() === '' ? null : excerpt(shown(said), LONGEST_SAYING),
   };
   return {
     title: titleWords(title, known, shown),
     detail: why === TOO_LONG ? '' : detail,
     ...(known === null ? {} : { about: known }),
-    ...(why === undefined ? {} : { unaskable: why }),
+    ...defined({ unaskable: why }),
     ...(offers.length === 0 || why !== undefined || !isShownAsIs ? {} : { offers: [...offers] }),
   };
 }
@@ -166,7 +167,7 @@ export function recordedCall(
 ): RequestedCall {
   const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
   const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
-  const more = { ...(definition === null ? {} : { definition }), ...(program === undefined ? {} : { program }) };
+  const more = { ...(definition === null ? {} : { definition }), ...defined({ program }) };
   // What could carry something away in somebody else's words is asked about by itself.
   const alone = about?.danger === true ? ({ alone: true } as const) : {};
   const asked = { id, agentCall, tool, input: scrubbedInput(input, clean), digest: digestOf(call) };

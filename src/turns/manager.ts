@@ -16,6 +16,7 @@ import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
 import type { Applied, FloorStore } from './floor-store.ts';
 import { cutOff } from './text/split.ts';
+import { defined } from '../lib/defined.ts';
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
@@ -154,7 +155,7 @@ export class TurnManager {
     const named = this.#ports.addressed(message.channel, message.text);
     const addressed = [...new Set([...message.addressed, ...named])];
     const { id, order, channel, ignore, bot } = message;
-    const marks = { ...(ignore === undefined ? {} : { ignore }), ...(bot === true ? { fromProgram: bot } : {}) };
+    const marks = { ...defined({ ignore }), ...(bot === true ? { fromProgram: bot } : {}) };
     await this.apply(channel, { type: 'receive', id, order, addressed, ...marks });
   }
 
@@ -461,5 +462,5 @@ function amendedBy(change: MessageChange | undefined, message: HumanMessage): Hu
   if (change.change === 'deleted') return null;
   const { text, version } = change;
   if (!isNewerEdit(change, { ...message, deleted: false })) return message;
-  return { ...message, text, ...(version === undefined ? {} : { version }) };
+  return { ...message, text, ...defined({ version }) };
 }

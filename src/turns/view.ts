@@ -8,6 +8,7 @@ import { obstacles, upcoming } from './floor/gate.ts';
 import type { Obstacle } from './floor/gate.ts';
 import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
+import { defined } from '../lib/defined.ts';
 
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {
@@ -82,8 +83,7 @@ export function viewOf(floor: Floor, at: Instant, store: string): FloorView {
     })),
     next: upcoming(floor),
     held: floor.held.map(({ id }) => id),
-    ...(floor.asides === undefined ? {} : { asides: floor.asides }),
-    ...(floor.trust === undefined ? {} : { trust: floor.trust }),
+    ...defined({ asides: floor.asides, trust: floor.trust }),
     turns: floor.exchange === null ? null : { used: floor.usageSincePerson.turns, allowed: settings.maxTurns },
     obstacles: obstacles(floor, at),
   };

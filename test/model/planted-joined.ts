@@ -50,7 +50,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a run does not begin to work',
     file: BINDING,
-    find: "{ type: 'STEP', session, turn: 1, toolCalls: [], ...(output === undefined ? {} : { output }) },",
+    find: "{ type: 'STEP', session, turn: 1, toolCalls: [], ...defined({ output }) },",
     replace: '',
   },
   {
@@ -196,7 +196,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a question does not say what it is for',
     file: 'turns/floor/decide/asides.ts',
-    find: '...(id === undefined ? {} : { approval: id }),',
+    find: '...defined({ approval: id }),',
     replace: '',
   },
   {
@@ -208,7 +208,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a turn that waits forgets its run',
     file: 'turns/floor/evolve.ts',
-    find: '...(turn.run === undefined ? {} : { run: turn.run }),',
+    find: '      run: turn.run,\n',
     replace: '',
   },
   {

@@ -25,6 +25,7 @@ import { hear, toHuman } from './talk.ts';
 import type { Talk } from './talk.ts';
 import { sessionToken } from './token.ts';
 import { createWindow } from './window.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** Who sits at the console: whoever can read the token, or was given a link. */
 export const CONSOLE_PERSON: Principal = { id: 'console:you', name: 'You', roles: [] };
@@ -176,7 +177,7 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
       host: options.host ?? '127.0.0.1',
       port: options.port,
       token: sessionToken(join(dataDir, 'console-token')),
-      ...(options.pageDir === undefined ? {} : { pageDir: options.pageDir }),
+      ...defined({ pageDir: options.pageDir }),
       log,
       health: () => healthOf(options, ports.queries, later.isReady()),
       welcome: (socket) => welcome(talk, socket),

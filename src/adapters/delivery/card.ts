@@ -10,6 +10,7 @@ import { obstacleWords } from '../../turns/commands/read.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import type { TrustQuestion } from '../../turns/floor/floor.ts';
 import type { FloorView } from '../../turns/view.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** One button: what it says, the command line it stands for, and the word that says what it was drawn for (`drawn-for.ts`). */
 export type CardButton = PostButton & {
@@ -200,7 +201,7 @@ export function noticeButtons(
 ): readonly PostButton[] {
   if (effect.type !== 'announce' || effect.announcement.kind !== 'aside') return [];
   const { agent, run, failed } = effect.announcement;
-  return failed === true ? stopOf({ agent, failed, ...(run === undefined ? {} : { run }) }, store, nameOf) : [];
+  return failed === true ? stopOf({ agent, failed, ...defined({ run }) }, store, nameOf) : [];
 }
 
 function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {

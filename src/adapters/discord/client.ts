@@ -7,6 +7,7 @@ import type { WaitPorts } from '../../lib/retry.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import { CODES, chatError, rejectionOf } from './errors.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** The bot, as Discord calls it. */
 export type Self = { readonly userId: string; readonly applicationId: string };
@@ -141,7 +142,7 @@ type Options = NonNullable<Parameters<REST['get']>[1]>;
 function optionsOf(call: Call): Options {
   return {
     ...(call.query === undefined ? {} : { query: new URLSearchParams(call.query) }),
-    ...(call.body === undefined ? {} : { body: call.body }),
+    ...defined({ body: call.body }),
     ...(call.files === undefined ? {} : { files: [...call.files] }),
     auth: !isWebhookCall(call),
     signal: AbortSignal.timeout(WHOLE_MS),

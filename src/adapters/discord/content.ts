@@ -5,6 +5,7 @@ import type { ButtonOpens, CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
 import { prefixOf } from './identity.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** The most that Discord takes as the content of one message, in UTF-16 units. */
 export const CONTENT_LIMIT = 2_000;
@@ -112,7 +113,7 @@ export function customId(
 export function readCustomId(text: string): PressedButton | null {
   const [, letter, drawnFor = '', line = ''] = ID.exec(text) ?? [];
   const opens = WHAT.find((each) => OPENS[each] === letter);
-  return line === '' ? null : { line, drawnFor, ...(opens === undefined ? {} : { opens }) };
+  return line === '' ? null : { line, drawnFor, ...defined({ opens }) };
 }
 
 /** A button that somebody pressed. */

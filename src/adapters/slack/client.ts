@@ -8,6 +8,7 @@ import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 import { ChatError } from '../port.ts';
 import { chatError } from './errors.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** Who Conch is on Slack: its bot user, its bot and its app. */
 export type Self = {
@@ -42,7 +43,7 @@ export type ClientOptions = {
 export function createClient({ token, apiUrl, fetch, timeoutMs }: ClientOptions): WebClient {
   return new WebClient(token, {
     ...(apiUrl === null ? {} : { slackApiUrl: apiUrl }),
-    ...(fetch === undefined ? {} : { fetch }),
+    ...defined({ fetch }),
     retryConfig: { retries: 0 },
     rejectRateLimitedCalls: true,
     timeout: timeoutMs ?? CALL_TIMEOUT_MS,

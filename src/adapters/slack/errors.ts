@@ -2,6 +2,7 @@ import { WebAPIHTTPError, WebAPIPlatformError, WebAPIRateLimitedError, WebAPIReq
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
 import { AdapterError, ChatError } from '../port.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** The word by which Slack names an error ("channel_not_found"), without the answer around it. */
 export class SlackRefusal extends Error {
@@ -26,7 +27,7 @@ export function chatError(error: unknown, where: { readonly method: string; read
   return new ChatError(`${WORDS[fault]} ${where.method}: ${why}`, {
     ...where,
     fault,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...defined({ retryAfterMs }),
     ...(code === undefined ? {} : { cause: new SlackRefusal(code) }),
   });
 }

@@ -4,6 +4,7 @@ import type { AskedField } from '../../turns/floor/settings.ts';
 import { fieldHint, valuesListed } from '../../turns/text/form.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
 import { textObject } from './content.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** The name of such a form in Slack's payloads. */
 export const ANSWER_FORM = 'conch:answer';
@@ -111,7 +112,7 @@ function choice({ name, kind, most, initial = '' }: AskedField, offered: AskedFi
   const chosen = options.filter(({ value }) => given.includes(value));
   const [first] = chosen;
   if (kind !== 'some') {
-    const before = first === undefined ? {} : { initial_option: first };
+    const before = defined({ initial_option: first });
     return { type: 'static_select', action_id: name, options, ...before };
   }
   const limit = most === undefined || most < 1 ? {} : { max_selected_items: most };

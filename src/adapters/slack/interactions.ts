@@ -23,6 +23,7 @@ import { openPressed, takeForm } from './question-forms.ts';
 import { floorAt } from './parse-message.ts';
 import type { Spot } from './parse-message.ts';
 import { platformChannel } from './client.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
 export type Interactions = {
@@ -262,6 +263,6 @@ function choice(name: string, options: readonly Option[], current: string): obje
     type: 'static_select',
     action_id: name,
     options,
-    ...(initial === undefined ? {} : { initial_option: initial }),
+    ...defined({ initial_option: initial }),
   };
 }

@@ -6,6 +6,7 @@ import { excerpt } from '../../turns/commands/clock-words.ts';
 import type { AskedField } from '../../turns/floor/settings.ts';
 import { PUBLIC, exampleWords, fieldLine, listWords } from '../../turns/text/form.ts';
 import type { GatedCall, ToolGate } from '../tools/tool-gate.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What a server asks in the middle of a call, and what it is asked through. */
 export type ServerAsking = {
@@ -55,7 +56,7 @@ function callOf(
     caution: `${server} asks it in the middle of this call`,
     accounts: [{ name: call.tool, kind: null, input: call.input, locations: [] }],
     ...question,
-    ...(call.server === undefined ? {} : { server: call.server }),
+    ...defined({ server: call.server }),
   };
 }
 
@@ -138,8 +139,7 @@ function fieldOf([name, field]: readonly [string, Field], required: readonly str
     kind: type === 'array' ? 'some' : type !== 'string' ? type : options.length > 0 ? 'one' : 'text',
     required: required.includes(name),
     options,
-    ...(least === undefined ? {} : { least }),
-    ...(most === undefined ? {} : { most }),
+    ...defined({ least, most }),
     ...(format === undefined || type !== 'string' ? {} : { format }),
     ...(initial === undefined ? {} : { initial: initialWords(initial) }),
   };

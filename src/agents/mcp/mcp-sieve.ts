@@ -1,6 +1,7 @@
 import { isSpecType } from '@modelcontextprotocol/client';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { z } from 'zod';
+import { defined } from '../../lib/defined.ts';
 
 /** Tools that a server listed and that are none, each with why. Forgotten when they are taken. */
 export type BadTools = { take(): readonly string[] };
@@ -50,7 +51,7 @@ function toolIn(entry: unknown): object | null {
     .safeParse(entry);
   if (!read.success) return null;
   const { outputSchema, ...tool } = read.data;
-  const whole = { ...tool, ...(outputSchema === undefined ? {} : { outputSchema }) };
+  const whole = { ...tool, ...defined({ outputSchema }) };
   return isSpecType.Tool(whole) ? whole : null;
 }
 

@@ -24,6 +24,7 @@ import type { Instant } from '../../lib/time.ts';
 import { LoginError } from './login-store.ts';
 import type { Login } from './login-store.ts';
 import { limitedFetch } from './mcp-transport.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** Where somebody signs in, and how. */
 export type SignInOrder = {
@@ -95,12 +96,12 @@ async function begin(order: SignInOrder): Promise<SignIn> {
   const scope = scopeOf(order, info, challenged);
   const client = await clientOf(order, info, { scope, fetchFn });
   const state = randomBytes(STATE_BYTES).toString('base64url');
-  const known = { ...(metadata === undefined ? {} : { metadata }), clientInformation: client, resource };
+  const known = { ...defined({ metadata }), clientInformation: client, resource };
   const { authorizationUrl, codeVerifier } = await startAuthorization(authorizationServer, {
     ...known,
     redirectUrl,
     state,
-    ...(scope === undefined ? {} : { scope }),
+    ...defined({ scope }),
   });
   assertSafe(authorizationUrl, url);
   const finish: SignIn['finish'] = async (answer, at) => {
@@ -127,7 +128,7 @@ function keptOf(metadata: OAuthServerInfo['authorizationServerMetadata']): Login
     authorization_endpoint,
     token_endpoint,
     response_types_supported,
-    ...(methods === undefined ? {} : { token_endpoint_auth_methods_supported: methods }),
+    ...defined({ token_endpoint_auth_methods_supported: methods }),
   };
 }
 
@@ -139,8 +140,7 @@ async function challengeOf(url: string, fetchFn: FetchLike): Promise<Challenge> 
   await response.body?.cancel();
   const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response);
   return {
-    ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
-    ...(scope === undefined ? {} : { scope }),
+    ...defined({ resourceMetadataUrl, scope }),
   };
 }
 
@@ -179,7 +179,7 @@ async function clientOf(
 ): Promise<Login['client']> {
   if (oauth?.clientId !== undefined) {
     const { clientId, clientSecret } = oauth;
-    return { client_id: clientId, ...(clientSecret === undefined ? {} : { client_secret: clientSecret }) };
+    return { client_id: clientId, ...defined({ client_secret: clientSecret }) };
   }
   if (metadata !== undefined && metadata.registration_endpoint === undefined) throw new LoginError(NOT_REGISTERED);
   const clientMetadata = resolveClientMetadata({
@@ -192,16 +192,15 @@ async function clientOf(
     },
   });
   const made = await registerClient(authorizationServerUrl, {
-    ...(metadata === undefined ? {} : { metadata }),
+    ...defined({ metadata }),
     clientMetadata,
-    ...(scope === undefined ? {} : { scope }),
+    ...defined({ scope }),
     fetchFn,
   });
   const { client_id, client_secret, token_endpoint_auth_method } = made;
   return {
     client_id,
-    ...(client_secret === undefined ? {} : { client_secret }),
-    ...(token_endpoint_auth_method === undefined ? {} : { token_endpoint_auth_method }),
+    ...defined({ client_secret, token_endpoint_auth_method }),
   };
 }
 
@@ -220,7 +219,7 @@ function codeIn(
   if (error !== null) throw new LoginError(`it was refused there (${codeOf(error)})`);
   const authorizationCode = answer.get('code');
   if (authorizationCode === null) throw new LoginError('the address holds no code: copy all of it');
-  return { authorizationCode, ...(iss === undefined ? {} : { iss }) };
+  return { authorizationCode, ...defined({ iss }) };
 }
 
 /** The service says what it has granted only where that is not what was asked for. */

@@ -10,6 +10,7 @@ import type { AgentSession, Ending, Report, TurnPrompt, Usage } from '../backend
 import type { AgentLog } from './floor-port.ts';
 import { Injections } from './injections.ts';
 import type { Injection } from './injections.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What one generation reports to. */
 export type GenerationPorts = {
@@ -280,7 +281,7 @@ export class Generation {
     this.#beatMs ??= Math.min(BEAT_MS, (leftMs() || Infinity) / BEATS_LEAST);
     if (this.#asking > 0 || now - this.#beatAt < this.#beatMs) return false;
     this.#beatAt = now;
-    void send({ type: 'work', agent, epoch, open: this.#open, ...(limitMs === undefined ? {} : { limitMs }) });
+    void send({ type: 'work', agent, epoch, open: this.#open, ...defined({ limitMs }) });
     return true;
   }
 
@@ -356,7 +357,7 @@ export class Generation {
 type ClosingOf<Type extends 'wait' | 'end'> = Omit<Extract<AgentCommand, { type: Type }>, 'agent' | 'epoch'>;
 
 function ofAnswer(of: AgentId | undefined): Pick<Extract<AgentCommand, { type: 'wait' }>, 'reason' | 'of'> {
-  return { reason: 'answer', ...(of === undefined ? {} : { of }) };
+  return { reason: 'answer', ...defined({ of }) };
 }
 
 const BEAT_MS = 1_000;

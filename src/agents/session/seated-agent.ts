@@ -25,6 +25,7 @@ import { SessionRecord } from './session-journal.ts';
 import type { SessionJournal } from './session-journal.ts';
 import { SessionKnowledge, turnPrompt } from '../prompt/prompt.ts';
 import { Generation } from './generation.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** One agent of the configuration. */
 export type AgentSpec = {
@@ -396,7 +397,7 @@ export class SeatedAgent {
       agent,
       name,
       persona,
-      ...(model === undefined ? {} : { model }),
+      ...defined({ model }),
       reaches: (server, tool) => settings().reaches?.(agent, server, tool) ?? true,
       tellTools: (server, why) => void this.#commands.send({ type: 'tellTools', agent, server, why }),
     };

@@ -6,6 +6,7 @@ import { serverSchema } from '../backends.ts';
 import type { Found } from '../error.ts';
 import { folderFaults, programFaults, variableFaults } from './programs.ts';
 import type { Around } from './programs.ts';
+import { defined } from '../../lib/defined.ts';
 
 /**
  * Checks the servers of tools: that each is a program that is there or an address that is safe, that some agent can use them,
@@ -76,7 +77,7 @@ const programOf = (server: Server, around: Around): readonly Found[] => {
   if (command === undefined) {
     return [{ path: [], message: 'There is neither a program nor an address: add `command`, or `url`' }];
   }
-  const started = { command, args, set: env, ...(cwd === undefined ? {} : { cwd }) };
+  const started = { command, args, set: env, ...defined({ cwd }) };
   const named = Object.keys(env).map((name) => ({ name, path: ['env', name] }));
   return [
     ...programFaults(started, around),

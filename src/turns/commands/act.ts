@@ -8,6 +8,7 @@ import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
 import { floorLine, questionLines } from './read.ts';
 import { askedAs, isAnswerTo } from '../floor/seats.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {
@@ -48,7 +49,7 @@ export function runGrant(request: Request, agent: AgentId, context: CommandConte
 
 /** Ends a turn. */
 export function runSkip(request: Request, agent: AgentId | undefined, context: CommandContext): Promise<Answer> {
-  const named = agent === undefined ? {} : { agent };
+  const named = defined({ agent });
   const did = (facts: readonly Fact[]): string => {
     const ended = facts.find((fact) => fact.type === 'turnEnded');
     return ended === undefined ? 'Skipped.' : `Skipped ${context.names.agent(ended.agent)}.`;
@@ -84,7 +85,7 @@ export async function runAnswer(request: Request, how: Choice | 'words', context
   }
   const { scope, count = 1, words: reason } = request.values;
   const key = request.drawnFor?.of === 'question' ? request.drawnFor.key : undefined;
-  const named = { question, ...(key === undefined ? {} : { key }) };
+  const named = { question, ...defined({ key }) };
   const found = view === null ? null : (askedAs(view, question)?.question ?? null);
   const asked = found !== null && isAnswerTo(found, named) ? found : null;
   const wrong = asked === null || how === 'reject' ? null : wrongWith(asked, how, reason);
@@ -93,7 +94,7 @@ export async function runAnswer(request: Request, how: Choice | 'words', context
   const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
   if (scope === 'always' && asked !== null && always === undefined)
     return { ok: false, text: 'Nothing is offered for always here, or not so many rules: say /allow once.' };
-  const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+  const more = defined({ reason, always });
   const did = (): string => {
     if (choice === 'reject') return asked?.about?.answer === undefined ? 'Rejected.' : 'Declined.';
     if (how === 'words') return 'Answered.';
@@ -205,8 +206,7 @@ const DEFAULT_EXTENSION_SECONDS = 60;
 async function apply(request: Request, act: Act, context: CommandContext): Promise<Answer> {
   const holder = context.floors.view(request.channel)?.holder?.agent;
   const applied = await context.floors.apply(request.channel, act.command);
-  if (!applied.ok)
-    return refused(applied.refusal, { ...(holder === undefined ? {} : { agent: holder }), ...act }, context);
+  if (!applied.ok) return refused(applied.refusal, { ...defined({ agent: holder }), ...act }, context);
   const view = context.floors.view(request.channel);
   const after = view === null ? '' : `\n${floorLine(view, context.names.agent, context.clock.now())}`;
   return { ok: true, text: `${act.did(applied.facts)}${after}` };

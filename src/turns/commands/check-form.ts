@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { AskedField } from '../floor/settings.ts';
 import { filledIn, valuesListed } from '../text/form.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What was filled in, as its server takes it; or what is wrong, in all and by the names of fields. */
 export type CheckedForm =
@@ -70,7 +71,7 @@ function checkedBy({ kind, options, least, most, format }: AskedField): z.core.J
     case 'one':
       return { type: 'string', ...values };
     case 'text':
-      return { type: 'string', ...limits('minLength', 'maxLength'), ...(format === undefined ? {} : { format }) };
+      return { type: 'string', ...limits('minLength', 'maxLength'), ...defined({ format }) };
   }
 }
 

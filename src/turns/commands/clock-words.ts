@@ -1,11 +1,12 @@
 import type { Instant } from '../../lib/time.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** Formats instants of one moment's report: the time of day, with the date when it is not today. */
 export type TimeWords = (at: Instant, now: Instant) => string;
 
 /** Times as a clock in this time zone shows them ("21:00:05"); this machine's zone unless another is named. */
 export function timeWords(timeZone?: string): TimeWords {
-  const zone = timeZone === undefined ? {} : { timeZone };
+  const zone = defined({ timeZone });
   const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium', ...zone });
   const date = new Intl.DateTimeFormat('en-CA', { dateStyle: 'short', ...zone });
   return (at, now) =>

@@ -26,6 +26,7 @@ import {
 } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs, today } from './gate.ts';
+import { defined } from '../../lib/defined.ts';
 
 /**
  * The floor after a fact. Total over every fact that `decide` can produce; a fact that does not fit the floor is a bug
@@ -96,7 +97,7 @@ const EVOLUTION: Evolution = {
   turnExtended: (floor, { agent, ms, until }) =>
     changeTurn(floor, agent, (turn) => ({
       ...extended(turn, ms),
-      ...(until === undefined ? {} : { extendedTo: until }),
+      ...defined({ extendedTo: until }),
     })),
   turnResumed: resumed,
   turnEnded: ended,
@@ -173,7 +174,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   const floor = isRecovery ? changeTurn(before, announcement.agent, counted) : before;
   return {
     ...floor,
-    notice: { key, count: repeat, ...(lost === undefined ? {} : { lost }) },
+    notice: { key, count: repeat, ...defined({ lost }) },
     outage: floor.outage || announcement.kind === 'nobody',
     ...(announcement.kind === 'unaddressed' ? { toldToName: true as const } : {}),
   };
@@ -210,7 +211,7 @@ function answered(floor: Floor, { kind: _kind, agent, approval, aside, came, ...
     const others = next.slice(0, -1);
     return {
       ...turn,
-      ...(last === undefined ? {} : { allowed: last }),
+      ...defined({ allowed: last }),
       ...(others.length === 0 ? {} : { alsoAllowed: others }),
     };
   });
@@ -290,7 +291,7 @@ function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
   const earlier = floor.prioritised.find((named) => named.agent === fact.agent);
   const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
   const feedback = fact.feedback ?? earlier?.feedback;
-  const words = feedback === undefined ? {} : { feedback };
+  const words = defined({ feedback });
   if (earlier !== undefined && RANK[earlier.by] <= RANK[fact.by]) {
     const more = { messages, ...words };
     return {
@@ -544,13 +545,15 @@ function turnBase(turn: Turn): TurnBase {
     answered: turn.answered,
     reprompts: turn.reprompts,
     place: turn.place,
-    ...(turn.words === undefined ? {} : { words: turn.words }),
-    ...(turn.stoodStillMs === undefined ? {} : { stoodStillMs: turn.stoodStillMs }),
-    ...(turn.extendedTo === undefined ? {} : { extendedTo: turn.extendedTo }),
-    ...(turn.recovered === undefined ? {} : { recovered: turn.recovered }),
-    ...(turn.run === undefined ? {} : { run: turn.run }),
-    ...(turn.allowed === undefined ? {} : { allowed: turn.allowed }),
-    ...(turn.alsoAllowed === undefined ? {} : { alsoAllowed: turn.alsoAllowed }),
+    ...defined({
+      words: turn.words,
+      stoodStillMs: turn.stoodStillMs,
+      extendedTo: turn.extendedTo,
+      recovered: turn.recovered,
+      run: turn.run,
+      allowed: turn.allowed,
+      alsoAllowed: turn.alsoAllowed,
+    }),
   };
 }
 
@@ -595,7 +598,7 @@ function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor
     answered: [],
     reprompts: 0,
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
-    ...(fact.feedback === undefined ? {} : { feedback: fact.feedback }),
+    ...defined({ feedback: fact.feedback }),
   };
   const { usageSincePerson } = floor;
   const isAsked = fact.askedBy !== undefined;

@@ -2,6 +2,7 @@ import type { Announcement, Fact, FactOf, PromptReason } from './fact.ts';
 import type { Floor } from './floor.ts';
 import { findTurn } from './seats.ts';
 import type { AgentId, DecidedRequest, Feedback, MessageId } from './settings.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What the world must learn of a fact. `floor` is the floor after the whole decision: only its settings, its seats and whose turn it is are looked at. */
 export function react(fact: Fact, floor: Floor): readonly Effect[] {
@@ -50,7 +51,7 @@ function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly
     return [announce, { type: 'offerTrust', agent: announcement.agent, id: announcement.id }];
   if (announcement.kind !== 'approval') return [announce];
   const { question, key: known } = announcement;
-  return [announce, { type: 'offer', question, ...(known === undefined ? {} : { key: known }) }];
+  return [announce, { type: 'offer', question, ...defined({ key: known }) }];
 }
 
 function prompt(
@@ -63,7 +64,7 @@ function prompt(
   const by = fact.type === 'turnGranted' && fact.askedBy !== undefined ? { askedBy: fact.askedBy } : {};
   const asked = fact.type === 'turnResumed' && fact.asked !== undefined ? { asked: fact.asked } : {};
   const decided = fact.type === 'turnResumed' && fact.decided !== undefined ? { decided: fact.decided } : {};
-  const said = feedback === undefined ? {} : { feedback };
+  const said = defined({ feedback });
   const of = { ...by, ...asked, ...decided, ...said };
   return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...of };
 }
@@ -94,7 +95,7 @@ function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
 }
 
 function receipt(kind: Receipt, epoch?: number): (message: MessageId) => Effect {
-  return (message) => ({ type: 'receipt', message, receipt: kind, ...(epoch === undefined ? {} : { epoch }) });
+  return (message) => ({ type: 'receipt', message, receipt: kind, ...defined({ epoch }) });
 }
 
 function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {

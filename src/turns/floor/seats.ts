@@ -1,6 +1,7 @@
 import type { ActiveTurn, Aside, Floor, Seat, Status, TrustQuestion, Turn, Wait, WaitingTurn } from './floor.ts';
 import type { AgentId, ChannelId, Choice, DecidedRequest, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
+import { defined } from '../../lib/defined.ts';
 
 type Row = {
   readonly from: readonly Status[];
@@ -219,7 +220,7 @@ export function answeredWait(
   if (wait.reason !== 'approval' || wait.cut !== true) return null;
   const { title, gone } = wait.question;
   if (choice === null || gone !== true) return { ...wait, ready: true };
-  const decided = { title, choice, ...(reason === undefined ? {} : { reason }) };
+  const decided = { title, choice, ...defined({ reason }) };
   return { ...wait, ready: true, decided };
 }
 

@@ -12,6 +12,7 @@ import type { RunStore } from './run-machine.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 import { lastNumber } from './run.ts';
 import type { Run, RunError, RunGrant, RunState } from './run.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What an agent is to do beside its floor, under a session that no worker had before. */
 export type AsideTask = {
@@ -149,7 +150,7 @@ export class AsideRuns {
     const { session, model, allowedTools: tools } = run;
     const seat = seatOfRuns(key);
     const isStill = (): boolean => this.#atWork.get(key)?.session === session;
-    const set = { tools, ...(model === undefined ? {} : { model }), timeoutMs: this.#ports.timeoutMs(seat) };
+    const set = { tools, ...defined({ model }), timeoutMs: this.#ports.timeoutMs(seat) };
     const task = { seat, session: Number(session), ...set, ...this.#told(key, run) };
     // Nothing is told before it is known who tells it.
     const worker: AtWork = { session, worker: null, finished: null, openWork: 0, deadlineAt: null, stoodStillMs: 0 };

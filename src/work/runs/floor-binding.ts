@@ -15,6 +15,7 @@ import type { RunEffect } from './run-machine.ts';
 import { aboutOf, pauseWords, wordsAsked } from './run-published.ts';
 import { lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** The seat whose runs a key holds: those of its turns, or (`aside`) what its agent does beside the floor. */
 export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
@@ -189,14 +190,13 @@ function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunComman
   const session = `${fact.epoch}`;
   const given = { runType: 'conversational', prompt: prompt ?? turn, session, by: null, waitMs: null } as const;
   const told = {
-    ...(maxTurns === undefined ? {} : { maxTurns }),
-    ...(requestedBy === undefined ? {} : { requestedBy }),
+    ...defined({ maxTurns, requestedBy }),
   };
   const task = { id: turn, column: 'in_progress' };
   return [
     { type: 'ABORT', reason: 'another turn began', by: null },
     { type: 'START', ...given, ...told, allowedTools: null, task },
-    { type: 'STEP', session, turn: 1, toolCalls: [], ...(output === undefined ? {} : { output }) },
+    { type: 'STEP', session, turn: 1, toolCalls: [], ...defined({ output }) },
   ];
 }
 
@@ -233,8 +233,8 @@ function decided(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly Run
   const { choice, by, approval, reason, always, until } = fact;
   if (choice === null) return [];
   if (approval !== undefined) {
-    const words = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
-    const more = { ...words, ...(until === undefined ? {} : { until }) };
+    const words = defined({ reason, always });
+    const more = { ...words, ...defined({ until }) };
     return [{ type: 'DECIDE', approval, choice: choice === 'allow' ? 'allow' : 'deny', by, via: 'floor', ...more }];
   }
   const who = by ?? 'Conch';
@@ -362,11 +362,11 @@ function questionOf(
   if (call === undefined) return { approval: { title: approval.tool, detail: '', id: approval.id } };
   const { title, detail, unaskable, offers = [] } = wordsAsked(call);
   const always = offers.length === 0 ? {} : { always: offers };
-  const lasting = approval.lasting === undefined ? {} : { lasting: approval.lasting };
+  const lasting = defined({ lasting: approval.lasting });
   const more = { ...aboutOf(call, approval, { run, unknown }), ...lasting, ...always };
   return {
     approval: { title, detail, id: approval.id, ...more },
-    ...(unaskable === undefined ? {} : { unaskable }),
+    ...defined({ unaskable }),
   };
 }
 

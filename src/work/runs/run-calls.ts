@@ -4,6 +4,7 @@ import type { OpenCall, Run, RunError, RunState } from './run.ts';
 import { RUN_GUARDS } from './run-table.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { evolveRun } from './run-evolve.ts';
+import { defined } from '../../lib/defined.ts';
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
@@ -300,7 +301,7 @@ export function endCall(
 }
 
 function approvalOf({ approval }: OpenCall): Pick<OpenCall, 'approval'> {
-  return approval === undefined ? {} : { approval };
+  return defined({ approval });
 }
 
 /** Row 6, and the end of row 5: until somebody decides, or nobody did in time. */

@@ -18,6 +18,7 @@ import { isTaken } from './run-machine.ts';
 import type { RunStore } from './run-machine.ts';
 import { lastNumber } from './run.ts';
 import type { RunState } from './run.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What commands about runs are answered from. */
 export type RunCommandPorts = {
@@ -218,7 +219,7 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
   }
   const { count } = request.values;
   const told = { name: request.person.name };
-  const command = { type: 'RESUME', by, told, ...(count === undefined ? {} : { more: count }) } as const;
+  const command = { type: 'RESUME', by, told, ...defined({ more: count }) } as const;
   const answer = await apply(agent, request, { commands: [command], did: 'It goes on.' }, ports);
   const after = ports.runs.state(key)?.run;
   return answer.ok && after ? { ok: true, text: `It goes on: step ${after.turn} of ${after.maxTurns}.` } : answer;
@@ -272,7 +273,7 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
     allowedTools: tools === null ? null : [...tools],
     ...(model && { model }),
   };
-  const limit = steps === undefined ? {} : { maxTurns: steps };
+  const limit = defined({ maxTurns: steps });
   const start = { type: 'START', runType: 'background', ...given, ...limit } as const;
   const started = await ports.runs.apply(runKeyOf(seat), start, ports.clock.now());
   if (!started.ok) return refused(started.refusal, agent, ports);

@@ -27,6 +27,7 @@ import {
   takeCall,
   withdrawCall,
 } from './run-calls.ts';
+import { defined } from '../../lib/defined.ts';
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
@@ -149,7 +150,7 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   for (const call of state.run?.calls ?? []) endCall(decision, call, { code: 'LOST', outcome: 'unknown' });
   const run = `${state.key}#${lastNumber(state) + 1}`;
   const maxTurns = command.maxTurns ?? TURN_LIMITS[runType];
-  const asked = requestedBy === undefined ? {} : { requestedBy };
+  const asked = defined({ requestedBy });
   const given = {
     runType,
     prompt,
@@ -158,7 +159,7 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
     ...asked,
     waitMs,
     allowedTools,
-    ...(model === undefined ? {} : { model }),
+    ...defined({ model }),
   };
   decision.record({ type: 'runStarted', run, task: task.id, ...given, maxTurns });
   return null;
@@ -201,7 +202,7 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   if (more < 1 || more > MOST_TURNS) return 'AGENT_TURN_LIMIT_EXCEEDED';
   const maxTurns = run.maxTurns + (run.pause?.reason === 'turn_limit' ? more : 0);
   const { by, feedback = null, input = null, told } = command;
-  decision.record({ type: 'resumed', by, feedback, input, maxTurns, ...(told === undefined ? {} : { told }) });
+  decision.record({ type: 'resumed', by, feedback, input, maxTurns, ...defined({ told }) });
   goOnAfterPause(decision);
   return null;
 }

@@ -1,6 +1,7 @@
 import type { Instant } from '../../lib/time.ts';
 import type { OpenCall, Run, RunApproval, RunState, RunStatus } from './run.ts';
 import type { RunFact } from './run-events.ts';
+import { defined } from '../../lib/defined.ts';
 
 type Of<Type extends RunFact['type']> = Extract<RunFact, { type: Type }>;
 
@@ -105,7 +106,7 @@ function started(state: RunState, fact: Of<'runStarted'>): RunState {
     grants: [],
     asked: 0,
   };
-  const asked = requestedBy === undefined ? {} : { requestedBy };
+  const asked = defined({ requestedBy });
   const run = {
     id,
     type: runType,
@@ -113,7 +114,7 @@ function started(state: RunState, fact: Of<'runStarted'>): RunState {
     ...asked,
     session,
     allowedTools,
-    ...(model === undefined ? {} : { model }),
+    ...defined({ model }),
     maxTurns,
     turnsAtOnce: maxTurns,
     waitMs,
@@ -136,7 +137,7 @@ function paused(state: RunState, run: Run, { reason, context, until, approval, m
   // What has not begun is cleared anew when the run goes on.
   const calls = run.calls.map((call) => (call.status === 'pending' ? { ...call, cleared: false } : call));
   const asked = run.asked + (approval === null || isSame ? 0 : 1);
-  const pause = { reason, context, until, approval, ...(muted === undefined ? {} : { muted }) };
+  const pause = { reason, context, until, approval, ...defined({ muted }) };
   return { ...state, status: 'paused', run: { ...run, calls, asked, pause } };
 }
 

@@ -8,6 +8,7 @@ import type { RunSeat } from './floor-binding.ts';
 import type { RunStore } from './run-machine.ts';
 import { LABELS } from './run.ts';
 import type { RunState } from './run.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What of the runs is needed to know what sessions have read. */
 export type TaintPorts = {
@@ -85,7 +86,7 @@ export class RunTaints {
   read(seat: RunSeat, lines: readonly Pick<Line, 'author' | 'at' | 'aside'>[]): void {
     for (const { author, at, aside } of lines) {
       if (author.kind !== 'agent') continue;
-      const beside = aside === undefined ? {} : { aside };
+      const beside = defined({ aside });
       const { wrote = [], ...now } = this.#of(runKeyOf({ channel: seat.channel, agent: author.id, ...beside }));
       const spans: readonly Span[] = [...wrote, ...spansOf(now).map((span) => ({ ...span, until: Infinity }))];
       for (const label of LABELS) {
@@ -141,9 +142,7 @@ type Span = NonNullable<RunState['wrote']>[number];
 function keptOf(state: RunState | null): Kept {
   const { taint, secret, wrote } = state ?? {};
   return {
-    ...(taint === undefined ? {} : { taint }),
-    ...(secret === undefined ? {} : { secret }),
-    ...(wrote === undefined ? {} : { wrote }),
+    ...defined({ taint, secret, wrote }),
   };
 }
 

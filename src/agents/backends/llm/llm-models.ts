@@ -3,6 +3,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import type { LanguageModel } from 'ai';
 import { BackendError } from '../backend.ts';
+import { defined } from '../../../lib/defined.ts';
 
 /** Remarks of the library on a model's abilities are no concern of the operator, and are not in the format of the log. */
 globalThis.AI_SDK_LOG_WARNINGS = false;
@@ -25,7 +26,7 @@ export function modelOf(settings: ModelSettings): LanguageModel {
   const apiKey = settings.apiKey ?? process.env[KEYS[provider] ?? ''];
   if (!apiKey && provider in KEYS) throw new BackendError('the API key is missing', { terminal: true });
   const common = { ...(apiKey !== undefined && { apiKey }), ...(fetch && { fetch }) };
-  const base = baseUrl === undefined ? {} : { baseURL: baseUrl };
+  const base = defined({ baseURL: baseUrl });
   switch (provider) {
     case 'openai':
       return createOpenAI({ ...common, ...base }).responses(model);

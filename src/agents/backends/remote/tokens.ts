@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { writePrivately } from '../../../lib/private-file.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
+import { defined } from '../../../lib/defined.ts';
 
 /** What is kept of an agent's token: never the token itself. `channels`: where it may sit; absent is everywhere. */
 export type TokenEntry = {
@@ -34,7 +35,7 @@ export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaki
 export function rotateAgentToken(dataDir: string, agent: AgentId, at: number): string {
   const entries = readTokens(dataDir);
   const { channels } = entryOf(entries, agent);
-  return put(dataDir, agent, { entries, at, ...(channels === undefined ? {} : { channels }) });
+  return put(dataDir, agent, { entries, at, ...defined({ channels }) });
 }
 
 /** Takes an agent's token away; its connection is closed. */
@@ -109,7 +110,7 @@ function put(dataDir: string, agent: AgentId, making: TokenMaking & { readonly e
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const sha256 = createHash('sha256').update(token).digest('hex');
   const createdAt = new Date(at).toISOString();
-  write(dataDir, { ...entries, [agent]: { sha256, createdAt, ...(channels === undefined ? {} : { channels }) } });
+  write(dataDir, { ...entries, [agent]: { sha256, createdAt, ...defined({ channels }) } });
   return token;
 }
 

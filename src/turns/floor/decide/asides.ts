@@ -6,6 +6,7 @@ import type { AgentId, Choice, Question } from '../settings.ts';
 import type { Instant } from '../../../lib/time.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { reportAll } from './decision-builder.ts';
+import { defined } from '../../../lib/defined.ts';
 
 /** An agent begins to work beside the floor; one such work at a time, and none of one that is switched off or has no seat. */
 export function beginAside(decision: DecisionBuilder, { agent, run, what }: CommandOf<'beginAside'>): Refusal | null {
@@ -21,7 +22,7 @@ export function beginAside(decision: DecisionBuilder, { agent, run, what }: Comm
 
 /** People are told of it, while it goes on or of what became of it; `failed`: it stands still until people retry or discard it. */
 export function tellAside(decision: DecisionBuilder, { agent, run, what, failed }: CommandOf<'tellAside'>): null {
-  const more = { ...(run === undefined ? {} : { run }), ...(failed === undefined ? {} : { failed }) };
+  const more = defined({ run, failed });
   decision.announce({ kind: 'aside', agent, what, ...more });
   return null;
 }
@@ -65,8 +66,8 @@ export function questionOf(
   { approval, unaskable, key }: Pick<CommandOf<'request'>, 'approval' | 'unaskable' | 'key'>,
 ): Question {
   const { title, detail, id, always, ...rest } = approval;
-  const of = { ...(id === undefined ? {} : { approval: id }), ...rest };
-  const known = key === undefined ? {} : { key };
+  const of = { ...defined({ approval: id }), ...rest };
+  const known = defined({ key });
   const asked = { question: floor.questions + 1, ...known, title, shown: false, ...of };
   if (unaskable !== undefined) return { ...asked, detail: '' };
   return { ...asked, detail, ...(always === undefined ? {} : { always: [...always] }) };
@@ -83,7 +84,7 @@ export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'wit
   const { agent, decided } = command;
   const aside = asideOf(decision.floor, agent);
   if (aside?.failed === true) {
-    const of = aside.run === undefined ? {} : { run: aside.run };
+    const of = defined({ run: aside.run });
     decision.announce({ kind: 'aside', agent, what: 'is tried again', ...of, failed: false });
   }
   const asked = aside?.question;
@@ -116,7 +117,7 @@ export function stopAside(decision: DecisionBuilder, { agent, question }: Aside,
 /** It ends with what becomes of its agent's seat, and people are told. */
 export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: Required<Stopped>): void {
   stopAside(decision, aside, stopped);
-  const of = aside.run === undefined ? {} : { run: aside.run };
+  const of = defined({ run: aside.run });
   decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}`, ...of });
 }
 
@@ -127,8 +128,8 @@ export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside
   if (aside === undefined) return 'not-waiting';
   if (aside.question !== undefined)
     tellAnswer(decision, aside.question, { agent, aside: true, choice: null, by: null });
-  decision.record({ type: 'asideEnded', agent, ...(report === undefined ? {} : { report }) });
-  decision.announce({ kind: 'aside', agent, what, ...(aside.run === undefined ? {} : { run: aside.run }) });
+  decision.record({ type: 'asideEnded', agent, ...defined({ report }) });
+  decision.announce({ kind: 'aside', agent, what, ...defined({ run: aside.run }) });
   reportAll(decision);
   return null;
 }
@@ -150,7 +151,7 @@ export function answerAside(decision: DecisionBuilder, command: CommandOf<'decid
   const aside = asideAsking(decision.floor, command);
   if (aside === undefined) return 'stale-question';
   if (choice === 'allow' && !aside.question.shown) return 'not-shown';
-  const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+  const more = defined({ reason, always });
   closeQuestion(decision, question, { choice, by, ...more });
   tellAnswer(decision, aside.question, { agent: aside.agent, aside: true, choice, by: name, ...more });
   return null;
@@ -158,7 +159,7 @@ export function answerAside(decision: DecisionBuilder, command: CommandOf<'decid
 
 /** How a fact names a question. */
 export function namedAs({ question, key }: Question): Pick<Question, 'question' | 'key'> {
-  return { question, ...(key === undefined ? {} : { key }) };
+  return { question, ...defined({ key }) };
 }
 
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
@@ -169,7 +170,7 @@ export function tellAnswer(
   { question, title, pause, approval, about }: Question,
   answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason' | 'aside' | 'completes'>,
 ): void {
-  const of = { ...(pause === undefined ? {} : { pause }), ...(approval === undefined ? {} : { approval }) };
+  const of = defined({ pause, approval });
   const how = about?.answer === undefined ? {} : { inWords: true as const };
   const { reason, ...told } = answer;
   // What was allowed is read here once the question is gone.
@@ -193,6 +194,6 @@ function closeQuestion(
   const aside = asideAsking(decision.floor, { question: number });
   if (aside === undefined) throw new Error(`impossible: nothing is asked as ${number} in ${decision.floor.channel}`);
   const { agent, question } = aside;
-  const of = question.approval === undefined ? {} : { approval: question.approval };
+  const of = defined({ approval: question.approval });
   decision.record({ type: 'asideAnswered', agent, ...namedAs(question), ...of, ...answer });
 }

@@ -10,6 +10,7 @@ import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
 import { askerOf, gate } from '../gate.ts';
 import type { Obstacle } from '../gate.ts';
+import { defined } from '../../../lib/defined.ts';
 
 /** A command that was carried out: what happened, in order, and the floor after it. */
 export type Accepted = { readonly ok: true; readonly facts: readonly Fact[]; readonly floor: Floor };
@@ -249,7 +250,7 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
   const { messages: asked = [], feedback: earlier } =
     decision.floor.prioritised.find((named) => named.agent === agent) ?? {};
   const messages = deliver(decision, agent, pending(decision), asked);
-  const by = askedBy === undefined ? {} : { askedBy };
+  const by = defined({ askedBy });
   const said = feedback ?? earlier;
   const all = asked.length === 0 ? messages : [...new Set([...messages, ...asked])];
   begin(decision, agent, { messages: all, keepsPlace: askedBy !== undefined, ...by, ...(said && { feedback: said }) });
@@ -316,7 +317,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   const wait = waitOf(turn);
   if (wait?.reason === 'approval' && !wait.ready) {
     const { question, title, pause } = wait.question;
-    const more = pause === undefined ? {} : { pause };
+    const more = defined({ pause });
     decision.announce({ kind: 'answered', agent, question, title, choice: null, by: null, ...more, at: decision.at });
   }
   const { held } = decision.floor;
@@ -335,7 +336,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     said,
     answered,
     returned,
-    ...(end.by === undefined ? {} : { by: end.by }),
+    ...defined({ by: end.by }),
     ...(cut.length === 0 ? {} : { cut }),
     ...(outcome === 'forfeited' && !said && !failsForEver(decision.floor) ? { uncounted: true as const } : {}),
     ...(end.hung === true ? { hung: true as const } : {}),
@@ -343,14 +344,14 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   if (turn.run !== undefined) {
     const { code = 'AGENT_EXECUTION_ERROR', recoverable = true } = end.error ?? {};
     const error = cause === undefined ? {} : { error: { code, message: cause, recoverable } };
-    const result = turn.words === undefined ? {} : { result: turn.words };
+    const result = defined({ result: turn.words });
     decision.record({ type: 'runLeft', agent, epoch, outcome, ...result, ...error });
   }
   for (const message of decision.floor.held)
     if (!held.some(({ id }) => id === message.id))
       decision.route(message, { state: 'held', until: message.until }, null);
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
-  decision.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
+  decision.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...defined({ cause }) });
   reportAll(decision);
 }
 

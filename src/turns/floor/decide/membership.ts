@@ -9,6 +9,7 @@ import { gate } from '../gate.ts';
 import type { Floor } from '../floor.ts';
 import { asideOf, findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
+import { defined } from '../../../lib/defined.ts';
 
 /** An agent is connected: it is queued if it belongs here, and a turn that it left open goes on. */
 export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): Refusal | null {
@@ -40,7 +41,7 @@ export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
 
 /** Puts an idle agent into the queue, at its end or at a place of it. */
 export function enqueue(decision: DecisionBuilder, agent: AgentId, at?: number): void {
-  const place = at === undefined ? {} : { place: at };
+  const place = defined({ place: at });
   decision.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED', ...place });
 }
 
@@ -77,7 +78,7 @@ export function leave(decision: DecisionBuilder, { agent, cause, error }: Comman
         trigger: seat.status === 'ACTIVE' ? 'CRASHED' : 'DISCONNECTED',
         to: 'OFFLINE',
         cause,
-        ...(error === undefined ? {} : { error }),
+        ...defined({ error }),
       });
       announceLoss(decision, agent, cause);
       break;

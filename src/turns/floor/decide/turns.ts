@@ -20,6 +20,7 @@ import { gate, nextUp, NOBODY, policyOf } from '../gate.ts';
 import type { Caller } from '../policies.ts';
 import { askOf, findSeat, findTurn, isGenerating, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
+import { defined } from '../../../lib/defined.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(decision: DecisionBuilder): void {
@@ -176,7 +177,7 @@ export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null 
 
 /** The holder gives a sign of work. */
 export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }: CommandOf<'work'>): null {
-  const limit = limitMs === undefined ? {} : { limitMs };
+  const limit = defined({ limitMs });
   decision.record({ type: 'worked', agent, epoch, open, ...limit });
   return null;
 }
@@ -293,7 +294,7 @@ function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Re
 export function spend(decision: DecisionBuilder, command: CommandOf<'spend'>): Refusal | null {
   if (findSeat(decision.floor, command.agent) === undefined) return 'not-seated';
   const { agent, epoch, tokens, costMicros, use } = command;
-  decision.record({ type: 'spent', agent, epoch, tokens, costMicros, ...(use === undefined ? {} : { use }) });
+  decision.record({ type: 'spent', agent, epoch, tokens, costMicros, ...defined({ use }) });
   return null;
 }
 

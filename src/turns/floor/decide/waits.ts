@@ -7,6 +7,7 @@ import { afterInterrupt, dispatch } from './messages.ts';
 import type { Turn } from '../floor.ts';
 import { asideOf, findTurn, isAnswerTo, openQuestion, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, Choice } from '../settings.ts';
+import { defined } from '../../../lib/defined.ts';
 
 /** The generation that was interrupted has stopped. */
 export function interrupted(decision: DecisionBuilder, command: CommandOf<'interrupted'>): Refusal | null {
@@ -63,10 +64,7 @@ export function use(
   if (turn.run !== undefined) return 'already';
   const { agent, epoch } = turn;
   const told = {
-    ...(maxTurns === undefined ? {} : { maxTurns }),
-    ...(requestedBy === undefined ? {} : { requestedBy }),
-    ...(prompt === undefined ? {} : { prompt }),
-    ...(output === undefined ? {} : { output }),
+    ...defined({ maxTurns, requestedBy, prompt, output }),
   };
   decision.record({ type: 'runBegun', agent, epoch, ...told });
   return null;
@@ -106,7 +104,7 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
   if (turn === null || asked === null || !isAnswerTo(asked, command)) return answerAside(decision, command);
   if (command.choice === 'allow' && !asked.shown) return 'not-shown';
   const { choice, by, reason, always, name = by } = command;
-  const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+  const more = defined({ reason, always });
   decideQuestion(decision, { choice, by, ...more });
   tellAnswer(decision, asked, { agent: turn.agent, choice, by: name, ...more });
   return null;
@@ -135,9 +133,9 @@ function decideQuestion(
   if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${decision.floor.channel}`);
   const { agent, epoch } = turn;
   const { approval, gone } = asked;
-  const of = approval === undefined ? {} : { approval };
+  const of = defined({ approval });
   const until = gone === true ? waitOf(turn)?.deadlineAt : undefined;
-  const counts = until === undefined ? {} : { until };
+  const counts = defined({ until });
   decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), ...of, ...answer, ...counts });
   goOnAfter(decision, agent);
 }
