@@ -18,7 +18,7 @@ import type { AgentCheck, CheckVerdict } from '../agents/backends/check-record.t
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
 
 /** An agent that can be checked. */
-export type CheckedAgent = AgentConfig & { readonly backend: AcpConfig };
+type CheckedAgent = AgentConfig & { readonly backend: AcpConfig };
 
 /** What a check needs. `signal` ends it early; `limitMs` is for each prompt, two minutes unless given. */
 export type CheckParts = BackendsParts & { readonly signal: AbortSignal; readonly limitMs?: number };

@@ -9,10 +9,10 @@ export type CostGroup = (typeof COST_GROUPS)[number];
  * What some calls came to, in tokens and millionths of a dollar: all that is known of their cost, and how much of it was reported by
  * their agent, computed, or estimated. Of `unpricedTokens` nobody knows what they cost.
  */
-export type CostSum = ReturnType<typeof nothing>;
+type CostSum = ReturnType<typeof nothing>;
 
 /** What calls came to, in all and by somebody or something; `name`: `null` when that is not known. */
-export type Costs = {
+type Costs = {
   readonly by: CostGroup;
   readonly groups: readonly (Readonly<CostSum> & { readonly name: string | null })[];
   readonly total: Readonly<CostSum>;

@@ -25,10 +25,10 @@ import { databaseIn } from '../runtime/data-folder.ts';
 import { systemClock } from '../lib/time.ts';
 
 /** What agents are started with. */
-export type ExaminationParts = Omit<BackendsParts, 'config'>;
+type ExaminationParts = Omit<BackendsParts, 'config'>;
 
 /** What was found, and what the program ends with: a fault of the configuration or of an agent goes before all others. */
-export type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
+type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
  * Looks at everything that a start needs and says what is wrong, changing nothing: a session of each agent is opened and

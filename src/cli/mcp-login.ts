@@ -20,7 +20,7 @@ export type LoginCall =
   | { readonly verb: 'mcp list'; readonly json: boolean };
 
 /** What such a command needs: the terminal that it is given in, and what a running Conch has of logins. */
-export type LoginCallPorts = LoginPorts & {
+type LoginCallPorts = LoginPorts & {
   readonly config: Pick<Config, 'mcp'>;
   readonly store: LoginStore;
   readonly out: (text: string) => void;

@@ -5,7 +5,7 @@ import type { KeptSession, RecordedMove } from '../agents/session/session-journa
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 
 /** A machine whose journals can be replayed, with how its facts and states read. */
-export type Replayable<State, Fact> = {
+type Replayable<State, Fact> = {
   readonly keys: () => readonly string[];
   readonly replay: (key: string, onStep: (step: ReplayStep<State, Fact>) => void) => Replayed;
   readonly fact: (fact: Fact) => string;
@@ -13,7 +13,7 @@ export type Replayable<State, Fact> = {
 };
 
 /** What is to be replayed: a key (or the end of one, after a colon; `null`: all), shown from an entry on, checked whole. */
-export type ReplayPlan = { readonly key: string | null; readonly from: number };
+type ReplayPlan = { readonly key: string | null; readonly from: number };
 
 /** How floors read. */
 export const FLOOR_WORDS = { fact: factWords, state: floorShort } as const;

@@ -21,7 +21,7 @@ export type ToolTest = {
 };
 
 /** What would become of it, or one sentence that says what was expected. */
-export type ToolTestResult =
+type ToolTestResult =
   | { readonly ok: true; readonly verdict: ToolVerdict; readonly text: string }
   | { readonly ok: false; readonly message: string };
 

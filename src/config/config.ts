@@ -23,7 +23,7 @@ export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
 };
 
 /** An agent's place at one floor, with every default filled in. */
-export type SeatConfig = {
+type SeatConfig = {
   readonly agent: string;
   readonly priority: number;
   readonly timeoutSeconds: number;
@@ -38,7 +38,7 @@ export type SpendingConfig = {
 };
 
 /** What one channel may spend after one human message, and in a day. */
-export type BudgetsConfig = { readonly exchange: SpendingConfig; readonly day: SpendingConfig };
+type BudgetsConfig = { readonly exchange: SpendingConfig; readonly day: SpendingConfig };
 
 /** One server of tools. */
 export type McpServerConfig = Readonly<ConfigFile['mcp'][string]>;
@@ -64,10 +64,10 @@ export type ChannelConfig = {
 };
 
 /** How many steps a run of each type may take; what is left out is said by a wider place, or by the specification's defaults. */
-export type RunLimits = Readonly<NonNullable<ConfigFile['runs']>>;
+type RunLimits = Readonly<NonNullable<ConfigFile['runs']>>;
 
 /** After how many days what was said is taken away; `null`: never. */
-export type RetentionConfig = { readonly days: number | null };
+type RetentionConfig = { readonly days: number | null };
 
 /** Everything that Conch goes by: checked, complete, deep-frozen. */
 export type Config = {

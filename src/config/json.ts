@@ -3,7 +3,7 @@ import type { JSONVisitor, ParseOptions } from 'jsonc-parser';
 import { pathText, type Problem } from './error.ts';
 
 /** A JSON text as a value, with the line of every key and element; or what is wrong with it. */
-export type JsonReading =
+type JsonReading =
   | {
       readonly ok: true;
       readonly value: unknown;

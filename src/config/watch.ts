@@ -35,7 +35,7 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
   );
 
 /** Watches one file by its directory, because editors replace files. `settleMs` lets a save come to its end first. */
-export type Watched = Reload & {
+type Watched = Reload & {
   readonly path: string;
   readonly after: After;
   readonly settleMs?: number;

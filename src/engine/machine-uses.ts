@@ -30,7 +30,7 @@ export type Cancel = {
 export type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
 /** How a machine uses the inbox: commands about messages are carried out only for messages that were accepted. */
-export type InboxUse<Command, Fact, Refusal> = {
+type InboxUse<Command, Fact, Refusal> = {
   /** Why a command about a message cannot be carried out; `read` finds what was accepted. */
   refusal(key: string, command: Command, read: (id: string) => KnownMessage | null): Refusal | null;
   /** What became of a message by this fact. */
@@ -38,7 +38,7 @@ export type InboxUse<Command, Fact, Refusal> = {
 };
 
 /** How a machine uses the outbox. */
-export type OutboxUse<Effect> = {
+type OutboxUse<Effect> = {
   owes(key: string, effect: Effect): readonly (Debt | Cancel)[];
 };
 

@@ -183,7 +183,7 @@ export type Deciding = {
 };
 
 /** What a store knows of one machine's keys. */
-export type KnownStates<State> = {
+type KnownStates<State> = {
   /** The newest state of a key, and the number of its last fact. */
   state(key: string): { readonly state: State; readonly seq: number };
   /** Whether a command with this id was carried out for a key. */

@@ -8,7 +8,7 @@ import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
 export type Carrier<Effect> = (row: OwedEffect<Effect>) => Promise<Settlement>;
 
 /** What the delivery needs. */
-export type DeliveryPorts<Effect> = {
+type DeliveryPorts<Effect> = {
   readonly store: OutboxStore<Effect>;
   readonly clock: Clock;
   readonly timers: Timers;

@@ -40,7 +40,7 @@ export type Recording = {
 };
 
 /** What a fold needs of a machine. */
-export type Folded<State, Fact> = Reading<State, Fact> &
+type Folded<State, Fact> = Reading<State, Fact> &
   Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve' | 'nextDeadline' | 'ledger'>;
 
 /** Folds a journal from the start and compares the result with the stored state. Never throws: damage is part of the answer. */

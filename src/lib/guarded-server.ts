@@ -24,7 +24,7 @@ export type UpgradeRefusal = {
 export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
 
 /** How long a caller may take to send the head of a request, and all of it, in milliseconds. */
-export type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
+type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
 
 /** As long as Node's own servers wait. */
 const REQUEST_LIMITS: RequestLimits = { headMs: 60_000, wholeMs: 300_000 };
@@ -107,7 +107,7 @@ export function guardSocket(socket: WebSocket, fault: (error: unknown) => void):
 }
 
 /** Wraps one listener. */
-export type Guarded = <A extends readonly unknown[]>(listener: (...given: A) => unknown) => (...given: A) => void;
+type Guarded = <A extends readonly unknown[]>(listener: (...given: A) => unknown) => (...given: A) => void;
 
 /** Closes a WebSocket, and by force when the other side does not answer within a second; a long reason is cut. */
 export function closeSocket(socket: WebSocket, code: number, why: string): void {

@@ -12,7 +12,7 @@ export type RetryPolicy = {
 export type WaitPorts = { readonly timers: Timers; readonly signal?: AbortSignal };
 
 /** One failure that another attempt may mend. */
-export type Failure = {
+type Failure = {
   readonly error: unknown;
   /** So many attempts have failed, this one counted. */
   readonly failures: number;
@@ -24,7 +24,7 @@ export type Failure = {
 export type Verdict = 'again' | 'give-up' | { readonly notBeforeMs: number };
 
 /** What a retry needs. */
-export type RetryPorts = WaitPorts & {
+type RetryPorts = WaitPorts & {
   /** Judges a failure; without it every failure is tried again. What it throws ends the work instead of the failure. */
   readonly judge?: (failure: Failure) => Verdict;
   /** Told before each wait, with how long it will be. */

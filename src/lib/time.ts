@@ -25,7 +25,7 @@ const LONGEST_MS = 2_147_483_647;
 const SET_MS = 1_000;
 
 /** Where a clock takes its time from: the one that people set, and one that only counts on, in milliseconds since 1970. */
-export type ClockSources = { readonly machine: () => number; readonly steady: () => number };
+type ClockSources = { readonly machine: () => number; readonly steady: () => number };
 
 const { timeOrigin } = performance;
 const SOURCES: ClockSources = { machine: () => Date.now(), steady: () => timeOrigin + performance.now() };

@@ -5,7 +5,7 @@ import { LABEL_LISTS, withoutMark } from './verdict.ts';
 import type { ToolLists } from './verdict.ts';
 
 /** Something about a list of rules that is wrong, or hardly meant. */
-export type RuleFinding = {
+type RuleFinding = {
   readonly list: (typeof LISTS)[number] | (typeof LABEL_LISTS)[number] | 'default';
   /** The place in the list, from 0; `null` for `default`. */
   readonly index: number | null;

@@ -64,9 +64,7 @@ export type Wildcard = (text: string) => boolean;
 /** Whether a relative path is meant. */
 export type Paths = (path: string) => boolean;
 
-export type RuleReading =
-  | { readonly ok: true; readonly rule: ToolRule }
-  | { readonly ok: false; readonly message: string };
+type RuleReading = { readonly ok: true; readonly rule: ToolRule } | { readonly ok: false; readonly message: string };
 
 /**
  * Reads `tool` or `tool(spec)`; a `!` at the end, which only rules that ask can have, is not part of a rule. The message says

@@ -6,7 +6,7 @@ import { programOf, startsOther } from './shell-programs.ts';
 import type { Argv } from './safe-commands.ts';
 
 /** A command line taken apart. */
-export type ShellReading = {
+type ShellReading = {
   /** Its simple commands; `null` when they are not known with certainty: nothing that allows by words may pass it. */
   readonly parts: readonly Argv[] | null;
   /** Every list of words that stands anywhere in it, and what programs that start others would start: for what forbids. */

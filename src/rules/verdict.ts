@@ -29,7 +29,7 @@ export type ToolLists = {
 /** Where a rule stands. */
 export type RuleScope = 'built in' | 'bot' | 'agent' | 'channel' | 'run';
 
-export type ScopedRule = ToolRule & { readonly scope: RuleScope };
+type ScopedRule = ToolRule & { readonly scope: RuleScope };
 
 /** The rules that label calls, beside those that are built in. */
 export type LabelRules = { readonly [List in (typeof LABEL_LISTS)[number]]: readonly ScopedRule[] };

@@ -14,7 +14,7 @@ import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 
 /** What the chat platforms share. */
-export type PlatformsParts = {
+type PlatformsParts = {
   readonly config: Config;
   readonly clock: Clock;
   readonly timers: Timers;

@@ -26,7 +26,7 @@ export type BackgroundCheckParts = {
 };
 
 /** What the last check of a database found, as it is kept in it. */
-export type LastCheck = { readonly at: Instant; readonly problems: readonly string[] };
+type LastCheck = { readonly at: Instant; readonly problems: readonly string[] };
 
 const lastCheck = z.object({ at: z.number(), problems: z.array(z.string()) });
 

@@ -5,7 +5,7 @@ import type { TurnManager } from '../turns/manager.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 
 /** What suspending channels needs. */
-export type SuspensionsPorts = {
+type SuspensionsPorts = {
   readonly store: Pick<FloorStore, 'remember' | 'recall' | 'forget'>;
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly log: Log;

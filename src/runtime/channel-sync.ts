@@ -8,7 +8,7 @@ import type { FloorStore } from '../turns/floor-store.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
 /** What keeping channels in step with their platforms needs of the program. */
-export type ChannelSyncPorts = {
+type ChannelSyncPorts = {
   readonly manager: Pick<TurnManager, 'amend' | 'heard' | 'lose' | 'receive'>;
   readonly timers: Timers;
   readonly log: Log;

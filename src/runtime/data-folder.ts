@@ -12,7 +12,7 @@ import { floorWithRuns } from '../work/runs/floor-binding.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
 
 /** What the store of a data folder is opened with. */
-export type DataFolderOptions = Omit<FloorStoreOptions, 'path'> & {
+type DataFolderOptions = Omit<FloorStoreOptions, 'path'> & {
   readonly dataDir: string;
   /** Told in a sentence what operators should know of the folder. */
   readonly say: (line: string) => void;

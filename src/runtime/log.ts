@@ -10,7 +10,7 @@ import type { Change } from '../turns/manager.ts';
 import { defined } from '../lib/defined.ts';
 
 /** Where lines go, each with its line feed. */
-export type LogDestination = {
+type LogDestination = {
   write(line: string): unknown;
   on?(event: 'error', listener: (error: Error) => void): unknown;
 };
@@ -60,7 +60,7 @@ export function createLog(options: LogOptions): Log {
 export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
 
 /** One line of the specification's log format: a seat's change of state. */
-export type TransitionLine = {
+type TransitionLine = {
   readonly timestamp: string;
   readonly event: 'state_transition';
   readonly agentId: string;
@@ -158,7 +158,7 @@ function currentRedactor(
 }
 
 /** The same for a text that is not JSON, such as one for a channel. */
-export function textRedactor(secrets: readonly string[]): (text: string) => string {
+function textRedactor(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(formsOf))].sort((a, b) => b.length - a.length);
   const known = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');

@@ -15,7 +15,7 @@ import type { CallJudgement } from './tool-judge.ts';
 import { defined } from '../lib/defined.ts';
 
 /** What gates need. */
-export type RunGatePorts = {
+type RunGatePorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'onChange' | 'newest'>;
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly clock: Clock;

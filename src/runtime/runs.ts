@@ -40,7 +40,7 @@ import { judgeCall, reachesServer, readToolList } from './tool-judge.ts';
 import type { CallCircumstances } from './tool-judge.ts';
 
 /** What runs need of the program. */
-export type RunsPorts = {
+type RunsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'journal' | 'newest' | 'message' | 'lines' | 'recall' | 'remember'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;

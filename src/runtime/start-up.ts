@@ -9,7 +9,7 @@ import type { ChannelSync } from './channel-sync.ts';
 import type { Threads } from './thread-registry.ts';
 
 /** What a start needs of the program. */
-export type StartUpPorts = {
+type StartUpPorts = {
   readonly adapters: readonly ChatAdapter[];
   readonly config: () => Config;
   readonly clock: Clock;

@@ -6,7 +6,7 @@ import type { Instant } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 
 /** Where threads are remembered. */
-export type ThreadsStore = Pick<FloorStore, 'awake' | 'forget' | 'lastSeen' | 'remember' | 'remembered'>;
+type ThreadsStore = Pick<FloorStore, 'awake' | 'forget' | 'lastSeen' | 'remember' | 'remembered'>;
 
 /** A thread at rest for so long is let go of; the next message in it opens its floor again. */
 const FORGET_AFTER_MS = 7 * 86_400_000;

@@ -22,7 +22,7 @@ import { NAMES } from './runs.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What upkeep works on. */
-export type UpkeepParts = {
+type UpkeepParts = {
   readonly store: FloorStore;
   readonly config: () => Config;
   readonly clock: Clock;

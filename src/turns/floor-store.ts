@@ -76,7 +76,7 @@ export type Applied = CommandResult<Floor, Fact, Effect, Refusal>;
 export type OutboxRow = OwedEffect<Effect>;
 
 /** How floors are kept. `questionKeys` makes the keys of questions, each used once; random unless told. */
-export type FloorUsesOptions = TextRendering & { readonly questionKeys?: () => string };
+type FloorUsesOptions = TextRendering & { readonly questionKeys?: () => string };
 
 function newQuestionKey(): string {
   return randomBytes(QUESTION_KEY_BYTES).toString('base64url');

@@ -11,7 +11,7 @@ import type { Instant } from '../lib/time.ts';
 export type Requester = { readonly id: string; readonly name: string; readonly bot?: boolean };
 
 /** Where it is looked for who asked. */
-export type RequesterSources = {
+type RequesterSources = {
   /** What happened at the floor, the newest first, as far back as is asked. */
   readonly newest: () => Iterable<{ readonly fact: Fact }>;
   /** `null`: nothing is known of the message. */

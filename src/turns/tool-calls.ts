@@ -78,7 +78,7 @@ export type AuditRow = ToolCallRow & { readonly channel: ChannelId; readonly age
 /** What became of a call; `open`: it has not ended, `unknown`: nobody knows what it did. */
 export const CALL_ENDINGS = ['open', 'complete', 'error', 'unknown'] as const;
 
-export type CallEnding = (typeof CALL_ENDINGS)[number];
+type CallEnding = (typeof CALL_ENDINGS)[number];
 
 /** Which tool calls are wanted: those to which all of it applies. */
 export type AuditWanted = {

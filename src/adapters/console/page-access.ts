@@ -13,7 +13,7 @@ const MOST_KEYS = 32;
  * What a browser shows to be let in. Browsers send a cookie to every server of the same host name, whatever its port: a server that an
  * agent starts on 127.0.0.1 may read it. Storage of a page belongs to one port alone, but scripts can read it. So both are needed.
  */
-export type PageSession = {
+type PageSession = {
   /** The value of the cookie that scripts cannot read. */
   readonly cookie: string;
   /** What the page keeps in its storage and sends with each request. */
@@ -21,7 +21,7 @@ export type PageSession = {
 };
 
 /** What a request shows; `null` is absent. */
-export type ShownSession = { readonly [Key in keyof PageSession]: string | null };
+type ShownSession = { readonly [Key in keyof PageSession]: string | null };
 
 /** Who may use the page: browsers that used a link, which works once. */
 export type PageAccess = {

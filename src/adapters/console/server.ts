@@ -52,7 +52,7 @@ export type RunsTold = {
 };
 
 /** What the server is told and what it asks. */
-export type ServerParts = {
+type ServerParts = {
   readonly host: string;
   readonly port: number;
   readonly token: string;

@@ -6,7 +6,7 @@ import type { ChatMessage } from './protocol.ts';
 const LINES_SHOWN = 200;
 
 /** What is new and what is different since the last look. */
-export type Glimpse = { readonly messages: readonly ChatMessage[]; readonly changed: readonly ChatMessage[] };
+type Glimpse = { readonly messages: readonly ChatMessage[]; readonly changed: readonly ChatMessage[] };
 
 /** A look through the console into a channel of another platform: its conversation, read only. */
 export type Window = {

@@ -42,7 +42,7 @@ export type OpenPlatform = {
 };
 
 /** What makes an adapter of a platform. */
-export type PlatformOptions = {
+type PlatformOptions = {
   readonly name: string;
   /** The platform's name in sentences. */
   readonly title: string;
@@ -132,7 +132,7 @@ function asking({ title }: PlatformOptions, state: State) {
 }
 
 /** What a sender needs. */
-export type MessageSenderPorts = {
+type MessageSenderPorts = {
   readonly client: MessageClient;
   readonly queries: Pick<FloorQueries, 'agents' | 'thread'>;
   readonly clock: Clock;
@@ -204,7 +204,7 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
 }
 
 /** What it takes to bring rows of the outbox to a platform. */
-export type OutboxSenderPorts = {
+type OutboxSenderPorts = {
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly speakerOf: (agent: AgentId) => Speaker;
   /** The thread of the row's channel in which it belongs; `null` for the channel itself. */

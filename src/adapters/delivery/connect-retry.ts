@@ -6,7 +6,7 @@ import type { Timers } from '../../lib/time.ts';
 export const CONNECT_RETRY = { firstMs: 1_000, longestMs: 60_000 };
 
 /** What waiting for a platform needs; the signal ends it. */
-export type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly signal: AbortSignal };
+type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly signal: AbortSignal };
 
 /** Makes of a failure why it will never be better, or how long the platform wants to be left alone, in milliseconds. */
 export type Judgement = (error: unknown) => Error | number;

@@ -13,7 +13,7 @@ import { createThrottle } from './rate-limits.ts';
 import type { RateLimits, Throttle } from './rate-limits.ts';
 
 /** What floor cards need. */
-export type FloorCardsPorts = {
+type FloorCardsPorts = {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly nameOf: (agent: AgentId) => string;

@@ -28,7 +28,7 @@ export type InboundQueue = {
 };
 
 /** What a queue needs. */
-export type InboundQueuePorts = {
+type InboundQueuePorts = {
   readonly log: Logger;
   readonly timers: Timers;
   /** Told once of every act that has to be tried again. */

@@ -11,7 +11,7 @@ import { createThrottle } from './rate-limits.ts';
 import type { RateLimits, Throttle } from './rate-limits.ts';
 
 /** What drafts need. */
-export type DraftsPorts = {
+type DraftsPorts = {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly clock: Clock;
@@ -187,7 +187,7 @@ export class Drafts {
 }
 
 /** What posting needs. */
-export type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {
+type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {
   readonly drafts: Drafts;
   /** Something is said in a thread. */
   readonly begins: (thread: ChannelId) => void;
@@ -319,7 +319,7 @@ function contentOf({ speaker, text, epoch, outboxId, buttons = [] }: OutgoingPos
 }
 
 /** Shows one receipt under a message: a new one takes the place of those before it. Rejects with a `ChatError`. */
-export type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
+type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
 
 const MESSAGES_KEPT = 2_000;
 

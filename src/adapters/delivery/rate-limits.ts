@@ -127,7 +127,7 @@ export type Throttle = {
 };
 
 /** How often it may be done. */
-export type ThrottlePorts = {
+type ThrottlePorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   /** From one beginning to the next. */

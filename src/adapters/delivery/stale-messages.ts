@@ -10,7 +10,7 @@ import type { MessageClient, OwnMessage } from './message-client.ts';
 import type { RateLimits } from './rate-limits.ts';
 
 /** What looking for stale messages needs. */
-export type StaleMessagesPorts = {
+type StaleMessagesPorts = {
   readonly client: MessageClient;
   readonly rates: Pick<RateLimits, 'quiet'>;
   readonly drafts: Pick<Drafts, 'isStale'>;

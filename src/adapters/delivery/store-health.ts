@@ -8,10 +8,10 @@ import type { ChatAdapter } from '../port.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 
 /** Why nothing can be written for now. */
-export type Stuck = 'full' | 'locked';
+type Stuck = 'full' | 'locked';
 
 /** What it takes to tell people. */
-export type StoreHealthPorts = {
+type StoreHealthPorts = {
   readonly timers: Timers;
   readonly log: Logger;
   readonly adapters: () => readonly ChatAdapter[];

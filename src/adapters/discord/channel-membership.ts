@@ -24,7 +24,7 @@ export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopen
 export type GuildAnswers = Map<string, Promise<unknown>>;
 
 /** Where in Discord something changed. */
-export type Whereat = { readonly guild: string } | { readonly channel: string };
+type Whereat = { readonly guild: string } | { readonly channel: string };
 
 const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.unknownChannel, 'the channel is not there'],
@@ -154,7 +154,7 @@ export function neededPermissions(settings: Pick<DiscordSettings, 'webhooks' | '
 }
 
 /** What Discord says of a channel, as far as it decides about permissions. */
-export type ChannelRules = z.infer<typeof channelSchema>;
+type ChannelRules = z.infer<typeof channelSchema>;
 
 const bits = z.string().regex(/^\d+$/);
 const overwriteSchema = z.object({ id: z.string(), allow: bits, deny: bits });
@@ -170,7 +170,7 @@ const rolesSchema = z.array(z.object({ id: z.string(), permissions: bits }));
 const memberSchema = z.object({ roles: z.array(z.string()) });
 
 /** What a member may do in a channel. */
-export type MemberContext = {
+type MemberContext = {
   readonly guild: string;
   readonly userId: string;
   /** The member's own roles. */

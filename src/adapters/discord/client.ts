@@ -113,7 +113,7 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
 }
 
 /** Something to be read from Discord, and what for. */
-export type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
+type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
 
 /** Reads from Discord, for at most about a minute. Rejects with a `ChatError`, or with the reason why everything ends. */
 export type Reader = <T>(question: ReadCall, answer: z.ZodType<T>) => Promise<T>;

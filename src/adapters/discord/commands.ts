@@ -22,7 +22,7 @@ export type Option = {
 };
 
 /** One way to fill an option. */
-export type OptionChoice = { readonly name: string; readonly value: string };
+type OptionChoice = { readonly name: string; readonly value: string };
 
 /** What somebody filled in: a command with its options, as interactions bring it. */
 export type Given = {

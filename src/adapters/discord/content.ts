@@ -8,7 +8,7 @@ import { prefixOf } from './identity.ts';
 import { defined } from '../../lib/defined.ts';
 
 /** The most that Discord takes as the content of one message, in UTF-16 units. */
-export const CONTENT_LIMIT = 2_000;
+const CONTENT_LIMIT = 2_000;
 /** The longest text of one post: the rest is room for a name in front and for links that are written out. */
 export const TEXT_LIMIT = 1_900;
 /** What an agent says is shown as a file when it is longer than this; up to here it is several posts. */

@@ -16,7 +16,7 @@ export const CODES = {
 } as const;
 
 /** What Discord answered, without the request: addresses of webhooks are secrets, and bodies do not belong in logs. */
-export class Rejection extends Error {
+class Rejection extends Error {
   override readonly name = 'Rejection';
   readonly status: number;
   /** One of Discord's own numbers; `null` when it gave none. */

@@ -26,7 +26,7 @@ export type Identities = {
 };
 
 /** What tells identities. */
-export type IdentityPorts = {
+type IdentityPorts = {
   readonly calls: Calls;
   readonly self: Self;
   readonly queries: Pick<FloorQueries, 'agents'>;
@@ -36,7 +36,7 @@ export type IdentityPorts = {
 };
 
 /** The identities of the agents of the configuration. Each has a role that people can mention; nobody has it, and it allows nothing. */
-export type OwnIdentities = Identities & {
+type OwnIdentities = Identities & {
   /** Makes the roles that a guild lacks. Never rejects: a guild where that fails goes without. */
   ensureRoles(guild: string, channel: ChannelId): Promise<void>;
 };

@@ -29,7 +29,7 @@ import { COMMAND_RULE, createDeduplicator, createFirstTime } from '../delivery/i
 import type { MessageContext, MessagePayload } from './parse-message.ts';
 
 /** What commands and buttons are answered with. */
-export type InteractionPorts = {
+type InteractionPorts = {
   readonly rest: REST;
   readonly self: Self;
   readonly intake: Pick<Intake, 'command' | 'refusal'>;
@@ -276,7 +276,7 @@ function placeOf(interaction: Interaction): string {
 }
 
 /** What commands that are typed as messages need. */
-export type TypedPorts = {
+type TypedPorts = {
   readonly calls: Calls;
   readonly intake: Pick<Intake, 'command'>;
   readonly places: Pick<Places, 'resolve' | 'at'>;

@@ -15,7 +15,7 @@ export function reasonModal(button: PressedButton, label: string): object {
 }
 
 /** What somebody has sent of a form, and what was wrong with it. */
-export type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<string, string>> };
+type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<string, string>> };
 
 /**
  * A form as Discord draws it, under a note about who sees the answer: the question itself stands in the channel. It comes with

@@ -14,7 +14,7 @@ import type { Location, Places } from './places.ts';
 /** A webhook of Conch's own. The token is as good as a password for the channel. */
 export type Webhook = { readonly id: string; readonly token: string };
 
-export type WebhooksPorts = {
+type WebhooksPorts = {
   readonly calls: Calls;
   readonly locate: Places['locate'];
   readonly queries: FloorQueries;

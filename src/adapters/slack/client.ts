@@ -29,7 +29,7 @@ export type SlackSettings = {
 export const CALL_TIMEOUT_MS = 15_000;
 
 /** Where calls go and as whom. */
-export type ClientOptions = {
+type ClientOptions = {
   readonly token: string;
   /** Ends in `/api/`; `null` is Slack itself. */
   readonly apiUrl: string | null;
@@ -86,7 +86,7 @@ const QUIET: NonNullable<WebClientOptions['logger']> = {
 };
 
 /** Where a floor is on Slack: a channel, or a thread in it. */
-export type SlackPlace = { readonly channel: string; readonly thread: string | null };
+type SlackPlace = { readonly channel: string; readonly thread: string | null };
 
 /** The id of a channel, or of the thread under the message with this `ts`, as the rest of Conch knows it. */
 export function channelId(channel: string, thread: string | null = null): ChannelId {

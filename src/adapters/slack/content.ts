@@ -17,7 +17,7 @@ export type Wording = {
 };
 
 /** Whether agents may speak under their own names, and whether there are to be blocks. */
-export type WordingOptions = {
+type WordingOptions = {
   readonly isCustomized: boolean;
   readonly hasBlocks: boolean;
   /** Slack takes no commands with a slash in threads. */
@@ -292,7 +292,7 @@ export function escaped(text: string): string {
 }
 
 /** Words that address everybody, parted by a character that nobody sees, so that they address nobody; addresses, of pages and of mail, stay whole. */
-export function withoutBroadcasts(text: string): string {
+function withoutBroadcasts(text: string): string {
   return text.replaceAll(URL_OR_BROADCAST, (_found, url: string | undefined) => url ?? `@${JOINER}`);
 }
 
@@ -307,10 +307,10 @@ export function clipped(text: string, limit: number): string {
 }
 
 /** Neither seen nor a place to break a line. */
-export const JOINER = '\u2060';
+const JOINER = '\u2060';
 
 /** How a message, a status or a session names its author. */
-export type Identity = {
+type Identity = {
   readonly username: string;
   readonly icon_emoji?: string;
   readonly icon_url?: string;

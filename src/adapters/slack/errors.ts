@@ -5,7 +5,7 @@ import { AdapterError, ChatError } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
 
 /** The word by which Slack names an error ("channel_not_found"), without the answer around it. */
-export class SlackRefusal extends Error {
+class SlackRefusal extends Error {
   override readonly name = 'SlackRefusal';
   readonly code: string;
 
@@ -46,7 +46,7 @@ export function channelTrouble(error: unknown): string | null {
 }
 
 /** The tokens that Slack may not take. */
-export type TokenName = 'SLACK_BOT_TOKEN' | 'SLACK_APP_TOKEN';
+type TokenName = 'SLACK_BOT_TOKEN' | 'SLACK_APP_TOKEN';
 
 /** How Slack is waited for: not at all when it will never take the token. */
 export function untilSlack(token: TokenName): Judgement {

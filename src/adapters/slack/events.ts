@@ -30,7 +30,7 @@ import type { Ack } from './commands.ts';
 import type { Interactions } from './interactions.ts';
 
 /** A command line that somebody wrote as a message, or Slack's own Stop. */
-export type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
+type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
 
 /** What taking in events needs of the adapter. */
 export type EventsPorts = MessageContext & {

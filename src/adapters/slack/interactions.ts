@@ -141,12 +141,12 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
 }
 
 /** The form's name in Slack's payloads. */
-export const SETTINGS_FORM = 'conch:settings';
+const SETTINGS_FORM = 'conch:settings';
 
 const selected = z.looseObject({ selected_option: z.looseObject({ value: z.string() }).nullish() });
 
 /** What a submitted form sends. */
-export const submissionSchema = z.looseObject({
+const submissionSchema = z.looseObject({
   type: z.literal('view_submission'),
   user: z.looseObject({ id: z.string().min(1) }),
   trigger_id: z.string().min(1),
@@ -162,10 +162,10 @@ export const submissionSchema = z.looseObject({
     }),
   }),
 });
-export type Submission = z.output<typeof submissionSchema>;
+type Submission = z.output<typeof submissionSchema>;
 
 /** Shows the form with a floor's mode and order; must come within 3 s of the click. */
-export async function openSettings(
+async function openSettings(
   ports: CommandPorts,
   asked: { readonly asker: Recipient; readonly floor: ChannelId; readonly trigger: string },
 ): Promise<void> {
@@ -202,7 +202,7 @@ export async function submitted(ports: CommandPorts, sent: Submission, ack: Ack)
 }
 
 /** The form as Slack's Block Kit. Its fields have the names of the commands they stand for. */
-export function settingsForm(view: FloorView): object {
+function settingsForm(view: FloorView): object {
   const modes = INTERRUPT_MODES.map((mode) => option(mode, `${mode}: ${MODES[mode].summary}`));
   const orders = ORDERS.map((order) => option(order, `${order}: ${POLICIES[order].summary}`));
   return {

@@ -40,7 +40,7 @@ const fileSchema = z.looseObject({
 });
 
 /** A file as Slack describes it. */
-export type SlackFile = z.output<typeof fileSchema>;
+type SlackFile = z.output<typeof fileSchema>;
 
 /** Slack's name of a message in its channel: seconds since 1970, with a number behind the point. */
 export const tsSchema = z.string().regex(/^\d{1,15}\.\d{1,9}$/);

@@ -81,7 +81,7 @@ const refusedSchema = z.object({
 });
 
 /** A button that opens a form, and who pressed it where. */
-export type Pressed = {
+type Pressed = {
   readonly asker: Recipient;
   readonly floor: ChannelId;
   readonly trigger: string;

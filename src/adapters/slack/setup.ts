@@ -211,7 +211,7 @@ export const BOT_EVENTS: readonly string[] = [
 ];
 
 /** What stands in the manifest in place of an address that only its reader knows. */
-export const YOUR_ADDRESS = 'https://YOUR-ADDRESS.example';
+const YOUR_ADDRESS = 'https://YOUR-ADDRESS.example';
 
 /** The JSON that Slack's "Create an app from a manifest" takes. With `http` its addresses are to be filled in. */
 export function manifestText(

@@ -10,7 +10,7 @@ import { slackCode } from './errors.ts';
 import { identityOf } from './content.ts';
 
 /** What status lines need. */
-export type StatusesPorts = {
+type StatusesPorts = {
   readonly web: WebClient;
   readonly timers: Timers;
   readonly log: Logger;

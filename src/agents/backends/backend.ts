@@ -137,7 +137,7 @@ export type AgentBackend = {
 };
 
 /** What is known of a failure besides its words. */
-export type FailureParts = {
+type FailureParts = {
   readonly terminal?: boolean;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;

@@ -4,7 +4,7 @@ import type { Timers } from '../../lib/time.ts';
 import type { BackendError, Report } from './backend.ts';
 
 /** What prompting again needs. */
-export type InsistPorts = {
+type InsistPorts = {
   readonly report: Pick<Report, 'leftMs'>;
   readonly timers: Timers;
   /** Somebody stopped the generation. */

@@ -9,7 +9,7 @@ import { HEARTBEAT_HEADER, REVOKED } from '../backends/remote/remote-host.ts';
 import { messageIn } from '../backends/acp/acp-multiplexer.ts';
 
 /** What one connection joins. */
-export type ConnectionParts = {
+type ConnectionParts = {
   readonly url: string;
   readonly token: string;
   readonly relay: BridgeRelay;
@@ -19,7 +19,7 @@ export type ConnectionParts = {
 };
 
 /** How a connection ended; `final`: another attempt is of no use. */
-export type ConnectionEnd = { readonly connected: boolean; readonly why: string; readonly final: boolean };
+type ConnectionEnd = { readonly connected: boolean; readonly why: string; readonly final: boolean };
 
 /** Connects and carries messages; resolves when that is over, or has not come about. Never rejects. */
 export function connectOnce(parts: ConnectionParts): Promise<ConnectionEnd> {

@@ -10,7 +10,7 @@ import { startProcessGroup } from '../process/process-group.ts';
 import type { ProcessGroup } from '../process/process-group.ts';
 
 /** What the bridge connects: the address of a Conch, the agent's token there, and the program that speaks ACP. */
-export type BridgeOptions = {
+type BridgeOptions = {
   readonly url: string;
   readonly token: string;
   readonly command: string;

@@ -9,7 +9,7 @@ import type { GatedCall, ToolGate } from '../tools/tool-gate.ts';
 import { defined } from '../../lib/defined.ts';
 
 /** What a server asks in the middle of a call, and what it is asked through. */
-export type ServerAsking = {
+type ServerAsking = {
   readonly gate: ToolGate;
   readonly call: GatedCall;
   /** The text without secrets. */

@@ -64,7 +64,7 @@ export type McpCall = {
 };
 
 /** What to connect to, and who is told of what happens then. */
-export type ConnectParts = {
+type ConnectParts = {
   readonly id: string;
   readonly config: McpServerConfig;
   readonly ports: McpPorts;

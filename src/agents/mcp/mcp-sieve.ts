@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { defined } from '../../lib/defined.ts';
 
 /** Tools that a server listed and that are none, each with why. Forgotten when they are taken. */
-export type BadTools = { take(): readonly string[] };
+type BadTools = { take(): readonly string[] };
 
 /**
  * Keeps from the client what it does not read, and what it would refuse as a whole. Log messages and news about resources, prompts

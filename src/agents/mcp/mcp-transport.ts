@@ -8,7 +8,7 @@ import type { ProcessGroup } from '../process/process-group.ts';
 import type { SandboxPlan } from '../process/sandbox.ts';
 
 /** A program that is a server of tools, and how long it may take to end when it is asked to, in milliseconds. */
-export type ServerProgram = {
+type ServerProgram = {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
@@ -20,7 +20,7 @@ export type ServerProgram = {
 };
 
 /** How much a server may send at once, in bytes: between two answers, and in one answer over HTTP. */
-export const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
+const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
 /**
  * A server of tools as a program of this machine, in a process group of its own: it ends with all that it has started. A line

@@ -27,7 +27,7 @@ import { limitedFetch } from './mcp-transport.ts';
 import { defined } from '../../lib/defined.ts';
 
 /** Where somebody signs in, and how. */
-export type SignInOrder = {
+type SignInOrder = {
   readonly url: string;
   /** What the configuration says of it. */
   readonly oauth?: NonNullable<McpServerConfig['oauth']>;

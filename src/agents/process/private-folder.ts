@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /** A folder for one session's own files, which only this user can read. */
-export type PrivateFolder = {
+type PrivateFolder = {
   readonly path: string;
   /** Writes texts, by the names of their files. */
   write(files: Readonly<Record<string, string>>): void;

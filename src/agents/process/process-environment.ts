@@ -2,7 +2,7 @@ import { isUnsafeVariable } from '../../lib/unsafe-variables.ts';
 import { BackendError } from '../backends/backend.ts';
 
 /** Which variables a child process gets, from where. */
-export type EnvironmentParts = {
+type EnvironmentParts = {
   /** Variables of this program. */
   readonly from: Readonly<Record<string, string | undefined>>;
   /** Names to hand on besides the ordinary ones. */

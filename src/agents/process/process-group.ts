@@ -9,7 +9,7 @@ import { sandboxed } from './sandbox.ts';
 import type { SandboxPlan } from './sandbox.ts';
 
 /** What to run. The command is looked up on the PATH of `env`; no shell is involved. */
-export type ProcessOptions = {
+type ProcessOptions = {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;

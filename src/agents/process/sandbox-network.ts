@@ -19,7 +19,7 @@ export type SandboxNetwork = {
 };
 
 /** The way from a sandbox to the network. */
-export type SandboxExit = {
+type SandboxExit = {
   /** Stands before the program and its arguments. */
   readonly prefix: readonly string[];
   /** Variables by which programs find the proxy. */

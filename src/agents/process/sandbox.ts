@@ -41,7 +41,7 @@ export const SANDBOX_REMEDY =
   'Install bubblewrap (apt install bubblewrap), allow user namespaces, or set "sandbox" to false.';
 
 /** A program as it is started in a sandbox; `close` is called when it has ended. */
-export type SandboxedProgram = Program & { close(): void };
+type SandboxedProgram = Program & { close(): void };
 
 /**
  * The program as it is started in a sandbox. Rejects with a terminal `BackendError` that says what to do when this machine cannot start

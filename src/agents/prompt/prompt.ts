@@ -10,7 +10,7 @@ import type { AgentSession, SeatContext, TurnPrompt } from '../backends/backend.
 import type { FloorPort } from '../session/floor-port.ts';
 
 /** What prompts are made with, besides the floor. */
-export type PromptSettings = {
+type PromptSettings = {
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
   /** What the channel is called, and what it is about; '' when nobody said. */
   readonly place: { readonly name: string; readonly topic: string };
@@ -87,7 +87,7 @@ export class SessionKnowledge {
 }
 
 /** A prompt, and the messages to answer for which it had no room. */
-export type MadePrompt = { readonly turn: TurnPrompt; readonly left: readonly MessageId[] };
+type MadePrompt = { readonly turn: TurnPrompt; readonly left: readonly MessageId[] };
 
 /** Reads from the floor what a prompt effect stands for. What the agent said in this turn is what the floor recorded. */
 export function turnPrompt(
@@ -139,7 +139,7 @@ export type PromptParts = Omit<PromptSettings, 'describe'> & {
 };
 
 /** A prompt's texts, and the messages to answer for which it had no room: the floor must hand them over again. */
-export type BuiltPrompt = Pick<TurnPrompt, 'text' | 'system' | 'parts'> & { readonly left: readonly MessageId[] };
+type BuiltPrompt = Pick<TurnPrompt, 'text' | 'system' | 'parts'> & { readonly left: readonly MessageId[] };
 
 /**
  * What a model is told: who it is, the rules of the floor and who is here, then the conversation inside the boundary, each

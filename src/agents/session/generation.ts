@@ -13,7 +13,7 @@ import type { Injection } from './injections.ts';
 import { defined } from '../../lib/defined.ts';
 
 /** What one generation reports to. */
-export type GenerationPorts = {
+type GenerationPorts = {
   readonly agent: AgentId;
   readonly epoch: number;
   readonly roster: TurnPrompt['roster'];

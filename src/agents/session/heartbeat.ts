@@ -4,7 +4,7 @@ import type { Clock, Timer, Timers } from '../../lib/time.ts';
 export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };
 
 /** What a heartbeat goes by; `beat` is called for every beat. */
-export type HeartbeatPorts = {
+type HeartbeatPorts = {
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
   readonly clock: Clock;

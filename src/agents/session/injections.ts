@@ -11,7 +11,7 @@ export type Injection = {
 };
 
 /** What hands messages over to one generation. */
-export type InjectionPorts = {
+type InjectionPorts = {
   readonly session: AgentSession;
   readonly timers: Timers;
   readonly log: AgentLog;

@@ -11,7 +11,7 @@ import { NEW_SESSION, OPEN_MS, outlives } from './session-machine.ts';
 import type { Phase, SessionEffect, SessionEvent, SessionMachine, SessionState } from './session-machine.ts';
 
 /** What carries out the effects of one session's machine, and who is told. */
-export type ExecutorPorts = {
+type ExecutorPorts = {
   /** The machine, with the thresholds of now. */
   readonly machine: () => SessionMachine;
   readonly open: () => Promise<AgentSession>;

@@ -86,7 +86,7 @@ export function resumed(kept: KeptSession, at: Instant): SessionState {
 }
 
 /** What the record of one session needs. */
-export type RecordPorts = {
+type RecordPorts = {
   readonly channel: ChannelId;
   readonly agent: AgentId;
   readonly journal: SessionJournal;

@@ -63,7 +63,7 @@ export type SessionFact = {
 };
 
 /** An event's name, with how a session ended. */
-export type SessionTrigger = Exclude<SessionEvent['type'], 'SessionExited'> | `SessionExited(${Exit['how']})`;
+type SessionTrigger = Exclude<SessionEvent['type'], 'SessionExited'> | `SessionExited(${Exit['how']})`;
 
 /** The specification's defaults. */
 export const DEFAULT_THRESHOLDS: Thresholds = { maxConsecutiveErrors: 5, maxTotalErrors: 20 };

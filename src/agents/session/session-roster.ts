@@ -5,7 +5,7 @@ import type { AgentSpec, SeatedAgent } from './seated-agent.ts';
 import type { Phase } from './session-machine.ts';
 
 /** Where the roster looks. */
-export type RosterPorts = {
+type RosterPorts = {
   readonly agents: () => readonly AgentSpec[];
   readonly seated: (agent: AgentId) => readonly SeatedAgent[];
   readonly seatsOf: (agent: AgentId) => readonly ChannelId[];

@@ -20,7 +20,7 @@ import { createRoster } from './session-roster.ts';
 import type { SessionJournal } from './session-journal.ts';
 
 /** What a supervisor is made of. */
-export type SupervisorOptions = {
+type SupervisorOptions = {
   readonly agents: readonly AgentSpec[];
   readonly floors: FloorPort;
   readonly clock: Clock;
@@ -88,7 +88,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
 }
 
 /** Where the commands of one agent go, and what happens around it. */
-export type CommandQueuePorts = {
+type CommandQueuePorts = {
   readonly channel: ChannelId;
   readonly floors: Pick<FloorPort, 'apply'>;
   readonly timers: Timers;

@@ -1,5 +1,5 @@
 /** A value that must not leave, and what it is called. */
-export type NamedSecret = { readonly name: string; readonly value: string };
+type NamedSecret = { readonly name: string; readonly value: string };
 
 /** The secrets that this program knows, as they may stand in a text: as they are, or as Base64 or part of an address. */
 export class KnownSecrets {

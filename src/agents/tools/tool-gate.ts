@@ -41,7 +41,7 @@ export type GatedCall = {
 export type ModelStep = { readonly text: string; readonly kept: KeptStep | null };
 
 /** What was said since the step before, and the calls that this one asks for, in the agent's own form. */
-export type KeptStep = { readonly said: string; readonly calls: string };
+type KeptStep = { readonly said: string; readonly calls: string };
 
 /** What a generation of this turn that a restart has cut left: its steps, and what came of calls by their ids, in words for the agent. */
 export type LeftSteps = {
@@ -50,7 +50,7 @@ export type LeftSteps = {
 };
 
 /** `isOutput`: the words are what came back from outside. */
-export type LeftResult = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
+type LeftResult = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
 
 /** Whether a call may begin, at once. `words`: what people said with their yes; or what the model is told when it may not. */
 export type GateVerdict =
@@ -58,7 +58,7 @@ export type GateVerdict =
   | { readonly verdict: 'refused'; readonly code: RefusalCode; readonly words: string };
 
 /** Rules refuse it, people do, or nobody decided before the generation ended. */
-export type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
+type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
 
 /** What came of a call that was let through. */
 export type CallResult = {

@@ -51,7 +51,7 @@ export type ToolServer = {
 };
 
 /** What callers may do besides showing a token. */
-export type ToolServerRules = {
+type ToolServerRules = {
   /** Browser pages that may call, such as "https://example.org"; all others are refused. */
   readonly origins: readonly string[];
   /** The longest call, in bytes. */
@@ -59,7 +59,7 @@ export type ToolServerRules = {
 };
 
 /** Where one session finds the floor tools. */
-export type ToolEndpointParts = {
+type ToolEndpointParts = {
   readonly url: string;
   /** The server's name in an earlier session that this one goes on with. */
   readonly name?: string | undefined;

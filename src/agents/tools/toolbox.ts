@@ -27,7 +27,7 @@ export type ModelCall = {
 };
 
 /** What one generation needs of its tools. */
-export type ToolboxParts = {
+type ToolboxParts = {
   /** `null`: the model is given the floor's tools alone, as it is where nothing stands between it and others. */
   readonly session: SessionTools | null;
   readonly floorTools: FloorTools;
@@ -38,7 +38,7 @@ export type ToolboxParts = {
 };
 
 /** A turn that a restart has cut in the middle of a step. */
-export type LeftTurn = {
+type LeftTurn = {
   readonly said: readonly ModelMessage[];
   readonly calls: readonly ModelCall[];
   readonly results: LeftSteps['results'];

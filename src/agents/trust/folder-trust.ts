@@ -32,7 +32,7 @@ export type FolderGate = {
 };
 
 /** What people are asked, and told of it, once there are floors. */
-export type TrustChannels = {
+type TrustChannels = {
   /** Hands a command to the floor of a channel. */
   readonly tell: (channel: ChannelId, command: TrustCommand) => void;
   readonly channelsOf: (agent: AgentId) => readonly ChannelId[];

@@ -1,7 +1,7 @@
 import { isSecretName, passwordsIn, secretsIn } from '../secret.ts';
 
 /** Where a text of the file stands: its path, and the element before it in a list. */
-export type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unknown };
+type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unknown };
 
 /**
  * The secrets that stand in a text of the file in clear: tokens of known services anywhere, values of fields and options whose names say

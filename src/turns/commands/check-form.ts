@@ -4,7 +4,7 @@ import { filledIn, valuesListed } from '../text/form.ts';
 import { defined } from '../../lib/defined.ts';
 
 /** What was filled in, as its server takes it; or what is wrong, in all and by the names of fields. */
-export type CheckedForm =
+type CheckedForm =
   | { readonly ok: true; readonly content: Record<string, FieldValue> }
   | { readonly ok: false; readonly text: string; readonly fields: Readonly<Record<string, string>> };
 

@@ -1,5 +1,5 @@
 /** What an argument must be; platforms choose their own input for each kind. */
-export type ArgumentKind =
+type ArgumentKind =
   | 'agent'
   | 'mode'
   | 'order'

@@ -261,7 +261,7 @@ function withQueue(request: Request, context: CommandContext): Answer | Promise<
 }
 
 /** The agent that a person meant, or one sentence that says whom they could have meant. */
-export type Lookup = { readonly ok: true; readonly agent: AgentId } | { readonly ok: false; readonly message: string };
+type Lookup = { readonly ok: true; readonly agent: AgentId } | { readonly ok: false; readonly message: string };
 
 /** Finds an agent by its id, in any case, or by its display name if only one has it. */
 export function findAgent(word: string, agents: readonly RosterEntry[]): Lookup {

@@ -17,7 +17,7 @@ import type {
 export type Actor = string;
 
 /** What people do by writing. Text stays in the inbox; the floor needs only ids. */
-export type PersonCommand =
+type PersonCommand =
   | {
       readonly type: 'receive';
       readonly id: MessageId;

@@ -15,7 +15,7 @@ export type Choice = 'allow' | 'reject';
 export const PAUSES = ['turn_limit', 'confirmation'] as const;
 
 /** One field of a form that a server of tools asks people to fill in. */
-export const askedFieldSchema = z.strictObject({
+const askedFieldSchema = z.strictObject({
   /** By which answers in words name it. */
   name: z.string(),
   label: z.string(),

@@ -41,7 +41,7 @@ export type AsideReports = {
 export type AsideWorker = { written(): string; stop(): Promise<void> };
 
 /** What work beside the floors needs. */
-export type AsideRunsPorts = {
+type AsideRunsPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'awake' | 'newest' | 'due' | 'onChange'>;
   readonly clock: Clock;
   readonly timers: Timers;

@@ -19,7 +19,7 @@ import type { RunState } from './run.ts';
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 /** What the audit of all seats is told from. */
-export type AuditPorts = {
+type AuditPorts = {
   readonly runs: Pick<
     MachineStore<RunState, RunCommand, RunFact, unknown, string>,
     'keys' | 'awake' | 'newest' | 'state' | 'onChange'
@@ -218,7 +218,7 @@ export function totalsText(agent: AgentId, runs: Pick<AuditPorts['runs'], 'keys'
 }
 
 /** A run with all that happened in it, the newest first: who asked for it, and its sessions, which are epochs of turns. */
-export type RecordedRun = {
+type RecordedRun = {
   readonly requestedBy: string | null;
   readonly sessions: readonly string[];
   readonly entries: readonly Entry[];

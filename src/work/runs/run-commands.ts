@@ -53,7 +53,7 @@ export type RunCommandPorts = {
 };
 
 /** What `/run start` can say of a run beside its words. */
-export type RunOption = 'model' | 'steps' | 'tools';
+type RunOption = 'model' | 'steps' | 'tools';
 
 /** Answers the commands of the group "run". */
 export function createRunCommands(ports: RunCommandPorts): RunCommands {

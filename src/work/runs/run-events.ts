@@ -18,7 +18,7 @@ const cause = id.exactOptional();
 const session = id;
 
 /** A tool call as a step asks for it, with what the rules say. */
-export const requestedCallSchema = z.strictObject({
+const requestedCallSchema = z.strictObject({
   ...openCallSchema.omit({ status: true, cleared: true, approved: true, approval: true, verdict: true }).shape,
   verdict: z.enum(['allow', 'ask', 'deny']),
   /** The rule that decided. */

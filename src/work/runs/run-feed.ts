@@ -12,7 +12,7 @@ import { emptyRuns } from './run.ts';
 import type { RunState } from './run.ts';
 
 /** What an agent is just writing; it stands in no journal. */
-export type RunToken = { readonly type: 'stream:token'; readonly text: string };
+type RunToken = { readonly type: 'stream:token'; readonly text: string };
 
 /** An event of a seat's runs as programs are sent it. `seq` grows by the seat's journal, with gaps; a token has that of the event before it. */
 export type RunMessage = {
@@ -28,7 +28,7 @@ export type RunMessage = {
 export type FeedItem = { readonly message: RunMessage; readonly state: RunState };
 
 /** Who reads along: `durable` comes again when asked for by its number, a token never. */
-export type FeedReader = { durable(item: FeedItem): void; token(message: RunMessage): void };
+type FeedReader = { durable(item: FeedItem): void; token(message: RunMessage): void };
 
 /**
  * An open reading: the current run from its beginning as far as the reader had it, what came since, and the state now. `gone`: the
@@ -47,7 +47,7 @@ export type Opening =
   | { readonly ok: false; readonly why: 'gone' | 'unknown' };
 
 /** What feeds are made of. */
-export type FeedPorts = { readonly runs: Pick<RunStore, 'newest' | 'state' | 'onChange'>; now(): Instant };
+type FeedPorts = { readonly runs: Pick<RunStore, 'newest' | 'state' | 'onChange'>; now(): Instant };
 
 /** At most so many messages come of one fact. */
 const PER_FACT = 4;

@@ -31,7 +31,7 @@ export function leftSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): 
 }
 
 /** Who decided about a call with this, and in what words; `null`: nobody did. */
-export function peopleSaid(fact: RunFact): Decided | null {
+function peopleSaid(fact: RunFact): Decided | null {
   const said = fact.type === 'grantUsed' ? fact.said : fact.type === 'approvalClosed' ? fact : undefined;
   return said === undefined ? null : { by: said.by, reason: said.reason };
 }
@@ -43,7 +43,7 @@ type Decided = { readonly by: string | null; readonly reason: string | null };
 type Ended = Decided & { readonly code: string | null };
 
 /** What an agent is told of a call that people said no to, or could not be asked about. */
-export function deniedWords(tool: string, { by, reason }: Decided): string {
+function deniedWords(tool: string, { by, reason }: Decided): string {
   const why = reason === null ? '' : ` These are their words: ${reason}`;
   const who = by === null ? 'Nobody could be asked' : 'People said no';
   return `${who} about ${tool}: it was not run.${why} Go on without it.`;

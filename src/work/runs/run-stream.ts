@@ -6,12 +6,12 @@ import { standingOf } from './run-published.ts';
 import type { EventSink } from '../../lib/guarded-server.ts';
 
 /** What came of an attempt to read along. */
-export type StreamOpening =
+type StreamOpening =
   | { readonly ok: true; close(): void }
   | { readonly ok: false; readonly status: 400 | 410; readonly text: string };
 
 /** Where a program begins, and in whose words it is told. */
-export type StreamStart = { readonly after: number | null; readonly format: 'conch' | 'ag-ui'; readonly at: number };
+type StreamStart = { readonly after: number | null; readonly format: 'conch' | 'ag-ui'; readonly at: number };
 
 /**
  * Sends a program the events of these seats' runs, of its turns and of its work beside the floor, say: what it missed, then the states

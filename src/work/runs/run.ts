@@ -105,7 +105,7 @@ export const closedApprovalSchema = z.strictObject({
 });
 
 /** A yes for more than once: the rule by which it is given from now on, in this channel and to this agent. */
-export const rememberedSchema = z.strictObject({
+const rememberedSchema = z.strictObject({
   id,
   rule: text,
   /** It is over when the tool is another one. */

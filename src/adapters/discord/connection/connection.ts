@@ -252,7 +252,7 @@ export class Connection {
  * and so would what it does by itself afterwards: here that is told to `fault`, and the connection goes on. What it then waits
  * for in vain it notices itself, and connects again.
  */
-export class GuardedShards extends SimpleShardingStrategy {
+class GuardedShards extends SimpleShardingStrategy {
   readonly #fault: (error: unknown) => void;
 
   constructor(manager: WebSocketManager, fault: (error: unknown) => void) {

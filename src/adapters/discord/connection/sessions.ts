@@ -9,7 +9,7 @@ import { delay } from '../../../lib/retry.ts';
 
 const WRITE_MS = 1_000;
 
-export type SessionsPorts = {
+type SessionsPorts = {
   readonly bot: string;
   readonly memory: Memory;
   readonly timers: Timers;
@@ -142,7 +142,7 @@ const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
 /** Counts new sessions over restarts and waits before one too many. */
-export type Identifies = {
+type Identifies = {
   /** Resolves when a session may be begun, which is then counted. Rejects with the signal's reason. */
   take(signal: AbortSignal): Promise<void>;
 };

@@ -9,7 +9,7 @@ import { AdapterError } from '../../port.ts';
 import type { Ack } from '../commands.ts';
 
 /** Where signed requests are taken, and what becomes of them. */
-export type HttpReceiverPorts = {
+type HttpReceiverPorts = {
   readonly signingSecret: string;
   readonly host: string;
   /** 0 takes any free port. */

@@ -7,7 +7,7 @@ import { explainSilence } from './acp-words.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
 
 /** The answer to a request for permission, as the protocol has it. */
-export type PermissionOutcome =
+type PermissionOutcome =
   | { readonly outcome: 'cancelled' }
   | { readonly outcome: 'selected'; readonly optionId: string };
 

@@ -26,7 +26,7 @@ export type Handshake = {
 };
 
 /** What a handshake needs; `limitMs` is for each of its requests. */
-export type HandshakeParts = {
+type HandshakeParts = {
   readonly link: AcpLink;
   readonly profile: AcpProfile;
   readonly kind: string;

@@ -12,10 +12,10 @@ export type LineLimits = {
   readonly messagesPerSecond: number;
 };
 
-export const LINE_LIMITS: LineLimits = { messageBytes: 8 * 1024 * 1024, messagesPerSecond: 10_000 };
+const LINE_LIMITS: LineLimits = { messageBytes: 8 * 1024 * 1024, messagesPerSecond: 10_000 };
 
 /** What one agent is read with: `now` is a monotonic clock in milliseconds, `noise` is told of every line that is not a message. */
-export type LineOptions = {
+type LineOptions = {
   readonly limits?: LineLimits;
   readonly now?: () => Instant;
   readonly timers?: Timers;

@@ -14,14 +14,14 @@ export type AcpPeer = {
 };
 
 /** What an agent asks and tells of itself. */
-export type AcpListener = {
+type AcpListener = {
   update(params: unknown): void;
   /** `withdrawn`: the agent no longer wants the answer. */
   permission(params: unknown, withdrawn: AbortSignal): Promise<unknown>;
 };
 
 /** A request and how long its answer may take; `null` for as long as it wants. */
-export type AcpRequest<T> = {
+type AcpRequest<T> = {
   readonly method: string;
   readonly params: object;
   readonly answer: z.ZodType<T>;

@@ -6,12 +6,12 @@ import type { PermissionOption, Update, newSession } from './acp-wire.ts';
 import { BackendError } from '../backend.ts';
 
 /** A session that was opened, as far as its modes go; `resumed`: it goes on with an earlier one. */
-export type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'configOptions'> & {
+type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'configOptions'> & {
   readonly resumed: boolean;
 };
 
 /** What modes are set with; `limitMs` is for each request. */
-export type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonly limitMs: number };
+type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonly limitMs: number };
 
 /** What has to stay as it is: an option of the session, or its mode (`null`). The first of its values is the one to set. */
 type Hold = {

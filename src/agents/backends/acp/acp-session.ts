@@ -22,7 +22,7 @@ import type { SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
 
 /** What a session over the Agent Client Protocol goes by; durations in milliseconds. */
-export type AcpSessionOptions = {
+type AcpSessionOptions = {
   readonly seat: SeatContext;
   /** Of the backend. */
   readonly kind: string;

@@ -17,7 +17,7 @@ export type StartedAgent = {
 };
 
 /** What a process is used with; durations in milliseconds. */
-export type ProcessPorts = {
+type ProcessPorts = {
   readonly timers: Timers;
   readonly stopGraceMs: number;
   readonly limits?: LineLimits | undefined;

@@ -10,7 +10,7 @@ import type { SandboxPlan } from '../../process/sandbox.ts';
 import type { FloorTools } from '../../tools/floor-tools.ts';
 
 /** One process for one prompt. */
-export type CommandCall = {
+type CommandCall = {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;

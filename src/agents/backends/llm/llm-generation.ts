@@ -27,7 +27,7 @@ export type GenerationSettings = LlmPrices & {
 };
 
 /** What one generation is about. */
-export type GenerationParts = {
+type GenerationParts = {
   readonly settings: GenerationSettings;
   readonly seat: SeatContext;
   /** The tools of servers; `null`: there are none. */
@@ -355,7 +355,7 @@ const ON_TOOLS =
   'agent (hand_to), nothing to add (pass).';
 
 /** Asks Anthropic to keep what it has read up to here; the others keep it unasked. */
-export const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
+const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
 
 /** How many characters a request has besides its prompt and the conversation: the instructions and the tools. */
 export const OVERHEAD = instructionsFor('', true).length + sizeOfTools();

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { TOOL_PATH } from '../../tools/tool-server.ts';
 
 /** How callers reach this program. */
-export type Ingress = {
+type Ingress = {
   /** Connections are encrypted by this program itself. */
   readonly tls?: object;
   /** A proxy in front ends TLS and says so in X-Forwarded-Proto; its X-Forwarded-For names the caller. */

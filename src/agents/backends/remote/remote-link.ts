@@ -23,7 +23,7 @@ export const LINK_LIMITS: LinkLimits = { frameBytes: 1_048_576, messagesPerSecon
 export type LinkEnd = { readonly why: string; readonly final: boolean };
 
 /** What a connection goes by. */
-export type LinkParts = {
+type LinkParts = {
   readonly limits: LinkLimits;
   readonly clock: Clock;
   readonly timers: Timers;

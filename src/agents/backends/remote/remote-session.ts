@@ -10,7 +10,7 @@ import type { ConnectionSlot } from './connection-slot.ts';
 import type { LinkEnd, RemoteLink } from './remote-link.ts';
 
 /** What a remote session needs. */
-export type RemoteSessionPorts = {
+type RemoteSessionPorts = {
   readonly slot: ConnectionSlot;
   readonly timers: Timers;
   /** How long an agent may be away before its session is lost, in milliseconds. */

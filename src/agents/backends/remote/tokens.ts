@@ -15,7 +15,7 @@ export type TokenEntry = {
 };
 
 /** What is done to a token, and when. `channels` confines the agent to these. */
-export type TokenMaking = { readonly at: number; readonly channels?: readonly ChannelId[] };
+type TokenMaking = { readonly at: number; readonly channels?: readonly ChannelId[] };
 
 /** An agent's token could not be made, changed or read; the message says what to do. */
 export class TokenError extends Error {

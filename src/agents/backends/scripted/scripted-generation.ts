@@ -14,7 +14,7 @@ export const CRASH = 'exited with code 137';
 export type Open = { readonly streamed: string; readonly steps: readonly Step[] };
 
 /** Messages that the former generation had no time to take up, and the tools of servers; `null`: there are none. */
-export type Brought = { readonly notes: readonly string[]; readonly tools: SessionTools | null };
+type Brought = { readonly notes: readonly string[]; readonly tools: SessionTools | null };
 
 /** One generation of a scripted agent: performs steps until an end, an interrupt or a crash. */
 export class ScriptedGeneration {

@@ -295,7 +295,7 @@ export function resume(
 }
 
 /** How a turn ends, and where that leaves the agent. */
-export type TurnEnd = {
+type TurnEnd = {
   readonly outcome: Outcome;
   readonly trigger: Trigger;
   readonly to: 'QUEUED' | 'IDLE' | 'OFFLINE';

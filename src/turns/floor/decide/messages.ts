@@ -58,7 +58,7 @@ export function dispatch(decision: DecisionBuilder, message: Held): void {
 }
 
 /** Holds whatever a command brought and did not place. */
-export function settleUnplaced(decision: DecisionBuilder): void {
+function settleUnplaced(decision: DecisionBuilder): void {
   for (const message of decision.unplaced)
     hold(decision, message, decision.floor.settings.mode === 'queue' ? 'turn' : 'prompt');
   decision.unplaced = [];
