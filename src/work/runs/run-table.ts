@@ -1,4 +1,4 @@
-import type { Run, RunState, RunStatus } from './run.ts';
+import type { Run, RunStatus } from './run.ts';
 import type { RunCommand } from './run-events.ts';
 
 /** The specification's seven events. */
@@ -6,10 +6,11 @@ export type RunEventName = 'START' | 'STEP' | 'PAUSE' | 'RESUME' | 'ERROR' | 'CO
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
-/** What must hold for a transition, by the specification's names. */
+/**
+ * Conditions of a transition, by the specification's names. Its `canPause` and `canResume` are the rows of the table
+ * (`isListed`); `withinTurnLimit` and `notAtTurnLimit` are `!atTurnLimit`.
+ */
 export const RUN_GUARDS = {
-  /** `atTurnLimit` is asked first: the step that reaches the limit is counted and pauses. */
-  withinTurnLimit: (run: Run) => run.turn < run.maxTurns,
   hasValidTask: ({ task }: Of<'START'>) =>
     task !== null && (task.column === 'backlog' || task.column === 'in_progress'),
   /** By the rules, those of the run's `allowedTools` among them. */
@@ -17,9 +18,6 @@ export const RUN_GUARDS = {
   isRecoverable: ({ recoverable }: { readonly recoverable: boolean }) => recoverable,
   /** What an earlier session of the agent sends counts for nothing. */
   hasValidSession: (run: Run, { session }: { readonly session: string }) => run.session === session,
-  canPause: ({ status }: RunState) => status === 'running',
-  canResume: ({ status }: RunState) => status === 'paused' || status === 'error',
-  notAtTurnLimit: (run: Run, { turn }: Of<'STEP'>) => turn < run.maxTurns,
   atTurnLimit: (run: Run, { turn }: Of<'STEP'>) => turn >= run.maxTurns,
 } as const;
 
@@ -28,7 +26,7 @@ type Row = {
   readonly row: number | null;
   readonly from: RunStatus;
   readonly event: RunEventName;
-  readonly guards: readonly (keyof typeof RUN_GUARDS | '!isRecoverable')[];
+  readonly guards: readonly (keyof typeof RUN_GUARDS | '!isRecoverable' | '!atTurnLimit')[];
   readonly to: RunStatus;
 };
 
@@ -37,16 +35,16 @@ export const RUN_TRANSITIONS = [
   { row: 1, from: 'idle', event: 'START', guards: ['hasValidTask'], to: 'starting' },
   { row: 2, from: 'starting', event: 'STEP', guards: [], to: 'running' },
   { row: 3, from: 'starting', event: 'ERROR', guards: [], to: 'error' },
-  { row: 4, from: 'running', event: 'STEP', guards: ['withinTurnLimit', 'notAtTurnLimit'], to: 'running' },
+  { row: 4, from: 'running', event: 'STEP', guards: ['!atTurnLimit'], to: 'running' },
   { row: 5, from: 'running', event: 'STEP', guards: ['atTurnLimit'], to: 'paused' },
-  { row: 6, from: 'running', event: 'PAUSE', guards: ['canPause'], to: 'paused' },
+  { row: 6, from: 'running', event: 'PAUSE', guards: [], to: 'paused' },
   { row: 7, from: 'running', event: 'COMPLETE', guards: [], to: 'completed' },
   { row: 8, from: 'running', event: 'ERROR', guards: ['isRecoverable'], to: 'error' },
   { row: 9, from: 'running', event: 'ERROR', guards: ['!isRecoverable'], to: 'idle' },
   { row: 10, from: 'running', event: 'ABORT', guards: [], to: 'idle' },
-  { row: 11, from: 'paused', event: 'RESUME', guards: ['canResume'], to: 'running' },
+  { row: 11, from: 'paused', event: 'RESUME', guards: [], to: 'running' },
   { row: 12, from: 'paused', event: 'ABORT', guards: [], to: 'idle' },
-  { row: 13, from: 'error', event: 'RESUME', guards: ['canResume', 'isRecoverable'], to: 'running' },
+  { row: 13, from: 'error', event: 'RESUME', guards: ['isRecoverable'], to: 'running' },
   { row: 14, from: 'error', event: 'ABORT', guards: [], to: 'idle' },
   { row: 15, from: 'completed', event: 'START', guards: ['hasValidTask'], to: 'starting' },
   { row: null, from: 'starting', event: 'ABORT', guards: [], to: 'idle' },
