@@ -173,9 +173,7 @@ export function redactedReport(report: AgentCommand, redact: (text: string) => s
   if (report.type === 'say') return { ...report, text: redact(report.text) };
   if (report.type === 'leave') return { ...report, cause: redact(report.cause) };
   if (report.type === 'tellTools' && report.why !== null) return { ...report, why: redact(report.why) };
-  if (report.type !== 'request') return report;
-  const { title, detail } = report.approval;
-  return { ...report, approval: { title: redact(title), detail: redact(detail) } };
+  return report;
 }
 
 /** A text under way with its secrets replaced. */
