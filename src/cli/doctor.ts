@@ -8,6 +8,7 @@ import { tryServers } from './server-start.ts';
 import { OUTCOMES, REMEDIES, readChecks } from '../agents/backends/check-record.ts';
 import { SANDBOX_REMEDY, sandboxFault } from '../agents/process/sandbox.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
+import { bad, good, warning } from '../adapters/delivery/check-result.ts';
 import type { CheckResult } from '../adapters/delivery/check-result.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
 import type { Config } from '../config/config.ts';
@@ -272,16 +273,4 @@ async function slack({ channels, credentials, adapters }: Config): Promise<reado
 
 function missing(name: string, page: string): CheckResult {
   return bad(name, 'it is not set', `Put it into the environment or into .env; ${page} says where to find it.`);
-}
-
-function good(what: string, text: string): CheckResult {
-  return { what, verdict: 'good', text, todo: null };
-}
-
-function warning(what: string, text: string, todo: string | null): CheckResult {
-  return { what, verdict: 'warning', text, todo };
-}
-
-function bad(what: string, text: string, todo: string | null): CheckResult {
-  return { what, verdict: 'bad', text, todo };
 }
