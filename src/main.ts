@@ -17,7 +17,6 @@ import type { RunWatch } from './cli/run-watch.ts';
 import type { DatabaseCall } from './cli/database.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
-import { usageText } from './cli/help.ts';
 import { recordCheck } from './agents/backends/check-record.ts';
 import { LoginStore } from './agents/mcp/login-store.ts';
 import { loginLine, waitingServers } from './agents/mcp/server-logins.ts';
@@ -49,7 +48,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 async function run(call: CommandLine): Promise<ExitCode> {
   switch (call.verb) {
     case 'help':
-      return say(usageText());
+      return say(call.text);
     case 'version':
       return say(await version());
     case 'schema':

@@ -1,309 +1,340 @@
-import { parseArgs } from 'node:util';
-import { didYouMean } from '../lib/nearest.ts';
-import { quoted } from '../turns/commands/parse.ts';
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { z } from 'zod';
+import { VARIABLES } from '../config/environment.ts';
+import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
 import { COST_GROUPS } from './cost.ts';
-import type { CostGroup } from './cost.ts';
-import { VERBS } from './help.ts';
-import type { TrustCall } from './agent-trust.ts';
-import type { LoginCall } from './mcp-login.ts';
-import type { RunWatch } from './run-watch.ts';
-import type { ToolTest } from './tools-test.ts';
 
 /** What the program was asked to do. */
 export type CommandLine =
-  | { readonly verb: 'help' }
+  | { readonly verb: 'help'; readonly text: string }
   | { readonly verb: 'version' }
-  | { readonly verb: 'start' }
-  | { readonly verb: 'ctl'; readonly line: string; readonly channel: string | null; readonly json: boolean }
-  /** `from` is the first entry to show; all are checked. */
-  | {
-      readonly verb: 'replay';
-      readonly machine: 'floor' | 'session';
-      readonly key: string | null;
-      readonly from: number;
-    }
-  | { readonly verb: 'backup'; readonly file: string }
-  | { readonly verb: 'restore'; readonly file: string }
-  | { readonly verb: 'prune'; readonly isDryRun: boolean }
-  | { readonly verb: 'erase'; readonly what: 'person' | 'message'; readonly id: string }
-  /** `background`: only what needs no fold, for the running program. */
-  | { readonly verb: 'verify'; readonly file: string | null; readonly json: boolean; readonly background: boolean }
-  /** `since`: a day, an instant, or how long ago ("7d", "2h"). */
-  | { readonly verb: 'audit'; readonly since: string | null; readonly json: boolean }
-  | {
-      readonly verb: 'cost';
-      readonly by: CostGroup;
-      readonly since: string | null;
-      readonly format: 'text' | 'json' | 'csv';
-    }
-  | { readonly verb: 'agent list' }
-  | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
-  | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
-  | { readonly verb: 'config check' }
-  | LoginCall
-  | TrustCall
-  | ({ readonly verb: 'tools test'; readonly json: boolean } & ToolTest)
-  | ({ readonly verb: 'run watch' } & RunWatch)
-  | { readonly verb: 'doctor'; readonly json: boolean }
-  | { readonly verb: 'discord invite' }
-  | { readonly verb: 'slack manifest' }
-  | { readonly verb: 'schema' }
-  | { readonly verb: 'open' };
+  | ReturnType<(typeof ROWS)[number]['read']>;
 
-/** A call that was understood, or one sentence that says what was expected. */
+/** A call that was understood, or a message that says what was wrong and how the command is used. */
 export type Understood =
   | { readonly ok: true; readonly call: CommandLine }
   | { readonly ok: false; readonly message: string };
 
 /** Reads the command line (without node and script); no words at all mean `start`. */
 export function parseCall(argv: readonly string[]): Understood {
-  const [verb, ...rest] = argv;
-  if (verb === undefined) return yes({ verb: 'start' });
-  if (verb === '--help' || verb === '-h' || verb === 'help') return yes({ verb: 'help' });
-  if (verb === '--version' || verb === '-v') return yes({ verb: 'version' });
-  const read = CALLS.get(verb);
-  if (read === undefined) {
-    return no(`There is no command ${quoted(verb)}.${didYouMean(verb, [...CALLS.keys()])} See conch --help.`);
+  let call: CommandLine = { verb: 'start' };
+  if (argv.length === 0) return { ok: true, call };
+  let printed = '';
+  const program = programOf(
+    (next) => (call = next),
+    (text) => (printed += text),
+  );
+  try {
+    program.parse(argv, { from: 'user' });
+    return { ok: true, call };
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.code === 'commander.version') return { ok: true, call: { verb: 'version' } };
+    if (error.exitCode === 0) return { ok: true, call: { verb: 'help', text: printed.trim() } };
+    return { ok: false, message: printed.trim() };
   }
-  const given = readOptions(rest, OPTIONS[verb] ?? []);
-  if (!given.ok) return no(`${given.message} Usage: conch ${usageOf(verb)}`);
-  return given.help && verb !== 'ctl' ? yes({ verb: 'help' }) : read(given);
 }
 
-/** What an operator's command line is made of: words with spaces are put in quotes, one word is taken as it is, and so is what holds quotes. */
+/** Joins the words of an operator's command into one line: a word with spaces is quoted, a single word and a word with quotes stay as they are. */
 export function operatorLine(words: readonly string[]): string {
   const [only, second] = words;
   if (only !== undefined && second === undefined) return only;
   return words.map((word) => (/^[^"]*\s[^"]*$/.test(word) ? `"${word}"` : word)).join(' ');
 }
 
-type Given = {
-  readonly ok: true;
-  readonly words: readonly string[];
-  readonly help: boolean;
-  readonly json: boolean;
-  readonly background: boolean;
-  readonly isDryRun: boolean;
-  readonly channel: string | null;
-  readonly from: string | null;
-  readonly since: string | null;
-  readonly by: string | null;
-  readonly csv: boolean;
-};
-
-const OPTIONS: Readonly<Record<string, readonly string[]>> = {
-  ctl: ['channel', 'json'],
-  replay: ['from'],
-  agent: ['json'],
-  mcp: ['json'],
-  doctor: ['json'],
-  verify: ['json', 'background'],
-  tools: ['channel', 'json'],
-  run: ['channel', 'json'],
-  prune: ['dry-run'],
-  audit: ['since', 'json'],
-  cost: ['by', 'since', 'json', 'csv'],
-};
-
-const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
-  ['start', (given) => nothingMore(given, { verb: 'start' }, 'start')],
-  ['schema', (given) => nothingMore(given, { verb: 'schema' }, 'schema')],
-  ['open', (given) => nothingMore(given, { verb: 'open' }, 'open')],
-  ['ctl', readCtl],
-  ['replay', readReplay],
-  ['backup', (given) => readFile(given, 'backup')],
-  ['restore', (given) => readFile(given, 'restore')],
-  ['verify', readVerify],
-  ['prune', (given) => nothingMore(given, { verb: 'prune', isDryRun: given.isDryRun }, 'prune')],
-  ['erase', readErase],
-  ['audit', (given) => nothingMore(given, { verb: 'audit', since: given.since, json: given.json }, 'audit')],
-  ['cost', readCost],
-  ['config', readConfig],
-  ['agent', readAgent],
-  ['mcp', readMcp],
-  ['tools', readTools],
-  ['run', readRun],
-  ['doctor', (given) => nothingMore(given, { verb: 'doctor', json: given.json }, 'doctor')],
-  ['discord', (given) => readOnly(given, { verb: 'discord invite' }, 'discord')],
-  ['slack', (given) => readOnly(given, { verb: 'slack manifest' }, 'slack')],
-]);
-
-function readCtl(given: Given): Understood {
-  if (given.help || given.words.length === 0)
-    return yes({ verb: 'ctl', line: 'help', channel: null, json: given.json });
-  return yes({ verb: 'ctl', line: operatorLine(given.words), channel: given.channel, json: given.json });
-}
-
-function readReplay(given: Given): Understood {
-  const [first] = given.words;
-  const isNamed = first === 'floor' || first === 'session';
-  const [key = null, extra] = isNamed ? given.words.slice(1) : given.words;
-  if (extra !== undefined) return unexpected(extra, 'replay');
-  const from = Number(given.from ?? 1);
-  if (!/^\d+$/.test(given.from ?? '1') || !Number.isSafeInteger(from)) {
-    return no(`Expected a number after --from, got ${quoted(given.from ?? '')}. Usage: conch ${usageOf('replay')}`);
-  }
-  return yes({ verb: 'replay', machine: isNamed ? first : 'floor', key, from });
-}
-
-function readFile(given: Given, verb: 'backup' | 'restore'): Understood {
-  const [file, extra] = given.words;
-  if (file === undefined) return no(`Expected a file. Usage: conch ${usageOf(verb)}`);
-  return extra === undefined ? yes({ verb, file }) : unexpected(extra, verb);
-}
-
-function readVerify({ words, json, background }: Given): Understood {
-  const [file = null, extra] = words;
-  return extra === undefined ? yes({ verb: 'verify', file, json, background }) : unexpected(extra, 'verify');
-}
-
-function readErase({ words }: Given): Understood {
-  const [what, id, extra] = words;
-  if ((what !== 'person' && what !== 'message') || id === undefined)
-    return no(`Expected whose words, and an id. Usage: conch ${usageOf('erase')}`);
-  return extra === undefined ? yes({ verb: 'erase', what, id }) : unexpected(extra, 'erase');
-}
-
-function readCost(given: Given): Understood {
-  const { since, json, csv } = given;
-  const by = COST_GROUPS.find((each) => each === (given.by ?? 'agent'));
-  if (by === undefined)
-    return no(`Expected one of ${COST_GROUPS.join(', ')} after --by, got ${quoted(given.by ?? '')}.`);
-  return nothingMore(given, { verb: 'cost', by, since, format: csv ? 'csv' : json ? 'json' : 'text' }, 'cost');
-}
-
-function readConfig(given: Given): Understood {
-  return readOnly(given, { verb: 'config check' }, 'config');
-}
-
-/** A verb after which only one word can follow. */
-function readOnly(given: Given, call: Extract<CommandLine, { verb: `${string} ${string}` }>, verb: string): Understood {
-  const [, wanted = ''] = call.verb.split(' ');
-  const [word, extra] = given.words;
-  if (word !== wanted) return no(`Expected "${wanted}" after ${verb}. Usage: conch ${usageOf(verb)}`);
-  return extra === undefined ? yes(call) : unexpected(extra, verb);
-}
-
-function readAgent(given: Given): Understood {
-  const [what, agent, extra] = given.words;
-  if (what === 'trust') return readTrust(given);
-  if (extra !== undefined) return unexpected(extra, 'agent');
-  if (what === 'check') {
-    if (agent === undefined) return no(`Expected an agent. Usage: conch ${usageOf('agent check')}`);
-    return yes({ verb: 'agent check', agent, json: given.json });
-  }
-  if (given.json) return no(`There is no option "--json" here. Usage: conch ${usageOf('agent')}`);
-  if (what === 'list' && agent === undefined) return yes({ verb: 'agent list' });
-  if ((what === 'add' || what === 'rotate' || what === 'revoke') && agent !== undefined) {
-    return yes({ verb: 'agent', what, agent });
-  }
-  return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')} or ${usageOf('agent check')}`);
-}
-
-function readTrust({ words: [, what, agent, extra], json }: Given): Understood {
-  if (extra !== undefined) return unexpected(extra, 'agent trust');
-  if (what === 'list' && agent === undefined) return yes({ verb: 'agent trust', what, json });
-  if (what !== 'revoke' || agent === undefined)
-    return no(`Expected "list", or "revoke" and an agent. Usage: conch ${usageOf('agent trust')}`);
-  if (json) return no(`There is no option "--json" here. Usage: conch ${usageOf('agent trust')}`);
-  return yes({ verb: 'agent trust', what, agent });
-}
-
-function readMcp({ words: [what, server, extra], json }: Given): Understood {
-  if (extra !== undefined) return unexpected(server ?? '', 'mcp');
-  if (what === 'list' && server === undefined) return yes({ verb: 'mcp list', json });
-  if ((what !== 'login' && what !== 'logout') || server === undefined) {
-    return no(`Expected what to do, and a server. Usage: conch ${usageOf('mcp')}`);
-  }
-  if (json) return no(`There is no option "--json" here. Usage: conch ${usageOf('mcp')}`);
-  return yes({ verb: `mcp ${what}`, server });
-}
-
-function readTools(given: Given): Understood {
-  const [what, agent, tool, input, extra] = given.words;
-  if (extra !== undefined) return unexpected(input ?? '', 'tools');
-  if (what !== 'test' || agent === undefined || tool === undefined || input === undefined) {
-    return no(`Expected "test", an agent, a tool and its input. Usage: conch ${usageOf('tools')}`);
-  }
-  return yes({ verb: 'tools test', agent, tool, input, channel: given.channel, json: given.json });
-}
-
-function readRun({ words: [what, agent, extra], channel, json }: Given): Understood {
-  if (what !== 'watch' || agent === undefined)
-    return no(`Expected "watch" and an agent. Usage: conch ${usageOf('run')}`);
-  return extra === undefined ? yes({ verb: 'run watch', agent, channel, json }) : unexpected(extra, 'run');
-}
-
-function nothingMore(given: Given, call: CommandLine, verb: string): Understood {
-  const [extra] = given.words;
-  return extra === undefined ? yes(call) : unexpected(extra, verb);
-}
-
-function readOptions(
-  argv: readonly string[],
-  allowed: readonly string[],
-): Given | { readonly ok: false; readonly message: string } {
-  const { tokens } = parseArgs({
-    args: [...argv],
-    options: KNOWN_OPTIONS,
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
-  });
-  const options = new Map<string, string | null>();
-  const words: string[] = [];
-  for (const token of tokens) {
-    if (token.kind === 'positional') words.push(token.value);
-    if (token.kind !== 'option') continue;
-    if (token.name !== 'help' && !allowed.includes(token.name)) {
-      const known = allowed.map((name) => `--${name}`);
-      return no(`There is no option ${quoted(token.rawName)} here.${didYouMean(token.rawName, known)}`);
-    }
-    if (TAKES_VALUE.has(token.name) && token.value === undefined) return no(`Expected a value after ${token.rawName}.`);
-    options.set(token.name, token.value ?? null);
-  }
-  const text = (name: string): string | null => options.get(name) ?? null;
-  return {
-    ok: true,
-    words,
-    help: options.has('help'),
-    json: options.has('json'),
-    background: options.has('background'),
-    isDryRun: options.has('dry-run'),
-    channel: text('channel'),
-    from: text('from'),
-    since: text('since'),
-    by: text('by'),
-    csv: options.has('csv'),
-  };
-}
-
-const KNOWN_OPTIONS = {
-  help: { type: 'boolean', short: 'h' },
-  json: { type: 'boolean' },
-  background: { type: 'boolean' },
-  'dry-run': { type: 'boolean' },
-  channel: { type: 'string', short: 'c' },
-  from: { type: 'string' },
-  since: { type: 'string' },
-  by: { type: 'string' },
-  csv: { type: 'boolean' },
+const OPTIONS = {
+  json: new Option('--json', 'print JSON'),
+  csv: new Option('--csv', 'print CSV'),
+  background: new Option('--background', 'skip the replay of journals, as the running bot does'),
+  dryRun: new Option('--dry-run', 'count only'),
+  channel: new Option('-c, --channel <id>', 'the channel'),
+  from: new Option('--from <number>', 'the first entry to show; all are checked').argParser(entryNumber),
+  since: new Option('--since <time>', 'a day or a duration: 2026-11-22, 7d, 2h'),
+  by: new Option(`--by <${COST_GROUPS.join('|')}>`, 'what to sum by').choices(COST_GROUPS),
 } as const;
 
-const TAKES_VALUE: ReadonlySet<string> = new Set(['channel', 'from', 'since', 'by']);
+const optionsSchema = z.object({
+  json: z.boolean().default(false),
+  csv: z.boolean().default(false),
+  background: z.boolean().default(false),
+  dryRun: z.boolean().default(false),
+  help: z.boolean().default(false),
+  channel: z.string().nullable().default(null),
+  from: z.number().default(1),
+  since: z.string().nullable().default(null),
+  by: z.enum(COST_GROUPS).default('agent'),
+});
+type Options = z.output<typeof optionsSchema>;
 
-function usageOf(verb: string): string {
-  return Object.entries(VERBS).find(([each]) => each === verb)?.[1].usage ?? verb;
+/** A command: its words and arguments (`<a|b>` takes one of them), its options, and what it means. Required arguments are given when `read` is called. */
+type Row<Call> = {
+  readonly command: string;
+  readonly summary: string;
+  readonly options?: readonly (keyof typeof OPTIONS)[];
+  readonly read: (words: readonly string[], options: Options) => Call;
+};
+
+/** Keeps the type of the call, so that `CommandLine` is made of the rows. */
+function row<const Call>(command: Row<Call>): Row<Call> {
+  return command;
 }
 
-function unexpected(word: string, verb: string): Understood {
-  return no(`Expected nothing after ${quoted(word)}. Usage: conch ${usageOf(verb)}`);
+const ROWS = [
+  row({
+    command: 'start',
+    summary: 'run the bot and its console page (the default)',
+    read: () => ({ verb: 'start' }),
+  }),
+  row({
+    command: 'open',
+    summary: 'print a one-time link to the page of the running bot',
+    read: () => ({ verb: 'open' }),
+  }),
+  row({
+    command: 'ctl [command...]',
+    summary: 'give the running bot a command: "conch ctl floor skip"',
+    options: ['channel', 'json'],
+    read: (words, { channel, json, help }) =>
+      help || words.length === 0
+        ? { verb: 'ctl', line: 'help', channel: null, json }
+        : { verb: 'ctl', line: operatorLine(words), channel, json },
+  }),
+  row({
+    command: 'replay [floor|session] [key]',
+    summary: 'replay and check the journal of a channel or session',
+    options: ['from'],
+    read: ([first, second], { from }) => {
+      const isMachine = first === 'floor' || first === 'session';
+      const key = (isMachine ? second : first) ?? null;
+      return { verb: 'replay', machine: isMachine ? first : 'floor', key, from };
+    },
+  }),
+  row({
+    command: 'backup <file>',
+    summary: 'write a consistent copy of the database',
+    read: ([file = '']) => ({ verb: 'backup', file }),
+  }),
+  row({
+    command: 'restore <file>',
+    summary: 'replace the database by a backup; the old one is kept',
+    read: ([file = '']) => ({ verb: 'restore', file }),
+  }),
+  row({
+    command: 'verify [file]',
+    summary: 'check the database or a backup, even while Conch runs',
+    options: ['json', 'background'],
+    read: ([file = null], { json, background }) => ({ verb: 'verify', file, json, background }),
+  }),
+  row({
+    command: 'prune',
+    summary: 'delete what is older than retention.days',
+    options: ['dryRun'],
+    read: (_, { dryRun: isDryRun }) => ({ verb: 'prune', isDryRun }),
+  }),
+  row({
+    command: 'erase <person|message> <id>',
+    summary: "erase a person's texts, or one message, for good",
+    read: ([what, id = '']) => ({ verb: 'erase', what: what === 'person' ? what : 'message', id }),
+  }),
+  row({
+    command: 'audit',
+    summary: 'print all tool calls: who allowed them, their outcome',
+    options: ['since', 'json'],
+    read: (_, { since, json }) => ({ verb: 'audit', since, json }),
+  }),
+  row({
+    command: 'cost',
+    summary: 'print tokens and cost of model calls',
+    options: ['by', 'since', 'json', 'csv'],
+    read: (_, { by, since, csv, json }) => ({ verb: 'cost', by, since, format: csv ? 'csv' : json ? 'json' : 'text' }),
+  }),
+  row({
+    command: 'agent add <id>',
+    summary: 'make a token for a remote agent',
+    read: ([agent = '']) => ({ verb: 'agent', what: 'add', agent }),
+  }),
+  row({
+    command: 'agent rotate <id>',
+    summary: "replace an agent's token",
+    read: ([agent = '']) => ({ verb: 'agent', what: 'rotate', agent }),
+  }),
+  row({
+    command: 'agent revoke <id>',
+    summary: "revoke an agent's token",
+    read: ([agent = '']) => ({ verb: 'agent', what: 'revoke', agent }),
+  }),
+  row({ command: 'agent list', summary: 'list the agents that have a token', read: () => ({ verb: 'agent list' }) }),
+  row({
+    command: 'agent check <id>',
+    summary: 'check that a coding agent asks before it acts',
+    options: ['json'],
+    read: ([agent = ''], { json }) => ({ verb: 'agent check', agent, json }),
+  }),
+  row({
+    command: 'agent trust list',
+    summary: "list which files of agents' folders are trusted",
+    options: ['json'],
+    read: (_, { json }) => ({ verb: 'agent trust', what: 'list', json }),
+  }),
+  row({
+    command: 'agent trust revoke <id>',
+    summary: "revoke the trust in the files of an agent's folder",
+    read: ([agent = '']) => ({ verb: 'agent trust', what: 'revoke', agent }),
+  }),
+  row({
+    command: 'mcp login <server>',
+    summary: 'sign Conch in to an MCP server',
+    read: ([server = '']) => ({ verb: 'mcp login', server }),
+  }),
+  row({
+    command: 'mcp logout <server>',
+    summary: 'sign Conch out of an MCP server',
+    read: ([server = '']) => ({ verb: 'mcp logout', server }),
+  }),
+  row({
+    command: 'mcp list',
+    summary: 'list the MCP servers and their logins',
+    options: ['json'],
+    read: (_, { json }) => ({ verb: 'mcp list', json }),
+  }),
+  row({
+    command: 'doctor',
+    summary: 'test agents, tokens, permissions, ports, database',
+    options: ['json'],
+    read: (_, { json }) => ({ verb: 'doctor', json }),
+  }),
+  row({
+    command: 'discord invite',
+    summary: 'print the link that invites the bot to a Discord server',
+    read: () => ({ verb: 'discord invite' }),
+  }),
+  row({
+    command: 'slack manifest',
+    summary: 'print the manifest from which Slack creates the app',
+    read: () => ({ verb: 'slack manifest' }),
+  }),
+  row({
+    command: 'config check',
+    summary: 'check turnConfig.json and the environment',
+    read: () => ({ verb: 'config check' }),
+  }),
+  row({
+    command: 'tools test <agent> <tool> <input>',
+    summary: 'say which rule decides about a tool call (input as JSON)',
+    options: ['channel', 'json'],
+    read: ([agent = '', tool = '', input = ''], { channel, json }) => ({
+      verb: 'tools test',
+      agent,
+      tool,
+      input,
+      channel,
+      json,
+    }),
+  }),
+  row({
+    command: 'run watch <agent>',
+    summary: 'follow what an agent does with its tools',
+    options: ['channel', 'json'],
+    read: ([agent = ''], { channel, json }) => ({ verb: 'run watch', agent, channel, json }),
+  }),
+  row({
+    command: 'schema',
+    summary: 'print the JSON Schema of turnConfig.json for editors',
+    read: () => ({ verb: 'schema' }),
+  }),
+] as const;
+
+/** Every command as it is typed, with a summary, for `--help` and the docs. */
+export const COMMANDS: readonly { readonly usage: string; readonly summary: string }[] = ROWS.map((each) => ({
+  usage: usageOf(each),
+  summary: each.summary,
+}));
+
+function usageOf({ command, options = [] }: Row<unknown>): string {
+  return [command, ...options.map((name) => `[${OPTIONS[name].flags.replace(/^-\w, /, '')}]`)].join(' ');
 }
 
-function yes(call: CommandLine): Understood {
-  return { ok: true, call };
+/** Sets up commander: it writes errors and help by `write`, and calls `onCall` with what was understood, or throws. */
+function programOf(onCall: (call: CommandLine) => void, write: (text: string) => void): Command {
+  const program = new Command('conch')
+    .version('', '-v, --version')
+    .configureOutput({ writeOut: write, writeErr: write })
+    .configureHelp({ helpWidth: 100 })
+    .showHelpAfterError('See conch --help.')
+    .exitOverride();
+  program.helpInformation = usageText;
+  for (const each of ROWS) {
+    const [names, parameters] = wordsOf(each);
+    let command = program;
+    for (const name of names)
+      command = command.commands.find((known) => known.name() === name) ?? command.command(name);
+    command.description(each.summary).showHelpAfterError(`Usage: conch ${usageOf(each)}`);
+    for (const parameter of parameters) command.addArgument(parameter);
+    for (const name of each.options ?? []) command.addOption(OPTIONS[name]);
+    command.action(() => onCall(each.read(command.args, optionsSchema.parse(command.opts()))));
+    // Its help is the running bot's list of commands.
+    if (each.command.startsWith('ctl')) command.helpOption(false).option('-h, --help');
+  }
+  return program;
 }
 
-function no(message: string): { readonly ok: false; readonly message: string } {
-  return { ok: false, message };
+function wordsOf({ command }: Row<unknown>): readonly [readonly string[], readonly Argument[]] {
+  const words = command.split(' ');
+  const isParameter = (word: string) => /^[<[]/.test(word);
+  const parameters = words.filter(isParameter).map((word) => {
+    const choices = /^<(.+\|.+)>$/.exec(word)?.[1]?.split('|');
+    return choices === undefined ? new Argument(word) : new Argument(word).choices(choices);
+  });
+  return [words.filter((word) => !isParameter(word)), parameters];
+}
+
+function entryNumber(text: string): number {
+  const number = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(number)) return number;
+  throw new InvalidArgumentError('Expected a number.');
+}
+
+const LEFT_WIDTH = 30;
+const TEXT_WIDTH = 66;
+
+/** What `conch --help` prints. */
+export function usageText(): string {
+  const codes = Object.entries(EXIT_CODES).map(([name, code]) => [String(code), meaningOf(name)] as const);
+  return [
+    'Conch: AI agents and people share one chat channel, and whoever holds the conch may speak.',
+    '',
+    'Usage: conch [command]',
+    '',
+    ...columns(COMMANDS.map(({ usage, summary }) => [usage, summary])),
+    ...columns([
+      ['<command> --help', 'show the options of a command'],
+      ['--version', 'show the version'],
+    ]),
+    '',
+    'Environment (also read from .env):',
+    ...columns(ENVIRONMENT),
+    '',
+    'Exit codes:',
+    ...columns(codes),
+    '',
+    'Commands for the running bot: conch ctl help',
+  ].join('\n');
+}
+
+/** A variable's meaning, with its default if the line has room for it. */
+const ENVIRONMENT = VARIABLES.map(({ name, byDefault, meaning }) => {
+  const whole = byDefault === '' ? meaning : `${meaning} (${byDefault})`;
+  return [name, whole.length > TEXT_WIDTH ? meaning : whole] as const;
+});
+
+function columns(rows: readonly (readonly [string, string])[]): readonly string[] {
+  return rows.map(([left, right]) =>
+    left.length > LEFT_WIDTH
+      ? `  ${left}\n  ${' '.repeat(LEFT_WIDTH)}  ${right}`
+      : `  ${left.padEnd(LEFT_WIDTH)}  ${right}`,
+  );
+}
+
+function meaningOf(name: string): string {
+  return Object.entries(EXIT_MEANINGS).find(([each]) => each === name)?.[1] ?? '';
 }

@@ -1,17 +1,18 @@
 import { describe, expect, test } from 'vitest';
-import { operatorLine, parseCall } from '../../src/cli/arguments.ts';
+import { COMMANDS, operatorLine, parseCall, usageText } from '../../src/cli/arguments.ts';
 import { VARIABLES } from '../../src/config/environment.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
-import { usageText, VERBS } from '../../src/cli/help.ts';
 import { parseLine } from '../../src/turns/commands/parse.ts';
+
+const CTL_USAGE = 'Usage: conch ctl [command...] [--channel <id>] [--json]';
 
 describe('the command line', () => {
   test.each([
     [[], { verb: 'start' }],
     [['start'], { verb: 'start' }],
-    [['--help'], { verb: 'help' }],
-    [['-h'], { verb: 'help' }],
-    [['start', '--help'], { verb: 'help' }],
+    [['--help'], { verb: 'help', text: usageText() }],
+    [['-h'], { verb: 'help', text: usageText() }],
+    [['help'], { verb: 'help', text: usageText() }],
     [['--version'], { verb: 'version' }],
     [['ctl', 'floor', 'skip'], { verb: 'ctl', line: 'floor skip', channel: null, json: false }],
     [['ctl', '/floor skip'], { verb: 'ctl', line: '/floor skip', channel: null, json: false }],
@@ -42,29 +43,43 @@ describe('the command line', () => {
   });
 
   test.each([
-    [['strat'], 'There is no command "strat". Did you mean "start"? See conch --help.'],
-    [['constructor'], 'There is no command "constructor". See conch --help.'],
-    [['start', 'now'], 'Expected nothing after "now". Usage: conch start'],
-    [['start', '--port', '1'], 'There is no option "--port" here. Usage: conch start'],
-    [
-      ['ctl', 'stop', '--chanel', 'a'],
-      'There is no option "--chanel" here. Did you mean "--channel"? Usage: conch ctl <command…> [--channel id] [--json]',
-    ],
-    [
-      ['ctl', 'stop', '--channel'],
-      'Expected a value after --channel. Usage: conch ctl <command…> [--channel id] [--json]',
-    ],
+    [['strat'], "unknown command 'strat'\n(Did you mean start?)\nSee conch --help."],
+    [['constructor'], "unknown command 'constructor'\nSee conch --help."],
+    [['start', 'now'], "too many arguments for 'start'. Expected 0 arguments but got 1: now.\nUsage: conch start"],
+    [['start', '--port', '1'], "unknown option '--port'\nUsage: conch start"],
+    [['ctl', 'stop', '--chanel', 'a'], `unknown option '--chanel'\n(Did you mean --channel?)\n${CTL_USAGE}`],
+    [['ctl', 'stop', '--channel'], `option '-c, --channel <id>' argument missing\n${CTL_USAGE}`],
     [
       ['replay', '--from', 'soon'],
-      'Expected a number after --from, got "soon". Usage: conch replay [floor|session] [key] [--from seq]',
+      "option '--from <number>' argument 'soon' is invalid. Expected a number.\nUsage: conch replay [floor|session] [key] [--from <number>]",
     ],
-    [['backup'], 'Expected a file. Usage: conch backup <file>'],
-    [['prune', 'all'], 'Expected nothing after "all". Usage: conch prune [--dry-run]'],
-    [['erase', 'u1'], 'Expected whose words, and an id. Usage: conch erase <person|message> <id>'],
-    [['config'], 'Expected "check" after config. Usage: conch config check'],
-    [['config', 'chek'], 'Expected "check" after config. Usage: conch config check'],
+    [['backup'], "missing required argument 'file'\nUsage: conch backup <file>"],
+    [
+      ['prune', 'all'],
+      "too many arguments for 'prune'. Expected 0 arguments but got 1: all.\nUsage: conch prune [--dry-run]",
+    ],
+    [['erase', 'person'], "missing required argument 'id'\nUsage: conch erase <person|message> <id>"],
+    [
+      ['erase', 'u1', 'u2'],
+      "command-argument value 'u1' is invalid for argument 'person|message'. Allowed choices are person, message.\nUsage: conch erase <person|message> <id>",
+    ],
+    [['config', 'chek'], "unknown command 'chek'\n(Did you mean check?)\nSee conch --help."],
   ])('%j is answered %j', (argv, message) => {
-    expect(parseCall(argv)).toEqual({ ok: false, message });
+    expect(parseCall(argv)).toEqual({ ok: false, message: `error: ${message}` });
+  });
+
+  test('lists the subcommands when one is missing', () => {
+    expect(parseCall(['config'])).toMatchObject({
+      ok: false,
+      message: expect.stringMatching(/Usage: conch config.*  check /s),
+    });
+    expect(parseCall(['config', '--help'])).toMatchObject({ ok: true, call: { verb: 'help' } });
+  });
+
+  test('explains the options of one command', () => {
+    const help = { verb: 'help', text: expect.stringMatching(/Usage: conch verify .*\[file\].*--json  +print JSON/s) };
+    expect(parseCall(['verify', '--help'])).toEqual({ ok: true, call: help });
+    expect(parseCall(['help', 'verify'])).toEqual({ ok: true, call: help });
   });
 
   test('keeps a name with spaces together on its way to the bot', () => {
@@ -81,7 +96,7 @@ describe('the command line', () => {
 describe('help', () => {
   test('T41 names every command, every variable and every exit code', () => {
     const text = usageText();
-    for (const verb of Object.values(VERBS)) expect(text).toContain(verb.usage);
+    for (const { usage } of COMMANDS) expect(text).toContain(`  ${usage}`);
     for (const { name } of VARIABLES) expect(text).toContain(`  ${name} `);
     for (const code of Object.values(EXIT_CODES)) expect(text).toMatch(new RegExp(`^ +${code} +\\w`, 'm'));
   });

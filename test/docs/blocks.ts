@@ -5,7 +5,7 @@ import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { OUTCOMES } from '../../src/agents/backends/check-record.ts';
-import { VERBS } from '../../src/cli/help.ts';
+import { COMMANDS as PROGRAM_COMMANDS } from '../../src/cli/arguments.ts';
 import { createLog, transitionLine } from '../../src/runtime/log.ts';
 import { RECEIPTS } from '../../src/turns/floor/react.ts';
 import type { Receipt } from '../../src/turns/floor/react.ts';
@@ -36,7 +36,7 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
   verbs: () =>
     table(
       ['Command', 'What it does'],
-      Object.values(VERBS).map((verb) => [code(`conch ${verb.usage}`), verb.summary]),
+      PROGRAM_COMMANDS.map(({ usage: typed, summary }) => [code(`conch ${typed}`), summary]),
     ),
   'exit-codes': exitCodesTable,
   'turn-config': turnConfigTable,
