@@ -2,10 +2,10 @@ import { VARIABLES } from './environment.ts';
 import { configJsonSchema, type JsonNode } from './json-schema.ts';
 import { turnKeys } from './turn-config.ts';
 
-/** The README's table of every key of `turnConfig.json`, from the schema, as Markdown. */
+/** The table of every key of `turnConfig.json`, from the schema, as Markdown. */
 export const configTable = (): string => table(['Key', 'Default', 'Meaning'], rowsOf(configJsonSchema(), ''));
 
-/** The README's table of the environment variables, as Markdown. */
+/** The table of the environment variables, as Markdown. */
 export const environmentTable = (): string =>
   table(
     ['Variable', 'Default', 'Meaning'],

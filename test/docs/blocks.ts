@@ -39,7 +39,6 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
       PROGRAM_COMMANDS.map(({ usage: typed, summary }) => [code(`conch ${typed}`), summary]),
     ),
   'exit-codes': exitCodesTable,
-  'turn-config': turnConfigTable,
   config: configTable,
   environment: environmentTable,
   'log-line': logLine,
@@ -138,23 +137,6 @@ function exitCodesTable(): string {
     ['Code', 'Meaning'],
     names.map((name) => [String(EXIT_CODES[name]), EXIT_MEANINGS[name]]),
   );
-}
-
-/** The six keys with which the design began, in their order. */
-const FIRST_KEYS = [
-  'defaultTimeoutSeconds',
-  'humanInterruptMode',
-  'announceTimeouts',
-  'announceDisconnects',
-  'autoDetectTurnEnd',
-  'autoDetectSilenceSeconds',
-];
-
-function turnConfigTable(): string {
-  const [head = '', rule = '', ...rows] = configTable().split('\n');
-  const chosen = FIRST_KEYS.map((key) => rows.find((row) => row.startsWith(`| \`turnConfig.${key}\` |`)) ?? '');
-  if (chosen.includes('')) throw new Error('The schema lacks one of the first six keys');
-  return [head, rule, ...chosen].join('\n');
 }
 
 function logLine(): string {

@@ -47,7 +47,7 @@ export function measure(root: string): House {
   };
 }
 
-/** The table of rooms, as the README has it. */
+/** The table of rooms, as CONTRIBUTING has it. */
 export function roomsTable(): string {
   const rows = ROOMS.map(({ name, what, may, mayTypes }) => {
     const allowed = [...may, ...mayTypes.map((other) => `types of ${other}`)];

@@ -9,54 +9,54 @@ export type Room = {
   readonly mayTypes: readonly string[];
 };
 
-/** Who may import whom; the README's table is made of it. */
+/** Who may import whom; CONTRIBUTING's table is made from it. */
 export const ROOMS: readonly Room[] = [
-  { name: 'lib', what: 'no domain at all: the clock, the alarm, the guard of every server', may: [], mayTypes: [] },
+  { name: 'lib', what: 'no domain: clock, alarm, retry, the guard of every server', may: [], mayTypes: [] },
   {
     name: 'rules',
-    what: 'what agents may do with tools, as pure functions: rules are read and decide, commands and paths are taken apart',
+    what: 'what agents may do with tools, as pure functions: parses rules, commands and paths, and decides',
     may: ['lib'],
     mayTypes: [],
   },
   {
     name: 'config',
-    what: '`turnConfig.json` and the environment, checked and frozen',
+    what: '`turnConfig.json` and the environment, checked',
     may: ['rules', 'lib'],
     mayTypes: [],
   },
   {
     name: 'engine',
-    what: 'any durable state machine behind a port, in SQLite: journal, inbox and outbox, the outbox’s delivery, replay, backup',
+    what: 'durable state machines in SQLite: journal, inbox, outbox and its delivery, replay, backup',
     may: ['lib'],
     mayTypes: [],
   },
   {
     name: 'turns',
-    what: 'the floor as pure functions (`floor`), the operators’ commands, what reads and words texts, the one door to all floors',
+    what: 'the floor as pure functions (`floor`), commands (`commands`), all texts (`text`), and the manager, the one door to all floors',
     may: ['engine', 'lib'],
     mayTypes: ['config'],
   },
   {
     name: 'work',
-    what: 'what agents do: the run machine, pure (`runs`)',
+    what: 'what agents do: the run machine as pure functions (`runs`)',
     may: ['turns', 'rules', 'engine', 'lib'],
     mayTypes: [],
   },
   {
     name: 'agents',
-    what: 'sessions of agents, what they are prompted with, their tools, and the five ways to run them',
+    what: 'agent sessions, prompts, tools, and the five backends',
     may: ['turns', 'rules', 'engine', 'lib'],
     mayTypes: ['config'],
   },
   {
     name: 'adapters',
-    what: 'one folder for each chat platform, and what they share (`delivery`)',
+    what: 'one folder per chat platform, and their shared parts (`delivery`)',
     may: ['turns', 'engine', 'lib'],
     mayTypes: ['config'],
   },
   {
     name: 'runtime',
-    what: 'one running process: what joins floors, agents and adapters',
+    what: 'one running process: joins floors, agents and adapters',
     may: ['adapters', 'agents', 'work', 'turns', 'engine', 'config', 'rules', 'lib'],
     mayTypes: [],
   },
