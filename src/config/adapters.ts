@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { Found } from './error.ts';
 import type { Env } from './references.ts';
 import { Secret } from './secret.ts';
 
@@ -84,30 +83,4 @@ export const credentialsIn = (env: Env): Credentials => {
       apiUrl: env['SLACK_API_URL'] ?? null,
     },
   };
-};
-
-/** The variables that the channels' platforms need and the environment does not have, each a problem that says what to do. */
-export const missingCredentials = (
-  channels: readonly { readonly id: string }[],
-  { discord, slack }: Credentials,
-  mode: AdapterSettings['slack']['mode'],
-): readonly Found[] => {
-  const events = mode === 'socket' ? 'SLACK_APP_TOKEN' : 'SLACK_SIGNING_SECRET';
-  const needs = {
-    discord: [{ name: 'DISCORD_TOKEN', value: discord.token }],
-    slack: [
-      { name: 'SLACK_BOT_TOKEN', value: slack.botToken },
-      { name: events, value: mode === 'socket' ? slack.appToken : slack.signingSecret },
-    ],
-  };
-  return (['discord', 'slack'] as const).flatMap((adapter) => {
-    const index = channels.findIndex(({ id }) => id.startsWith(`${adapter}:`));
-    if (index === -1) return [];
-    return needs[adapter]
-      .filter(({ value }) => value === null)
-      .map(({ name }) => ({
-        path: ['channels', index, 'id'],
-        message: `It needs ${name} in the environment or in .env: docs/${adapter}.md says where to find it`,
-      }));
-  });
 };

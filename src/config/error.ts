@@ -12,8 +12,17 @@ export type Found = {
   readonly path: readonly PropertyKey[];
   readonly message: string;
   /** `absent`: this machine lacks it for now. `unwise`: it works, and is hardly meant. Else nothing can start with it. */
-  readonly weight?: 'absent' | 'unwise';
+  readonly weight?: 'absent' | 'unwise' | undefined;
 };
+
+/** Takes a problem: its path, below the place that is checked, and what to do about it. */
+export type Tell = (path: Found['path'], message: string, weight?: Found['weight']) => void;
+
+/** Takes problems of a place inside what is checked. */
+export const within =
+  (tell: Tell, ...place: Found['path']): Tell =>
+  (path, message, weight) =>
+    tell([...place, ...path], message, weight);
 
 /** The configuration cannot be used. It lists every problem; the user is at fault, so nobody needs its stack. */
 export class ConfigError extends Error {

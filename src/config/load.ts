@@ -1,13 +1,12 @@
 import { resolve } from 'node:path';
-import { missingCredentials } from './adapters.ts';
-import { checkBackends, checkPrices } from './checks/check-backends.ts';
-import { checkMcp } from './checks/check-mcp.ts';
-import { checkPlatforms } from './checks/check-platforms.ts';
-import { checkTools } from './checks/check-tools.ts';
+import { checkAgents, checkPrices } from './checks/check-agents.ts';
+import { checkCredentials, checkPlatforms } from './checks/check-platforms.ts';
+import { checkRules, checkServers } from './checks/check-tools.ts';
 import { crossCheck } from './checks/cross-check.ts';
+import { draftOf } from './checks/draft.ts';
 import { completeConfig, type Config } from './config.ts';
 import { openToAll, readEnvironment, type Environment } from './environment.ts';
-import { ConfigError, lineText, pathText, type Found, type Problem } from './error.ts';
+import { ConfigError, lineText, pathText, type Found, type Problem, type Tell } from './error.ts';
 import { explain } from './explain.ts';
 import { readJson } from './json.ts';
 import { fillReferences, placed, type Env, type Filled } from './references.ts';
@@ -65,24 +64,26 @@ const check = (
   const { world, environment, secrets, purpose } = around;
   const parsed = fileSchema.safeParse(filled.value, { reportInput: true });
   const file = parsed.success ? parsed.data : null;
+  const others: Found[] = parsed.success ? [] : [...explain(parsed.error, secrets)];
+  const tell: Tell = (path, message, weight) => others.push({ path, message, weight });
+  const draft = draftOf(filled.value);
+  const machine = { env: environment.env, world, purpose };
+  crossCheck(draft, tell);
+  checkAgents(draft, machine, tell);
+  checkServers(draft, machine, tell);
+  checkRules(draft, tell);
+  if (file !== null) checkFile(file, around, tell);
   const unfilled = new Set(filled.problems.map((problem) => pathText(problem.path)));
-  const others = [
-    ...(parsed.success ? [] : explain(parsed.error, secrets)),
-    ...crossCheck(filled.value),
-    ...checkTools(filled.value),
-    ...checkBackends(filled.value, { env: environment.env, world, purpose }),
-    ...checkMcp(filled.value, { env: environment.env, world, purpose }),
-    ...(file === null ? [] : checkFile(file, around)),
-  ];
   const found = [...filled.problems, ...others.filter((problem) => !unfilled.has(pathText(problem.path)))];
   return { file, found: [...found, ...filled.tokens] };
 };
 
-/** What only a file without other faults can be asked for. */
-const checkFile = (file: ConfigFile, { world, environment, purpose }: Around): readonly Found[] => {
+/** Checks what only a file without other faults can be asked for. */
+const checkFile = (file: ConfigFile, { world, environment, purpose }: Around, tell: Tell): void => {
   const { credentials, port } = environment.settings;
-  const missing = missingCredentials(file.channels ?? [], credentials, file.adapters.slack.mode);
-  return [...checkPlatforms(file, world, port), ...checkPrices(file), ...(purpose === 'look' ? [] : missing)];
+  checkPlatforms(file, { world, port }, tell);
+  checkPrices(file, tell);
+  if (purpose !== 'look') checkCredentials(file, credentials, tell);
 };
 
 const findFile = (world: World, env: Env): { readonly path: string; readonly reading: FileReading } | null => {

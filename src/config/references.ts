@@ -1,6 +1,5 @@
 import { pathText, type Found, type Problem } from './error.ts';
-import { isSecretName, Secret } from './secret.ts';
-import { writtenSecrets } from './checks/written-secrets.ts';
+import { isSecretName, Secret, writtenSecrets } from './secret.ts';
 
 /** The values of environment variables, by name. */
 export type Env = Readonly<Record<string, string | undefined>>;

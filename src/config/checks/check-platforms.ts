@@ -1,87 +1,92 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { resolve } from 'node:path';
 import { isLoopback } from '../../lib/guarded-server.ts';
+import type { Credentials } from '../adapters.ts';
 import { DEMO_AGENTS } from '../demo.ts';
-import type { Found } from '../error.ts';
+import { within } from '../error.ts';
+import type { Tell } from '../error.ts';
 import type { ConfigFile } from '../schema.ts';
 import { readIn, type World } from '../world.ts';
 
 /** Checks what the platforms and the door for remote agents go by: ports, addresses, certificates, ids of people and groups. */
-export const checkPlatforms = (file: ConfigFile, world: World, consolePort: number | null): readonly Found[] => [
-  ...samePorts(file, consolePort),
-  ...(isOpen(file) ? door(file, world) : []),
-  ...origins(file),
-  ...people(file),
-  ...groups(file),
-];
+export const checkPlatforms = (
+  file: ConfigFile,
+  { world, port }: { readonly world: World; readonly port: number | null },
+  tell: Tell,
+): void => {
+  checkPorts(file, port, tell);
+  if (hasRemote(file)) checkDoor(file.remote, world, within(tell, 'remote'));
+  checkOrigins(file.remote, within(tell, 'remote', 'origins'));
+  checkOperators(file, within(tell, 'operators'));
+  checkGroups(file, within(tell, 'adapters', 'slack', 'userGroups'));
+};
+
+/** Checks that the environment has the variables that the channels' platforms need. */
+export const checkCredentials = (
+  { channels = [], adapters }: ConfigFile,
+  { discord, slack }: Credentials,
+  tell: Tell,
+): void => {
+  const events =
+    adapters.slack.mode === 'socket'
+      ? { SLACK_APP_TOKEN: slack.appToken }
+      : { SLACK_SIGNING_SECRET: slack.signingSecret };
+  const needs = { discord: { DISCORD_TOKEN: discord.token }, slack: { SLACK_BOT_TOKEN: slack.botToken, ...events } };
+  for (const [adapter, variables] of Object.entries(needs)) {
+    const index = channels.findIndex(({ id }) => id.startsWith(`${adapter}:`));
+    for (const [name, value] of index === -1 ? [] : Object.entries(variables))
+      if (value === null)
+        tell(
+          ['channels', index, 'id'],
+          `It needs ${name} in the environment or in .env: docs/${adapter}.md says where to find it`,
+        );
+  }
+};
 
 type Remote = ConfigFile['remote'];
 
-const isOpen = ({ agents = [] }: ConfigFile): boolean => agents.some(({ backend }) => backend.kind === 'remote');
+const hasRemote = ({ agents = [] }: ConfigFile): boolean => agents.some(({ backend }) => backend.kind === 'remote');
 
 const has = ({ channels = [] }: ConfigFile, ...adapters: readonly string[]): boolean =>
   channels.some(({ id }) => adapters.some((adapter) => id.startsWith(`${adapter}:`)));
 
 /** Two doors of this program cannot share a port. */
-const samePorts = (file: ConfigFile, consolePort: number | null): readonly Found[] => {
+const checkPorts = (file: ConfigFile, consolePort: number | null, tell: Tell): void => {
   const { console: page, slack } = file.adapters;
   const doors = [
     { is: page.enabled, port: consolePort ?? page.port, path: ['adapters', 'console', 'port'] },
     { is: slack.mode === 'http' && has(file, 'slack'), port: slack.port, path: ['adapters', 'slack', 'port'] },
-    { is: isOpen(file), port: file.remote.port, path: ['remote', 'port'] },
+    { is: hasRemote(file), port: file.remote.port, path: ['remote', 'port'] },
   ].filter(({ is, port }) => is && port !== 0);
-  return doors.flatMap(({ port, path }, index) => {
-    const other = doors.slice(0, index).find((each) => each.port === port);
-    if (other === undefined) return [];
-    return [
-      { path, message: `${port} is the port of ${other.path.join('.')} too: choose another, or 0 for a free one` },
-    ];
-  });
+  for (const [index, { port, path }] of doors.entries()) {
+    const other = doors
+      .slice(0, index)
+      .find((each) => each.port === port)
+      ?.path.join('.');
+    if (other !== undefined) tell(path, `${port} is the port of ${other} too: choose another, or 0 for a free one`);
+  }
 };
 
-const door = ({ remote }: ConfigFile, world: World): readonly Found[] => {
-  const { host, tlsCert, tlsKey, behindProxy } = remote;
-  if (!/^(?:[\w.-]+|[\da-f:]+)$/i.test(host)) {
-    return [
-      {
-        path: ['remote', 'host'],
-        message: `Expected a name or an address without port, such as "127.0.0.1", got "${host}"`,
-      },
-    ];
-  }
-  if (tlsCert === null && tlsKey === null) {
-    if (behindProxy || isLoopback(host)) return [];
-    const message = `Agents would reach ${host} without encryption: add tlsCert and tlsKey, or set behindProxy to true if a proxy ends TLS, or listen on 127.0.0.1`;
-    return [{ path: ['remote', 'host'], message }];
-  }
-  if (tlsCert === null)
-    return [{ path: ['remote', 'tlsCert'], message: 'tlsKey is only half of it: add the path of its certificate' }];
-  if (tlsKey === null)
-    return [{ path: ['remote', 'tlsKey'], message: 'tlsCert is only half of it: add the path of its private key' }];
-  return certificate({ tlsCert, tlsKey }, world);
+const checkDoor = ({ host, tlsCert, tlsKey, behindProxy }: Remote, world: World, tell: Tell): void => {
+  if (!/^(?:[\w.-]+|[\da-f:]+)$/i.test(host))
+    tell(['host'], `Expected a name or an address without port, such as "127.0.0.1", got "${host}"`);
+  else if (tlsCert !== null && tlsKey !== null) checkCertificate(tlsCert, tlsKey, world, tell);
+  else if (tlsKey !== null) tell(['tlsCert'], 'tlsKey is only half of it: add the path of its certificate');
+  else if (tlsCert !== null) tell(['tlsKey'], 'tlsCert is only half of it: add the path of its private key');
+  else if (!behindProxy && !isLoopback(host))
+    tell(
+      ['host'],
+      `Agents would reach ${host} without encryption: add tlsCert and tlsKey, or set behindProxy to true if a proxy ends TLS, or listen on 127.0.0.1`,
+    );
 };
 
-const certificate = (
-  { tlsCert, tlsKey }: { readonly [Key in 'tlsCert' | 'tlsKey']: NonNullable<Remote[Key]> },
-  world: World,
-): readonly Found[] => {
+const checkCertificate = (tlsCert: string, tlsKey: string, world: World, tell: Tell): void => {
   const cert = pem(tlsCert, world, (text) => new X509Certificate(text));
   const key = pem(tlsKey, world, createPrivateKey);
-  const faults = [
-    ...(typeof cert === 'string'
-      ? [{ path: ['remote', 'tlsCert'], message: `${cert}: name a certificate chain as PEM` }]
-      : []),
-    ...(typeof key === 'string'
-      ? [{ path: ['remote', 'tlsKey'], message: `${key}: name a private key as PEM, without a password` }]
-      : []),
-  ];
-  if (typeof cert === 'string' || typeof key === 'string' || cert.checkPrivateKey(key)) return faults;
-  return [
-    {
-      path: ['remote', 'tlsKey'],
-      message: 'It is not the key of the certificate in tlsCert: name the one made with it',
-    },
-  ];
+  if (typeof cert === 'string') tell(['tlsCert'], `${cert}: name a certificate chain as PEM`);
+  if (typeof key === 'string') tell(['tlsKey'], `${key}: name a private key as PEM, without a password`);
+  if (typeof cert === 'string' || typeof key === 'string' || cert.checkPrivateKey(key)) return;
+  tell(['tlsKey'], 'It is not the key of the certificate in tlsCert: name the one made with it');
 };
 
 /** What a PEM file holds, or why it cannot be used. */
@@ -104,13 +109,13 @@ const readOrNull = (world: World, path: string): string | null => {
   }
 };
 
-const origins = ({ remote }: ConfigFile): readonly Found[] =>
-  remote.origins.flatMap((origin, index) => {
-    if (URL.canParse(origin) && new URL(origin).origin === origin) return [];
-    const found = URL.canParse(origin) ? new URL(origin).origin : 'null';
-    const instead = found === 'null' ? 'such as "https://example.org"' : `"${found}"`;
-    return [{ path: ['remote', 'origins', index], message: `Expected an origin, ${instead}, got "${origin}"` }];
-  });
+const checkOrigins = ({ origins }: Remote, tell: Tell): void => {
+  for (const [index, text] of origins.entries()) {
+    const { origin } = URL.parse(text) ?? { origin: 'null' };
+    const instead = origin === 'null' ? 'such as "https://example.org"' : `"${origin}"`;
+    if (origin !== text) tell([index], `Expected an origin, ${instead}, got "${text}"`);
+  }
+};
 
 const DISCORD_ID = /^\d{15,21}$/;
 const SHAPES = {
@@ -122,38 +127,28 @@ const SHAPES = {
 } as const;
 
 /** Operators are told by their ids: a name could be taken by anybody. */
-const people = (file: ConfigFile): readonly Found[] => {
+const checkOperators = (file: ConfigFile, tell: Tell): void => {
   const isSomewhere = has(file, 'discord', 'slack');
-  return (['users', 'roles'] as const).flatMap((list) => {
+  for (const list of ['users', 'roles'] as const) {
     const other = list === 'users' ? 'roles' : 'users';
-    return file.operators[list].flatMap((id, index): readonly Found[] => {
-      const path = ['operators', list, index];
-      if (DISCORD_ID.test(id) || SHAPES[list].slack.test(id) || id.startsWith('console:')) return [];
-      if (SHAPES[other].slack.test(id))
-        return [{ path, message: `"${id}" belongs into operators.${other}: put it there` }];
-      if (!isSomewhere && /^[\w-]+$/.test(id)) return [];
-      const how = list === 'users' ? '/whoami shows people theirs' : 'the platform shows it to its administrators';
-      return [{ path, message: `Expected an id such as ${SHAPES[list].example}, not a name, got "${id}": ${how}` }];
-    });
-  });
+    const how = list === 'users' ? '/whoami shows people theirs' : 'the platform shows it to its administrators';
+    for (const [index, id] of file.operators[list].entries()) {
+      if (DISCORD_ID.test(id) || SHAPES[list].slack.test(id) || id.startsWith('console:')) continue;
+      if (SHAPES[other].slack.test(id)) tell([list, index], `"${id}" belongs into operators.${other}: put it there`);
+      else if (isSomewhere || !/^[\w-]+$/.test(id))
+        tell([list, index], `Expected an id such as ${SHAPES[list].example}, not a name, got "${id}": ${how}`);
+    }
+  }
 };
 
 /** User groups of Slack that stand for agents. */
-const groups = ({
-  adapters,
-  agents = [...DEMO_AGENTS],
-}: Pick<ConfigFile, 'adapters'> & { readonly agents?: readonly { readonly id: string }[] }): readonly Found[] =>
-  Object.entries(adapters.slack.userGroups).flatMap(([group, agent]): readonly Found[] => {
-    const path = ['adapters', 'slack', 'userGroups', group];
+const checkGroups = ({ adapters, agents }: ConfigFile, tell: Tell): void => {
+  const ids = (agents ?? DEMO_AGENTS).map(({ id }) => id);
+  for (const [group, agent] of Object.entries(adapters.slack.userGroups))
     if (!SHAPES.roles.slack.test(group))
-      return [
-        {
-          path,
-          message: `Expected the id of a user group, such as "S0123456789", got "${group}": copy it from the group's menu in Slack`,
-        },
-      ];
-    if (agents.some(({ id }) => id === agent)) return [];
-    return [
-      { path, message: `"${agent}" is not the id of an agent; known are ${agents.map(({ id }) => id).join(', ')}` },
-    ];
-  });
+      tell(
+        [group],
+        `Expected the id of a user group, such as "S0123456789", got "${group}": copy it from the group's menu in Slack`,
+      );
+    else if (!ids.includes(agent)) tell([group], `"${agent}" is not the id of an agent; known are ${ids.join(', ')}`);
+};

@@ -1,111 +1,140 @@
-import { z } from 'zod';
+import type { z } from 'zod';
+import { parseRule } from '../../rules/rule.ts';
 import { lintRules } from '../../rules/rule-lint.ts';
-import { MEMBERS, VERDICTS } from '../../rules/verdict.ts';
+import { LABEL_LISTS, withoutMark } from '../../rules/verdict.ts';
 import type { ToolLists } from '../../rules/verdict.ts';
-import type { Found } from '../error.ts';
+import { nearest } from '../../lib/nearest.ts';
+import { serverSchema } from '../backends.ts';
+import { within } from '../error.ts';
+import type { Tell } from '../error.ts';
+import type { Draft } from './draft.ts';
+import { checkProgram, checkVariable } from './programs.ts';
+import type { Around } from './programs.ts';
 
 /**
- * Checks the rules for tools: that each can be read, decides something and means what it seems to, and that whom they are for
- * has tools at all; and that somebody is left who can say yes. It reads whatever it can of the file.
+ * Checks the rules for tools: that each can be read, decides something and means what it seems to, that whom they are for has
+ * tools at all, and that they name servers that there are.
  */
-export const checkTools = (file: unknown): readonly Found[] => {
-  const { tools, agents, channels, operators } = draftSchema.parse(file);
-  const general = tools === null ? [] : [tools];
-  const ids = agents.map(({ id }) => id);
-  return [
-    ...agents.flatMap(({ approvers }, index) => noApprovers(approvers, { index, ids, operators })),
-    ...(tools === null ? [] : found(tools, [], ['tools'])),
-    ...agents.flatMap((agent, index) =>
-      agent.tools === null
-        ? []
-        : [
-            ...found(agent.tools, general, ['agents', index, 'tools']),
-            ...withoutTools(agent.kind, ['agents', index, 'tools']),
-          ],
-    ),
-    ...channels.flatMap((channel, index) =>
-      channel.tools === null ? [] : found(channel.tools, general, ['channels', index, 'tools']),
-    ),
-  ];
+export const checkRules = ({ tools, agents = [], channels = [], mcp }: Draft, tell: Tell): void => {
+  const ids = Object.keys(mcp);
+  const kinds = agents.map(({ backend }) => backend.kind);
+  // Coding agents may bring servers of their own: of rules for them only what is nearly the name of a server here is a mistake.
+  const isAll = kinds.includes('llm') && !kinds.some((kind) => kind === 'acp' || kind === 'remote');
+  const check = (lists: ToolLists | null, isSure: boolean, at: Tell) => {
+    if (lists === null) return;
+    for (const { list, index, wrong, message } of lintRules(lists, lists === tools || tools === null ? [] : [tools]))
+      at([list, ...(index === null ? [] : [index])], message, wrong ? undefined : 'unwise');
+    checkServersOf(lists, { ids, isSure }, at);
+  };
+  check(tools, isAll, within(tell, 'tools'));
+  for (const [index, { tools: own, backend }] of agents.entries()) {
+    check(own, backend.kind === 'llm', within(tell, 'agents', index, 'tools'));
+    const message = WITHOUT_TOOLS[backend.kind];
+    if (own !== null && message !== undefined) tell(['agents', index, 'tools'], message, 'unwise');
+  }
+  for (const [index, channel] of channels.entries())
+    check(channel.tools, isAll, within(tell, 'channels', index, 'tools'));
 };
-
-type Path = readonly PropertyKey[];
-
-const rules = z.array(z.string()).optional().catch(undefined);
-const listsDraft = z
-  .object({
-    allow: rules,
-    ask: rules,
-    deny: rules,
-    untrusted: rules,
-    private: rules,
-    outward: rules,
-    trusted: rules,
-    default: z.enum(VERDICTS).optional().catch(undefined),
-    members: z.enum(MEMBERS).optional().catch(undefined),
-  })
-  .transform((lists): ToolLists => Object.fromEntries(Object.entries(lists).filter(([, each]) => each !== undefined)))
-  .nullable()
-  .catch(null);
-
-const draftSchema = z
-  .object({
-    tools: listsDraft,
-    agents: z
-      .array(
-        z
-          .object({
-            id: z.string().optional().catch(undefined),
-            tools: listsDraft,
-            backend: z.object({ kind: z.string() }).optional().catch(undefined),
-            approvers: z
-              .union([z.literal('other'), z.array(z.string())])
-              .optional()
-              .catch(undefined),
-          })
-          .catch({ id: undefined, tools: null, backend: undefined, approvers: undefined })
-          .transform(({ id = '', tools, backend, approvers }) => ({ id, tools, kind: backend?.kind ?? '', approvers })),
-      )
-      .catch([]),
-    operators: z
-      .object({ users: z.array(z.unknown()).optional(), roles: z.array(z.unknown()).optional() })
-      .transform(({ users = [], roles = [] }) => users.length + roles.length)
-      .catch(0),
-    channels: z.array(z.object({ tools: listsDraft }).catch({ tools: null })).catch([]),
-  })
-  .catch({ tools: null, agents: [], channels: [], operators: 0 });
-
-type Approving = { readonly index: number; readonly ids: readonly string[]; readonly operators: number };
-
-/** Agents decide nothing, and with nobody but whoever sits at this machine there is no other. */
-const noApprovers = (
-  approvers: 'other' | readonly string[] | undefined,
-  { index, ids, operators }: Approving,
-): readonly Found[] => {
-  const path = ['agents', index, 'approvers'];
-  if (approvers === undefined) return [];
-  if (approvers !== 'other')
-    return approvers.flatMap((id, place) =>
-      ids.includes(id) ? [{ path: [...path, place], message: `"${id}" is an agent, and agents decide nothing` }] : [],
-    );
-  if (operators > 0) return [];
-  const message = 'There is no other: "operators" names nobody, so whoever asks at this machine can never say yes';
-  return [{ path, message, weight: 'unwise' }];
-};
-
-const found = (lists: ToolLists, wider: readonly ToolLists[], path: Path): readonly Found[] =>
-  lintRules(lists, wider).map(({ list, index, wrong, message }) => ({
-    path: [...path, list, ...(index === null ? [] : [index])],
-    message,
-    ...(wrong ? {} : { weight: 'unwise' as const }),
-  }));
 
 const WITHOUT_TOOLS: Readonly<Record<string, string>> = {
   command: 'A program of the kind "command" is not asked before it acts: these rules hold for none of its work',
   scripted: 'A play-acted agent has no tools: take it away',
 };
 
-const withoutTools = (kind: string, path: Path): readonly Found[] => {
-  const message = WITHOUT_TOOLS[kind];
-  return message === undefined ? [] : [{ path, message, weight: 'unwise' }];
+const LISTS = ['allow', 'ask', 'deny', ...LABEL_LISTS] as const;
+
+/** The servers there are, and whether rules can mean no others. */
+type Servers = { readonly ids: readonly string[]; readonly isSure: boolean };
+
+/** Rules for tools of servers that there are none of. */
+const checkServersOf = (given: ToolLists, { ids, isSure }: Servers, tell: Tell): void => {
+  for (const list of LISTS)
+    for (const [index, text] of (given[list] ?? []).entries()) {
+      const read = parseRule(withoutMark(text));
+      if (!read.ok || read.rule.covers.by !== 'mcp') continue;
+      const { covers, tool } = read.rule;
+      const server = tool.split('__')[1] ?? '';
+      const near = nearest(server, ids);
+      if (ids.some((id) => covers.server(id)) || (near === null && !isSure)) continue;
+      const known = ids.length === 0 ? 'there are none' : `known are ${ids.join(', ')}`;
+      const what = near === null ? `; ${known}` : `: did you mean "${near}"?`;
+      tell([list, index], `It never fits: there is no server "${server}" under "mcp"${what}`, 'unwise');
+    }
+};
+
+type Server = z.output<typeof serverSchema>;
+
+/** Agents that are given tools of servers. */
+const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
+
+/**
+ * Checks the servers of tools: that each is a program that is there or an address that is safe, and that some agent can use
+ * them. It passes over servers that the schema does not take.
+ */
+export const checkServers = ({ mcp, agents = [] }: Draft, around: Around, tell: Tell): void => {
+  for (const [id, draft] of Object.entries(mcp)) {
+    const at = within(tell, 'mcp', id);
+    const server = serverSchema.safeParse(draft).data;
+    if (!/^[a-z][a-z0-9-]{0,30}$/.test(id)) at([], badId(id));
+    if (server?.url !== undefined) checkAddress(server, server.url, at);
+    else if (server?.command !== undefined) checkLocal(server, server.command, around, at);
+    else if (server !== undefined) at([], 'There is neither a program nor an address: add `command`, or `url`');
+  }
+  if (Object.keys(mcp).length === 0 || agents.length === 0) return;
+  const message = 'Nobody uses it: only agents of the kinds "llm", "acp" and "remote" are given its tools';
+  if (!agents.some(({ backend }) => GIVEN_TOOLS.has(backend.kind))) tell(['mcp'], message, 'unwise');
+};
+
+const badId = (id: string): string =>
+  `Expected an id of up to 31 small letters, digits and "-" that begins with a letter, got "${id}": rules name its tools "mcp__<id>__<tool>"`;
+
+/** Programs that look for the newest version of a package at every start. */
+const FETCHERS = /(?:^|\/)(?:npx|pnpx|bunx|uvx)$/;
+
+const checkLocal = (server: Server, command: string, around: Around, tell: Tell): void => {
+  const { args, cwd, env, headers, oauth } = server;
+  checkProgram({ command, args, cwd, set: env }, around, tell);
+  for (const name of Object.keys(env)) checkVariable(name, ['env', name], tell);
+  checkMisplaced({ headers: Object.keys(headers).length > 0, oauth: oauth !== undefined }, '`url`', tell);
+  const message = `It may take another version at every start, and runs beside the server for as long: install the package, and name its own program`;
+  if (FETCHERS.test(command) && args.length > 0) tell(['command'], message, 'unwise');
+};
+
+const checkAddress = ({ command, args, cwd, env, headers, oauth }: Server, url: string, tell: Tell): void => {
+  const { username, password } = new URL(url);
+  if (command !== undefined) return tell(['url'], 'A server is a program or an address: take `url` or `command` away');
+  if (isReadable(url)) tell(['url'], 'What is sent could be read on the way: write "https://", or use a tunnel');
+  if (username !== '' || password !== '')
+    tell(['url'], 'Names and passwords do not stand in the address: write a header "Authorization"');
+  const given = { args: args.length > 0, cwd: cwd !== undefined, env: Object.keys(env).length > 0 };
+  checkMisplaced(given, '`command`', tell);
+  for (const [name, value] of Object.entries(headers))
+    if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) tell(['headers', name], 'Expected the name of a header');
+    else if (!/^[\t\x20-\x7E\x80-\xFF]*$/.test(value))
+      tell(['headers', name], 'It holds a line feed or another character that no header can');
+  if (oauth !== undefined) checkLogin(oauth, headers, tell);
+};
+
+/** Whether others could read along on the way to an address. */
+const isReadable = (url: string): boolean => {
+  const { protocol, hostname } = new URL(url);
+  return protocol === 'http:' && !/^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
+};
+
+const checkLogin = (oauth: NonNullable<Server['oauth']>, headers: Server['headers'], tell: Tell): void => {
+  const { clientId, clientSecret, issuer } = oauth;
+  const header = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization');
+  const secret = ['oauth', 'clientSecret'];
+  if (header !== undefined) tell(['headers', header], 'It stands in place of a login: take it away, or `oauth`');
+  if (clientSecret !== undefined && clientId === undefined)
+    tell(secret, "It is an app's secret: write the app's `clientId` beside it");
+  if (clientSecret !== undefined && issuer === undefined)
+    tell(secret, 'Nobody says to whom it may be sent: write the `issuer` of the app beside it');
+  if (issuer !== undefined && isReadable(issuer))
+    tell(['oauth', 'issuer'], 'What is sent could be read on the way: write "https://"');
+};
+
+const checkMisplaced = (given: Readonly<Record<string, boolean>>, goesWith: string, tell: Tell): void => {
+  for (const [key, isGiven] of Object.entries(given))
+    if (isGiven) tell([key], `It goes with ${goesWith}, which this server has not: take it away`);
 };

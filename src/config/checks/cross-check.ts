@@ -1,122 +1,69 @@
-import { z } from 'zod';
 import { nearest } from '../../lib/nearest.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL } from '../demo.ts';
-import type { Found } from '../error.ts';
+import { within } from '../error.ts';
+import type { Tell } from '../error.ts';
 import { ANNOUNCEMENT_TEXTS } from '../announcements.ts';
 import { ADAPTERS } from '../schema.ts';
 import { turnConfigSchema, type TurnConfig } from '../turn-config.ts';
+import type { AgentDraft, ChannelDraft, Draft, TurnDraft } from './draft.ts';
 
-type Path = readonly PropertyKey[];
 type Id = string | null | undefined;
 
-const text = z.string().nullish().catch(null);
-const number = z.number().positive().optional().catch(undefined);
-const flag = z.boolean().optional().catch(undefined);
+/** A channel with the general settings that it inherits and the agents that there are. */
+type Site = { readonly channel: ChannelDraft; readonly general: TurnDraft; readonly agents: readonly Id[] };
 
-const turnDraft = z.object({
-  order: text,
-  facilitator: text,
-  interruptResponder: text,
-  defaultAgent: text,
-  heartbeatSeconds: number,
-  heartbeatTimeoutSeconds: number,
-  defaultTimeoutSeconds: number,
-  autoDetectTurnEnd: flag,
-  autoDetectSilenceSeconds: number,
-  coalesceMs: number,
-});
-
-const agentDraft = z.object({ id: text, name: text });
-const channelDraft = turnDraft.extend({ id: text, agents: z.array(text).catch([]) });
-
-const draftSchema = z.object({
-  turnConfig: turnDraft.prefault({}).catch({}),
-  agents: z.array(agentDraft.catch({})).optional().catch([]),
-  channels: z
-    .array(channelDraft.catch({ agents: [] }))
-    .optional()
-    .catch([]),
-  announcements: z.record(z.string(), z.unknown()).optional().catch(undefined),
-  adapters: z
-    .object({ console: z.object({ enabled: z.boolean().optional() }).optional() })
-    .optional()
-    .catch(undefined),
-});
-
-type TurnDraft = z.output<typeof turnDraft>;
-type AgentDraft = z.output<typeof agentDraft>;
-
-/** A channel with its place in the file, the general settings it inherits and the agents that there are. */
-type Site = {
-  readonly channel: z.output<typeof channelDraft>;
-  readonly path: Path;
-  readonly general: TurnDraft;
-  readonly agents: readonly Id[];
+/** Checks what holds between the keys: names that must exist, and only once; times that must fit together. */
+export const crossCheck = (draft: Draft, tell: Tell): void => {
+  const { turnConfig: general, announcements, adapters } = draft;
+  const agents = (draft.agents ?? DEMO_AGENTS).map(({ id }) => id);
+  const channels: readonly ChannelDraft[] = draft.channels ?? [{ id: DEMO_CHANNEL.id, agents }];
+  checkIds(draft.agents ?? [], 'agents', tell);
+  checkNames(draft.agents ?? [], tell);
+  checkIds(channels, 'channels', tell);
+  checkTimes(general, {}, within(tell, 'turnConfig'));
+  for (const [kind, wording] of Object.entries(announcements)) checkWording(kind, wording, tell);
+  for (const [index, channel] of channels.entries()) {
+    const site = { channel, general, agents };
+    const at = within(tell, 'channels', index);
+    checkPlace(channel, adapters.console.enabled === false, at);
+    checkSeats(site, at);
+    for (const role of ROLES) checkRole(site, role, tell, at);
+    checkFacilitator(site, tell, at);
+    checkTimes(general, channel, at);
+    if (channel.agents.length === 0)
+      at(['agents'], 'Nobody would answer here: name agents, or use /floor add', 'unwise');
+  }
 };
 
-/**
- * Checks what holds between the keys: names that must exist, and only once; times that must fit together. It reads
- * whatever it can, so that a file with other faults is told about these too.
- */
-export const crossCheck = (file: unknown): readonly Found[] => {
-  const draft = draftSchema.safeParse(file);
-  if (!draft.success) return [];
-  const { turnConfig: general, announcements = {}, adapters } = draft.data;
-  const agents = draft.data.agents?.map((agent) => agent.id) ?? DEMO_AGENTS.map((agent) => agent.id);
-  const channels = draft.data.channels ?? [{ id: DEMO_CHANNEL.id, agents: [...agents] }];
-  const consoleOff = adapters?.console?.enabled === false;
-  return [
-    ...sameIds(draft.data.agents ?? [], 'agents'),
-    ...sameNames(draft.data.agents ?? []),
-    ...sameIds(channels, 'channels'),
-    ...badTimes(general, {}, ['turnConfig']),
-    ...Object.entries(announcements).flatMap(unknownNames),
-    ...channels.flatMap((channel, index) => {
-      const site = { channel, path: ['channels', index], general, agents };
-      return [
-        unknownAdapter(site, consoleOff),
-        unknownAgents(site),
-        ROLES.flatMap((role) => roleOutside(site, role)),
-        nobodyFacilitates(site),
-        badTimes(general, channel, site.path),
-        nobodySeated(site),
-      ].flat();
-    }),
-  ];
-};
-
-const sameIds = (entries: readonly { readonly id?: Id }[], list: string): readonly Found[] => {
+const checkIds = (entries: readonly { readonly id?: Id }[], list: string, tell: Tell): void => {
   const first = new Map<string, number>();
-  return entries.flatMap(({ id }, index) => {
-    if (typeof id !== 'string') return [];
+  for (const [index, { id }] of entries.entries()) {
+    if (typeof id !== 'string') continue;
     const known = first.get(id.toLowerCase());
     if (known === undefined) first.set(id.toLowerCase(), index);
-    if (known === undefined) return [];
-    return [{ path: [list, index, 'id'], message: `"${id}" is the id of ${list}[${known}] already: give it another` }];
-  });
+    else tell([list, index, 'id'], `"${id}" is the id of ${list}[${known}] already: give it another`);
+  }
 };
 
-const sameNames = (agents: readonly AgentDraft[]): readonly Found[] =>
-  agents.flatMap(({ name }, index) => {
+const checkNames = (agents: readonly AgentDraft[], tell: Tell): void => {
+  for (const [index, { name }] of agents.entries()) {
     const first = agents.findIndex(
       (other, at) => at !== index && (same(other.id, name) || (at < index && same(other.name, name))),
     );
-    if (first === -1) return [];
     const message = `agents[${first}] is called "${name}" too: people could address neither, give it another`;
-    return [{ path: ['agents', index, 'name'], message }];
-  });
-
-const unknownAdapter = ({ channel, path }: Site, consoleOff: boolean): readonly Found[] => {
-  const adapter = channel.id?.match(/^([a-z]+):/)?.[1];
-  if (adapter === undefined) return [];
-  if (!ADAPTERS.some((known) => known === adapter)) {
-    return [{ path: [...path, 'id'], message: `There is no adapter "${adapter}"${meantOr(adapter, ADAPTERS)}` }];
+    if (first !== -1) tell(['agents', index, 'name'], message);
   }
-  const shape = SHAPES[adapter];
-  if (shape !== undefined && !shape.is.test(channel.id ?? ''))
-    return [{ path: [...path, 'id'], message: shape.message }];
-  if (adapter !== 'console' || !consoleOff) return [];
-  return [{ path: [...path, 'id'], message: `Its adapter is switched off: set adapters.${adapter}.enabled to true` }];
+};
+
+const checkPlace = ({ id }: ChannelDraft, consoleOff: boolean, tell: Tell): void => {
+  const adapter = id?.match(/^([a-z]+):/)?.[1];
+  const shape = SHAPES[adapter ?? ''];
+  if (typeof id !== 'string' || adapter === undefined) return;
+  if (!ADAPTERS.some((known) => known === adapter))
+    tell(['id'], `There is no adapter "${adapter}"${meantOr(adapter, ADAPTERS)}`);
+  else if (shape?.is.test(id) === false) tell(['id'], shape.message);
+  else if (adapter === 'console' && consoleOff)
+    tell(['id'], `Its adapter is switched off: set adapters.${adapter}.enabled to true`);
 };
 
 const SHAPES: Readonly<Record<string, { readonly is: RegExp; readonly message: string }>> = {
@@ -132,41 +79,40 @@ const SHAPES: Readonly<Record<string, { readonly is: RegExp; readonly message: s
   },
 };
 
-const unknownAgents = ({ channel, path, agents }: Site): readonly Found[] =>
-  channel.agents.flatMap((agent, index) => {
-    const place = [...path, 'agents', index];
-    if (typeof agent !== 'string') return [];
+const checkSeats = ({ channel, agents }: Site, tell: Tell): void => {
+  for (const [index, agent] of channel.agents.entries()) {
+    if (typeof agent !== 'string') continue;
     if (!agents.includes(agent))
-      return [{ path: place, message: `"${agent}" is not the id of an agent${meantOr(agent, agents)}` }];
-    if (channel.agents.indexOf(agent) === index) return [];
-    return [{ path: place, message: `"${agent}" has a seat in this channel already: take it away` }];
-  });
+      tell(['agents', index], `"${agent}" is not the id of an agent${meantOr(agent, agents)}`);
+    else if (channel.agents.indexOf(agent) !== index)
+      tell(['agents', index], `"${agent}" has a seat in this channel already: take it away`);
+  }
+};
 
 const ROLES = ['facilitator', 'interruptResponder', 'defaultAgent'] as const;
 
-const roleOutside = ({ channel, path, general }: Site, role: (typeof ROLES)[number]): readonly Found[] => {
-  const named = channel[role] === undefined ? general[role] : channel[role];
-  if (typeof named !== 'string' || channel.agents.includes(named)) return [];
-  if (channel[role] !== undefined) {
-    return [
-      { path: [...path, role], message: `"${named}" is not an agent of this channel${meantOr(named, channel.agents)}` },
-    ];
-  }
+/** What a channel says itself, else what holds in general. */
+const settingOf = <Key extends keyof TurnDraft>({ channel, general }: Site, key: Key): TurnDraft[Key] =>
+  channel[key] === undefined ? general[key] : channel[key];
+
+const checkRole = (site: Site, role: (typeof ROLES)[number], tell: Tell, at: Tell): void => {
+  const { channel } = site;
+  const named = settingOf(site, role);
+  if (typeof named !== 'string' || channel.agents.includes(named)) return;
+  if (channel[role] !== undefined)
+    return at([role], `"${named}" is not an agent of this channel${meantOr(named, channel.agents)}`);
   const where = channel.id ?? 'the channel';
   const message = `"${named}" is not an agent of ${where}: give it a seat there, or set ${role} of that channel to null`;
-  return [{ path: ['turnConfig', role], message }];
+  tell(['turnConfig', role], message);
 };
 
-const nobodyFacilitates = ({ channel, path, general }: Site): readonly Found[] => {
-  const facilitator = channel.facilitator === undefined ? general.facilitator : channel.facilitator;
-  if ((channel.order ?? general.order) !== 'facilitator' || typeof facilitator === 'string') return [];
-  const place = channel.order === undefined ? ['turnConfig', 'order'] : [...path, 'order'];
-  return [
-    {
-      path: place,
-      message: `"facilitator" needs a key facilitator that names an agent of ${channel.id ?? 'the channel'}`,
-    },
-  ];
+const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
+  const { channel, general } = site;
+  const isMissing =
+    (channel.order ?? general.order) === 'facilitator' && typeof settingOf(site, 'facilitator') !== 'string';
+  const where = channel.id ?? 'the channel';
+  const tellIt = channel.order === undefined ? within(tell, 'turnConfig') : at;
+  if (isMissing) tellIt(['order'], `"facilitator" needs a key facilitator that names an agent of ${where}`);
 };
 
 const TIME_KEYS = [
@@ -179,7 +125,7 @@ const TIME_KEYS = [
 
 type Times = Pick<TurnConfig, (typeof TIME_KEYS)[number]>;
 
-/** Times that exclude one another: the first key's fault is told when the file sets one of them at this place. */
+/** Times that exclude one another, told at each place that sets one of them. */
 const RELATIONS: readonly {
   readonly keys: readonly [keyof Times, ...(keyof Times)[]];
   readonly fault: (times: Times, endsSilent: boolean) => string | null;
@@ -205,44 +151,33 @@ const RELATIONS: readonly {
   },
 ];
 
-const badTimes = (general: TurnDraft, own: TurnDraft, path: Path): readonly Found[] => {
+const checkTimes = (general: TurnDraft, own: TurnDraft | ChannelDraft, tell: Tell): void => {
   const times = { ...turnConfigSchema.parse({}), ...given(general), ...given(own) };
   const endsSilent = own.autoDetectTurnEnd ?? general.autoDetectTurnEnd ?? false;
-  return RELATIONS.flatMap(({ keys, fault }) => {
-    const isHere = path[0] !== 'channels' || keys.some((key) => own[key] !== undefined);
-    const message = isHere ? fault(times, endsSilent) : null;
-    return message === null ? [] : [{ path: [...path, keys[0]], message }];
-  });
+  const isChannel = 'agents' in own;
+  for (const { keys, fault } of RELATIONS) {
+    const message = fault(times, endsSilent);
+    if (message !== null && (!isChannel || keys.some((key) => own[key] !== undefined))) tell([keys[0]], message);
+  }
 };
 
 const given = (draft: TurnDraft): Partial<Times> =>
   Object.fromEntries(TIME_KEYS.map((key) => [key, draft[key]]).filter(([, value]) => value !== undefined));
 
-const nobodySeated = ({ channel, path }: Site): readonly Found[] =>
-  channel.agents.length > 0
-    ? []
-    : [
-        {
-          path: [...path, 'agents'],
-          weight: 'unwise',
-          message: 'Nobody would answer here: name agents, or use /floor add',
-        },
-      ];
-
 /** What a text can hold besides the names in its built-in one. */
 const MORE_NAMES: Readonly<Record<string, readonly string[]>> = { limit: ['budget'], approval: ['detail'] };
 
-const unknownNames = ([kind, wording]: readonly [string, unknown]): readonly Found[] => {
+/** Checks the names in braces in a text for the channel: only some are filled in. */
+const checkWording = (kind: string, wording: unknown, tell: Tell): void => {
   const builtIn = Object.entries(ANNOUNCEMENT_TEXTS).find(([each]) => each === kind)?.[1];
-  if (builtIn === undefined || typeof wording !== 'string') return [];
+  if (builtIn === undefined || typeof wording !== 'string') return;
   const names = [...new Set([...namesIn(builtIn), ...(MORE_NAMES[kind] ?? [])])];
-  const faults = namesIn(wording).filter((name) => !names.includes(name));
-  return faults.map((name) => {
+  const known = names.length === 0 ? 'nothing is filled in here' : `known are ${names.map(braced).join(', ')}`;
+  for (const name of namesIn(wording).filter((each) => !names.includes(each))) {
     const meant = nearest(name.trim(), names);
-    const known = names.length === 0 ? 'nothing is filled in here' : `known are ${names.map(braced).join(', ')}`;
-    const message = `Nothing is filled in for ${braced(name)}${meant === null ? `; ${known}` : `: did you mean ${braced(meant)}?`}`;
-    return { path: ['announcements', kind], message };
-  });
+    const hint = meant === null ? `; ${known}` : `: did you mean ${braced(meant)}?`;
+    tell(['announcements', kind], `Nothing is filled in for ${braced(name)}${hint}`);
+  }
 };
 
 const namesIn = (wording: string): readonly string[] =>

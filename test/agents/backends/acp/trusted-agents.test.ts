@@ -3,7 +3,7 @@ import { ACP_PROFILES } from '../../../../src/agents/backends/acp/acp-profiles.t
 import type { AcpProfile } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
-import { ACTS_UNASKED } from '../../../../src/config/checks/asking.ts';
+import { ACTS_UNASKED } from '../../../../src/config/checks/check-agents.ts';
 import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import { FAKE_ACP, acpRig } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';

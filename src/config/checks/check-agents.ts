@@ -1,0 +1,188 @@
+import type { z } from 'zod';
+import type { backendSchema } from '../backends.ts';
+import { within } from '../error.ts';
+import type { Tell } from '../error.ts';
+import type { ConfigFile } from '../schema.ts';
+import type { AgentDraft, Draft } from './draft.ts';
+import { checkProgram, checkVariable } from './programs.ts';
+import type { Around } from './programs.ts';
+
+type Backend = z.output<typeof backendSchema>;
+type Llm = Extract<Backend, { kind: 'llm' }>;
+type Program = Extract<Backend, { kind: 'acp' | 'command' }>;
+
+/**
+ * Checks what runs each agent, as far as the file, the environment and the programs on this machine tell: addresses, keys,
+ * models, commands, folders, variables; and that whoever approves its tools is a person. It passes over backends that the
+ * schema does not take.
+ */
+export const checkAgents = ({ agents = [], operators }: Draft, around: Around, tell: Tell): void => {
+  const ids = agents.map(({ id }) => id);
+  const canApprove = operators.users.length + operators.roles.length > 0;
+  for (const [index, agent] of agents.entries()) {
+    const { whole } = agent.backend;
+    const backend = within(tell, 'agents', index, 'backend');
+    checkApprovers(agent, { ids, canApprove }, within(tell, 'agents', index, 'approvers'));
+    checkAsking(agent, backend);
+    if (whole?.kind === 'llm') checkModel(whole, around, backend);
+    if (whole?.kind === 'acp' || whole?.kind === 'command') checkStarted(whole, around, backend);
+  }
+};
+
+/** Agents decide nothing, and with nobody but whoever sits at this machine there is no other. */
+const checkApprovers = (
+  { approvers = [] }: AgentDraft,
+  { ids, canApprove }: { readonly ids: readonly AgentDraft['id'][]; readonly canApprove: boolean },
+  tell: Tell,
+): void => {
+  if (approvers === 'other') {
+    const message = 'There is no other: "operators" names nobody, so whoever asks at this machine can never say yes';
+    if (!canApprove) tell([], message, 'unwise');
+    return;
+  }
+  for (const [index, id] of approvers.entries())
+    if (ids.includes(id)) tell([index], `"${id}" is an agent, and agents decide nothing`);
+};
+
+/** What Conch itself sets so that an agent asks, and switches by which it would not: variables and arguments. */
+const KEPT: Readonly<
+  Record<string, { readonly variables?: readonly string[]; readonly switches?: readonly string[] }>
+> = {
+  opencode: { variables: ['OPENCODE_PERMISSION', 'OPENCODE_DISABLE_PROJECT_CONFIG'] },
+  codex: { variables: ['INITIAL_AGENT_MODE'] },
+  gemini: { switches: ['--yolo', '--approval-mode', '--admin-policy', '--allowed-tools'] },
+  qwen: {
+    variables: ['QWEN_CODE_SYSTEM_SETTINGS_PATH'],
+    switches: ['--yolo', '--approval-mode', '--allowed-tools'],
+  },
+  copilot: {
+    variables: ['COPILOT_ALLOW_ALL'],
+    switches: ['--allow-all-tools', '--allow-all', '--yolo', '--allow-tool', '--autopilot'],
+  },
+  kimi: { switches: ['--yolo', '--auto-approve', '--auto'] },
+};
+
+/** What agents of these profiles do without asking, whatever Conch sets, in words that follow a name. */
+export const ACTS_UNASKED = { kimi: 'writes files of a Git repository without asking' } as const;
+
+const unaskedBy: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASKED));
+
+/**
+ * Keys by which an agent would act unasked, though its profile promises that it asks. An agent of a profile that acts unasked
+ * in any case is started only when it is `trusted`, and warned of even then.
+ */
+const checkAsking = ({ backend: { started }, trusted = false }: AgentDraft, tell: Tell): void => {
+  if (started === null) return;
+  const { profile, args, env, set } = started;
+  const { variables = [], switches = [] } = KEPT[profile] ?? {};
+  const instead = `take it away, or use the profile "generic", which does not promise to ask`;
+  const kept = (name: string, path: readonly PropertyKey[]) => {
+    if (variables.includes(name)) tell(path, `Conch sets ${name} itself, so that ${profile} asks: ${instead}`);
+  };
+  for (const name of Object.keys(set)) kept(name, ['set', name]);
+  for (const [index, name] of env.entries()) kept(name, ['env', index]);
+  for (const [index, given] of args.entries())
+    if (switches.includes(given.split('=')[0] ?? ''))
+      tell(['args', index], `With ${given} ${profile} would not ask: ${instead}`);
+  const words = unaskedBy.get(profile);
+  if (words === undefined) return;
+  const what = `${profile} ${words}, and cannot be made to ask`;
+  const message = trusted
+    ? `${what}: Conch starts it because "trusted" is true`
+    : `${what}: Conch does not start it. Set "trusted": true at this agent to use it all the same, or take another program`;
+  tell([], message, 'unwise');
+};
+
+const checkStarted = (backend: Program, around: Around, tell: Tell): void => {
+  if (backend.command === undefined && backend.kind === 'acp' && backend.profile === 'generic')
+    tell(['command'], 'The profile "generic" has no program of its own: add one, or name another profile');
+  checkProgram(backend, around, tell);
+  for (const [index, name] of backend.env.entries()) checkVariable(name, ['env', index], tell);
+  for (const name of Object.keys(backend.set)) checkVariable(name, ['set', name], tell);
+};
+
+const checkModel = (backend: Llm, around: Around, tell: Tell): void => {
+  checkAddress(backend, tell);
+  checkKey(backend, around, tell);
+  const { provider, model, baseUrl } = backend;
+  if (baseUrl !== undefined || provider === 'openai-compatible') return;
+  const owner = MODELS.find(([names]) => names.test(model))?.[1] ?? provider;
+  const instead = owner === 'openai-compatible' ? `"${owner}" with the baseUrl of its server` : `"${owner}"`;
+  if (owner !== provider)
+    tell(['model'], `"${model}" is no model of ${provider}: set provider to ${instead}, or name another`);
+};
+
+/** Names by which models of others begin, and whose they are. */
+const MODELS: readonly (readonly [RegExp, Llm['provider']])[] = [
+  [/^claude\b/i, 'anthropic'],
+  [/^(?:gpt-(?!oss)|o\d\b|chatgpt\b|codex\b)/i, 'openai'],
+  [
+    /^(?:gemini|gemma|llama|mi[sx]tral|codestral|qwen|deepseek|grok|phi|kimi|glm|gpt-oss)|^[\w.-]+\//i,
+    'openai-compatible',
+  ],
+];
+
+const OLLAMA = 'http://127.0.0.1:11434/v1';
+const CALLS = /\/(?:chat\/completions|completions|responses|messages|embeddings|models)\/?$/;
+const HOSTS: Readonly<Record<string, Llm['provider']>> = {
+  'api.openai.com': 'openai',
+  'api.anthropic.com': 'anthropic',
+};
+
+const checkAddress = ({ provider, baseUrl }: Llm, tell: Tell): void => {
+  const path = ['baseUrl'];
+  if (baseUrl === undefined) {
+    const message = `"openai-compatible" has no address of its own: add one, such as "${OLLAMA}" for Ollama`;
+    if (provider === 'openai-compatible') tell(path, message);
+    return;
+  }
+  const { host, pathname, search } = new URL(baseUrl);
+  const [call] = CALLS.exec(pathname) ?? [];
+  const owner = HOSTS[host];
+  if (call !== undefined) tell(path, `Conch adds "${call}" by itself: take it away`);
+  else if (search !== '') tell(path, `An address with a query cannot be used: take "${search}" away`);
+  else if (owner !== undefined && owner !== provider && provider !== 'openai-compatible')
+    tell(path, `It is the address of ${owner}: set provider to "${owner}", or take it away`);
+  else if (pathname === '/')
+    tell(path, `Most servers have their API below /v1: write "${new URL('v1', baseUrl).href}"`, 'unwise');
+};
+
+const VARIABLES = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY' } as const;
+const VARIABLE = /^(?:\$|process\.env\.)?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN))$/;
+
+const checkKey = ({ provider, apiKey, baseUrl }: Llm, { env, purpose }: Around, tell: Tell): void => {
+  const path = ['apiKey'];
+  const [, name] = VARIABLE.exec(apiKey ?? '') ?? [];
+  if (name !== undefined) return tell(path, `It is the name of a variable: write "\${${name}}" for its value`);
+  if (provider === 'openai-compatible') return;
+  const variable = VARIABLES[provider];
+  const value = apiKey ?? env[variable];
+  if (value === undefined) {
+    const message = `There is no key: set ${variable} in the environment or in .env, or add apiKey`;
+    if (purpose !== 'look') tell(path, message);
+    return;
+  }
+  const owner = value.startsWith('sk-ant-') ? 'anthropic' : value.startsWith('sk-') ? 'openai' : provider;
+  if (owner === provider || baseUrl !== undefined) return;
+  const from = apiKey === undefined ? `${variable} of the environment` : 'It';
+  tell(path, `${from} is a key of ${owner}: set provider to "${owner}", or give it one of ${provider}`);
+};
+
+/** Checks that a model's price is known wherever its cost counts in a budget. */
+export const checkPrices = ({ agents = [], channels = [], budgets }: ConfigFile, tell: Tell): void => {
+  for (const [index, { id, backend }] of agents.entries()) {
+    if (backend.kind !== 'llm') continue;
+    const missing = (['inputUsdPerMTok', 'outputUsdPerMTok'] as const).filter((price) => backend[price] === null);
+    const [limit] = channels
+      .filter((channel) => channel.agents.includes(id))
+      .flatMap((channel) => costLimits(channel, budgets).map((scope) => `${scope} of ${channel.id}`));
+    if (missing.length === 0 || limit === undefined) continue;
+    const message = `Its cost counts in the budget ${limit}: add ${missing.join(' and ')}, 0 if it is free`;
+    tell(['agents', index, 'backend'], message);
+  }
+};
+
+const costLimits = (channel: NonNullable<ConfigFile['channels']>[number], budgets: ConfigFile['budgets']) =>
+  (['exchange', 'day'] as const)
+    .filter((scope) => ({ ...budgets[scope], ...channel.budgets?.[scope] }).costUsd !== null)
+    .map((scope) => `budgets.${scope}.costUsd`);

@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import { MEMBERS, VERDICTS } from '../../rules/verdict.ts';
+import type { ToolLists } from '../../rules/verdict.ts';
+import { backendSchema } from '../backends.ts';
+
+/** Reads each key of an object that has the right shape and passes over the others; anything but an object is read as `{}`. Every schema of the shape must take undefined. */
+const lenient = <Shape extends z.core.$ZodLooseShape>(shape: Shape) => {
+  const schema = z.object(shape);
+  return schema.catch(() => schema.parse({}));
+};
+
+const text = z.string().nullish().catch(null);
+const number = z.number().positive().optional().catch(undefined);
+const flag = z.boolean().optional().catch(undefined);
+const strings = z.array(z.string()).catch([]);
+const some = z.array(z.unknown()).catch([]);
+const rules = z.array(z.string()).optional().catch(undefined);
+
+const lists = z
+  .object({
+    allow: rules,
+    ask: rules,
+    deny: rules,
+    untrusted: rules,
+    private: rules,
+    outward: rules,
+    trusted: rules,
+    default: z.enum(VERDICTS).optional().catch(undefined),
+    members: z.enum(MEMBERS).optional().catch(undefined),
+  })
+  .transform((given): ToolLists => Object.fromEntries(Object.entries(given).filter(([, each]) => each !== undefined)))
+  .nullable()
+  .catch(null);
+
+/** What Conch starts for an agent, also when the rest of its backend is wrong; `null` for backends that it does not start. */
+const started = z
+  .object({
+    kind: z.literal('acp'),
+    profile: z.string().catch('generic'),
+    args: strings,
+    env: strings,
+    set: z.record(z.string(), z.unknown()).catch({}),
+  })
+  .nullable()
+  .catch(null);
+
+const backend = z.unknown().transform((given) => ({
+  kind: z.object({ kind: z.string() }).safeParse(given).data?.kind ?? '',
+  /** `null` when the schema does not take it. */
+  whole: backendSchema.safeParse(given).data ?? null,
+  started: started.parse(given),
+}));
+
+const agent = lenient({
+  id: text,
+  name: text,
+  tools: lists,
+  trusted: flag,
+  approvers: z
+    .union([z.literal('other'), z.array(z.string())])
+    .optional()
+    .catch(undefined),
+  backend: backend.optional().transform((given) => given ?? backend.parse(undefined)),
+});
+
+const turn = {
+  order: text,
+  facilitator: text,
+  interruptResponder: text,
+  defaultAgent: text,
+  heartbeatSeconds: number,
+  heartbeatTimeoutSeconds: number,
+  defaultTimeoutSeconds: number,
+  autoDetectTurnEnd: flag,
+  autoDetectSilenceSeconds: number,
+  coalesceMs: number,
+};
+const turnConfig = lenient(turn);
+const channel = lenient({ ...turn, id: text, tools: lists, agents: z.array(text).catch([]) });
+const names = z.record(z.string(), z.unknown()).catch({});
+
+const draft = lenient({
+  turnConfig,
+  agents: z.array(agent).optional().catch([]),
+  channels: z.array(channel).optional().catch([]),
+  tools: lists,
+  mcp: names,
+  announcements: names,
+  operators: lenient({ users: some, roles: some }),
+  adapters: lenient({ console: lenient({ enabled: flag }) }),
+});
+
+/** What the checks read of a file: each part that has the right shape, so that a file with other faults is told about these too. */
+export type Draft = z.output<typeof draft>;
+export type TurnDraft = z.output<typeof turnConfig>;
+export type AgentDraft = z.output<typeof agent>;
+export type ChannelDraft = Pick<z.output<typeof channel>, 'id' | 'agents'> & TurnDraft;
+
+/** Reads whatever it can of a file. */
+export const draftOf = (file: unknown): Draft => draft.parse(file);
