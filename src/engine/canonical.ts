@@ -1,6 +1,6 @@
 /**
- * JSON with sorted keys and no spaces: equal values give equal bytes, whatever the order in which they were built.
- * Keys that hold `undefined` are left out; anything that JSON cannot carry throws.
+ * Serializes a value as JSON with sorted keys and without spaces. Equal values give equal bytes. Drops keys with the
+ * value `undefined`. Throws for values that JSON cannot represent.
  */
 export function canonical(value: unknown): string {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value);

@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 
-/** What kept the store from doing its work. */
+/** Why the store could not work. */
 export type StoreFault =
   | 'locked'
   | 'newer-schema'
@@ -12,7 +12,7 @@ export type StoreFault =
   | 'shared'
   | 'unavailable';
 
-/** The database could not be used. Nothing of the refused work was written; the message says what to do. */
+/** Thrown when the database cannot be used. Nothing of the refused work was written. The message says what to do. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
   readonly code: StoreFault;
@@ -23,7 +23,7 @@ export class StoreError extends Error {
   }
 }
 
-/** Whether the file, the disk or another process is at fault, not the command that was executed. */
+/** True when the file, the disk or another process caused the error, not the command. */
 export function isEnvironmental(error: unknown): boolean {
   return (
     error instanceof StoreError ||
@@ -32,12 +32,12 @@ export function isEnvironmental(error: unknown): boolean {
   );
 }
 
-/** Whether nothing was written, and the same may be written later. */
+/** True when nothing was written and the same write may succeed later. */
 export function willPass(error: unknown): error is StoreError & { readonly code: 'full' | 'locked' } {
   return error instanceof StoreError && (error.code === 'full' || error.code === 'locked');
 }
 
-/** Whether this handle must not be used again: what it believes about the file may be untrue. */
+/** True when this database handle must not be used again: what it knows of the file may be wrong. */
 export function isFatal(error: unknown): boolean {
   return (
     isLostRace(error) ||
@@ -46,7 +46,7 @@ export function isFatal(error: unknown): boolean {
   );
 }
 
-/** Whether another process took the number of a row of the journal, which one process alone gives out. */
+/** True when another process used the same number for a journal row. Only one process may number rows. */
 function isLostRace(error: unknown): boolean {
   return (
     error instanceof Database.SqliteError &&
@@ -55,14 +55,14 @@ function isLostRace(error: unknown): boolean {
   );
 }
 
-/** The error for people, whatever went wrong with the file at `path`. */
+/** Turns any error about the file at `path` into a `StoreError` for people. */
 export function storeError(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
   const code = isLostRace(error) ? 'shared' : (faultOf(codeOf(error)) ?? 'unavailable');
   return new StoreError(code, sentence(code, path, error instanceof Error ? error.message : String(error)), error);
 }
 
-/** One sentence that says what is wrong with the file at `path`, and what to do. */
+/** One sentence: what is wrong with the file at `path`, and what to do. */
 export function sentence(code: StoreFault, path: string, detail: string): string {
   switch (code) {
     case 'locked':
@@ -86,7 +86,7 @@ export function sentence(code: StoreFault, path: string, detail: string): string
   }
 }
 
-/** What kept the store from it, in words for the people of a channel, who are not told where files lie; `null`: something else did. */
+/** The cause in words for a channel, without file paths; `null` when the store did not cause the error. */
 export function storeWords(error: unknown): string | null {
   return error instanceof StoreError ? STORE_WORDS[error.code] : null;
 }
@@ -115,7 +115,7 @@ const FAULTS: readonly (readonly [RegExp, StoreFault])[] = [
   [/^SQLITE_(BUSY|LOCKED)/u, 'locked'],
   [/^SQLITE_(CORRUPT|NOTADB)/u, 'corrupt'],
   [/^(SQLITE_READONLY|SQLITE_PERM|EACCES$|EPERM$|EROFS$)/u, 'read-only'],
-  // The index of the log is a file, too, and this is how it says that there is no room for it.
+  // SQLite reports a full disk this way when it cannot grow the index of the log (`-shm`).
   [/^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC$|EDQUOT$)/u, 'full'],
   [/^SQLITE_(IOERR|CANTOPEN|NOMEM|PROTOCOL|NOLFS)/u, 'unavailable'],
 ];

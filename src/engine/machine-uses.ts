@@ -1,23 +1,29 @@
-/** What the world is owed by an effect: one row for each text, in order, or one without a text. */
+/** What an effect adds to the outbox: one entry for each text, in order, or one entry without a text. */
 export type Debt = {
   readonly type: 'owe';
-  /** Whether it outlives the process; what does not is owed anew by the state after a start, if it still matters. */
+  /**
+   * True when the entry is stored. Other entries live in memory only; after a start, the state creates them again if
+   * they still matter.
+   */
   readonly lasting: boolean;
-  /** Where it is delivered. Rows of one lane of a channel are served in order. */
+  /** Where the entry is delivered. The entries of one lane of a channel are delivered in order. */
   readonly channel: string;
   readonly lane: string;
-  /** What is stored of the effect beside its texts. */
+  /** The stored part of the effect, without its texts. */
   readonly effect: unknown;
   readonly texts: readonly (string | null)[];
-  /** Set for an announcement that recurs, with how often it did: from the second time on it edits the one before. */
+  /**
+   * The key of an announcement that repeats, and its count so far. From the second time on, the entry edits the
+   * earlier post.
+   */
   readonly key: string | null;
   readonly repeats: number;
-  /** By these a later effect takes it back, if it does not last. */
+  /** The kind and epoch by which a later effect can cancel the entry, if it is not lasting. */
   readonly kind: string;
   readonly epoch: number | null;
 };
 
-/** Takes back what a lane still owes of these kinds, up to an epoch. */
+/** Cancels pending entries of a lane: those of these kinds with at most this epoch. */
 export type Cancel = {
   readonly type: 'cancel';
   readonly channel: string;
@@ -26,14 +32,14 @@ export type Cancel = {
   readonly upto: number;
 };
 
-/** A message as far as a machine may ask for it. */
+/** The part of a message that a machine may read. */
 export type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
-/** How a machine uses the inbox: commands about messages are carried out only for messages that were accepted. */
+/** How a machine uses the inbox. A command about a message is carried out only if that message was accepted. */
 type InboxUse<Command, Fact, Refusal> = {
-  /** Why a command about a message cannot be carried out; `read` finds what was accepted. */
+  /** Why a command about a message is refused, or `null`. `read` finds an accepted message. */
   refusal(key: string, command: Command, read: (id: string) => KnownMessage | null): Refusal | null;
-  /** What became of a message by this fact. */
+  /** The fate that a fact decides for a message, or `null`. */
   fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
 };
 
@@ -42,31 +48,34 @@ type OutboxUse<Effect> = {
   owes(key: string, effect: Effect): readonly (Debt | Cancel)[];
 };
 
-/** What a machine uses of what all machines share; a plain one uses nothing. */
+/** What a machine uses of the shared parts of the store. All parts are optional. */
 export type MachineUses<Command, Fact, Effect, Refusal> = {
   readonly inbox?: InboxUse<Command, Fact, Refusal>;
   readonly outbox?: OutboxUse<Effect>;
-  /** Adds to a command what only chance can give, before it is decided. */
+  /** Adds random values to a command before it is decided. */
   stamp?(command: Command): Command;
 };
 
-/** One call of a model, as the ledger has it; `null`: not known. */
+/** One model call in the ledger. `null` means unknown. */
 export type LedgerEntry = {
   readonly agent: string;
   readonly epoch: number | null;
   readonly run: string | null;
-  /** The person who asked for what it was made for. */
+  /** The person whose message caused the call. */
   readonly requestedBy: string | null;
   readonly backend: string | null;
   readonly model: string | null;
-  /** All of them, `cached` in `input`. */
+  /** All tokens; `input` includes `cached`. */
   readonly tokens: number;
   readonly input: number | null;
   readonly output: number | null;
   readonly cached: number | null;
-  /** In millionths of a dollar; `null`: nobody knows a price. */
+  /** Millionths of a dollar; `null` when no price is known. */
   readonly costMicros: number | null;
-  /** How that is known: its agent said so, prices times counted tokens, times guessed ones, or not at all. */
+  /**
+   * Where the cost comes from: the agent's report, prices times counted tokens, prices times guessed tokens, or
+   * nowhere.
+   */
   readonly source: 'reported' | 'computed' | 'estimated' | 'unpriced';
   readonly outcome: string | null;
   readonly ms: number | null;

@@ -2,97 +2,99 @@ import { hash } from 'node:crypto';
 import type { Instant } from '../lib/time.ts';
 import type { KnownMessage, LedgerEntry, MachineUses } from './machine-uses.ts';
 
-/** Reads a stored value back; throws when it is not what was written. */
+/** Parses a stored value. Throws when the value does not fit. */
 export type Schema<Value> = { parse(stored: unknown): Value };
 
 /**
- * What a command does: facts, with the state after them if deciding has folded them already, or a refusal whose facts hold at
- * most a record of it.
+ * The result of a command: facts, with the folded state if deciding has computed it; or a refusal. The facts of a
+ * refusal only record it.
  */
 export type MachineDecision<Fact, Refusal, State = never> =
   | { readonly ok: true; readonly facts: readonly Fact[]; readonly state?: State }
   | { readonly ok: false; readonly refusal: Refusal; readonly facts: readonly Fact[] };
 
-/** The answer to one command. Facts and effects are already durable when it arrives. */
+/** The answer to one command. Its facts and effects are durable when the answer arrives. */
 export type CommandResult<State, Fact, Effect, Refusal> =
   | { readonly ok: true; readonly state: State; readonly facts: readonly Fact[]; readonly effects: readonly Effect[] }
   | { readonly ok: false; readonly state: State; readonly refusal: Refusal };
 
-/** A command that a fact of one machine causes for another, or for another key. */
+/** A command that a fact of one machine causes in another machine, or under another key. */
 export type CommandFor = { readonly machine: string; readonly key: string; readonly command: unknown };
 
 /**
- * A durable state machine with a key, as pure functions: the store runs them inside its transactions and knows nothing
- * else of it. States and facts are plain JSON.
+ * A durable state machine, one instance per key, as pure functions. The store runs them inside its transactions.
+ * States and facts are plain JSON.
  */
 export type Machine<State, Command, Fact, Effect, Refusal extends string = string> = {
-  /** One word, never used for another machine. */
+  /** One word, unique among all machines. */
   readonly name: string;
-  /** The channel of a key: how long its journal is kept follows that channel's retention. */
+  /** The channel of a key. That channel's retention decides how long the key's journal is kept. */
   channelOf(key: string): string;
-  /** Of states and facts as they are stored: one more whenever their shape changes. */
+  /** Version of the stored states and facts. Raise it whenever their shape changes. */
   readonly version: number;
-  /** The state before anything happened. */
+  /** The state before the first fact. */
   empty(key: string): State;
   decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal, State>;
-  /** The state after a fact; throws "impossible: …" when the two do not fit. */
+  /** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
   evolve(state: State, fact: Fact, at: Instant): State;
-  /** What the world must learn of a fact; `state` is the state after the whole decision. */
+  /** The effects of a fact. `state` is the state after the whole decision. */
   react(fact: Fact, state: State): readonly Effect[];
-  /** What other machines must do because of a fact, in the same transaction; `state` as for `react`. */
+  /** The commands that a fact causes in other machines, in the same transaction. `state` as in `react`. */
   causes?(fact: Fact, state: State): readonly CommandFor[];
-  /** The types of the facts that `causes` is asked about; all unless given. */
+  /** Types of the facts for which `causes` is called; all types by default. */
   readonly causing?: ReadonlySet<string>;
-  /** When it changes by itself next; `null` is never. */
+  /** When the state changes without a command; `null` for never. */
   nextDeadline(state: State): Instant | null;
   /**
-   * A word for a state in which nothing is under way and nothing waits: a start leaves such a key alone if it is the word that it
-   * should be. `null` when something is. Without it, every state is at rest.
+   * A word for a state at rest: nothing is in progress and nothing waits. A start skips a key whose word is the
+   * expected one. `null` when the key is not at rest. Without this function, every state is at rest.
    */
   rest?(state: State): string | null;
   readonly state: Schema<State>;
   readonly fact: Schema<Fact>;
   /**
-   * Fields of facts, by the type of the fact, that hold what was said or who said it: stored apart, so that it can be erased; what is
-   * no text, as JSON. `checkpoint`: fields of states that go with whoever asked for them.
+   * Fields of facts that hold texts or names, by fact type. They are stored apart so that they can be erased; values
+   * that are no texts are stored as JSON. `checkpoint`: fields of states that are erased with their person.
    */
   readonly texts?: FactFields;
-  /** What the ledger is to have of a fact: the call of a model that it tells of; `null` of all others. */
+  /** The ledger row of a fact that reports a model call; `null` for other facts. */
   ledger?(fact: Fact): LedgerEntry | null;
-  /** Fields of states and facts that hold configuration: what many keys have in common is stored once. */
+  /** Fields of states and facts that hold configuration. Equal configurations are stored once. */
   readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
-  /** How commands of other machines are read; a machine without it takes none. */
+  /** Parses commands of other machines. A machine without it accepts none. */
   readonly command?: Schema<Command>;
-  /** Given to every state of a restored backup: what happened since the copy was made is unknown to it. */
+  /**
+   * Command given to every state of a restored backup, because the state does not know what happened after the copy.
+   */
   readonly restored?: Command;
-  /** Turns what an earlier version stored into what this one would have stored. */
+  /** Converts values stored by an earlier version. */
   readonly upcast?: Upcast;
 };
 
-/** Both are given the version that wrote. */
+/** `version` is the version that wrote the value. */
 export type Upcast = {
   state(stored: unknown, version: number): unknown;
   fact(stored: unknown, version: number): unknown;
 };
 
-/** Fields of facts, by the type of the fact; `a.b` is a field of a field, or of each in a list. */
+/** Fields of facts, by fact type. `a.b` names a field of a field, or of each element of a list. */
 export type FactFields = Readonly<Record<string, readonly string[]>>;
 
-/** What of a machine reads what is stored. */
+/** The parts of a machine that are needed to read stored values. */
 export type Reading<State, Fact> = Pick<Machine<State, never, Fact, never>, 'name' | 'version' | 'state' | 'fact'> &
   Pick<Machine<State, never, Fact, never>, 'upcast' | 'texts' | 'configs'>;
 
-/** Configurations, each stored once under an id that is the same for equal ones. */
+/** Stored configurations. Equal configurations have the same id. */
 export type ConfigTable = {
-  /** Stores it if it is new. */
+  /** Returns the id; stores the configuration if it is new. */
   idOf(config: object): string;
-  /** Throws when it is not there, or not what was stored. */
+  /** Throws when the configuration is missing or damaged. */
   find(id: string): unknown;
 };
 
 /**
- * Facts as they are stored: each text stands in `body` with a salt that goes with it, and the fact has a hash of both; in the place
- * of a configuration stands its id.
+ * Facts in their stored form. Each text is in `body` with a salt, and the fact holds the hash of both. A configuration
+ * is replaced by its id.
  */
 export function recordOf(
   { texts, configs }: Pick<Reading<unknown, unknown>, 'texts' | 'configs'>,
@@ -119,7 +121,7 @@ export function recordOf(
   return { facts: JSON.stringify(stored), body: bodies.length === 0 ? null : JSON.stringify(bodies) };
 }
 
-/** A state as it is stored: in the place of a configuration stands its id. */
+/** A state in its stored form: configurations are replaced by their ids. */
 export function stateText(
   { configs }: Pick<Reading<unknown, unknown>, 'configs'>,
   state: unknown,
@@ -128,7 +130,7 @@ export function stateText(
   return JSON.stringify(mapFields(configs?.state, state, (config) => configPlaceOf(config, table)));
 }
 
-/** The hash that a fact has of a text. */
+/** The hash that a fact holds in place of a text. */
 export function textHash(salt: string, text: string): string {
   return hash('sha256', salt + text, 'base64url');
 }
@@ -136,15 +138,15 @@ export function textHash(salt: string, text: string): string {
 const isCausing = ({ causing }: { readonly causing?: ReadonlySet<string> }, fact: unknown): boolean =>
   causing === undefined || (fact instanceof Object && 'type' in fact && causing.has(String(fact.type)));
 
-/** A text with what is hashed with it. */
+/** A text and the salt that is hashed with it. */
 export type Body = readonly [salt: string, text: string];
 
-/** The fields of this kind that a fact has. */
+/** The listed fields of this fact, by its type. */
 export function fieldsOf(fields: FactFields | undefined, fact: unknown): readonly string[] | undefined {
   return fields !== undefined && fact instanceof Object && 'type' in fact ? fields[String(fact.type)] : undefined;
 }
 
-/** A value with each of these fields as `map` makes it. */
+/** Returns the value with `map` applied to each of these fields. */
 export function mapFields(
   fields: readonly string[] | undefined,
   value: unknown,
@@ -166,36 +168,36 @@ function configPlaceOf(config: unknown, table: ConfigTable): unknown {
   return config instanceof Object ? { config: table.idOf(config) } : config;
 }
 
-/** A command and all that it causes, decided and not yet written. */
+/** A command and everything that it causes: decided, not yet written. */
 export type Chain = {
   readonly at: Instant;
-  /** Machines that have something to write. */
+  /** Machines with facts to write. */
   readonly touched: Deciding[];
-  /** Commands that are still to be decided, with an id by which each is carried out once. */
+  /** Commands still to decide, each with an id that lets it run only once. */
   readonly open: { readonly command: CommandFor; readonly id: string }[];
 };
 
-/** A machine as far as a chain needs it, whatever its types. */
+/** A machine without its types, as a chain uses it. */
 export type Deciding = {
   take(next: Chain['open'][number], chain: Chain): void;
-  /** Takes back what was decided and not written. */
+  /** Discards facts that were decided and not written. */
   drop(): void;
 };
 
-/** What a store knows of one machine's keys. */
+/** Reads what the store has about one machine's keys. */
 type KnownStates<State> = {
   /** The newest state of a key, and the number of its last fact. */
   state(key: string): { readonly state: State; readonly seq: number };
-  /** Whether a command with this id was carried out for a key. */
+  /** True when the command with this id was already carried out for this key. */
   isDone(key: string, id: string): boolean;
   message(id: string): KnownMessage | null;
 };
 
-/** What one key is to become by commands of the same instant. */
+/** The facts and the state of one key from commands of the same instant. */
 export type DecidedRow<State, Fact, Effect> = {
   readonly key: string;
   readonly at: Instant;
-  /** The number of its last fact. */
+  /** The number of the last fact. */
   readonly seq: number;
   readonly state: State;
   readonly facts: readonly Fact[];
@@ -204,10 +206,10 @@ export type DecidedRow<State, Fact, Effect> = {
   readonly cause: string | null;
 };
 
-/** A chain of commands longer than this is a bug. */
+/** A longer chain of caused commands is a bug. */
 const LONGEST_CHAIN = 50;
 
-/** Decides on a command and then on everything that it causes, until nothing is left; what was decided is taken back when one throws. */
+/** Decides a command, then everything that it causes. When a decision throws, all facts of the chain are discarded. */
 export function decideChain<T>(
   at: Instant,
   decide: (chain: Chain) => T,
@@ -231,16 +233,16 @@ export function decideChain<T>(
 }
 
 /**
- * What one machine's commands have come to until it is written: each is decided on the state that those before it left, and those
- * for one key and of one instant share a row.
+ * Collects the decisions of one machine until they are written. Each command sees the state after the earlier ones.
+ * Decisions for one key and instant share a journal row.
  */
 export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   readonly #machine: Machine<State, Command, Fact, Effect, Refusal>;
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
   readonly #known: KnownStates<State>;
-  /** Of the chain that is being decided, by key. */
+  /** Decisions of the current chain, by key. */
   #own: Drafts<State, Fact, Effect> = new Map();
-  /** Of the chains before it, in order; and the last of each key. */
+  /** Decisions of earlier chains, in order, and the last one of each key. */
   #kept: Draft<State, Fact, Effect>[] = [];
   #last: Drafts<State, Fact, Effect> = new Map();
 
@@ -254,7 +256,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     this.#known = known;
   }
 
-  /** Decides on a command; `owner` is whoever writes these drafts. */
+  /** Decides a command. `owner` writes the result. */
   decide(
     key: string,
     given: Command,
@@ -300,7 +302,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     }
   }
 
-  /** Decides on a command with an id; `false` when one with this id was carried out before. */
+  /** Decides a command with an id. Returns `false` when that id was already carried out. */
   decideOnce(id: string, key: string, command: Command, by: By): boolean {
     const isDecided =
       this.#own.get(key)?.row.cause === id || this.#kept.some(({ row }) => row.key === key && row.cause === id);
@@ -309,26 +311,26 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     return true;
   }
 
-  /** Decides on a command of another machine. */
+  /** Decides a command of another machine. */
   take({ command: { key, command }, id }: Chain['open'][number], by: By): void {
     const { command: schema, name } = this.#machine;
     if (schema === undefined) throw new Error(`impossible: ${name} takes no commands of other machines`);
     this.decideOnce(id, key, schema.parse(command), by);
   }
 
-  /** Takes back what was decided in this chain. */
+  /** Discards the decisions of the current chain. */
   drop(): void {
     this.#own = new Map();
   }
 
-  /** The chain is whole: what was decided in it is to be written. Returns the facts of it. */
+  /** Keeps the decisions of the current chain for writing. Returns their facts. */
   keep(): readonly Fact[] {
     const fresh: Fact[] = [];
     for (const [key, draft] of this.#own) {
       const last = this.#last.get(key);
       const { at, cause, facts } = draft.row;
       fresh.push(...facts);
-      // A row has one instant, and the id of one command.
+      // A journal row has one instant and at most one command id.
       const isSame = last?.row.at === at && (last.row.cause === null || cause === null);
       if (isSame) last.row = together(last.row, draft.row);
       else {
@@ -340,7 +342,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     return fresh;
   }
 
-  /** What was decided, to be written in this order; nothing is left of it here. */
+  /** Returns all decisions in the order of writing, and forgets them. */
   takeAll(): readonly DecidedRow<State, Fact, Effect>[] {
     this.keep();
     const rows = this.#kept.map(({ row }) => row);
@@ -350,12 +352,15 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   }
 }
 
-/** In which chain something is decided, and who writes it. */
+/** The chain of a decision, and the machine that writes it. */
 type By = { readonly chain: Chain; readonly owner: Deciding };
 
 type Draft<State, Fact, Effect> = { row: DecidedRow<State, Fact, Effect> };
 
-/** By key. Made anew instead of emptied: what V8 empties keeps its former entries alive until it collects all of its memory. */
+/**
+ * Decisions by key. The map is replaced, never cleared: V8 keeps entries of a cleared map alive until a full
+ * collection.
+ */
 type Drafts<State, Fact, Effect> = Map<string, Draft<State, Fact, Effect>>;
 
 function together<State, Fact, Effect>(

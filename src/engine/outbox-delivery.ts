@@ -4,7 +4,7 @@ import type { RetryPolicy } from '../lib/retry.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
 
-/** Does what one row of the outbox says and tells what became of it. It may reject: then the outcome is uncertain. */
+/** Delivers one outbox entry and returns its settlement. A rejection means that the outcome is uncertain. */
 export type Carrier<Effect> = (row: OwedEffect<Effect>) => Promise<Settlement>;
 
 /** What the delivery needs. */
@@ -13,28 +13,28 @@ type DeliveryPorts<Effect> = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly carry: Carrier<Effect>;
-  /** A row will never be done (`settled`), or its carrier broke and it is tried again. */
+  /** Called when an entry fails for good (`settled`), or when its carrier threw and the entry is retried. */
   readonly failed: (row: OwedEffect<Effect>, why: string, settled: boolean) => void;
-  /** The store itself failed. */
+  /** Called when the store itself fails. */
   readonly broken: (error: unknown) => void;
 };
 
-/** How many rows are taken up at once; more follow as these are done. */
+/** How many entries are delivered at once. */
 const BATCH = 256;
-/** After so many milliseconds of handing over, timers and sockets have their turn; what is quick is settled in one commit. */
+/** After this many milliseconds of handing out entries, timers and sockets get a turn. */
 const SLICE_MS = 8;
 const AGAIN: RetryPolicy = { firstMs: 500, longestMs: 60_000 };
 
-/** How long to wait before a row is tried again after so many attempts, in milliseconds. */
+/** How long to wait before the next attempt, in milliseconds. `attempts` counts the failed ones. */
 export function deliveryBackoffMs(attempts: number): number {
   return backoffMs(AGAIN, Math.max(1, attempts));
 }
 
-/** Serves the outbox: one row of a lane at a time, in order, each until it is confirmed or known to be impossible. */
+/** Delivers the outbox: one entry of a lane at a time, in order, each until it is settled. */
 export class Delivery<Effect> {
   readonly #ports: DeliveryPorts<Effect>;
   readonly #alarm: Alarm;
-  /** How many rows are under way, how many were, and who is told of the next that is not any more. */
+  /** Entries in delivery, entries that left delivery so far, and callbacks for the next one that leaves. */
   #flying = 0;
   #landed = 0;
   #landing: PromiseWithResolvers<void> | null = null;
@@ -52,7 +52,7 @@ export class Delivery<Effect> {
     this.kick();
   }
 
-  /** Something may be owed now. */
+  /** Called when the outbox may have something to deliver. */
   kick(): void {
     if (!this.#running) return;
     this.#again = true;
@@ -64,7 +64,7 @@ export class Delivery<Effect> {
       });
   }
 
-  /** Takes nothing up any more; resolves when all that was under way is settled. */
+  /** Stops taking entries. Resolves when all entries in delivery are settled. */
   async stop(): Promise<void> {
     this.#running = false;
     this.#alarm.cancel();
@@ -72,7 +72,7 @@ export class Delivery<Effect> {
     await this.#allLanded();
   }
 
-  /** Resolves when nothing is owed that could be done now, or `false` when that takes too many rounds. */
+  /** Resolves with `true` when nothing can be delivered now, or with `false` after this many rounds. */
   async drain(rounds: number): Promise<boolean> {
     for (let round = 0; round < rounds; round += 1) {
       this.kick();
@@ -83,7 +83,7 @@ export class Delivery<Effect> {
     return false;
   }
 
-  /** Resolves when as many rows are done as are under way now. */
+  /** Resolves when as many entries have left delivery as are in it now. */
   async #allLanded(): Promise<void> {
     for (const all = this.#landed + this.#flying; this.#landed < all;) {
       this.#landing ??= Promise.withResolvers();
@@ -103,7 +103,7 @@ export class Delivery<Effect> {
           since = this.#ports.clock.now();
         }
         void this.#serve(row);
-        // Meanwhile those before it are carried out, as far as they wait for nobody: that is what takes time.
+        // Lets the carriers of earlier entries run up to their first wait.
         await Promise.resolve();
       }
     }

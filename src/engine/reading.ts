@@ -2,13 +2,13 @@ import { z } from 'zod';
 import { fieldsOf, mapFields, textHash } from './machine.ts';
 import type { Body, ConfigTable, Reading, Schema, Upcast } from './machine.ts';
 
-/** What is read in the place of a text that was erased. */
+/** Stands in place of an erased text. */
 export const ERASED_TEXT = '[erased]';
 
-/** A row's facts, or the state with which a chain begins anew. */
+/** The facts of a journal row, or the state of a checkpoint. */
 type Recorded<State, Fact> = { readonly checkpoint: State } | { readonly facts: readonly Fact[] };
 
-/** Reads what a row holds; throws when it is not what this version or an earlier one stored. */
+/** Parses a journal row. Throws when neither this version nor an earlier one wrote it. */
 export function readRecord<State, Fact>(
   machine: Reading<State, Fact>,
   { facts, body = null, version }: { readonly facts: string; readonly body?: string | null; readonly version: number },
@@ -28,7 +28,7 @@ export function readRecord<State, Fact>(
   return { checkpoint: readStored(machine, { value: stored.checkpoint, version }, table) };
 }
 
-/** Reads a stored state. */
+/** Parses a stored state. */
 export function readState<State, Fact>(
   machine: Reading<State, Fact>,
   { state, version }: { readonly state: string; readonly version: number },
@@ -37,15 +37,15 @@ export function readState<State, Fact>(
   return readStored(machine, { value: JSON.parse(state), version }, table);
 }
 
-/** The texts of a row with their salts; `null` for one that was erased. */
+/** The texts of a row with their salts; `null` for an erased text. */
 export function bodiesIn(body: string | null): readonly (Body | null)[] {
   return body === null ? [] : bodiesSchema.parse(JSON.parse(body));
 }
 
-/** Which texts go: of the fact with this number and of this type. */
+/** True for a text to erase. `seq` is the number of the fact, `type` its type. */
 export type IsMeant = (text: string, type: string, seq: number) => boolean;
 
-/** What a row is without the texts that are meant; `null`: none of its texts is. */
+/** The row without the texts to erase; `null` when it has none of them. */
 export function withoutTexts(
   { texts }: Pick<Reading<unknown, unknown>, 'texts'>,
   { facts, body, seq }: { readonly facts: string; readonly body: string | null; readonly seq: number },
@@ -84,7 +84,7 @@ function withoutAll(text: unknown): unknown {
   return text instanceof Object ? {} : text;
 }
 
-/** A stored value with other words in the place of those texts in it that are gone. */
+/** A stored value with `[erased]` in place of these texts. */
 export function withoutStrings(value: unknown, isGone: (text: string) => boolean): unknown {
   if (typeof value === 'string') return isGone(value) ? ERASED_TEXT : value;
   if (Array.isArray(value)) return value.map((each: unknown) => withoutStrings(each, isGone));
@@ -92,7 +92,7 @@ export function withoutStrings(value: unknown, isGone: (text: string) => boolean
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, withoutStrings(each, isGone)]));
 }
 
-/** A stored value as this version of a machine would have stored it; throws when a newer one wrote it. */
+/** Converts a stored value to this version. Throws when a newer version wrote it. */
 function upcast(
   machine: { readonly name: string; readonly version: number; readonly upcast?: Upcast },
   part: keyof Upcast,
@@ -110,13 +110,13 @@ const bodiesSchema = z.array(z.tuple([z.string(), z.string()]).nullable());
 const textPlace = z.strictObject({ body: z.int(), hash: z.string(), empty: z.enum(['[]', '{}']).exactOptional() });
 const configPlace = z.strictObject({ config: z.string() });
 
-/** A configuration that stood in the row itself is taken as it is: it was stored before they had a place of their own. */
+/** Accepts a configuration inside the row itself, too. */
 function configOf(place: unknown, table: ConfigTable): unknown {
   const { data } = configPlace.safeParse(place);
   return data === undefined ? place : table.find(data.config);
 }
 
-/** What stood in the fact itself is taken as it is: it was stored before it had a body. `null` is none. */
+/** Accepts a text inside the fact itself, too. `null` means no text. */
 function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
   const { data } = textPlace.safeParse(place);
   if (data === undefined) return place;

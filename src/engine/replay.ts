@@ -7,30 +7,30 @@ import type { Ledger, LedgerPlace } from './sqlite/ledger.ts';
 import { NO_TAIL, continues } from './sqlite/rows.ts';
 import type { JournalRow, Snapshot } from './sqlite/rows.ts';
 
-/** One fact of a journal, and the state after it. */
+/** One fact of a journal and the state after it. */
 export type ReplayStep<State, Fact> = {
   readonly seq: number;
   readonly at: Instant;
   readonly fact: Fact;
   readonly state: State;
-  /** Whether the entry continues the hash chain. */
+  /** True when the row continues the hash chain. */
   readonly hashOk: boolean;
 };
 
-/** What a replay found. */
+/** The result of a replay. */
 export type Replayed = {
   readonly steps: number;
-  /** The first entry that does not continue the chain; `null` when all do. */
+  /** The first row that breaks the hash chain; `null` when none does. */
   readonly brokenAt: number | null;
-  /** Why the fold stopped before the end, in words; `null` when it did not. */
+  /** Why the replay stopped before the end; `null` when it did not. */
   readonly stoppedBy: string | null;
-  /** Whether the fold up to the stored state is that state, byte for byte. */
+  /** True when folding the journal gives the stored state, byte for byte. */
   readonly equal: boolean;
-  /** Whether the ledger has what the facts tell of calls of models, and nothing else. */
+  /** True when the ledger has exactly the model calls that the facts report. */
   readonly booked: boolean;
 };
 
-/** What one key has on record: its rows from the first on, and the state that was stored last. */
+/** The journal rows of one key, and its stored state. */
 export type Recording = {
   readonly key: string;
   readonly rows: Iterable<JournalRow>;
@@ -39,11 +39,14 @@ export type Recording = {
   readonly ledger: Pick<Ledger, 'holds'>;
 };
 
-/** What a fold needs of a machine. */
+/** The parts of a machine that a replay needs. */
 type Folded<State, Fact> = Reading<State, Fact> &
   Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve' | 'nextDeadline' | 'ledger'>;
 
-/** Folds a journal from the start and compares the result with the stored state. Never throws: damage is part of the answer. */
+/**
+ * Folds a journal from the start and compares the result with the stored state. Never throws: damage is part of the
+ * result.
+ */
 export function replayJournal<State, Fact>(
   { key, rows, snapshot, configs, ledger }: Recording,
   machine: Folded<State, Fact>,

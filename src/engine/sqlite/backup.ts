@@ -8,8 +8,8 @@ import { lockFile } from './lock.ts';
 import { lockOf, openToRead } from './open.ts';
 
 /**
- * Copies a database in use into one new file, consistent and complete, and marks the copy as a backup.
- * Whoever opens the copy as a store gets new outbox ids and is told so. Never overwrites a file.
+ * Copies a database in use into a new file, consistent and complete, and marks the copy as a backup. A store that
+ * opens the copy gets new outbox ids. Never overwrites a file.
  */
 export async function backUp(db: Database.Database, path: string): Promise<void> {
   if (existsSync(path))
@@ -26,10 +26,10 @@ export async function backUp(db: Database.Database, path: string): Promise<void>
 }
 
 /**
- * Puts a backup, or any file of a store, in the place of a database that nobody has open; what was there is put aside. Makes the folder if it
- * is missing.
- * Returns the name of that, `null` if there was nothing. Every moment of it may be the last: done again, it comes to the same.
- * Rejects with a `StoreError`, changing nothing, when the file is missing, damaged or newer, or the database is in use.
+ * Replaces a database that nobody has open with a backup or another store file, and keeps the replaced file under
+ * another name. Creates the folder if it is missing. Returns the name of the kept file, or `null` when there was none.
+ * An interrupted restore can be run again. Rejects with a `StoreError`, and changes nothing, when the file is no sound
+ * database of Conch or the target is in use.
  */
 export async function restore(file: string, path: string): Promise<string | null> {
   if (!existsSync(file)) throw new StoreError('unavailable', `There is no file ${file}. Name the backup to restore.`);
@@ -71,7 +71,7 @@ async function copySound(file: string, fresh: string): Promise<void> {
   markBackup(fresh);
 }
 
-/** The log goes first: a database without it is refused, one beside another's log would be damaged. */
+/** Moves the log first. SQLite refuses a database without its log; another database's log would damage it. */
 function putAside(path: string): string | null {
   if (!existsSync(path)) return null;
   const aside = unusedName(`${path}.before-restore`);
@@ -81,22 +81,22 @@ function putAside(path: string): string | null {
   return aside;
 }
 
-/** What a file says of itself. */
+/** What a database file records about itself. */
 export type FileMarks = {
-  /** Begins every id of the outbox, and is never used by another file. */
+  /** Prefix of every outbox id; never used by another file. */
   readonly storeId: string;
-  /** That id was made just now. */
+  /** True when this start created the id. */
   readonly isNew: boolean;
-  /** It is a restored backup, and its machines were not told so yet. */
+  /** True when the file is a restored backup and its machines do not know it yet. */
   readonly isRestored: boolean;
-  /** Its last owner closed it in good order, and noted what it was in the middle of. */
+  /** True when the last owner closed the file cleanly and recorded the entries in flight. */
   readonly endedWell: boolean;
-  /** Whoever opened it just now, and who did before; every start has a name of its own. */
+  /** The name of this start, and of the one before. Every start has its own. */
   readonly owner: string;
   readonly former: string | null;
 };
 
-/** Called once with every start: a file that was restored gets a new id, and stays marked until `noteTold`. */
+/** Called once at each start. A restored file gets a new id and stays marked until `noteTold`. */
 export function readMarks(db: Database.Database, newId: () => string): FileMarks {
   const read = db.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
   const write = db.prepare<[string, string]>('INSERT OR REPLACE INTO meta VALUES (?, ?)');
@@ -119,12 +119,12 @@ export function readMarks(db: Database.Database, newId: () => string): FileMarks
     .immediate();
 }
 
-/** Whoever opens the file next finds nothing that was cut short. */
+/** Records a clean end. */
 export function noteEndedWell(db: Database.Database): void {
   db.exec("INSERT OR REPLACE INTO meta VALUES ('ended', 'well')");
 }
 
-/** The machines know that the file was restored. */
+/** Records that the machines know of the restore. */
 export function noteTold(db: Database.Database): void {
   db.exec("DELETE FROM meta WHERE name = 'restored'");
 }
@@ -139,7 +139,7 @@ function markBackup(path: string): void {
   }
 }
 
-/** What is said when a backup is done. */
+/** The line for people after a backup. */
 export function copied(file: string): string {
   return `The database was copied to ${file}.`;
 }

@@ -7,14 +7,14 @@ import type { StoredFact } from '../port.ts';
 import type { Recording, Replayed } from '../replay.ts';
 import { Configs, configProblems } from './configs.ts';
 import { Ledger } from './ledger.ts';
-import { MIGRATIONS, openToRead, openUpToDate } from './open.ts';
+import { MIGRATIONS, openToRead } from './open.ts';
 import { OPEN, UNCLEAR } from './outbox.ts';
 import { JOURNAL_COLUMNS, NO_TAIL, Rows, brokenRows, continues, countBroken } from './rows.ts';
 import type { JournalRow, Owner, Tail } from './rows.ts';
 
 /**
- * Checks what is about to be worked on: waiting messages and owed effects. States and the ends of their journals are checked
- * when they are loaded. Its cost does not grow with history. Throws a `StoreError` that says what is damaged.
+ * Checks the rows that the store is about to use: waiting messages and open outbox entries. States are checked when
+ * they are loaded. The cost does not grow with history. Throws a `StoreError` that names the damage.
  */
 export function checkAtStart(db: Database, path: string): void {
   const damage = (what: string): StoreError => new StoreError('corrupt', sentence('corrupt', path, what));
@@ -24,8 +24,8 @@ export function checkAtStart(db: Database, path: string): void {
 }
 
 /**
- * Checks every byte that can be checked without knowing the machines: structure, checksums, and every chain from its first row.
- * Another process may write meanwhile: each read is short, but for one that looks at the structure of a whole table.
+ * Checks everything that needs no machine: file structure, checksums, and every hash chain from its first row. Another
+ * process may write meanwhile: all reads are short, except the structure check of a table.
  */
 export function fileProblems(db: Database): readonly string[] {
   const structure = unlessUnreadable('the structure', () => structureProblems(db));
@@ -38,17 +38,17 @@ export function fileProblems(db: Database): readonly string[] {
   ];
 }
 
-/** The rows of an older schema are taken over, and checked, by the first start. */
+/** True for an older schema. The first start migrates and checks its rows. */
 function isFormer(db: Database): boolean {
   return Number(db.pragma('user_version', { simple: true })) < MIGRATIONS.length;
 }
 
-/** How the journal of a machine is folded. */
+/** How to fold a machine's journal. */
 export type Fold = { readonly name: string; readonly replay: (recording: Recording) => Replayed };
 
 /**
- * Everything that is wrong with the database in a file, one sentence per problem; another process may own it meanwhile. The journals
- * of the machines in `folds` are folded up to their stored states. Throws a `StoreError` when it cannot be opened.
+ * All damage in a database file, one sentence per problem. Another process may own the file. Folds the journals of the
+ * machines in `folds` and compares them with the stored states. Throws a `StoreError` when the file cannot be opened.
  */
 export function databaseProblems(path: string, folds: readonly Fold[]): readonly string[] {
   const db = openToRead(path);
@@ -71,14 +71,14 @@ export function databaseProblems(path: string, folds: readonly Fold[]): readonly
 }
 
 /**
- * The facts of every key of a machine in the database in a file, oldest first; another process may own it meanwhile. Throws a
+ * The facts of every key of a machine in a database file, oldest first. Another process may own the file. Throws a
  * `StoreError` when it cannot be opened.
  */
 export function readJournals<State, Fact>(
   path: string,
   machine: Reading<State, Fact>,
 ): ReadonlyMap<string, readonly Omit<StoredFact<Fact>, 'hash'>[]> {
-  const db = openUpToDate(path);
+  const db = openToRead(path);
   try {
     const rows = new Rows(db);
     const configs = new Configs(db);
@@ -90,7 +90,7 @@ export function readJournals<State, Fact>(
   }
 }
 
-/** The facts of a key of a machine, hosted or not, the newest first. */
+/** The facts of one key of a machine, newest first. */
 export function* factsBack<State, Fact>(
   rows: Rows,
   key: string,
@@ -104,7 +104,10 @@ export function* factsBack<State, Fact>(
   }
 }
 
-/** Checks that every journal folds to its state; `replay` folds that of a key, and is `null` for a machine that is not known. */
+/**
+ * Checks that every journal folds to its stored state. `replay` folds one key; it returns `null` for an unknown
+ * machine.
+ */
 export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | null): readonly string[] {
   const problemsOf = ({ key }: Owner, replayed: Replayed | null): readonly string[] => {
     if (replayed === null) return [];
@@ -121,7 +124,7 @@ export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | nu
   );
 }
 
-/** What cannot be read is a problem, too. */
+/** Reports an unreadable value as a problem, too. */
 function unlessUnreadable(what: string, look: () => readonly string[]): readonly string[] {
   try {
     return look();
@@ -132,7 +135,7 @@ function unlessUnreadable(what: string, look: () => readonly string[]): readonly
 
 const TABLES = ['inbox', 'machines', 'outbox', 'memory', 'conversation', 'ledger'] as const;
 
-/** How many rows are looked at in one read. */
+/** Rows per read. */
 const SLICE = 1_000;
 
 function structureProblems(db: Database): readonly string[] {
@@ -152,7 +155,10 @@ function tableProblems(db: Database, table: (typeof TABLES)[number]): readonly s
   return [];
 }
 
-/** Reads the journal from its first row on: each row continues the chain of its key, and each state is of a row that is there. */
+/**
+ * Reads the journal from its first row. Each row must continue the chain of its key, and each state must belong to an
+ * existing row.
+ */
 function chainProblems(db: Database): readonly string[] {
   const slice = db.prepare<[number, number], JournalRow>(
     `SELECT ${JOURNAL_COLUMNS} FROM journal WHERE row > ? ORDER BY row LIMIT ?`,
@@ -189,7 +195,7 @@ function chainProblems(db: Database): readonly string[] {
   ];
 }
 
-/** Each text that was not erased is one that a fact of the row has the hash of. */
+/** True when a fact of the row holds the hash of each text that was not erased. */
 function hasItsTexts({ facts, body }: JournalRow): boolean {
   return bodiesIn(body).every((each) => each === null || facts.includes(textHash(...each)));
 }

@@ -5,7 +5,7 @@ import type { Database, Statement } from 'better-sqlite3';
 import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../errors.ts';
 import { MEMORY, wasWithoutLog } from './open.ts';
 
-/** Work of one transaction, whatever comes of it. */
+/** The work of one caller in a transaction, and its outcome. */
 class Job<Result> {
   readonly #decide: () => () => Result;
   readonly #told: (result: Result) => void;
@@ -21,7 +21,7 @@ class Job<Result> {
     return this.#waiting.promise;
   }
 
-  /** Decides, then writes; an error of deciding is its own alone. */
+  /** Decides, then writes. An error of deciding fails this job only. */
   attempt(): void {
     let write;
     try {
@@ -34,7 +34,7 @@ class Job<Result> {
     this.#outcome = { result: write() };
   }
 
-  /** What it wrote is durable. */
+  /** Called when the job's writes are durable. */
   settle(): void {
     const outcome = this.#outcome;
     if (outcome === null) throw new Error('impossible: a job is settled that was not attempted');
@@ -50,25 +50,25 @@ class Job<Result> {
 
 type Waiting = Pick<Job<unknown>, 'attempt' | 'settle' | 'fail'>;
 
-/** What happens around each commit. */
+/** Callbacks around each commit. */
 export type CommitHooks = {
-  /** Writes what is to go with it. */
+  /** Writes what belongs into the same transaction. */
   readonly beforeCommit: () => void;
-  /** What was written is durable; called before anybody is told. */
+  /** Called when the writes are durable, before any job resolves. */
   readonly committed: () => void;
-  /** Work was rolled back, for this; called before anybody is told. */
+  /** Called after a rollback with its cause, before any job rejects. */
   readonly undone: (error: unknown) => void;
-  /** Called once when the database cannot be used any more; nothing is written from then on. */
+  /** Called once when the database cannot be used any more. Nothing is written from then on. */
   readonly lost: (error: StoreError) => void;
 };
 
-/** A larger group saves no more of a commit, while all that it decides on has to be kept in memory, and timers and sockets wait for it. */
+/** Most jobs per transaction. A larger group saves little, needs more memory, and delays timers and sockets. */
 const MOST_TOGETHER = 512;
 
 /**
- * Group commit. A job that comes alone is committed at the end of the current task; jobs that come while the event loop is
- * busy share one transaction, up to a number, and jobs that are made one right after the other always do. A job decides before it
- * writes: one that throws then takes nobody else's work with it.
+ * Group commit. A single job is committed at the end of the current task. Jobs that arrive while the event loop is
+ * busy share a transaction, and so do jobs created one right after the other. A job decides before it writes, so a job
+ * that throws while deciding does not undo the others.
  */
 export class Commits {
   readonly #sync: DiskSync | null;
@@ -81,10 +81,10 @@ export class Commits {
   #scheduled = false;
   #resting = true;
   #dead: StoreError | null = null;
-  /** The last transaction is on its way to the disk; the next group gathers meanwhile. */
+  /** The sync of the last transaction. The next group collects meanwhile. */
   #syncing: Promise<void> | null = null;
 
-  /** `sync` is asked after each transaction; without it, a transaction is durable when SQLite says so. */
+  /** `sync` is called after each transaction. Without it, a transaction is durable when SQLite says so. */
   constructor(db: Database, path: string, hooks: CommitHooks, sync: DiskSync | null = null) {
     this.#sync = sync;
     this.#db = db;
@@ -95,8 +95,8 @@ export class Commits {
   }
 
   /**
-   * Decides on work, then writes it. Resolves with what the writing returned once that is durable; rejects with the error
-   * of either, or a `StoreError`, when nothing of it is. `told` is called before whoever waits.
+   * Decides, then writes. Resolves with the result of writing when it is durable. Rejects with the error of either, or
+   * with a `StoreError`, when nothing was written. `told` is called before the promise resolves.
    */
   run<T>(decide: () => () => T, told: (result: T) => void = () => {}): Promise<T> {
     if (this.#dead !== null) return Promise.reject(this.#dead);
@@ -107,7 +107,9 @@ export class Commits {
     return job.done;
   }
 
-  /** Commits what waits and what is to be written last, as far as there is room, then closes the database. Later work is refused. */
+  /**
+   * Commits waiting work and the last writes, if the disk has room, then closes the database. Later work is refused.
+   */
   async close(last: () => void): Promise<void> {
     await this.#syncing;
     this.#flush();
@@ -146,7 +148,7 @@ export class Commits {
     this.#bringToDisk(jobs);
   }
 
-  /** Nobody is told before what they hear is on the disk. A sync that failed once is never tried again: what it lost is unknown. */
+  /** Jobs resolve after the sync. A failed sync is never retried: what it lost is unknown. */
   #bringToDisk(jobs: readonly Waiting[]): void {
     try {
       const syncing = this.#sync?.sync() ?? null;
@@ -165,7 +167,7 @@ export class Commits {
     }
   }
 
-  /** Whatever kept the disk from taking it: what the file holds now is unknown, so there is nothing to try again. */
+  /** After a failed sync the content of the file is unknown, so nothing is retried. */
   #notOnDisk(error: unknown): StoreError {
     const why = error instanceof Error ? error.message : String(error);
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
@@ -217,26 +219,35 @@ export class Commits {
   }
 }
 
-/** Brings what was committed to the disk. `null`: it is there; else the promise resolves when it is. Throws or rejects when it may never be. */
+/**
+ * Syncs committed data to the disk. Returns `null` when that is done, else a promise. Throws or rejects when the data
+ * may be lost.
+ */
 export type DiskSync = { sync(): Promise<void> | null; close(): void };
 
-/** A disk slower than this on average is waited for beside the event loop, in milliseconds: a thread of the pool costs about as much as it saves below. */
+/**
+ * Average sync time in milliseconds from which a sync runs in the thread pool. Below it, a pool thread costs as much
+ * as it saves.
+ */
 const SLOW_MS = 3;
 
-/** How much one sync counts in the average, and the most that it counts as, so that one hitch is not taken for a slow disk. */
+/**
+ * The weight of one sync in the average, and the most milliseconds that it counts, so that one slow sync does not
+ * decide.
+ */
 const WEIGHT = 0.1;
 const MOST_MS = 10;
 
 /**
- * Syncs the write-ahead log of a database, in place of SQLite: a fast disk in this thread, a slow one in a thread of the pool,
- * so that timers and sockets do not stand still meanwhile.
+ * Syncs the write-ahead log in place of SQLite: on a fast disk in this thread, on a slow one in the thread pool, so
+ * that timers and sockets continue.
  */
 export class WalSync implements DiskSync {
   readonly #path: string;
   #file: number | null = null;
   #averageMs = 0;
 
-  /** `path` is the database's. */
+  /** `path`: the database file. */
   constructor(path: string) {
     this.#path = path;
   }
@@ -262,7 +273,7 @@ export class WalSync implements DiskSync {
 
 const inPool = promisify(fdatasync);
 
-/** The log was made by SQLite, which syncs neither it nor its name in the folder. */
+/** Opens the log that SQLite created, and syncs its name in the folder, because SQLite does not. */
 function openLog(path: string): number {
   const folder = openSync(dirname(path), 'r');
   try {
@@ -274,15 +285,15 @@ function openLog(path: string): number {
 }
 
 /**
- * How far a database was, kept outside of it and of its log: a log that was removed, or an older file put in its place, shows.
- * Noted after the disk has what it counts, so it is never ahead of what a crash leaves.
+ * Records outside the database how far its journal was on disk. A removed log, or an older file in its place, is found
+ * by it. The mark is written after the sync, so a crash never leaves it ahead of the file.
  */
 export class Mark {
   readonly #file: number;
   readonly #storeId: string;
   #row = 0;
 
-  /** Throws what the file system says when it cannot be written. */
+  /** Throws the file system's error when the mark cannot be written. */
   constructor(database: string, storeId: string) {
     this.#file = openSync(markOf(database), 'a+', 0o600);
     closeSync(this.#file);
@@ -290,7 +301,7 @@ export class Mark {
     this.#storeId = storeId;
   }
 
-  /** Notes the last row of the journal. That it could not be noted is no reason to stop: less is noticed then. */
+  /** Records the last journal row. A failed write is ignored: then less is noticed. */
   note(row: number): void {
     if (row === this.#row) return;
     this.#row = row;
@@ -306,14 +317,14 @@ export class Mark {
   }
 }
 
-/** The file beside a database that says how far it was. */
+/** The path of a database's mark. */
 export function markOf(database: string): string {
   return `${database.replace(/\.db$/u, '')}.mark`;
 }
 
 /**
- * Throws a `StoreError` when the database ends before what was noted of it. One that was restored from a backup, or has no mark,
- * or another's, is taken as it is.
+ * Throws a `StoreError` when the database ends before its mark. Accepts a restored backup, and a database without a
+ * mark or with another database's mark.
  */
 export function checkMark(db: Database, database: string): void {
   const noted = /^(?<storeId>\S+) (?<row>\d+) *$/u.exec(readMark(database))?.groups;
@@ -327,8 +338,8 @@ export function checkMark(db: Database, database: string): void {
 }
 
 /**
- * Without a mark only a log that is gone can show: a start writes to it, and only a good end takes it away, with a note in the file. A
- * start brings to the file itself that the note of the end before counts no more.
+ * Without a mark, only a missing log can be noticed. A start writes to the log, and only a clean end removes it and
+ * records that in the file.
  */
 function checkLog(db: Database, known: Statement<[string], string>, database: string): void {
   const isCopy = known.get('backup') !== undefined || known.get('owner') === undefined;

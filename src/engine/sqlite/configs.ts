@@ -3,32 +3,32 @@ import type { Database } from 'better-sqlite3';
 import { BoundedMap } from '../../lib/keyed.ts';
 import { canonical } from '../canonical.ts';
 
-/** How many are kept in memory. */
+/** Configurations in memory. */
 const KEPT = 1_000;
 
-/** How many rows that may name some are looked at in one commit. */
+/** Rows per commit while looking for used configurations. */
 const LOOKED_AT = 2_000;
 
 type Row = { readonly id: string; readonly json: string };
 type Naming = { readonly n: number; readonly machine: number; readonly text: string | null };
 
-/** What goes before those that nothing names are taken away: rows of the journal; and what is named in their place. */
+/** Rows that pruning is about to delete, and the configurations that their checkpoints name. */
 export type Leaving = {
   readonly isGone: (machine: number, row: number) => boolean;
   readonly named: ReadonlySet<string>;
 };
 
-/** Configurations that states and facts name: each is stored once, under a hash of it, and stays for as long as something names it. */
+/** Configurations that states and facts name. Each is stored once under its hash, as long as something names it. */
 export class Configs {
   readonly #insert;
   readonly #read;
   readonly #all;
   readonly #delete;
   readonly #naming;
-  /** Who is to know of every id that is given out. */
+  /** Sets that collect each configuration id used while they are open. */
   readonly #watching = new Set<Set<string>>();
   readonly #ids = new WeakMap<object, string>();
-  /** Those that are in the file, as they were written or read. */
+  /** Stored configurations, as they were written or read. */
   readonly #stored = new BoundedMap<string, unknown>(KEPT);
 
   constructor(db: Database) {
@@ -42,7 +42,7 @@ export class Configs {
     };
   }
 
-  /** The id of a configuration, which is the same for equal ones; stores what is new in the transaction under way. */
+  /** The id of a configuration; equal ones have the same id. Stores a new one in the current transaction. */
   idOf(config: object): string {
     const known = this.#ids.get(config);
     if (known !== undefined && this.#stored.has(known)) return this.#given(known);
@@ -54,7 +54,7 @@ export class Configs {
     return this.#given(id);
   }
 
-  /** The configuration with an id, the same object for as long as it is in use; throws when it is not there, or not what was stored. */
+  /** The configuration with an id. Returns the same object while it is in use. Throws when it is missing or damaged. */
   find(id: string): unknown {
     const known = this.#stored.get(id);
     if (known !== undefined) return known;
@@ -66,7 +66,10 @@ export class Configs {
     return config;
   }
 
-  /** Takes away those that nothing names any more, in short commits, and returns how many; what is named meanwhile stays. */
+  /**
+   * Deletes configurations that nothing names, in short commits, and returns their number. Keeps those that are named
+   * meanwhile.
+   */
   async prune(write: Writing): Promise<number> {
     const named = new Set<string>();
     this.#watching.add(named);
@@ -82,7 +85,7 @@ export class Configs {
     }
   }
 
-  /** How many of them nothing would name any more. */
+  /** How many configurations would be unused after a pruning. */
   async count(write: Writing, { isGone, named }: Leaving): Promise<number> {
     const found = new Set(named);
     await this.#find(write, { isGone, named: found });
@@ -110,27 +113,29 @@ export class Configs {
     this.#stored.delete(id);
   }
 
-  /** The transaction was undone. */
+  /** Called after a rollback. */
   undone(): void {
     this.#stored.clear();
   }
 }
 
-/** What is wrong with the configurations in a file, one sentence per problem. */
+/** Damage of the stored configurations, one sentence per problem. */
 export function configProblems(db: Database): readonly string[] {
   const rows = db.prepare<[], Row>('SELECT id, json FROM configs').iterate();
   for (const { id, json } of rows) if (idOf(json) !== id) return ['configs: a row is not what was written'];
   return [];
 }
 
-/** The configurations that a stored state, or stored facts, name. */
+/** The ids of the configurations that a stored state or stored facts name. */
 export function configsIn(text: string): readonly string[] {
   return [...text.matchAll(NAMED)].map(([, id = '']) => id);
 }
 
 type Writing = <T>(write: () => T) => Promise<T>;
 
-/** As `recordOf` and `stateText` write it; inside a text the quotes would be escaped. */
+/**
+ * Matches an id as `recordOf` and `stateText` write it. Inside a text the quotes are escaped, so a text never matches.
+ */
 const NAMED = /"config":"([\w-]{43})"/gu;
 
 function namingRows(db: Database, table: 'journal' | 'machines', number: string, column: string) {

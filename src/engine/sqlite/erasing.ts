@@ -7,10 +7,10 @@ import { checkpointOf, checksum } from './rows.ts';
 import type { JournalRow, Owner } from './rows.ts';
 import type { Outbox } from './outbox.ts';
 
-/** Whose words are taken out: all of a person by its id, or one message, by the id that its platform gave it. */
+/** What to erase: everything of a person, or one message by its platform id. */
 export type Erasure = { readonly what: 'person' | 'message'; readonly id: string };
 
-/** Entries of a key's journal whose texts go, too: facts by their numbers, both included. */
+/** A range of facts whose texts are erased, too; both numbers included. */
 export type TextStretch = {
   readonly machine: string;
   readonly key: string;
@@ -18,26 +18,26 @@ export type TextStretch = {
   readonly upto: number;
 };
 
-/** What goes beside what the id alone tells: stretches, and texts of facts of a type, wherever they stand. */
+/** Further texts to erase: ranges of facts, and texts for which `isTheirs` is true. */
 export type AlsoErased = {
   readonly stretches: readonly TextStretch[];
   readonly isTheirs: (text: string, type: string) => boolean;
 };
 
-/** How many messages, posts, and entries about what agents did lost their text or their name. */
+/** How many messages, posts and records of agents' work lost a text or a name. */
 export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
 
 /** What erasing needs of the store. */
 export type ErasingPorts = RetentionPorts & {
   readonly outbox: Pick<Outbox, 'reworded'>;
   readonly isHosted: (owner: Owner) => boolean;
-  /** States in memory are forgotten. */
+  /** Drops all states from memory. */
   readonly forget: () => void;
 };
 
 /**
- * Takes texts out, in short commits: of what is owed and was posted first, then of each journal with the state that comes of it, and
- * at last who wrote. Done again after it was cut short, it comes to the same. What was said by others stays, also when it quotes them.
+ * Erases texts in short commits: first in the outbox and in posts, then in each journal together with its state, last
+ * the author. An interrupted erasure can be run again. What others said stays, even when it quotes the erased text.
  */
 export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoErased): Promise<Erased> {
   const { db, rows, write } = ports;
@@ -76,20 +76,20 @@ export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoEra
   return { messages, posts: shown, acts };
 }
 
-/** A key, and which of its texts go. */
+/** A key, and which of its texts to erase. */
 type Doing = { readonly owner: Owner; readonly isMeant: IsMeant };
 
-/** All rows of a key, oldest first, and the texts that go of those that lose some. */
+/** All journal rows of a key, oldest first, and the texts to erase by row. */
 type Looked = { readonly numbers: readonly number[]; readonly gone: ReadonlyMap<number, Gone> };
 
-/** `isAll`: nothing that the row says is left. */
+/** `isAll`: the row has no other texts. */
 type Gone = { readonly texts: ReadonlySet<string>; readonly isAll: boolean };
 
 function meant(own: readonly TextStretch[], { what, id }: Erasure, { isTheirs }: AlsoErased): IsMeant {
   const sorted = own.toSorted((one, other) => one.from - other.from);
   let at = 0;
   return (text, type, seq) => {
-    // Facts come in order, forward or back.
+    // Facts arrive in order, forward or backward.
     while (at > 0 && (sorted[at]?.from ?? Infinity) > seq) at -= 1;
     while (at < sorted.length - 1 && (sorted[at]?.upto ?? 0) < seq) at += 1;
     const { from = Infinity, upto = 0 } = sorted[at] ?? {};
@@ -97,7 +97,7 @@ function meant(own: readonly TextStretch[], { what, id }: Erasure, { isTheirs }:
   };
 }
 
-/** What was posted under an id of its platform stands in one entry: all of that goes. */
+/** The journal row of the post with this platform id: all of its texts are erased. */
 function postsWith({ db, rows }: ErasingPorts, id: string): readonly TextStretch[] {
   const owners = new Map(rows.owners().map((owner) => [owner.id, owner]));
   const found = new Set(
@@ -113,7 +113,7 @@ function postsWith({ db, rows }: ErasingPorts, id: string): readonly TextStretch
   });
 }
 
-/** The row of the journal by which something is owed. */
+/** The journal row that created an outbox entry. */
 function rowIn(owed: string): number {
   return Number(owed.split('-')[1]);
 }
@@ -147,7 +147,7 @@ function cleanedRow(ports: ErasingPorts, { owner, isMeant }: Doing, row: Journal
 
 type Changed = { readonly row: JournalRow; readonly cleaned: Cleaned };
 
-/** Takes texts out of the journal of a key, and writes them with the state that comes of it; returns of how many entries. */
+/** Erases texts in the journal of a key and stores the resulting state. Returns the number of changed rows. */
 async function eraseIn(
   ports: ErasingPorts,
   doing: Doing,
@@ -215,7 +215,7 @@ type Owed = {
   readonly text: string | null;
 };
 
-/** What is owed or was posted by entries that lose texts says so, in its outbox and in the console. */
+/** Erases the texts of these journal rows in the outbox and in the console's conversation. */
 function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], gone: ReadonlyMap<number, Gone>): number {
   const sql = erasing(db);
   let count = 0;

@@ -23,9 +23,12 @@ type Row = {
   readonly thread: string | null;
 };
 
-/** The messages of people: each id once, in its latest wording, with its fate. */
+/** People's messages: each id once, in its latest wording, with its fate. */
 export class Inbox {
-  /** Accepted in the transaction under way, and not written yet: what becomes of them is mostly known before it ends. */
+  /**
+   * Messages accepted in the current transaction. They are written at its end, because most get their fate before
+   * that.
+   */
   #accepted = new Map<string, Row>();
   readonly #known;
   readonly #insert;
@@ -59,7 +62,7 @@ export class Inbox {
     this.#lastSeen = db.prepare<[string], Row>('SELECT * FROM inbox WHERE channel = ? ORDER BY sort DESC LIMIT 1');
   }
 
-  /** `since` is the last row of the journal: no row up to it names the message. */
+  /** `since`: the last journal row. No row up to it names the message. */
   accept(message: HumanMessage, since: number): 'new' | 'duplicate' {
     const { id } = message;
     if (this.#accepted.has(id) || this.#known.get(id) !== undefined) return 'duplicate';
@@ -67,7 +70,7 @@ export class Inbox {
     return 'new';
   }
 
-  /** Writes what was accepted in the transaction under way. */
+  /** Writes the messages accepted in the current transaction. */
   writeAccepted(): void {
     for (const row of this.#accepted.values()) {
       const { id, channel, position, author_id, author_name, text, sent_at, addressed, attachments } = row;
@@ -90,12 +93,12 @@ export class Inbox {
     this.#accepted = new Map();
   }
 
-  /** The transaction was undone. */
+  /** Called after a rollback. */
   undone(): void {
     this.#accepted = new Map();
   }
 
-  /** A change that is no newer, or comes after the deletion, is `unchanged`. */
+  /** `unchanged`: the change is older than the stored wording, or the message is deleted. */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
     this.writeAccepted();
     const row = this.#read.get(change.id);
@@ -107,7 +110,7 @@ export class Inbox {
     return 'changed';
   }
 
-  /** Records what became of a message. */
+  /** Records the fate of a message. */
   decideFate(id: string, fate: unknown): void {
     const accepted = this.#accepted.get(id);
     const stored = JSON.stringify(fate);
@@ -120,7 +123,7 @@ export class Inbox {
     return row === undefined ? null : storedMessage(row);
   }
 
-  /** Messages that no machine has been given, in the order of their platform. */
+  /** Messages without a fate, in their platform's order. */
   unapplied(): readonly HumanMessage[] {
     return this.#unapplied.all().map(messageOf);
   }
@@ -133,8 +136,8 @@ export class Inbox {
 }
 
 /**
- * A text that sorts as platforms do: numbers (with or without a fraction) by their value, whatever their length,
- * before everything else, which sorts as text.
+ * A text that sorts as platforms count: numbers (also with a fraction) by value, before everything else, which sorts
+ * as text.
  */
 export function sortKey(order: string): string {
   const number = /^0*(?<whole>\d+)(?<fraction>\.\d+)?$/u.exec(order)?.groups;

@@ -21,19 +21,19 @@ export type Shared = {
   readonly rows: Rows;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
-  /** Carries out commands for one key and all that they cause, in one transaction. */
+  /** Decides commands for one key, and everything that they cause, in one transaction. */
   readonly commit: <T>(at: Instant, decide: (chain: Chain) => T) => Promise<T>;
   readonly reading: <T>(read: () => T) => T;
   readonly configs: Configs;
   readonly ledger: Ledger;
-  /** Goes with a text, so that nobody can guess it by its hash once it is gone. */
+  /** Makes a salt: without it, an erased text could be guessed from its hash. */
   readonly newSalt: () => string;
 };
 
-/** How many states are looked at for one that may leave memory: one that is not stored yet stays. */
+/** How many states are tried for eviction at once. A state that is not stored yet stays. */
 const EVICTION_TRIES = 4;
 
-/** How many of the newest rows stay in memory: whoever is prompted is given what was said just now. */
+/** How many of the newest journal rows stay in memory, because prompts need them. */
 const NEWEST_ROWS = 4_000;
 
 type Row<Fact> = Pick<JournalRow, 'row' | 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
@@ -42,20 +42,23 @@ type Head<State> = {
   readonly owner: Owner | null;
   readonly state: State;
   readonly tail: Tail;
-  /** When it was changed last. */
+  /** When the state changed last. */
   readonly at: Instant;
 };
 
-/** A state that nobody changed for so long, in milliseconds, leaves memory with the next change of another. */
+/** A state that did not change for this many milliseconds leaves memory at the next change of another one. */
 const REST_MS = 10 * 60_000;
 
-/** How often they are looked for, in milliseconds. */
+/** How often states are evicted, in milliseconds. */
 const SWEEP_MS = 60_000;
 
-/** How many leave with one commit: those that lag behind their journal are stored first. */
+/** How many states one commit evicts. A state behind its journal is stored first. */
 const LEAVE_AT_ONCE = 50;
 
-/** One machine in a SQLite store: decides on the newest states, kept in memory as long as they are in use. */
+/**
+ * One machine in a SQLite store. Keeps the newest states in memory while they are in use, and decides commands on
+ * them.
+ */
 export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   implements MachineStore<State, Command, Fact, Effect, Refusal>, Deciding
 {
@@ -64,14 +67,14 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
-  /** Each in the place of the one so many rows before it. */
+  /** A ring buffer by row number. */
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
-  /** When states are looked for that may leave. */
+  /** When the next eviction is due. */
   #sweepAt: Instant = 0;
 
-  /** `limit` is how many states stay in memory, but for those that are not stored yet. */
+  /** `limit`: how many stored states stay in memory. */
   constructor(
     machine: Machine<State, Command, Fact, Effect, Refusal>,
     uses: MachineUses<Command, Fact, Effect, Refusal>,
@@ -172,7 +175,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     });
   }
 
-  /** The state after some rows that follow on another, or on nothing. */
+  /** Folds further rows on a state, or on the empty state. */
   foldOn({ key }: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState {
     const { machine } = this;
     const { configs } = this.#shared;
@@ -190,7 +193,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#drafts.take(next, { chain, owner: this });
   }
 
-  /** A chain is whole: what was decided in it is to be written, and what became of messages is known to the next. */
+  /** Keeps the decisions of a finished chain for writing, and shows the fates of its messages to the next chain. */
   keep(): void {
     for (const fact of this.#drafts.keep()) {
       const decided = this.#uses.inbox?.fate(fact) ?? null;
@@ -198,7 +201,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     }
   }
 
-  /** Writes what was decided; what it returns is called once that is durable. */
+  /** Writes all decisions. Call the returned function when they are durable. */
   write(): () => void {
     const changes = this.#drafts.takeAll().map((draft) => this.#writeOne(draft));
     const at = changes.at(-1)?.at ?? 0;
@@ -212,7 +215,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#drafts.drop();
   }
 
-  /** Forgets all states in memory: the transaction that made them was undone. */
+  /** Drops all states from memory after a rollback. */
   forget(): void {
     this.drop();
     this.#drafts.takeAll();
@@ -226,7 +229,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     if (owner !== null) this.#store(owner, { state, tail });
   }
 
-  /** Tells the states of a restored backup that what happened since is unknown to them. */
+  /** Sends the `restored` command to every state of a restored backup. */
   tellRestored(chain: Chain): void {
     const { restored } = this.machine;
     if (restored !== undefined)
@@ -282,7 +285,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return head.owner === null ? head : this.#keep(key, head);
   }
 
-  /** Folds what came after the stored state. */
+  /** Loads a stored state and folds the rows after it. */
   #load(key: string): Head<State> {
     const { rows, configs } = this.#shared;
     const { machine } = this;
@@ -322,7 +325,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return 'facts' in record ? record.facts : [];
   }
 
-  /** As long as all have room it does not matter which was in use last. */
+  /** Below the limit, the order of use does not matter. */
   #keep(key: string, head: Head<State>): Head<State> {
     if (this.#heads.size >= this.#limit) this.#heads.delete(key);
     this.#heads.set(key, head);

@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { checksum } from './rows.ts';
 import type { Commits } from './commits.ts';
 
-/** What parts of the program keep under names, as texts: whatever else must outlive a restart. */
+/** Texts by name, for parts of the program that must remember something over a restart. */
 export class KeyValues {
   readonly #commits: Commits;
   readonly #reading: <T>(read: () => T) => T;
@@ -14,22 +14,22 @@ export class KeyValues {
     this.#sql = statements(db);
   }
 
-  /** Keeps a text under a name for one part of the program. */
+  /** Stores a text under a name. */
   remember(owner: string, name: string, value: string): Promise<void> {
     return this.#commits.run(() => () => void this.#sql.remember.run({ owner, name, value }));
   }
 
-  /** Lets go of what was kept under a name. */
+  /** Deletes the text under a name. */
   forget(owner: string, name: string): Promise<void> {
     return this.#commits.run(() => () => void this.#sql.forget.run(owner, name));
   }
 
-  /** What was kept under a name; `null` when nothing was. */
+  /** The text under a name; `null` when there is none. */
   recall(owner: string, name: string): string | null {
     return this.#reading(() => this.#sql.recall.get(owner, name) ?? null);
   }
 
-  /** Everything that one part of the program keeps, by name. */
+  /** All texts of one part of the program, by name. */
   remembered(owner: string): ReadonlyMap<string, string> {
     const found = this.#reading(() => this.#sql.remembered.all(owner));
     return new Map(found.map(({ name, value }) => [name, value]));

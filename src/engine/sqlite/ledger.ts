@@ -1,16 +1,16 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import type { LedgerEntry } from '../machine-uses.ts';
-import { openUpToDate } from './open.ts';
+import { openToRead } from './open.ts';
 import { checksum, checksumOf } from './rows.ts';
 
-/** Which fact tells of a call: the `n`-th of a row of the journal. */
+/** The fact that reports a call: the `n`-th of a journal row. */
 export type LedgerPlace = { readonly machine: number; readonly row: number; readonly n: number; readonly at: Instant };
 
-/** A call of a model, with the key under which it is on record: for floors, the channel. */
+/** A model call and its key; for floors the key is the channel. */
 export type LedgerRow = LedgerEntry & { readonly key: string; readonly at: Instant };
 
-/** The calls of models, one row each: what the facts of the journal tell of them, and nothing else. */
+/** Model calls, one row each: exactly those that the journal's facts report. */
 export class Ledger {
   readonly #add;
   readonly #of;
@@ -27,22 +27,24 @@ export class Ledger {
       .pluck();
   }
 
-  /** In the transaction that writes the fact. */
+  /** Called in the transaction that writes the fact. */
   add(place: LedgerPlace, entry: LedgerEntry): void {
     const columns = columnsOf(place, entry);
     this.#add.run(...columns, checksumOf(columns));
   }
 
-  /** Whether the rows of a key up to one of the journal are these, in this order, and no others. */
+  /** True when the rows of a key up to this journal row are exactly these, in this order. */
   holds(machine: number, upto: number, told: readonly (readonly [LedgerPlace, LedgerEntry])[]): boolean {
     const found = this.#of.all(machine, upto);
     return found.length === told.length && told.every((each, index) => checksumOf(columnsOf(...each)) === found[index]);
   }
 }
 
-/** The calls of models since an instant in the database in a file, oldest first. Throws a `StoreError` when it cannot be opened. */
+/**
+ * Model calls since an instant in a database file, oldest first. Throws a `StoreError` when the file cannot be opened.
+ */
 export function readLedger(path: string, since: Instant): readonly LedgerRow[] {
-  const db = openUpToDate(path);
+  const db = openToRead(path);
   try {
     return db
       .prepare<[Instant], LedgerRow>(

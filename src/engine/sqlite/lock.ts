@@ -5,12 +5,13 @@ import { closeSync, existsSync, openSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import type { Timer, Timers } from '../../lib/time.ts';
 
-/** A file that this process alone has locked, until it lets go of it or ends. */
+/** A file that this process has locked until it releases it or ends. */
 export type FileLock = { release(): void };
 
 /**
- * Locks a file, made if missing, for this process, by a lock that the system lifts when the process ends in any way; `null` when
- * another one has it and does not let go of it within `waitMs`. Throws what the file system says when it cannot be made.
+ * Locks a file for this process, and creates it if missing. The system releases the lock when the process ends in any
+ * way. Returns `null` when another process holds it longer than `waitMs`. Throws the file system's error when the file
+ * cannot be created.
  */
 export function lockFile(path: string, waitMs = 0): FileLock | null {
   const db = openLock(path, waitMs);
@@ -25,21 +26,21 @@ export function lockFile(path: string, waitMs = 0): FileLock | null {
   }
 }
 
-/** Opened by SQLite alone if it is there: whatever else closed it in this process would lift the lock. */
+/** SQLite alone may open the file: closing it anywhere else in this process would release the lock. */
 function openLock(path: string, waitMs: number): Database.Database {
   if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
   try {
     return new Database(path, { timeout: waitMs });
   } catch (error) {
-    // SQLite could not open it: nobody in this process has it, and the file system says why.
+    // Called when SQLite could not open the file. The file system's error says why.
     closeSync(openSync(path, 'a'));
     throw error;
   }
 }
 
 /**
- * Watches the lock file of this process, once a second: calls `lost`, once, when the path names another file than at first, or none.
- * Another process can lock the new file, so that the lock keeps nobody away any more. Cancel it to end the watch.
+ * Checks the lock file once a second. Calls `lost` once when the path names another file, or none: another process
+ * could lock the new file. Cancel the timer to stop.
  */
 export function watchLock(
   path: string,
@@ -56,13 +57,13 @@ export function watchLock(
 
 const LOOK_MS = 1_000;
 
-/** Device and number of the file that a path names; `null`: there is none. */
+/** Device and inode of the file at a path; `null` when there is none. */
 function fileAt(path: string): string | null {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false });
   return found === undefined ? null : `${found.dev}:${found.ino}`;
 }
 
-/** Claims a token for this process; `null` when another process on this machine has it. The token itself is not written anywhere. */
+/** Locks a token on this machine; `null` when another process uses it. The token itself is not written. */
 export function lockInstance(token: string, folder = tmpdir()): FileLock | null {
   return lockFile(join(folder, `conch-${hash('sha256', token).slice(0, 24)}.lock`));
 }

@@ -18,18 +18,18 @@ import { defineFunctions } from './rows.ts';
 
 const FOLDER = new URL('migrations/', import.meta.url);
 
-/** The numbered steps from an empty file to the schema of this version, in order. */
+/** The schema files in order; each one changes the schema of the one before. */
 export const MIGRATIONS: readonly URL[] = readdirSync(FOLDER)
   .sort()
   .map((file) => new URL(file, FOLDER));
 
-/** A path that keeps everything in this process's memory. */
+/** The path of a database in memory. */
 export const MEMORY = ':memory:';
 
 /**
- * Opens the database for this process alone, fixes its settings and brings its schema up to date.
- * Throws a `StoreError`: within a second when another process has it, and before anything is written when its schema is newer.
- * Each of `migrations` is done whole or not at all; `say` is told in a sentence when the file was copied beside before.
+ * Opens the database for this process alone, checks its settings and migrates its schema. Throws a `StoreError` within
+ * a second when another process owns it, and before any write when its schema is newer. Each migration is applied
+ * whole or not at all. `say` is called when the file was copied before a migration.
  */
 export function openDatabase(
   path: string,
@@ -52,8 +52,8 @@ export function openDatabase(
 }
 
 /**
- * Opens a database to look at it; another process may own it and write meanwhile.
- * Throws a `StoreError` when it is not there, is no database of Conch, or was written by a newer one.
+ * Opens a database to read it while another process may own and write it. Throws a `StoreError` when the file is
+ * missing, is no database of Conch, or has another schema than this version.
  */
 export function openToRead(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
   let db: Database.Database | null = null;
@@ -75,23 +75,12 @@ export function openToRead(path: string, migrations: readonly URL[] = MIGRATIONS
   }
 }
 
-/** As `openToRead`, and refuses a file whose schema is of an earlier version: its tables are not those that the caller reads. */
-export function openUpToDate(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
-  const db = openToRead(path, migrations);
-  if (Number(db.pragma('user_version', { simple: true })) === migrations.length) return db;
-  db.close();
-  throw new StoreError(
-    'unavailable',
-    `${path} has the schema of an earlier version. Start Conch once, then try again.`,
-  );
-}
-
-/** The file whose lock says that a process owns the database. */
+/** The path of a database's lock file. */
 export function lockOf(path: string): string {
   return `${path.replace(/\.db$/u, '')}.lock`;
 }
 
-/** Where the copy of a file lies that was made before its schema, the one with this number, was changed. */
+/** The path of the copy that was made before schema `version` was changed. */
 export function formerFile(path: string, version: number): string {
   return `${path}.schema-${version}`;
 }
@@ -99,20 +88,20 @@ export function formerFile(path: string, version: number): string {
 const BUSY_TIMEOUT_MS = 800;
 
 const SETTINGS = [
-  // The store brings each commit to the disk itself; SQLite syncs around checkpoints.
+  // The store syncs each commit itself; SQLite syncs around checkpoints.
   ['synchronous', 'NORMAL', 1],
   ['foreign_keys', 'ON', 1],
-  // What is taken out is overwritten: from the first write on, or it would stay in pages that were split since.
+  // Overwrites deleted data. Must be on from the first write, because pages split.
   ['secure_delete', 'ON', 1],
   ['wal_autocheckpoint', '4000', 4_000],
   ['journal_size_limit', '67108864', 67_108_864],
   ['busy_timeout', String(BUSY_TIMEOUT_MS), BUSY_TIMEOUT_MS],
 ] as const;
 
-/** Closed together with the lock that keeps other processes from owning it; whoever only reads may do so meanwhile. */
+/** A database that releases its lock when it is closed. Other processes may read it meanwhile. */
 class OwnDatabase extends Database {
   readonly #lock: FileLock;
-  /** Whether its log lay beside it before it was opened. */
+  /** True when the log existed before the database was opened. */
   readonly hadLog: boolean;
 
   constructor(path: string, lock: FileLock) {
@@ -129,7 +118,7 @@ class OwnDatabase extends Database {
   }
 }
 
-/** Whether the log of a database was missing when its owner opened it; whoever only reads cannot tell. */
+/** True when the log was missing when the owner opened the database. Always false for readers. */
 export function wasWithoutLog(db: Database.Database): boolean {
   return db instanceof OwnDatabase && !db.hadLog;
 }
@@ -147,7 +136,7 @@ function openAlone(path: string): Database.Database {
   }
 }
 
-/** The mark of a database of Conch; the first migration writes it. */
+/** The id of Conch's database files; the first migration writes it. */
 const APPLICATION_ID = 0x43_6f_6e_63;
 
 function readVersion(db: Database.Database, path: string, known: number): number {
@@ -168,7 +157,7 @@ function readVersion(db: Database.Database, path: string, known: number): number
 }
 
 function fixSettings(db: Database.Database, path: string): void {
-  // Takes effect in a file that is still empty, before anything else is written.
+  // SQLite applies this setting only to an empty file.
   if (db.pragma('auto_vacuum', { simple: true }) !== INCREMENTAL) db.pragma('auto_vacuum = INCREMENTAL');
   const journal = db.pragma('journal_mode = WAL', { simple: true });
   if (path !== MEMORY) expect('journal_mode', journal, 'wal');
@@ -183,10 +172,10 @@ function expect(setting: string, found: unknown, wanted: unknown): void {
   if (found !== wanted) throw new Error(`SQLite's ${setting} is ${String(found)}, expected ${String(wanted)}`);
 }
 
-/** What the setting `auto_vacuum` says of a file that can give pages back. */
+/** The value of `auto_vacuum` for a file that can shrink. */
 const INCREMENTAL = 2;
 
-/** Before its schema changes, a file is copied beside itself, once; what the steps leave out stays there. */
+/** Copies the file once before its schema changes, to keep what the migration drops. */
 function keepFormer(
   db: Database.Database,
   { path, version, say }: { path: string; version: number; say: (line: string) => void },
@@ -202,7 +191,7 @@ function keepFormer(
   say(`${path} was brought to a new schema. What it was, with its whole journal, is kept in ${copy}.`);
 }
 
-/** Nothing is changed before its copy is known to be sound; marked as a backup, it is restored as one. */
+/** Checks the copy before anything changes, and marks it as a backup, so that it can be restored. */
 function proveCopy(path: string): void {
   const copy = new Database(path);
   try {

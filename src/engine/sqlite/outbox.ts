@@ -7,16 +7,16 @@ import { Deadlines } from '../../lib/time.ts';
 
 const AFTER = 'after:';
 
-/** The row up to which nothing is open, as it was noted last. */
+/** The last recorded row up to which all rows are settled. */
 const SETTLED = "coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'settled'), 0)";
 
-/** The condition of stored rows that are not done. */
+/** SQL condition: the row is not settled. */
 export const OPEN = `n > ${SETTLED} AND state IN ('owed', 'uncertain')`;
 
-/** The condition of stored rows that may be open, and say neither that they are nor what became of them. */
+/** SQL condition: the row may be open, but its state is unknown. Found only in a damaged file. */
 export const UNCLEAR = `n > ${SETTLED} AND state NOT IN ('owed', 'uncertain', 'confirmed', 'failed')`;
 
-/** A row that is owed; `n` is its number in the table, and `null` when it lives in memory alone. */
+/** An outbox entry. `n` is its row in the table, or `null` when it lives in memory only. */
 type Entry = {
   readonly n: number | null;
   readonly row: Omit<OwedEffect<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId' | 'editsParts'>;
@@ -30,63 +30,68 @@ type Entry = {
   isCancelled: boolean;
 };
 
-/** What nobody has tried yet. */
+/** An entry before its first attempt. */
 const FRESH = { attempts: 0, uncertain: false, inFlight: false, isCancelled: false };
 
-/** What is owed in one lane of a channel, in order. */
+/** The pending entries of one lane of a channel, in order. */
 type Lane = {
   readonly name: string;
   entries: Entry[];
-  /** Whether its first row may be handed out. */
+  /** True when the first entry may be handed out. */
   isReady: boolean;
-  /** Whether it is not durable yet how its last row was settled. */
+  /** True while the settlement of the last entry is not durable yet. */
   isSettling: boolean;
-  /** The lane whose first row waits for what is owed here. */
+  /** The lane whose first entry waits for this lane. */
   behind: Lane | null;
 };
 
 const DONE = Promise.resolve();
 
-/** How the last row of a lane was settled, to be written. */
+/** A settlement of a lane's last entry, to be written. */
 type Settled = { readonly lane: Lane; readonly write: () => void };
 
-/** Writes in a commit of its own; `durable` is called before whoever waits. */
+/** Runs `write` in a commit. `durable` is called before the promise resolves. */
 export type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
 
-/** How long the settlement of a lane's last row may wait for a commit to go along with, in milliseconds. */
+/** How long the settlement of a lane's last entry may wait for another commit, in milliseconds. */
 const SETTLED_WITHIN_MS = 1_000;
 
-/** After so many settlements it is noted how far all is settled, and what stands last in each channel; a start reads about as many rows. */
+/**
+ * After this many settlements, the settled row number and the last post of each channel are recorded. A start reads
+ * about as many rows.
+ */
 const NOTED_EVERY = 10_000;
 
-/** Lanes in which nothing is owed are let go of once they are more than the others, and than so many: most are soon needed again. */
+/**
+ * Empty lanes are dropped when there are more of them than of others, and more than this. Most are soon needed again.
+ */
 const MOST_EMPTY = 1_000;
 
 /**
- * Rows that the world is owed, in lanes that one process serves: they lie in memory, and those that must outlive it in the
- * file, too. Nothing is written to hand a row out: after a crash the first row of every lane may have been in flight.
+ * Effects to deliver, in lanes. Entries live in memory; lasting ones are stored, too. Handing out an entry writes
+ * nothing, so after a crash the first entry of every lane may have been in flight.
  */
 export class Outbox {
   readonly #sql;
   readonly #storeId: string;
   #lanes = new Map<string, Lane>();
   #mostLanes = MOST_EMPTY;
-  /** Lanes whose first row may be handed out, in the order in which that became so; one that is not ready any more is passed over. */
+  /** Lanes whose first entry may be handed out, oldest first. A lane that is no longer ready is skipped. */
   #ready: Lane[] = [];
-  /** Lanes whose first row has to wait. */
+  /** Lanes whose first entry must wait. */
   readonly #later = new Deadlines();
-  /** What the transaction under way owes and takes back. */
+  /** Entries and cancellations of the current transaction. */
   #staged: (Entry | Cancel)[] = [];
-  /** Settlements that go along with the next transaction, and since when; and those of the transaction under way. */
+  /** Settlements for the next transaction, since when they wait, and those of the current one. */
   #settled: Settled[] = [];
   #settledAt: Instant | null = null;
   #settling: readonly Settled[] = [];
   #n = 0;
-  /** The last post of a channel that stands there for certain, unless it is in the file already. */
+  /** The last confirmed post of each channel, unless it is in the file already. */
   readonly #posted = new Map<string, string>();
   #unnoted = 0;
 
-  /** `storeId` begins every id and is never used by another file. */
+  /** `storeId`: prefix of every id, never used by another file. */
   constructor(db: Database, storeId: string) {
     this.#sql = statements(db);
     this.#storeId = storeId;
@@ -94,7 +99,7 @@ export class Outbox {
     for (const stored of this.#sql.open.iterate()) this.#queue(entryOf(stored));
   }
 
-  /** Writes down what a journal row owes, and takes back what is not sent yet: it counts from `committed` on. */
+  /** Adds the entries of a journal row, and cancels pending ones. Takes effect with `committed`. */
   owe(journalRow: number, all: readonly (Debt | Cancel)[]): void {
     let index = 0;
     for (const owed of all) {
@@ -107,7 +112,7 @@ export class Outbox {
     }
   }
 
-  /** Writes what was settled meanwhile into the transaction under way. */
+  /** Writes waiting settlements into the current transaction. */
   writeSettled(): void {
     this.#settling = this.#settled;
     this.#settled = [];
@@ -116,7 +121,7 @@ export class Outbox {
     if (this.#unnoted >= NOTED_EVERY) this.#note();
   }
 
-  /** Whether a settlement must be durable now: it has waited long enough, or the next row of its lane wants to be handed out. */
+  /** True when a settlement must be committed now: it waited long enough, or the next entry of its lane is ready. */
   mustSettle(at: Instant): boolean {
     if (this.#settledAt !== null && at >= this.#settledAt + SETTLED_WITHIN_MS) return true;
     return this.#settled.some(({ lane }) => lane.isReady) || this.#settling.some(({ lane }) => lane.isReady);
@@ -132,7 +137,7 @@ export class Outbox {
     }
   }
 
-  /** The transaction was undone. */
+  /** The transaction was rolled back. */
   undone(): void {
     this.#staged = [];
     this.#settled = [...this.#settling, ...this.#settled];
@@ -140,7 +145,7 @@ export class Outbox {
     this.#load();
   }
 
-  /** Hands out the first row of every lane that may go now; `next` is when it is to be called again at the latest. */
+  /** Hands out the first entry of every ready lane. `next`: when to call again at the latest. */
   lease(limit: number, at: Instant): Lease<unknown> {
     const { keys, next } = this.#later.due(at);
     for (const name of keys) {
@@ -166,9 +171,9 @@ export class Outbox {
   }
 
   /**
-   * Ends a lease. A row that is not leased, or not known, is left as it is. Before the next row of a lane is handed out it is
-   * durable that this one is settled, so that a crash leaves one row in doubt; that of the last row goes along with the next
-   * transaction, as whatever comes behind it does.
+   * Settles an entry that was handed out; ignores others. The settlement is durable before the next entry of the lane
+   * is handed out, so a crash leaves one entry in doubt. The settlement of a lane's last entry is written with the
+   * next transaction.
    */
   settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
     const lane = this.#lanes.get(laneOf(row));
@@ -189,7 +194,7 @@ export class Outbox {
     return DONE;
   }
 
-  /** What a row owes has other words now; whoever has it in flight has those of before. */
+  /** Replaces the words of an entry. A delivery in progress keeps the old words. */
   reworded(
     { n, ...place }: Pick<Stored, 'n' | 'channel' | 'lane'>,
     words: { readonly effect: unknown; readonly text: string | null },
@@ -200,8 +205,8 @@ export class Outbox {
   }
 
   /**
-   * Called once at start. What was in flight when the program ended is uncertain: the first row of every lane, unless it
-   * ended in good order; `all`: every row, for the file was restored.
+   * Called once at the start. Entries in flight at the end of the program become uncertain: the first entry of every
+   * lane; none after a clean end, which recorded them; `all` of a restored file.
    */
   recover(which: 'noted' | 'first' | 'all'): void {
     for (const lane of this.#lanes.values()) {
@@ -215,7 +220,7 @@ export class Outbox {
     }
   }
 
-  /** Notes in the file which rows are uncertain, at an end in good order. */
+  /** Records the uncertain entries at a clean end. */
   note(): void {
     for (const { entries } of this.#lanes.values())
       for (const entry of entries) if (entry.uncertain || entry.inFlight) this.#become(entry, 'uncertain');
@@ -254,7 +259,7 @@ export class Outbox {
     this.#mostLanes = 2 * used.length + MOST_EMPTY;
   }
 
-  /** Only what lives in memory can be taken back. */
+  /** Only entries in memory can be cancelled. */
   #cancel({ channel, lane: name, kinds, upto }: Cancel): void {
     const lane = this.#lanes.get(laneOf({ channel, lane: name }));
     if (lane === undefined) return;
@@ -274,7 +279,7 @@ export class Outbox {
     else this.#later.set(lane.name, notBefore);
   }
 
-  /** What is owed in a lane `after:<lane>` waits for all that was owed before it in that lane of its channel. */
+  /** An entry of the lane `after:<lane>` waits for all earlier entries of that lane in its channel. */
   #waits(lane: Lane, { n, row: { channel, lane: name } }: Entry): boolean {
     if (n === null || !name.startsWith(AFTER)) return false;
     const before = this.#lanes.get(laneOf({ channel, lane: name.slice(AFTER.length) }));
@@ -291,7 +296,7 @@ export class Outbox {
     lane.behind = null;
   }
 
-  /** The first row of a lane is handed out next, if it has one. */
+  /** Marks a lane as ready if it has an entry. */
   #wake(lane: Lane): void {
     const isReady = lane.entries[0]?.inFlight === false;
     if (isReady && !lane.isReady) this.#ready.push(lane);
@@ -312,7 +317,7 @@ export class Outbox {
     if (n !== null) this.#sql.become.run(state, platformId, why, n);
   }
 
-  /** How far all is settled, and what stands last in each channel. */
+  /** Records the settled row number, and the last post of each channel. */
   #note(): void {
     this.#unnoted = 0;
     for (const [channel, id] of this.#posted) this.#sql.notePosted.run(channel, id);
@@ -323,7 +328,7 @@ export class Outbox {
     this.#sql.noteSettled.run(String(first - 1));
   }
 
-  /** Reads what is known beside the lanes. Rows that were taken away leave their numbers used. */
+  /** Loads the row number and the last posts. Numbers of deleted rows stay used. */
   #load(): void {
     this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));
     for (const { channel, id } of this.#sql.posted.iterate()) this.#posted.set(channel, id);
@@ -343,10 +348,10 @@ export class Outbox {
   }
 }
 
-/** What came of a row. */
+/** How an entry was settled. */
 type Outcome = { readonly platformId?: string | null; readonly why?: string | null };
 
-/** A stored row, as far as it is read. */
+/** The columns of a stored entry that are read. */
 type Stored = Pick<OwedEffect<string>, 'id' | 'channel' | 'lane' | 'effect' | 'part' | 'text'> &
   Pick<Entry, 'key' | 'repeats'> & { readonly n: number; readonly type: string; readonly state: string };
 
@@ -354,7 +359,7 @@ function statements(db: Database) {
   return {
     last: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
     open: db.prepare<[], Stored>(`SELECT * FROM outbox WHERE ${OPEN} ORDER BY n`),
-    /** The last post that was confirmed in each channel since it was noted. */
+    /** The last confirmed post of each channel since the last recording. */
     posted: db.prepare<[], { channel: string; id: string }>(
       `SELECT channel, platform_id AS id, max(n) FROM outbox
        WHERE n > ${SETTLED} AND state = 'confirmed' AND text IS NOT NULL AND platform_id IS NOT NULL GROUP BY channel`,
@@ -375,7 +380,7 @@ function statements(db: Database) {
       `SELECT n, platform_id AS id FROM outbox WHERE channel = ? AND key = ? AND n < ? AND platform_id IS NOT NULL
          ORDER BY n DESC LIMIT 1`,
     ),
-    /** The parts of a text behind the first one, whose row has this number: their rows follow it. */
+    /** The further parts of a text whose first part is this row: their rows follow it. */
     partsOf: db
       .prepare<[string, number, number], string>(
         `SELECT platform_id FROM outbox WHERE channel = ? AND n > ? AND part > 0 AND part = n - ?

@@ -6,7 +6,7 @@ import type { Configs } from './configs.ts';
 import { checkpointOf } from './rows.ts';
 import type { JournalRow, Owner, Rows, Snapshot } from './rows.ts';
 
-/** What retention took away, or would take away; `calls`: of models, in the ledger; `configs`: configurations that nothing names any more. */
+/** How much was pruned, or would be. `calls`: ledger rows. `configs`: configurations without a user. */
 export type Pruned = {
   readonly entries: number;
   readonly messages: number;
@@ -15,33 +15,33 @@ export type Pruned = {
   readonly configs: number;
 };
 
-/** A state that was folded so far. */
+/** A partly folded state. */
 export type FoldedState = Pick<Snapshot, 'state' | 'version' | 'deadline' | 'rest'>;
 
-/** What taking away needs of the store. */
+/** What pruning needs of the store. */
 export type RetentionPorts = {
   readonly db: Database;
   readonly rows: Rows;
   readonly configs: Configs;
-  /** Writes in a commit of its own; others go between. */
+  /** Runs a write in its own commit; other work may run between two. */
   readonly write: <T>(write: () => T) => Promise<T>;
-  /** Who hosts a key; throws when nobody does. */
+  /** The machine of a key; throws when it is not hosted. */
   readonly keeperOf: (owner: Owner) => {
     readonly machine: { readonly texts?: FactFields };
-    /** Folds rows of a key after a state; `null` begins at the first. */
+    /** Folds journal rows on a state; `null` starts at the empty state. */
     foldOn(owner: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState;
-    /** Stores the state of a key, so that what it names is known. */
+    /** Stores the state of a key. */
     store(key: string): void;
   };
 };
 
-/** How many rows one commit looks at, and how many it takes out: some milliseconds. */
+/** How many rows one commit reads, and how many it deletes. Takes some milliseconds. */
 export const LOOKED_AT = 2_000;
 export const TAKEN_OUT = 100;
 
 /**
- * Takes away what is older than each key's instant (`null`: nothing), in short commits, each whole by itself: entries of journals,
- * in whose place a checkpoint stands, messages that no state names, and posts that are done. `isDryRun` only counts.
+ * Deletes what is older than each key's instant (`null`: nothing), in short commits: journal rows, which a checkpoint
+ * replaces; messages that no state names; settled posts. `isDryRun` only counts.
  */
 export async function prune(
   ports: RetentionPorts,
@@ -85,7 +85,7 @@ export async function prune(
   return { entries, messages, posts, calls, configs: entries > 0 ? await ofConfigs() : 0 };
 }
 
-/** Gives pages that are free back to the disk, and empties the log; `false` when somebody reads it, so that it must stay as it is. */
+/** Returns free pages to the disk and empties the log. Returns `false` when a reader keeps the log in use. */
 export async function giveBack({ db, write }: Pick<RetentionPorts, 'db' | 'write'>): Promise<boolean> {
   const free = (): number => Number(db.pragma('freelist_count', { simple: true }));
   for (let left = free(); left > 0;) {
@@ -97,7 +97,7 @@ export async function giveBack({ db, write }: Pick<RetentionPorts, 'db' | 'write
   return Number(db.pragma('wal_checkpoint(TRUNCATE)', { simple: true })) === 0;
 }
 
-/** The rows of a key before an instant, oldest first, as far as its stored state goes. */
+/** The rows of a key before an instant, oldest first, up to its stored state. */
 async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before: Instant): Promise<readonly number[]> {
   const found: number[] = [];
   const snapshot = rows.snapshot(owner.name, owner.key);
@@ -105,7 +105,7 @@ async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before
   let looked = 0;
   for (let row = snapshot?.row ?? null; row !== null;) {
     const { prev, at }: Pick<JournalRow, 'prev' | 'at'> = step.get(row) ?? { prev: null, at: before };
-    // A clock may have been set back: only what has nothing newer before it is old.
+    // A clock may have been set back, so a row counts as old only when no newer row precedes it.
     if (at < before) found.push(row);
     else found.length = 0;
     row = prev !== null && prev < row ? prev : null;
@@ -116,8 +116,8 @@ async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before
 }
 
 /**
- * Some rows at a time: the last of them becomes a checkpoint, the others go. Cut short, what is there is whole. Returns the state of
- * the last checkpoint; `null`: there is none.
+ * Replaces the old rows of a chain by a checkpoint, in slices. Each slice leaves a whole chain. Returns the state of
+ * the last checkpoint, or `null`.
  */
 async function cutChain(
   { db, rows, write, keeperOf }: RetentionPorts,
@@ -158,7 +158,7 @@ async function untilNone(takeOut: () => Promise<number>): Promise<number> {
 
 export type RowRange = { readonly after: number; readonly upto: number };
 
-/** All rows of a table, some at a time. */
+/** The rows of a table in slices. */
 export async function* pages(
   last: { get(after: number): number | null | undefined },
   write: RetentionPorts['write'],
@@ -183,7 +183,7 @@ export function pageOf(db: Database, table: string, number: string) {
 type Asked = { readonly channel: string; readonly before: Instant; readonly machine: number };
 
 function pruningStatements(db: Database) {
-  // The newest message of a channel tells what was seen of it; one that the state names is still needed.
+  // Keeps the newest message of a channel, because it tells what was seen, and messages that the state names.
   const gone = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
     AND sort < (SELECT max(sort) FROM inbox WHERE channel = @channel)
     AND instr((SELECT state FROM machines WHERE id = @machine), json_quote(id)) = 0`;
@@ -194,7 +194,7 @@ function pruningStatements(db: Database) {
       'UPDATE journal SET prev = NULL, version = @version, deadline = @deadline, facts = @facts, body = NULL WHERE row = @row',
     ),
     entry: db.prepare<[number]>('DELETE FROM journal WHERE row = ?'),
-    // The ledger has what the journal tells, as far back as that goes.
+    // The ledger reaches as far back as the journal.
     calls: db.prepare<[number, number]>('DELETE FROM ledger WHERE machine = ? AND row <= ?'),
     countCalls: db
       .prepare<[number, number], number>('SELECT count(*) FROM ledger WHERE machine = ? AND row <= ?')

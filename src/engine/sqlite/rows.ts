@@ -3,65 +3,73 @@ import type { Database } from 'better-sqlite3';
 import { Deadlines } from '../../lib/time.ts';
 import type { Instant } from '../../lib/time.ts';
 
-/** What one command did, as it is stored: `facts` is a JSON list, or `{"checkpoint": state}` where a chain begins anew. */
+/**
+ * The facts of one command as stored. `facts` is a JSON list, or `{"checkpoint": state}` where a chain begins again.
+ */
 export type JournalRow = {
   readonly row: number;
   readonly machine: number;
-  /** The number of its last fact among those of its key. */
+  /** The number of the last fact of the row, counted per key. */
   readonly seq: number;
-  /** The row before of the same key; `null` at the beginning. */
+  /** The previous row of the same key; `null` for the first. */
   readonly prev: number | null;
   readonly at: Instant;
-  /** When the state after it changes by itself. */
+  /** When the state after this row changes without a command. */
   readonly deadline: Instant | null;
   readonly version: number;
   readonly facts: string;
-  /** The texts of the facts, each with its salt; see `recordOf`. */
+  /** The texts of the facts with their salts; see `recordOf`. */
   readonly body: string | null;
   /** The id of the command, if another machine sent it. */
   readonly cause: string | null;
-  /** In hexadecimal digits. */
+  /** Hexadecimal digits. */
   readonly hash: string;
 };
 
-/** The columns of a row as it is read. */
+/** The columns of a journal row. */
 export const JOURNAL_COLUMNS =
   'row, machine, seq, prev, at, deadline, version, facts, body, cause, lower(hex(hash)) AS hash';
 
-/** A state as it was stored last: the fold of the journal up to `row`. */
+/** A stored state: the fold of the journal up to `row`. */
 export type Snapshot = {
   readonly id: number;
   readonly row: number;
   readonly version: number;
   readonly deadline: Instant | null;
-  /** The word with which it is at rest; `null` when it is not. */
+  /** The `rest` word of the state; `null` when it is not at rest. */
   readonly rest: string | null;
   readonly state: string;
-  /** Whether it is what was written. */
+  /** True when the checksum fits. */
   readonly intact: boolean;
 };
 
-/** The end of a key's chain. */
+/** The end of a key's hash chain. */
 export type Tail = Pick<JournalRow, 'row' | 'seq' | 'hash'>;
 
-/** Who a row belongs to. */
+/** The machine and key of a row. */
 export type Owner = { readonly id: number; readonly name: string; readonly key: string };
 
-/** Before the first row of a chain. */
+/** Stands before the first row of a chain. */
 export const NO_TAIL: Tail = { row: 0, seq: 0, hash: '0'.repeat(64) };
 
-/** The hash of a row: SHA-256 over the hash before it and everything else that is stored in it, but for the texts, which it has hashes of. */
+/**
+ * The hash of a row: SHA-256 of the previous hash and all stored values, except the texts, whose hashes are in the
+ * facts.
+ */
 export function rowHash(before: string, row: Omit<JournalRow, 'row' | 'hash' | 'body'>): string {
   const { machine, seq, prev, at, deadline, version, cause, facts } = row;
   return hashAfter(before, JSON.stringify([machine, seq, prev, at, deadline, version, cause]), facts);
 }
 
-/** A checkpoint that stands in the place of a row and of all before it: the chain goes on at the hash of the row, which it keeps. */
+/**
+ * A checkpoint in place of a row and all rows before it. The chain continues at the row's hash, which the checkpoint
+ * keeps.
+ */
 export function checkpointOf({ hash: kept }: Pick<JournalRow, 'hash'>, { state }: { readonly state: string }): string {
   return `{"checkpoint":${state},"seal":"${sealOf(kept, state)}"}`;
 }
 
-/** Whether a row continues a chain, or begins it anew as a checkpoint that is what was written. */
+/** True when the row continues the chain, or is an intact checkpoint. */
 export function continues(tail: Tail, row: JournalRow): boolean {
   if (row.prev === (tail.row || null) && rowHash(tail.hash, row) === row.hash) return true;
   const found = row.prev === null ? SEALED.exec(row.facts)?.groups : undefined;
@@ -74,19 +82,19 @@ function sealOf(kept: string, state: string): string {
   return hash('sha256', `${kept}${state}`);
 }
 
-/** Teaches a connection the functions that statements of the store and of its migrations use. */
+/** Registers the SQL functions that the store's statements use. */
 export function defineFunctions(db: Database): void {
   db.function('checksum', { varargs: true, deterministic: true }, (...values: unknown[]) =>
     Buffer.from(checksumOf(values), 'hex'),
   );
 }
 
-/** Columns of each table that can change; the checksum of a row is a hash over them, so that silent damage shows. */
+/** The checked columns of each table. A row's checksum is a hash of them, so that silent damage is found. */
 const CHECKED = {
   inbox:
     'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since thread',
   machines: 'id name key row version deadline rest state',
-  // What becomes of a row is not part of what is owed.
+  // The checksum leaves out delivery state: it changes after the row is written.
   outbox: 'n id channel lane type effect part text key repeats',
   memory: 'owner name value',
   ledger:
@@ -97,19 +105,19 @@ const CHECKED = {
 
 export type CheckedTable = keyof typeof CHECKED;
 
-/** The checksum of a row as SQL, for the statement that writes it; columns in `given` are that statement's parameters of the same name. */
+/** The checksum of a row as SQL. The columns in `given` are parameters of the statement. */
 export function checksum(table: CheckedTable, given: readonly string[] | 'all' = []): string {
   const columns = CHECKED[table].split(' ');
   return `checksum(${columns.map((column) => (given === 'all' || given.includes(column) ? `@${column}` : column)).join(', ')})`;
 }
 
-/** How many rows of a table match a condition and are not what was written. */
+/** How many rows that match the condition have a wrong checksum. */
 export function countBroken(db: Database, table: CheckedTable, condition = 'TRUE'): number {
   const sql = `SELECT count(*) FROM ${table} WHERE (${condition}) AND checksum IS NOT ${checksum(table)}`;
   return Number(db.prepare(sql).pluck().get());
 }
 
-/** Counts the rows of a table that are not what was written, so many at a time: those after a row, and the last it looked at. */
+/** Counts rows with a wrong checksum in slices. Returns the count and the last row of the slice. */
 export function brokenRows(
   db: Database,
   table: CheckedTable,
@@ -126,19 +134,19 @@ export function brokenRows(
   };
 }
 
-/** How many rows a state may lag behind its journal before it is stored; a start reads about as many. */
+/** How many rows a state may be behind its journal before it is stored. A start reads about as many. */
 const MOST_LAG = 20_000;
 
-/** How many states are stored with one commit, besides a quarter of its rows, so that many that fall due at once hold nobody up. */
+/** How many states one commit stores, besides a quarter of its rows, so that many due states do not delay others. */
 const STORED_AT_ONCE = 4;
 
 /**
- * The journal of all machines and their last stored states, as rows. What a start must know is kept in memory: the last
- * row of every key whose state lags behind, and all deadlines.
+ * The journal of all machines and their stored states. Memory holds the last row of every key whose state is behind
+ * its journal, and all deadlines.
  */
 export class Rows {
   readonly #deadlines = new Map<string, Deadlines>();
-  /** By key's number: the first and last row after its stored state; those that lag longest come first. */
+  /** By key number: the first and last row after the stored state, longest behind first. */
   readonly #lagging = new Map<number, { readonly owner: Owner; readonly first: number; last: number }>();
   #row = 0;
   #id = 0;
@@ -150,12 +158,12 @@ export class Rows {
     this.load();
   }
 
-  /** The last row of all. */
+  /** The last journal row. */
   get last(): number {
     return this.#row;
   }
 
-  /** Reads anew what is kept in memory: at the start, and after a transaction was undone. */
+  /** Loads what is kept in memory: at the start and after a rollback. */
   load(): void {
     this.#lagging.clear();
     for (const deadlines of this.#deadlines.values()) deadlines.clear();
@@ -186,13 +194,13 @@ export class Rows {
     return this.#sql.keys.all(name);
   }
 
-  /** The keys of one machine whose stored states are not at rest, or lag behind. */
+  /** Keys of one machine whose stored states are not at rest, or behind their journal. */
   awake(name: string): readonly string[] {
     const lagging = this.lagging().filter((owner) => owner.name === name);
     return [...new Set([...this.#sql.awake.all(name), ...lagging.map(({ key }) => key)])];
   }
 
-  /** The words with which the others are at rest. */
+  /** The `rest` words of all other keys. */
   resting(name: string): ReadonlyMap<string, string> {
     const found = new Map<string, string>();
     for (const { id, key, rest } of this.#sql.resting.iterate(name)) if (!this.isLagging(id)) found.set(key, rest);
@@ -217,32 +225,32 @@ export class Rows {
     return this.#sql.read.get(row) ?? null;
   }
 
-  /** The row before of the same key; `null` also when it leads forward, which only damage does. */
+  /** The previous row of the same key. Returns `null` for a link that points forward, which only damage causes. */
   before({ row, prev }: Pick<JournalRow, 'row' | 'prev'>): JournalRow | null {
     return prev === null || prev >= row ? null : this.read(prev);
   }
 
-  /** The rows of one key from one on back to its first, the newest first. */
+  /** The rows of one key backward from a row. */
   *back(from: number): Iterable<JournalRow> {
     for (let row = this.read(from); row !== null; row = this.before(row)) yield row;
   }
 
-  /** Whether a command with this id was carried out. */
+  /** True when a command with this id was carried out. */
   isKnown(id: number, cause: string): boolean {
     return this.#sql.cause.get(id, cause) !== undefined;
   }
 
-  /** How many rows there are. */
+  /** The number of rows. */
   count(): number {
     return Number(this.#sql.count.get());
   }
 
-  /** A number for a key that has none. */
+  /** The number of a new key. */
   newId(): number {
     return (this.#id += 1);
   }
 
-  /** Adds a row after the end of its chain. */
+  /** Appends a row to its chain. */
   append(
     owner: Owner,
     row: Pick<JournalRow, 'at' | 'deadline' | 'version' | 'facts' | 'body' | 'cause'>,
@@ -260,7 +268,7 @@ export class Rows {
     return { row: this.#row, seq, hash: own };
   }
 
-  /** Stores a state, the fold up to the end of its chain. */
+  /** Stores a state that is folded up to the end of its chain. */
   store(
     owner: Owner,
     { tail, ...stored }: Pick<Snapshot, 'version' | 'deadline' | 'rest' | 'state'> & { tail: Tail },
@@ -271,7 +279,7 @@ export class Rows {
     this.#lagging.delete(owner.id);
   }
 
-  /** The keys whose states are to be stored with this commit, and notes the row from which on a start must read. */
+  /** Keys whose states must be stored with this commit. Also records the first row that a start must read. */
   overdue(): readonly Owner[] {
     const most = STORED_AT_ONCE + Math.floor(this.#added / 4);
     this.#added = 0;
@@ -283,17 +291,17 @@ export class Rows {
     return owners;
   }
 
-  /** Whether the state of a key lags behind its journal. */
+  /** True when the stored state of a key is behind its journal. */
   isLagging(id: number): boolean {
     return this.#lagging.has(id);
   }
 
-  /** Every key whose state lags behind its journal. */
+  /** All keys whose stored states are behind their journals. */
   lagging(): readonly Owner[] {
     return [...this.#lagging.values()].map(({ owner }) => owner);
   }
 
-  /** Notes the row from which on a start must read. */
+  /** Records the first row that a start must read. */
   noteLow(): void {
     const [oldest] = this.#lagging.values();
     this.#sql.noteLow.run(String(oldest === undefined ? this.#row : oldest.first - 1));
@@ -306,7 +314,7 @@ export class Rows {
   }
 }
 
-/** Where a row is added, and how many facts it holds. */
+/** The end of a chain, and the number of facts to append. */
 export type JournalEnd = { readonly tail: Tail; readonly count: number };
 
 function hashAfter(before: string, head: string, facts: string): string {
@@ -316,14 +324,14 @@ function hashAfter(before: string, head: string, facts: string): string {
 type StoredSnapshot = Omit<Snapshot, 'intact'> & { readonly intact: number };
 type Deadline = { readonly name: string; readonly key: string; readonly deadline: Instant | null };
 
-/** The checksum of these values of a row's columns, in their order and in hexadecimal digits, as SQL's function computes it of what is stored. */
+/** The checksum of these values as hexadecimal digits, equal to that of the SQL function. */
 export function checksumOf(values: readonly unknown[]): string {
   return hash('sha256', JSON.stringify(values.map(storedForm))).slice(0, CHECKSUM_DIGITS);
 }
 
 const CHECKSUM_DIGITS = 32;
 
-/** SQLite keeps texts well-formed. */
+/** SQLite replaces ill-formed text. */
 function storedForm(value: unknown): unknown {
   if (typeof value === 'string') return value.toWellFormed();
   return Buffer.isBuffer(value) ? value.toString('hex') : value;

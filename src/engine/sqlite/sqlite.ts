@@ -37,48 +37,49 @@ import type { Pruned } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 
-/** What a store is built from. */
+/** Options of a store. */
 export type StoreOptions = {
-  /** The database file, made if missing, with its folder; `':memory:'` keeps everything in this process. */
+  /** The database file; created with its folder if missing. `':memory:'` keeps everything in memory. */
   readonly path: string;
   readonly clock: { now(): Instant };
-  /** How many states of each machine stay in memory at the most, until nobody has changed them for a while; 5,000 unless told. */
+  /** How many states of each machine stay in memory; 5,000 by default. */
   readonly statesInMemory?: number;
-  /** A word of at most 12 letters and digits that no other store was ever given; random unless told. */
+  /** Makes a store id of at most 12 letters and digits, unique among all stores; random by default. */
   readonly ids?: () => string;
-  /** Makes what is hashed with a text that can be erased; random unless told. */
+  /** Makes the salts of texts; random by default. */
   readonly salts?: () => string;
-  /** How commits reach the disk; the store's own sync of its log unless told. */
+  /** How commits are synced; by default the store syncs its log itself. */
   readonly disk?: DiskSync;
-  /** Told in a sentence what operators should know of the file. */
+  /** Called with a sentence for operators. */
   readonly say?: (line: string) => void;
-  /** Told of what kept a group of commits from being written; nothing of it was. */
+  /** Called with the error when a group of commits was rolled back. */
   readonly failed?: (error: unknown) => void;
-  /** Called once when the database cannot be used any more: the program must end. */
+  /** Called once when the database cannot be used any more. The program must end. */
   readonly lost?: (error: StoreError) => void;
 };
 
-/** For a part of the program that keeps rows of its own in the file: they are committed with everything else. */
+/** Gives a part of the program its own tables in the file. Its writes share the commits. */
 export type Tables = {
   readonly db: Database;
-  /** Resolves with what the writing returned once that is durable; one that throws is undone, with what shares its commit. */
+  /**
+   * Resolves with the result when it is durable. A `write` that throws is rolled back, with everything in its commit.
+   */
   readonly write: <T>(write: () => T) => Promise<T>;
   readonly read: <T>(read: () => T) => T;
 };
 
-/** A key and what is on record of it. */
+/** A key and its facts. */
 export type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<StoredFact<Fact>, 'hash'>>];
 
-/** A machine, whatever its types. */
+/** A machine without its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
   'machine' | 'take' | 'drop' | 'keep' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn'
 >;
 
 /**
- * Opens the store in a file and takes it for this process alone.
- * Throws a `StoreError` that says what to do: within a second when another process has it, and before anything is
- * written when it is damaged or of a newer schema.
+ * Opens the store in a file for this process alone. Throws a `StoreError` that says what to do: within a second when
+ * another process owns it; before any write when it is damaged or has a newer schema.
  */
 export function openSqliteStore<Made>(
   { path, say }: Pick<StoreOptions, 'path' | 'say'>,
@@ -93,14 +94,14 @@ export function openSqliteStore<Made>(
   }
 }
 
-/** Machines, messages and owed effects in one SQLite file that one process owns. */
+/** Machines, messages and outbox in one SQLite file that one process owns. */
 export class SqliteStore implements Store {
   readonly keyValues: KeyValues;
   readonly tables: Tables;
-  /** Whether whoever had the file before closed it in good order, or there was nobody. */
+  /** True when the previous owner closed the file cleanly, or there was none. */
   readonly endedWell: boolean;
   readonly owner: string;
-  /** Never used by another store; a restored backup gets a new one. */
+  /** Never used by another store. A restored backup gets a new one. */
   readonly id: string;
   readonly #db: Database;
   readonly #options: StoreOptions;
@@ -110,17 +111,17 @@ export class SqliteStore implements Store {
   readonly #commits: Commits;
   readonly #shared: Shared;
   readonly #hosted = new Map<string, Hosted>();
-  /** What takes rows or texts away in many commits is done one after the other. */
+  /** Pruning and erasing run one after the other. */
   readonly #taking = new KeyedQueue<'rows'>();
   #mark: Mark | null;
   #isRestored: boolean;
   #endedWell: boolean;
-  /** Who had the file before, as long as its rows are its own. */
+  /** The previous owner, until its entries are taken over. */
   #former: string | null;
-  /** Who is told of what the transaction under way writes. */
+  /** Callbacks for the facts of the current transaction. */
   #told: (() => void)[] = [];
 
-  /** `db` comes from `openDatabase` and belongs to the store from now on. */
+  /** `db` comes from `openDatabase` and belongs to the store. */
   constructor(db: Database, options: StoreOptions) {
     const { path } = options;
     this.#db = db;
@@ -129,7 +130,7 @@ export class SqliteStore implements Store {
     checkAtStart(db, path);
     const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, options.ids ?? newStoreId);
     [this.id, this.owner, this.#former] = [storeId, owner, former];
-    // From now on a file without its log can tell whose it is, and that it was in use.
+    // From now on, a file without its log shows whose it is and that it was in use.
     db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
     this.#endedWell = endedWell;
@@ -186,7 +187,7 @@ export class SqliteStore implements Store {
     return this.#commits.run(() => () => this.#inbox.accept(message, this.#rows.last));
   }
 
-  /** Called in the same task as the `apply` of the matching command, both are durable together. */
+  /** Called in the same task as the `apply` of the matching command, it is committed together with it. */
   amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'> {
     return this.#commits.run(() => () => this.#inbox.amend(change));
   }
@@ -210,7 +211,7 @@ export class SqliteStore implements Store {
     return this.#outbox.settle(row, settlement, (write, durable) => this.#commits.run(() => write, durable));
   }
 
-  /** One process at a time has the file: all that is in flight was in flight by the one before. */
+  /** One process owns the file, so all entries in flight belonged to the previous owner. */
   async recover(dead?: string): Promise<Recovery> {
     if (dead !== undefined && dead !== this.#former) return { unapplied: this.#reading(() => this.#inbox.unapplied()) };
     const told = this.#commit(this.#options.clock.now(), (chain) => {
@@ -227,27 +228,27 @@ export class SqliteStore implements Store {
     return told.then(() => recovered);
   }
 
-  /** Checks every byte that can be checked; one sentence per problem, none when all is well. Takes time with long journals. */
+  /** All damage that can be found, one sentence per problem. Slow for long journals. */
   verify(): readonly string[] {
     const replay = ({ name, key }: Owner): Replayed | null => this.#hosted.get(name)?.replay(key) ?? null;
     return this.#reading(() => [...fileProblems(this.#db), ...foldProblems(this.#rows, replay)]);
   }
 
-  /** What is on record of a machine, hosted or not: each key with its facts, the newest first. */
+  /** The journals of a machine, hosted or not: each key with its facts, newest first. */
   *journals<State, Fact>(machine: Reading<State, Fact>): Generator<KeyFacts<Fact>> {
     const { configs } = this.#shared;
     for (const key of this.#rows.keys(machine.name)) yield [key, factsBack(this.#rows, key, { machine, configs })];
   }
 
-  /** Writes a consistent copy of everything committed into a new file, while the store goes on working. */
+  /** Writes a consistent copy of all committed data into a new file while the store works. */
   async backupTo(path: string): Promise<void> {
     await this.#commits.run(() => () => {});
     await backUp(this.#db, path);
   }
 
   /**
-   * Takes texts out for good: of the rows, of the file and of its log. Backups keep what they have. Rejects with a `StoreError` when
-   * another program reads the file, so that its log must stay: done again later, it comes to the same.
+   * Erases texts from rows, file and log. Backups keep them. Rejects with a `StoreError` when another program reads
+   * the file, which keeps the log in use; erase again later.
    */
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
@@ -261,7 +262,10 @@ export class SqliteStore implements Store {
     this.#options.failed?.(error);
   }
 
-  /** Deletes what is older than each channel's instant (`null`: nothing); a dry run only counts it. Journals of machines that are not hosted stay. */
+  /**
+   * Deletes what is older than each channel's instant (`null`: nothing). A dry run only counts. Journals of machines
+   * that are not hosted stay.
+   */
   async prune(before: (channel: string) => Instant | null, isDryRun: boolean): Promise<Pruned> {
     const hosted = ({ name, key }: Owner): Instant | null => {
       const keeper = this.#hosted.get(name);
@@ -279,7 +283,7 @@ export class SqliteStore implements Store {
     this.#mark = null;
   }
 
-  /** Decides on a command and all that it causes; it is written with what else the transaction decides on. */
+  /** Decides a command and everything that it causes. The facts are written with the current transaction. */
   #commit<T>(at: Instant, decide: (chain: Chain) => T): Promise<T> {
     return this.#commits.run(() => {
       const { result, touched } = decideChain(at, decide, (name) => this.#hosted.get(name) ?? null);
@@ -294,7 +298,7 @@ export class SqliteStore implements Store {
     for (const keeper of this.#hosted.values()) this.#told.push(keeper.write());
   }
 
-  /** For writing that looks at what was decided before it. */
+  /** Runs a write after all decisions so far were written. */
   #afterDecided<T>(write: () => T): T {
     this.#writeDecided();
     this.#inbox.writeAccepted();
@@ -318,7 +322,7 @@ export class SqliteStore implements Store {
     };
   }
 
-  /** Whether nothing is left of them in the file's log. */
+  /** True when the log holds no erased text any more. */
   async #forgetTexts(): Promise<boolean> {
     await this.tables.write(() => this.#forgetStates());
     return giveBack(this.#retention());
@@ -334,7 +338,7 @@ export class SqliteStore implements Store {
     if (overdue.length > 0) this.#rows.noteLow();
   }
 
-  /** At a clean end no state lags behind, so that the next start folds nothing. */
+  /** After a clean end no state is behind its journal, so the next start folds nothing. */
   #storeAll(): void {
     for (const { name, key } of this.#rows.lagging()) this.#hosted.get(name)?.store(key);
     this.#rows.noteLow();
@@ -365,7 +369,7 @@ function newStoreId(): string {
   return randomBytes(5).toString('hex');
 }
 
-/** Twelve random bytes at a time, as text; taken from the system in larger pieces. */
+/** Random salts of twelve bytes, taken from the system in larger pieces. */
 function saltsOf(bytes: (size: number) => Buffer): () => string {
   let pool = bytes(0);
   let used = 0;

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { MIGRATIONS, formerFile, openDatabase, openUpToDate } from '../../../src/engine/sqlite/open.ts';
+import { MIGRATIONS, formerFile, openDatabase, openToRead } from '../../../src/engine/sqlite/open.ts';
 import { folder, open, seat, write } from './fixture.ts';
 
 /** A file of this version with a message, and the migrations of a next version. */
@@ -45,9 +45,9 @@ describe('a file whose schema is brought up to date', () => {
   test('is not read before a start brought it up to date', async () => {
     using place = folder();
     const next = await former(place);
-    expect(() => openUpToDate(place.file(), next)).toThrow('Start Conch once, then try again');
+    expect(() => openToRead(place.file(), next)).toThrow('Start Conch once, then try again');
     openDatabase(place.file(), next).close();
-    openUpToDate(place.file(), next).close();
+    openToRead(place.file(), next).close();
   });
 
   test('is not changed when no copy of it can be made', async () => {
