@@ -11,9 +11,8 @@ import {
 import { parseCall } from './cli/arguments.ts';
 import type { CommandLine } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';
-import type { CtlCall, CtlWorld } from './cli/ctl.ts';
+import type { CtlCall, CtlWorld, RunWatch } from './cli/ctl.ts';
 import type { LoginCall } from './cli/mcp-login.ts';
-import type { RunWatch } from './cli/run-watch.ts';
 import type { DatabaseCall } from './cli/database.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
@@ -281,7 +280,7 @@ function ctl(call: CtlCall, config: Config): Promise<ExitCode> {
 
 /** Ends with a signal; what runs goes on. */
 async function follow(call: RunWatch, config: Config): Promise<ExitCode> {
-  const { watchRuns } = await import('./cli/run-watch.ts');
+  const { watchRuns } = await import('./cli/ctl.ts');
   const ending = new AbortController();
   const end = () => ending.abort();
   process.once('SIGINT', end).once('SIGTERM', end).once('SIGHUP', end);

@@ -3,6 +3,7 @@ import type { Answer } from '../turns/commands/context.ts';
 import type { FloorView, JournalEntry, Line, Outlook, TurnRecord } from '../turns/view.ts';
 import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
+import { storeWords } from '../engine/errors.ts';
 
 /** What a platform can do; where it cannot, the floor shows a fall-back. */
 export type Capabilities = {
@@ -226,4 +227,35 @@ export class ChatError extends Error {
     this.retryAfterMs = where.retryAfterMs ?? null;
     this.channelIsGone = where.channelIsGone ?? false;
   }
+}
+
+/** The answer to a person whose message or command failed; `undone` says what was not done. Causes and paths stand in the log alone. */
+export function failedText(error: unknown, undone: 'Nothing was sent.' | 'Nothing was changed.'): string {
+  return `That did not work. ${storeWords(error) ?? 'Conch could not carry it out; the log says why.'} ${undone}`;
+}
+
+/** One thing that `conch doctor` looked at. */
+export type CheckResult = {
+  /** What was looked at, in a few words: "Discord token", "#general: permissions". */
+  readonly what: string;
+  readonly verdict: 'good' | 'warning' | 'bad';
+  /** What was found, in one sentence. */
+  readonly text: string;
+  /** What to do about it; `null` when there is nothing to do. */
+  readonly todo: string | null;
+};
+
+/** It is as it should be. */
+export function good(what: string, text: string): CheckResult {
+  return { what, verdict: 'good', text, todo: null };
+}
+
+/** It works, but not as well as it could. */
+export function warning(what: string, text: string, todo: string | null): CheckResult {
+  return { what, verdict: 'warning', text, todo };
+}
+
+/** It does not work. */
+export function bad(what: string, text: string, todo: string | null): CheckResult {
+  return { what, verdict: 'bad', text, todo };
 }

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, mkdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { makeRepository } from './check-repository.ts';
 import { ACP_PROFILES } from '../agents/backends/acp/acp-profiles.ts';
 import type { AcpProfile } from '../agents/backends/acp/acp-profiles.ts';
 import { BackendError, UnaskedError } from '../agents/backends/backend.ts';
@@ -14,6 +13,7 @@ import type { AgentConfig, BackendConfig } from '../config/config.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { OUTCOMES, REMEDIES } from '../agents/backends/check-record.ts';
 import type { AgentCheck, CheckVerdict } from '../agents/backends/check-record.ts';
+import { execFileSync } from 'node:child_process';
 
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
 
@@ -250,3 +250,33 @@ const OWN = /^\.git\/(?!hooks\/)/;
 const CHANNEL = 'console:check';
 const LIMIT_MS = 120_000;
 const GRACE_MS = 2_000;
+
+/**
+ * Makes a Git repository as agents find it at work: with a commit, a branch, a remote and a changed file. Some agents ask in
+ * an empty folder alone. Throws when Git fails, or is not there.
+ */
+export function makeRepository(folder: string): void {
+  mkdirSync(folder, { recursive: true });
+  const git = (...args: readonly string[]): void =>
+    void execFileSync('git', [...SETTINGS, ...args], {
+      cwd: folder,
+      env: environment(),
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+  git('init', '--quiet', '--template=', '--initial-branch', 'main');
+  writeFileSync(join(folder, FILE), 'An ordinary repository.\n');
+  git('add', FILE);
+  git('commit', '--quiet', '--message', 'Begin');
+  git('checkout', '--quiet', '-b', 'work');
+  git('remote', 'add', 'origin', 'https://git.invalid/check.git');
+  writeFileSync(join(folder, FILE), 'An ordinary repository, with a change.\n');
+}
+
+/** Without the settings of the user and the machine: no hooks, no signatures. */
+function environment(): Record<string, string> {
+  const { PATH = '', HOME = '' } = process.env;
+  return { PATH, HOME, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' };
+}
+
+const FILE = 'README.txt';
+const SETTINGS = ['-c', 'user.name=check', '-c', 'user.email=check@invalid'];

@@ -2,7 +2,7 @@ import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 
 import { z } from 'zod';
 import { VARIABLES } from '../config/environment.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
-import { COST_GROUPS } from './cost.ts';
+import { COST_GROUPS } from './database.ts';
 
 /** What the program was asked to do. */
 export type CommandLine =

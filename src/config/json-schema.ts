@@ -3,6 +3,8 @@ import { argv } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { fileSchema } from './schema.ts';
+import { VARIABLES } from './environment.ts';
+import { turnKeys } from './turn-config.ts';
 
 /** What the code reads of a JSON Schema; the rest of it is for editors. */
 export type JsonNode = {
@@ -31,3 +33,56 @@ const makeSchema = () => z.toJSONSchema(fileSchema, { io: 'input', target: 'draf
 if (argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(new URL('../../turnConfig.schema.json', import.meta.url), jsonSchemaText());
 }
+
+/** The table of every key of `turnConfig.json`, from the schema, as Markdown. */
+export const configTable = (): string => table(['Key', 'Default', 'Meaning'], rowsOf(configJsonSchema(), ''));
+
+/** The table of the environment variables, as Markdown. */
+export const environmentTable = (): string =>
+  table(
+    ['Variable', 'Default', 'Meaning'],
+    VARIABLES.map(({ name, byDefault, meaning }) => [
+      code(name),
+      byDefault.split(' or ').filter(Boolean).map(code).join(' or '),
+      meaning,
+    ]),
+  );
+
+type Row = readonly [key: string, byDefault: string, meaning: string];
+
+const OVERRIDES: readonly Row[] = [
+  ['`channels[].budgets`', '', 'The keys of `budgets`, for this channel alone.'],
+  ['`channels[].…`', '', 'Any key of `turnConfig`, for this channel alone.'],
+];
+
+const rowsOf = (node: JsonNode, path: string): readonly Row[] => {
+  const members = Object.entries(node.properties ?? {}).filter(
+    ([key]) => key !== '$schema' && !(path === 'channels[].' && (key === 'budgets' || key in turnKeys)),
+  );
+  const rows = members.flatMap(([key, child]) =>
+    rowsOfKey(child, `${path}${key}`, node.required?.includes(key) ?? false),
+  );
+  return path === 'channels[].' ? [...rows, ...OVERRIDES] : rows;
+};
+
+const rowsOfKey = (node: JsonNode, key: string, required: boolean): readonly Row[] => {
+  const row: Row = [`\`${key}\``, required ? 'required' : defaultOf(node), node.description ?? ''];
+  const below = [
+    ...rowsOf(node, `${key}.`),
+    ...(node.oneOf ?? []).flatMap((branch) => rowsOf(branch, `${key}.`)),
+    ...rowsOf(node.items ?? {}, `${key}[].`),
+    ...(typeof node.additionalProperties === 'object' ? rowsOf(node.additionalProperties, `${key}.….`) : []),
+  ];
+  return below.length > 0 && node.items === undefined && row[1] === '' ? below : [row, ...below];
+};
+
+const code = (text: string): string => `\`${text}\``;
+
+const defaultOf = (node: JsonNode): string =>
+  node.default === undefined || node.properties !== undefined ? '' : `\`${JSON.stringify(node.default)}\``;
+
+const table = (head: readonly string[], rows: readonly Row[]): string =>
+  [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+
+const line = (cells: readonly string[]): string =>
+  `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;

@@ -1,12 +1,11 @@
 import { dirname } from 'node:path';
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseCall } from '../../src/cli/arguments.ts';
-import { COST_GROUPS, costCsv, costText, costsBy } from '../../src/cli/cost.ts';
-import { runOnDatabase } from '../../src/cli/database.ts';
+import { COST_GROUPS, costCsv, costText, costsBy, runOnDatabase } from '../../src/cli/database.ts';
 import type { LedgerRow } from '../../src/engine/sqlite/ledger.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { AT, folder, open, seat } from '../engine/sqlite/fixture.ts';
+import * as fc from 'fast-check';
 
 const CALL: LedgerRow = {
   key: 'test:one',

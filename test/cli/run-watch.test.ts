@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { watchRuns } from '../../src/cli/run-watch.ts';
+import { watchRuns } from '../../src/cli/ctl.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 
 const servers: Server[] = [];

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { VARIABLES } from '../../src/config/environment.ts';
-import { configJsonSchema, jsonSchemaText, type JsonNode } from '../../src/config/json-schema.ts';
-import { configTable, environmentTable } from '../../src/config/documents.ts';
+import { configJsonSchema, jsonSchemaText, configTable, environmentTable } from '../../src/config/json-schema.ts';
+import type { JsonNode } from '../../src/config/json-schema.ts';
 import { turnKeys } from '../../src/config/turn-config.ts';
 import { load } from './world.ts';
 

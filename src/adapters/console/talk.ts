@@ -1,4 +1,4 @@
-import { failedText } from '../failed-command.ts';
+import { failedText } from '../port.ts';
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage } from '../../engine/port.ts';

@@ -15,22 +15,27 @@ import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '..
 import { ChannelMembership, channelPermissions } from './channel-membership.ts';
 import type { GuildAnswers, PermissionName } from './channel-membership.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
-import { createCalls, createClient, createReader, insisting, platformChannel } from './client.ts';
+import {
+  createCalls,
+  createClient,
+  createReader,
+  insisting,
+  platformChannel,
+  untilDiscord,
+  wordsOf,
+} from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
 import { registerCommands } from './commands.ts';
 import { Connection } from './connection/connection.ts';
-import { untilDiscord, wordsOf } from './errors.ts';
 import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import type { MessageContext } from './parse-message.ts';
 import { createInteractions, createTyped, createUnplaced } from './interactions.ts';
 import { createPlaces, snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
-import { createIdentities } from './identity.ts';
+import { createIdentities, Webhooks } from './identity.ts';
 import type { Identities } from './identity.ts';
-import { createMessageClient } from './message-client.ts';
-import { createStatuses } from './status.ts';
-import { Webhooks } from './webhooks.ts';
+import { createMessageClient, createStatuses } from './message-client.ts';
 
 /** What the adapter is given. */
 export type AdapterOptions = {

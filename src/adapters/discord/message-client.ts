@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Routes } from 'discord.js';
 import { z } from 'zod';
 import { BoundedMap } from '../../lib/keyed.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { Instant, Timer, Timers } from '../../lib/time.ts';
 import { RECEIPTS } from '../../turns/floor/react.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
@@ -10,14 +10,13 @@ import type { FloorView } from '../../turns/view.ts';
 import { isAfter } from '../delivery/message-client.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
-import { platformChannel, platformMessage, timeOf } from './client.ts';
+import { platformChannel, platformMessage, timeOf, CODES, isUnknownMessage, rejectionOf, wordsOf } from './client.ts';
 import type { Call, Calls, Self } from './client.ts';
 import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, isCardButton, sameContent, shownOf } from './content.ts';
-import { CODES, isUnknownMessage, rejectionOf } from './errors.ts';
 import type { Places } from './places.ts';
 import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
-import type { Statuses } from './status.ts';
-import type { Webhook, Webhooks } from './webhooks.ts';
+import type { Webhook, Webhooks } from './identity.ts';
+import type { Logger } from 'pino';
 
 /** What the client needs. */
 export type MessageClientPorts = {
@@ -276,4 +275,47 @@ async function history(calls: Calls, channel: ChannelId, range: HistoryRange): P
   }
   const where = { method: 'find', channel, fault: 'refused' } as const;
   throw new ChatError('Too much was written since to find out', where);
+}
+
+/** Typing signs that show that somebody is at work: Discord forgets it after ten seconds. */
+export type Statuses = {
+  show(channel: ChannelId, view: FloorView): void;
+  stop(): void;
+};
+
+const AGAIN_MS = 8_000;
+
+/** The typing signs of one bot, as long as somebody holds the floor. Errors are left alone. */
+export function createStatuses(ports: {
+  readonly calls: Calls;
+  readonly timers: Timers;
+  readonly log: Logger;
+  readonly enabled: boolean;
+}): Statuses {
+  const running = new Map<ChannelId, Timer>();
+  let stopped = false;
+  const type = (channel: ChannelId): void => {
+    running.set(
+      channel,
+      ports.timers.after(AGAIN_MS, () => type(channel)),
+    );
+    const route = Routes.channelTyping(platformChannel(channel));
+    ports.calls
+      .tell({ method: 'post', route, channel, what: 'type' })
+      .catch((error: unknown) => ports.log.debug({ channel, why: wordsOf(error) }, 'typing could not be shown'));
+  };
+  return {
+    show(channel, view) {
+      const isAtWork = ports.enabled && !stopped && view.holder?.status === 'ACTIVE';
+      if (isAtWork && !running.has(channel)) type(channel);
+      if (isAtWork) return;
+      running.get(channel)?.cancel();
+      running.delete(channel);
+    },
+    stop() {
+      stopped = true;
+      for (const timer of running.values()) timer.cancel();
+      running.clear();
+    },
+  };
 }

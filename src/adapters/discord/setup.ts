@@ -3,13 +3,11 @@ import type { REST } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
-import { bad, good, warning } from '../delivery/check-result.ts';
-import type { CheckResult } from '../delivery/check-result.ts';
-import type { ChatError } from '../port.ts';
+import { bad, good, warning } from '../port.ts';
+import type { CheckResult, ChatError } from '../port.ts';
 import type { AdapterOptions } from './adapter.ts';
-import { createCalls, createClient, channelId, platformChannel } from './client.ts';
+import { createCalls, createClient, channelId, platformChannel, chatError, rejectionOf } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
-import { chatError, rejectionOf } from './errors.ts';
 import { PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
 import type { ChannelPermissions, PermissionName } from './channel-membership.ts';
 

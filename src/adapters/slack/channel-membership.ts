@@ -4,8 +4,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChannelAccess } from '../delivery/channel-access.ts';
 import type { ChannelAccessPorts } from '../delivery/channel-access.ts';
 import type { FloorQueries } from '../port.ts';
-import { call, channelId, platformChannel } from './client.ts';
-import { channelTrouble, slackCode } from './errors.ts';
+import { call, channelId, platformChannel, channelTrouble, slackCode } from './client.ts';
 
 /** What knowing whether Conch can be in its channels needs. */
 export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {

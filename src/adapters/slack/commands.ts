@@ -1,4 +1,4 @@
-import { failedText } from '../failed-command.ts';
+import { failedText } from '../port.ts';
 import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
 import { z } from 'zod';

@@ -2,15 +2,13 @@ import type { WebClient, WebClientOptions } from '@slack/web-api';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
-import { bad, good, warning } from '../delivery/check-result.ts';
-import type { CheckResult } from '../delivery/check-result.ts';
-import type { ChatError } from '../port.ts';
-import { ANY_ANSWER, call, createClient, platformChannel } from './client.ts';
+import { bad, good, warning } from '../port.ts';
+import type { CheckResult, ChatError } from '../port.ts';
+import { ANY_ANSWER, call, createClient, platformChannel, chatError, slackCode } from './client.ts';
 import type { SlackSettings } from './client.ts';
 import type { ConnectionMode } from './connection/connection.ts';
 import type { AdapterOptions } from './adapter.ts';
 import { lookUp } from './channel-membership.ts';
-import { chatError, slackCode } from './errors.ts';
 
 /** What is to be checked: the tokens, and the channels of the configuration that are on Slack. */
 export type SetupOptions = Omit<AdapterOptions, 'connection' | 'timers' | 'log' | 'memory'> & {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { channelId } from '../../../src/adapters/discord/client.ts';
 import { missingPermissions, neededPermissions } from '../../../src/adapters/discord/channel-membership.ts';
 import { applicationIdOf, checkSetup, inviteUrl } from '../../../src/adapters/discord/setup.ts';
-import type { CheckResult } from '../../../src/adapters/delivery/check-result.ts';
+import type { CheckResult } from '../../../src/adapters/port.ts';
 import { systemClock } from '../../../src/lib/time.ts';
 import { ALL_ON } from './rig.ts';
 import { startDiscord } from './server.ts';

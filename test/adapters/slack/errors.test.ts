@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { chatError } from '../../../src/adapters/slack/errors.ts';
+import { chatError } from '../../../src/adapters/slack/client.ts';
 
 const WHERE = { method: 'chat.postMessage', channel: 'slack:C1' };
 

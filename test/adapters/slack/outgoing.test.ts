@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ChatError } from '../../../src/adapters/port.ts';
-import { channelTrouble } from '../../../src/adapters/slack/errors.ts';
+import { channelTrouble, createClient } from '../../../src/adapters/slack/client.ts';
 import { CAPABILITIES } from '../../../src/adapters/slack/adapter.ts';
-import { createClient } from '../../../src/adapters/slack/client.ts';
 import { DEV, deliver, rowOf, said, speaking, standsOnce } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';
 import type { Fault } from './faults.ts';
@@ -187,7 +186,7 @@ describe('a post whose call fails', () => {
     const { slack } = await speaking();
     await slack.close();
     const client = createClient({ token: slack.botToken, apiUrl: slack.apiUrl });
-    const { chatError } = await import('../../../src/adapters/slack/errors.ts');
+    const { chatError } = await import('../../../src/adapters/slack/client.ts');
     const failure: unknown = await client.apiCall('chat.postMessage', {}).catch((error: unknown) => error);
     expect(chatError(failure, { method: 'chat.postMessage', channel: 'slack:C1' }).fault).toBe('unreachable');
   });

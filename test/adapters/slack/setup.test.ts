@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { CheckResult } from '../../../src/adapters/delivery/check-result.ts';
+import type { CheckResult } from '../../../src/adapters/port.ts';
 import { BOT_EVENTS, BOT_SCOPES, checkSetup, manifestText } from '../../../src/adapters/slack/setup.ts';
 import type { SetupOptions } from '../../../src/adapters/slack/setup.ts';
 import { ALL_SCOPES, startSlack } from './server.ts';

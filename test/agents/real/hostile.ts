@@ -17,7 +17,7 @@ import { startModel } from './mock.ts';
 import type { Model } from './mock.ts';
 import { SEAT } from './parts.ts';
 import { runRaw } from './raw-agent.ts';
-import { makeRepository } from '../../../src/cli/check-repository.ts';
+import { makeRepository } from '../../../src/cli/agent-check.ts';
 
 /**
  * Runs each real coding agent in a repository that holds every file of its list, each leaving a mark when it takes effect:

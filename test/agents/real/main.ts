@@ -8,7 +8,7 @@ import { ACP_PROFILES } from '../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfile } from '../../../src/agents/backends/acp/acp-profiles.ts';
 import type { ToolKind } from '../../../src/rules/rule.ts';
 import type { AgentBackend, AgentSession } from '../../../src/agents/backends/backend.ts';
-import { makeRepository } from '../../../src/cli/check-repository.ts';
+import { makeRepository } from '../../../src/cli/agent-check.ts';
 import { createToolServer } from '../../../src/agents/tools/tool-server.ts';
 import { REAL_AGENTS, homeIn, install, programOf, writeFiles } from './agents.ts';
 import type { RealAgent } from './agents.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { createAcpBackend } from '../../../src/agents/backends/acp/acp-backend.ts';
 import { sandboxFault } from '../../../src/agents/process/sandbox.ts';
 import { createToolServer } from '../../../src/agents/tools/tool-server.ts';
-import { makeRepository } from '../../../src/cli/check-repository.ts';
+import { makeRepository } from '../../../src/cli/agent-check.ts';
 import { gateThat, person, prompt, recorder } from '../backends/conversation.ts';
 import { REAL_AGENTS, homeIn, install, programOf } from './agents.ts';
 import type { RealAgent } from './agents.ts';

@@ -7,11 +7,10 @@ import type { Clock, Timers } from '../../../lib/time.ts';
 import { parsedJson } from '../../delivery/inbound.ts';
 import { AdapterError } from '../../port.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
-import { CALL_TIMEOUT_MS } from '../client.ts';
+import { CALL_TIMEOUT_MS, brokenBy, untilSlack } from '../client.ts';
 import type { Ack } from '../commands.ts';
 import { openHttpReceiver } from './http-receiver.ts';
 import type { HttpReceiver } from './http-receiver.ts';
-import { brokenBy, untilSlack } from '../errors.ts';
 
 /** How Slack's events come: over sockets that Conch opens, or as signed requests. */
 export type ConnectionMode =
