@@ -2,7 +2,6 @@ import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 
 import { z } from 'zod';
 import { VARIABLES } from '../config/environment.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
-import { COST_GROUPS } from './database.ts';
 
 /** What the program was asked to do. */
 export type CommandLine =
@@ -41,6 +40,10 @@ export function operatorLine(words: readonly string[]): string {
   if (only !== undefined && second === undefined) return only;
   return words.map((word) => (/^[^"]*\s[^"]*$/.test(word) ? `"${word}"` : word)).join(' ');
 }
+
+/** What costs can be summed by. */
+export const COST_GROUPS = ['agent', 'channel', 'person', 'model'] as const;
+export type CostGroup = (typeof COST_GROUPS)[number];
 
 const OPTIONS = {
   json: new Option('--json', 'print JSON'),
@@ -245,7 +248,7 @@ const ROWS = [
 ] as const;
 
 /** Every command as it is typed, with a summary, for `--help` and the docs. */
-export const COMMANDS: readonly { readonly usage: string; readonly summary: string }[] = ROWS.map((each) => ({
+export const PROGRAM_COMMANDS: readonly { readonly usage: string; readonly summary: string }[] = ROWS.map((each) => ({
   usage: usageOf(each),
   summary: each.summary,
 }));
@@ -305,7 +308,7 @@ export function usageText(): string {
     '',
     'Usage: conch [command]',
     '',
-    ...columns(COMMANDS.map(({ usage, summary }) => [usage, summary])),
+    ...columns(PROGRAM_COMMANDS.map(({ usage, summary }) => [usage, summary])),
     ...columns([
       ['<command> --help', 'show the options of a command'],
       ['--version', 'show the version'],

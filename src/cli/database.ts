@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { CommandLine } from './arguments.ts';
+import type { CommandLine, CostGroup } from './arguments.ts';
 import { restore } from '../engine/sqlite/backup.ts';
 import { databaseProblems, readJournals } from '../engine/sqlite/check.ts';
 import { readLedger } from '../engine/sqlite/ledger.ts';
@@ -86,11 +86,6 @@ async function restored(file: string, path: string): Promise<Done> {
     'At the next start the number of every turn jumps ahead, and posts still owed are looked for before they are sent.';
   return { ok: true, text: `${file} is now ${path}.${kept} ${next}`, code: EXIT_CODES.ok };
 }
-
-/** By what the calls of models can be summed. */
-export const COST_GROUPS = ['agent', 'channel', 'person', 'model'] as const;
-
-export type CostGroup = (typeof COST_GROUPS)[number];
 
 /**
  * What some calls came to, in tokens and millionths of a dollar: all that is known of their cost, and how much of it was reported by

@@ -19,7 +19,7 @@ export type Found = {
 export type Tell = (path: Found['path'], message: string, weight?: Found['weight']) => void;
 
 /** Takes problems of a place inside what is checked. */
-export const within =
+export const below =
   (tell: Tell, ...place: Found['path']): Tell =>
   (path, message, weight) =>
     tell([...place, ...path], message, weight);

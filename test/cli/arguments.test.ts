@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { COMMANDS, operatorLine, parseCall, usageText } from '../../src/cli/arguments.ts';
+import { PROGRAM_COMMANDS, operatorLine, parseCall, usageText } from '../../src/cli/arguments.ts';
 import { VARIABLES } from '../../src/config/environment.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { parseLine } from '../../src/turns/commands/parse.ts';
@@ -96,7 +96,7 @@ describe('the command line', () => {
 describe('help', () => {
   test('T41 names every command, every variable and every exit code', () => {
     const text = usageText();
-    for (const { usage } of COMMANDS) expect(text).toContain(`  ${usage}`);
+    for (const { usage } of PROGRAM_COMMANDS) expect(text).toContain(`  ${usage}`);
     for (const { name } of VARIABLES) expect(text).toContain(`  ${name} `);
     for (const code of Object.values(EXIT_CODES)) expect(text).toMatch(new RegExp(`^ +${code} +\\w`, 'm'));
   });

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parseCall } from '../../src/cli/arguments.ts';
-import { COST_GROUPS, costCsv, costText, costsBy, runOnDatabase } from '../../src/cli/database.ts';
+import { COST_GROUPS, parseCall } from '../../src/cli/arguments.ts';
+import { costCsv, costText, costsBy, runOnDatabase } from '../../src/cli/database.ts';
 import type { LedgerRow } from '../../src/engine/sqlite/ledger.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { AT, folder, open, seat } from '../engine/sqlite/fixture.ts';

@@ -5,7 +5,7 @@ import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { OUTCOMES } from '../../src/agents/backends/check-record.ts';
-import { COMMANDS as PROGRAM_COMMANDS } from '../../src/cli/arguments.ts';
+import { PROGRAM_COMMANDS } from '../../src/cli/arguments.ts';
 import { createLog, transitionLine } from '../../src/runtime/log.ts';
 import { RECEIPTS } from '../../src/turns/floor/react.ts';
 import type { Receipt } from '../../src/turns/floor/react.ts';

@@ -1,7 +1,6 @@
 /** Names that several files have or export, and why each means the same in all of them. */
 export const SAME_MEANING: Readonly<Record<string, string>> = {
   'port.ts': 'what a room asks of whoever implements it',
-  'errors.ts': 'the errors of one outside world, each with whose fault it is',
 };
 
 const PLATFORM = /^adapters\/(?:delivery|discord|slack|console)\/(?<file>.+)$/;

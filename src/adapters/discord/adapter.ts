@@ -26,7 +26,7 @@ import {
 } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
 import { registerCommands } from './commands.ts';
-import { Connection } from './connection/connection.ts';
+import { Connection } from './connection.ts';
 import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import type { MessageContext } from './parse-message.ts';

@@ -6,7 +6,7 @@ import { bad, good, warning } from '../port.ts';
 import type { CheckResult, ChatError } from '../port.ts';
 import { ANY_ANSWER, call, createClient, platformChannel, chatError, slackCode } from './client.ts';
 import type { SlackSettings } from './client.ts';
-import type { ConnectionMode } from './connection/connection.ts';
+import type { ConnectionMode } from './connection.ts';
 import type { AdapterOptions } from './adapter.ts';
 import { lookUp } from './channel-membership.ts';
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { backendSchema } from '../backends.ts';
-import { within } from '../error.ts';
+import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import type { ConfigFile } from '../schema.ts';
 import type { AgentDraft, Draft } from './draft.ts';
@@ -21,8 +21,8 @@ export const checkAgents = ({ agents = [], operators }: Draft, around: Around, t
   const canApprove = operators.users.length + operators.roles.length > 0;
   for (const [index, agent] of agents.entries()) {
     const { whole } = agent.backend;
-    const backend = within(tell, 'agents', index, 'backend');
-    checkApprovers(agent, { ids, canApprove }, within(tell, 'agents', index, 'approvers'));
+    const backend = below(tell, 'agents', index, 'backend');
+    checkApprovers(agent, { ids, canApprove }, below(tell, 'agents', index, 'approvers'));
     checkAsking(agent, backend);
     if (whole?.kind === 'llm') checkModel(whole, around, backend);
     if (whole?.kind === 'acp' || whole?.kind === 'command') checkStarted(whole, around, backend);

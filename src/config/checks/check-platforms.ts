@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { isLoopback } from '../../lib/guarded-server.ts';
 import type { Credentials } from '../adapters.ts';
 import { DEMO_AGENTS } from '../demo.ts';
-import { within } from '../error.ts';
+import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import type { ConfigFile } from '../schema.ts';
 import { readIn, type World } from '../world.ts';
@@ -15,10 +15,10 @@ export const checkPlatforms = (
   tell: Tell,
 ): void => {
   checkPorts(file, port, tell);
-  if (hasRemote(file)) checkDoor(file.remote, world, within(tell, 'remote'));
-  checkOrigins(file.remote, within(tell, 'remote', 'origins'));
-  checkOperators(file, within(tell, 'operators'));
-  checkGroups(file, within(tell, 'adapters', 'slack', 'userGroups'));
+  if (hasRemote(file)) checkDoor(file.remote, world, below(tell, 'remote'));
+  checkOrigins(file.remote, below(tell, 'remote', 'origins'));
+  checkOperators(file, below(tell, 'operators'));
+  checkGroups(file, below(tell, 'adapters', 'slack', 'userGroups'));
 };
 
 /** Checks that the environment has the variables that the channels' platforms need. */

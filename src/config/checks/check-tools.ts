@@ -5,7 +5,7 @@ import { LABEL_LISTS, withoutMark } from '../../rules/verdict.ts';
 import type { ToolLists } from '../../rules/verdict.ts';
 import { nearest } from '../../lib/nearest.ts';
 import { serverSchema } from '../backends.ts';
-import { within } from '../error.ts';
+import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import type { Draft } from './draft.ts';
 import { checkProgram, checkVariable } from './programs.ts';
@@ -26,14 +26,14 @@ export const checkRules = ({ tools, agents = [], channels = [], mcp }: Draft, te
       at([list, ...(index === null ? [] : [index])], message, wrong ? undefined : 'unwise');
     checkServersOf(lists, { ids, isSure }, at);
   };
-  check(tools, isAll, within(tell, 'tools'));
+  check(tools, isAll, below(tell, 'tools'));
   for (const [index, { tools: own, backend }] of agents.entries()) {
-    check(own, backend.kind === 'llm', within(tell, 'agents', index, 'tools'));
+    check(own, backend.kind === 'llm', below(tell, 'agents', index, 'tools'));
     const message = WITHOUT_TOOLS[backend.kind];
     if (own !== null && message !== undefined) tell(['agents', index, 'tools'], message, 'unwise');
   }
   for (const [index, channel] of channels.entries())
-    check(channel.tools, isAll, within(tell, 'channels', index, 'tools'));
+    check(channel.tools, isAll, below(tell, 'channels', index, 'tools'));
 };
 
 const WITHOUT_TOOLS: Readonly<Record<string, string>> = {
@@ -73,7 +73,7 @@ const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
  */
 export const checkServers = ({ mcp, agents = [] }: Draft, around: Around, tell: Tell): void => {
   for (const [id, draft] of Object.entries(mcp)) {
-    const at = within(tell, 'mcp', id);
+    const at = below(tell, 'mcp', id);
     const server = serverSchema.safeParse(draft).data;
     if (!/^[a-z][a-z0-9-]{0,30}$/.test(id)) at([], badId(id));
     if (server?.url !== undefined) checkAddress(server, server.url, at);

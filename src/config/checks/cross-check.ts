@@ -1,16 +1,16 @@
 import { nearest } from '../../lib/nearest.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL } from '../demo.ts';
-import { within } from '../error.ts';
+import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import { ANNOUNCEMENT_TEXTS } from '../announcements.ts';
 import { ADAPTERS } from '../schema.ts';
 import { turnConfigSchema, type TurnConfig } from '../turn-config.ts';
-import type { AgentDraft, ChannelDraft, Draft, TurnDraft } from './draft.ts';
+import type { AgentDraft, ChannelDraft, Draft, TurnConfigDraft } from './draft.ts';
 
 type Id = string | null | undefined;
 
 /** A channel with the general settings that it inherits and the agents that there are. */
-type Site = { readonly channel: ChannelDraft; readonly general: TurnDraft; readonly agents: readonly Id[] };
+type Site = { readonly channel: ChannelDraft; readonly general: TurnConfigDraft; readonly agents: readonly Id[] };
 
 /** Checks what holds between the keys: names that must exist, and only once; times that must fit together. */
 export const crossCheck = (draft: Draft, tell: Tell): void => {
@@ -20,11 +20,11 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
   checkIds(draft.agents ?? [], 'agents', tell);
   checkNames(draft.agents ?? [], tell);
   checkIds(channels, 'channels', tell);
-  checkTimes(general, {}, within(tell, 'turnConfig'));
+  checkTimes(general, {}, below(tell, 'turnConfig'));
   for (const [kind, wording] of Object.entries(announcements)) checkWording(kind, wording, tell);
   for (const [index, channel] of channels.entries()) {
     const site = { channel, general, agents };
-    const at = within(tell, 'channels', index);
+    const at = below(tell, 'channels', index);
     checkPlace(channel, adapters.console.enabled === false, at);
     checkSeats(site, at);
     for (const role of ROLES) checkRole(site, role, tell, at);
@@ -92,7 +92,7 @@ const checkSeats = ({ channel, agents }: Site, tell: Tell): void => {
 const ROLES = ['facilitator', 'interruptResponder', 'defaultAgent'] as const;
 
 /** What a channel says itself, else what holds in general. */
-const settingOf = <Key extends keyof TurnDraft>({ channel, general }: Site, key: Key): TurnDraft[Key] =>
+const settingOf = <Key extends keyof TurnConfigDraft>({ channel, general }: Site, key: Key): TurnConfigDraft[Key] =>
   channel[key] === undefined ? general[key] : channel[key];
 
 const checkRole = (site: Site, role: (typeof ROLES)[number], tell: Tell, at: Tell): void => {
@@ -111,7 +111,7 @@ const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
   const isMissing =
     (channel.order ?? general.order) === 'facilitator' && typeof settingOf(site, 'facilitator') !== 'string';
   const where = channel.id ?? 'the channel';
-  const tellIt = channel.order === undefined ? within(tell, 'turnConfig') : at;
+  const tellIt = channel.order === undefined ? below(tell, 'turnConfig') : at;
   if (isMissing) tellIt(['order'], `"facilitator" needs a key facilitator that names an agent of ${where}`);
 };
 
@@ -151,7 +151,7 @@ const RELATIONS: readonly {
   },
 ];
 
-const checkTimes = (general: TurnDraft, own: TurnDraft | ChannelDraft, tell: Tell): void => {
+const checkTimes = (general: TurnConfigDraft, own: TurnConfigDraft | ChannelDraft, tell: Tell): void => {
   const times = { ...turnConfigSchema.parse({}), ...given(general), ...given(own) };
   const endsSilent = own.autoDetectTurnEnd ?? general.autoDetectTurnEnd ?? false;
   const isChannel = 'agents' in own;
@@ -161,7 +161,7 @@ const checkTimes = (general: TurnDraft, own: TurnDraft | ChannelDraft, tell: Tel
   }
 };
 
-const given = (draft: TurnDraft): Partial<Times> =>
+const given = (draft: TurnConfigDraft): Partial<Times> =>
   Object.fromEntries(TIME_KEYS.map((key) => [key, draft[key]]).filter(([, value]) => value !== undefined));
 
 /** What a text can hold besides the names in its built-in one. */

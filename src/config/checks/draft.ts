@@ -92,9 +92,9 @@ const draft = lenient({
 
 /** What the checks read of a file: each part that has the right shape, so that a file with other faults is told about these too. */
 export type Draft = z.output<typeof draft>;
-export type TurnDraft = z.output<typeof turnConfig>;
+export type TurnConfigDraft = z.output<typeof turnConfig>;
 export type AgentDraft = z.output<typeof agent>;
-export type ChannelDraft = Pick<z.output<typeof channel>, 'id' | 'agents'> & TurnDraft;
+export type ChannelDraft = Pick<z.output<typeof channel>, 'id' | 'agents'> & TurnConfigDraft;
 
 /** Reads whatever it can of a file. */
 export const draftOf = (file: unknown): Draft => draft.parse(file);

@@ -2,12 +2,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createClient, untilDiscord } from '../../../src/adapters/discord/client.ts';
-import {
-  Connection,
-  createIdentifies,
-  IDENTIFIES_A_DAY,
-  Sessions,
-} from '../../../src/adapters/discord/connection/connection.ts';
+import { Connection, createIdentifies, IDENTIFIES_A_DAY, Sessions } from '../../../src/adapters/discord/connection.ts';
 import { createConnectRetry } from '../../../src/adapters/delivery/connect-retry.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';

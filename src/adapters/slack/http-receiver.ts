@@ -2,11 +2,11 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timers } from '../../../lib/time.ts';
-import { createQuietServer, guardServer, targetOf } from '../../../lib/guarded-server.ts';
-import { reasonOf } from '../../delivery/connect-retry.ts';
-import { AdapterError } from '../../port.ts';
-import type { Ack } from '../commands.ts';
+import type { Timers } from '../../lib/time.ts';
+import { createQuietServer, guardServer, targetOf } from '../../lib/guarded-server.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
+import { AdapterError } from '../port.ts';
+import type { Ack } from './commands.ts';
 
 /** Where signed requests are taken, and what becomes of them. */
 type HttpReceiverPorts = {

@@ -10,13 +10,13 @@ import { GatewayIntentBits } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { backoffMs, delay } from '../../../lib/retry.ts';
-import type { Clock, Timers, Timer } from '../../../lib/time.ts';
-import { AdapterError, ChatError } from '../../port.ts';
-import type { Memory } from '../../port.ts';
-import { CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
-import { tokenRefused, untilDiscord, wordsOf } from '../client.ts';
-import { parsedJson } from '../../delivery/inbound.ts';
+import { backoffMs, delay } from '../../lib/retry.ts';
+import type { Clock, Timers, Timer } from '../../lib/time.ts';
+import { AdapterError, ChatError } from '../port.ts';
+import type { Memory } from '../port.ts';
+import { CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
+import { tokenRefused, untilDiscord, wordsOf } from './client.ts';
+import { parsedJson } from '../delivery/inbound.ts';
 
 /** What a connection needs, and whom it tells. */
 type ConnectionPorts = {
