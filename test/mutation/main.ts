@@ -1,0 +1,82 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { readSource } from '../house/imports.ts';
+import { mutated, mutationsOf, randomOf } from './mutations.ts';
+import type { Mutation } from './mutations.ts';
+
+// Plants one-line bugs in a copy of the tree, one at a time, and runs the tests: npm run mutate -- --bugs 40 --seed 1
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    bugs: { type: 'string', default: '40' },
+    /** Only files whose path below `src` begins with this. */
+    under: { type: 'string', default: '' },
+    json: { type: 'boolean', default: false },
+  },
+});
+const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
+const bugs = Number(values.bugs);
+console.log(`npm run mutate -- --seed ${seed} --bugs ${bugs} --under '${values.under}'`);
+
+const ROOT = new URL('../../', import.meta.url).pathname;
+const copy = mkdtempSync(join(tmpdir(), 'conch-mutation-'));
+const tree = join(copy, 'tree');
+execFileSync('git', ['clone', '--quiet', '--shared', ROOT, tree]);
+for (const folder of ['node_modules', 'dist']) symlinkSync(join(ROOT, folder), join(tree, folder));
+
+const planted = chosen();
+const survived: Mutation[] = [];
+try {
+  for (const mutation of planted) {
+    const isKilled = kills(mutation);
+    if (!isKilled) survived.push(mutation);
+    console.log(`${isKilled ? 'killed' : 'SURVIVED'}: ${mutation.file}:${mutation.line}: ${mutation.after.trim()}`);
+  }
+} finally {
+  rmSync(copy, { recursive: true, force: true });
+}
+const killed = planted.length - survived.length;
+console.log(
+  values.json
+    ? JSON.stringify({ seed, bugs: planted.length, killed, survived })
+    : `${killed} of ${planted.length} bugs killed`,
+);
+
+/** Mutations of different files, chosen by the seed; each line of code is as likely as any other. */
+function chosen(): readonly Mutation[] {
+  const random = randomOf(seed);
+  const all = readSource(join(ROOT, 'src'))
+    .files.filter((file) => file.startsWith(values.under))
+    .flatMap((file) => mutationsOf(file, readFileSync(join(tree, 'src', file), 'utf8')));
+  const picked = new Map<string, Mutation>();
+  for (let attempt = 0; picked.size < bugs && attempt < 100 * bugs; attempt += 1) {
+    const mutation = all[Math.floor(random() * all.length)];
+    if (mutation !== undefined && !picked.has(mutation.file)) picked.set(mutation.file, mutation);
+  }
+  return [...picked.values()];
+}
+
+/** True when lint's types or a test fail with the mutation: first the tests that import the file, then all. */
+function kills(mutation: Mutation): boolean {
+  const path = join(tree, 'src', mutation.file);
+  const text = readFileSync(path, 'utf8');
+  writeFileSync(path, mutated(text, mutation));
+  try {
+    return (
+      fails('tsc', ['--noEmit']) ||
+      fails('vitest', ['related', path, '--run', '--bail', '1']) ||
+      fails('vitest', ['run', '--bail', '1'])
+    );
+  } finally {
+    writeFileSync(path, text);
+  }
+}
+
+function fails(program: string, args: readonly string[]): boolean {
+  const path = join(ROOT, 'node_modules', '.bin', program);
+  const env = { ...process.env, PATH: `${join(ROOT, 'node_modules', '.bin')}:${process.env['PATH'] ?? ''}` };
+  return spawnSync(path, args, { cwd: tree, env, stdio: 'ignore', timeout: 30 * 60_000 }).status !== 0;
+}
