@@ -21,7 +21,7 @@ import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { channelId, chatError, rejectionOf, wordsOf } from './client.ts';
 import type { Calls, Self } from './client.ts';
 import { authorOf, commandIn, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
-import { SentForms, formModal, readModal, reasonModal } from './modal.ts';
+import { SentForms, formModal, readModal, reasonModal } from './forms.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
 import { COMMAND_RULE, createDeduplicator, createFirstTime } from '../delivery/inbound.ts';

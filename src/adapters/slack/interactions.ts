@@ -1,29 +1,10 @@
 import { z } from 'zod';
-import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/policies.ts';
-import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { FloorView } from '../../turns/view.ts';
-import { forFloor } from '../delivery/card.ts';
-import { reasonOf } from '../delivery/connect-retry.ts';
-import { parsedJson } from '../delivery/inbound.ts';
-import { SETTINGS_ACTION, inSlackWords, textObject, readButtonValue } from './content.ts';
-import {
-  ERROR_LIMIT,
-  NO_FLOOR,
-  SETTINGS,
-  answer,
-  command,
-  lineOf,
-  obey,
-  commandRefusal,
-  toldInTime,
-} from './commands.ts';
-import type { Ack, Recipient, CommandPorts } from './commands.ts';
-import { inputBlock } from './form-view.ts';
-import { openPressed, takeForm } from './question-forms.ts';
 import { floorAt } from './parse-message.ts';
 import type { Spot } from './parse-message.ts';
-import { platformChannel } from './client.ts';
-import { defined } from '../../lib/defined.ts';
+import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf } from './commands.ts';
+import type { Ack, CommandPorts, Recipient } from './commands.ts';
+import { SETTINGS_ACTION, readButtonValue } from './content.ts';
+import { openPressed, openSettings, takeForm } from './forms.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
 export type Interactions = {
@@ -71,9 +52,7 @@ export function createInteractions(ports: CommandPorts): Interactions {
         await clicked(ports, click.data, ack);
         return true;
       }
-      const submission = submissionSchema.safeParse(body);
-      if (submission.success) await submitted(ports, submission.data, ack);
-      return submission.success || (await takeForm(ports, body, ack));
+      return takeForm(ports, body, ack);
     },
   };
 }
@@ -89,7 +68,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   const floor = floorAt(ports.queries, at);
   const meant = floor === null ? null : readButtonValue(action.value ?? action.selected_option?.value ?? '');
   if (floor !== null && action.action_id === SETTINGS_ACTION) {
-    return settings(ports, { asker, floor, trigger: click.trigger_id });
+    return openSettings(ports, { asker, floor, trigger: click.trigger_id });
   }
   if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
   const pressed = { asker, floor, trigger: click.trigger_id, meant };
@@ -98,13 +77,6 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   if (refusal !== null) return answer(ports, asker, refusal);
   if (await openPressed(ports, pressed)) return;
   await command(ports, asker, { floor, line, drawnFor });
-}
-
-/** Opens the settings for whoever may change them; whoever may not is told so before. */
-async function settings(ports: CommandPorts, asked: Parameters<typeof openSettings>[1]): Promise<void> {
-  const { asker, floor } = asked;
-  const refusal = await commandRefusal(ports, asker.user, { floor, line: '/floor mode inject' });
-  await (refusal === null ? openSettings(ports, asked) : answer(ports, asker, refusal));
 }
 
 const OLD_BUTTON = { ok: false, text: 'This button is no longer in use. Use the newest card, or `/conch help`.' };
@@ -137,132 +109,5 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   if (floor === null) return answer(ports, asker, NO_FLOOR);
   const line = lineOf(sent.text);
   if (line !== SETTINGS) return command(ports, asker, { floor, line });
-  await settings(ports, { asker, floor, trigger: sent.trigger_id });
-}
-
-/** The form's name in Slack's payloads. */
-const SETTINGS_FORM = 'conch:settings';
-
-const selected = z.looseObject({ selected_option: z.looseObject({ value: z.string() }).nullish() });
-
-/** What a submitted form sends. */
-const submissionSchema = z.looseObject({
-  type: z.literal('view_submission'),
-  user: z.looseObject({ id: z.string().min(1) }),
-  trigger_id: z.string().min(1),
-  view: z.looseObject({
-    callback_id: z.literal(SETTINGS_FORM),
-    private_metadata: z.string().min(1),
-    state: z.looseObject({
-      values: z.looseObject({
-        mode: z.looseObject({ mode: selected }).optional(),
-        order: z.looseObject({ order: selected }).optional(),
-        extend: z.looseObject({ extend: z.looseObject({ value: z.string().nullish() }) }).optional(),
-      }),
-    }),
-  }),
-});
-type Submission = z.output<typeof submissionSchema>;
-
-/** Shows the form with a floor's mode and order; must come within 3 s of the click. */
-async function openSettings(
-  ports: CommandPorts,
-  asked: { readonly asker: Recipient; readonly floor: ChannelId; readonly trigger: string },
-): Promise<void> {
-  const view = ports.queries.view(asked.floor);
-  if (view === null) return answer(ports, asked.asker, { ok: false, text: 'There is no floor here yet.' });
-  try {
-    await ports.web.apiCall('views.open', { trigger_id: asked.trigger, view: settingsForm(view) });
-  } catch (error) {
-    ports.log.warn({ channel: asked.floor, why: reasonOf(error) }, 'the settings could not be shown');
-    const text = 'Slack did not show the form. Try again, or use `/conch floor mode …` and `/conch floor order …`.';
-    await answer(ports, asked.asker, { ok: false, text });
-  }
-}
-
-/** What the form keeps until it is sent: its floor, and the turn that it was drawn for. */
-const keptSchema = z.object({ floor: z.string().min(1), drawnFor: z.string() });
-
-/** Runs the command lines that a form stands for. What is refused is shown beside its field, and the form stays open. */
-export async function submitted(ports: CommandPorts, sent: Submission, ack: Ack): Promise<void> {
-  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return ack();
-  const kept = parsedJson(sent.view.private_metadata, keptSchema);
-  if (kept === null) return ack();
-  const { floor, drawnFor } = kept;
-  const errors: Record<string, string> = {};
-  const running = (async () => {
-    for (const { field, line } of linesOf(sent, ports.queries.view(floor))) {
-      const { ok, text } = await obey(ports, sent.user.id, { floor, line, drawnFor });
-      if (!ok) errors[field] = inSlackWords(text, false).slice(0, ERROR_LIMIT);
-    }
-  })();
-  const refused = (await toldInTime(ports, ack, { running, errors })).join('\n');
-  const asker: Recipient = { user: sent.user.id, at: platformChannel(floor), responseUrl: null };
-  if (refused !== '') await answer(ports, asker, { ok: false, text: refused });
-}
-
-/** The form as Slack's Block Kit. Its fields have the names of the commands they stand for. */
-function settingsForm(view: FloorView): object {
-  const modes = INTERRUPT_MODES.map((mode) => option(mode, `${mode}: ${MODES[mode].summary}`));
-  const orders = ORDERS.map((order) => option(order, `${order}: ${POLICIES[order].summary}`));
-  return {
-    type: 'modal',
-    callback_id: SETTINGS_FORM,
-    private_metadata: JSON.stringify({ floor: view.channel, drawnFor: forFloor(view) }),
-    title: textObject('Conch'),
-    submit: textObject('Save'),
-    close: textObject('Cancel'),
-    blocks: [
-      inputBlock('mode', { label: 'A message during a turn', element: choice('mode', modes, view.mode) }),
-      inputBlock('order', { label: 'Who is next', element: choice('order', orders, view.order) }),
-      ...(view.holder === null
-        ? []
-        : [inputBlock('extend', { label: 'More seconds for the turn under way', element: SECONDS, optional: true })]),
-    ],
-  };
-}
-
-const OPTION_LIMIT = 75;
-const SECONDS = {
-  type: 'number_input',
-  action_id: 'extend',
-  is_decimal_allowed: false,
-  min_value: '1',
-  max_value: '86400',
-};
-
-/** Only what differs from what is in force is a command. */
-function linesOf(
-  sent: Submission,
-  view: FloorView | null,
-): readonly { readonly field: string; readonly line: string }[] {
-  const { mode, order, extend } = sent.view.state.values;
-  const chosenMode = mode?.mode.selected_option?.value;
-  const chosenOrder = order?.order.selected_option?.value;
-  const seconds = extend?.extend.value?.trim();
-  return [
-    ...(chosenMode === undefined || chosenMode === view?.mode
-      ? []
-      : [{ field: 'mode', line: `/floor mode ${chosenMode}` }]),
-    ...(chosenOrder === undefined || chosenOrder === view?.order
-      ? []
-      : [{ field: 'order', line: `/floor order ${chosenOrder}` }]),
-    ...(seconds ? [{ field: 'extend', line: `/floor extend ${seconds}` }] : []),
-  ];
-}
-
-type Option = { readonly text: object; readonly value: string };
-
-function option(value: string, text: string): Option {
-  return { text: textObject(text.length > OPTION_LIMIT ? `${text.slice(0, OPTION_LIMIT - 1)}…` : text), value };
-}
-
-function choice(name: string, options: readonly Option[], current: string): object {
-  const initial = options.find(({ value }) => value === current);
-  return {
-    type: 'static_select',
-    action_id: name,
-    options,
-    ...defined({ initial_option: initial }),
-  };
+  await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
 }

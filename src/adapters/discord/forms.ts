@@ -3,8 +3,10 @@ import { BoundedMap } from '../../lib/keyed.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { AskedField } from '../../turns/floor/settings.ts';
-import { fieldHint, formWords, valuesListed } from '../../turns/text/form.ts';
+import { fieldHint, formWords } from '../../turns/text/form.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
+import { controlOf, isDrawable } from '../delivery/form-fields.ts';
+import type { Control } from '../delivery/form-fields.ts';
 import { customId, readCustomId } from './content.ts';
 import type { PressedButton } from './content.ts';
 
@@ -28,7 +30,7 @@ export function formModal(
   sent: SentForm | null,
 ): object | null {
   const { note, fields } = form;
-  if (fields.length === 0 || fields.length > MOST_FIELDS || !fields.every(isDrawn)) return null;
+  if (!isDrawable(fields, LIMITS)) return null;
   return modal(button, { title: fitted(note, LABEL_LENGTH), components: fields.map((field) => drawn(field, sent)) });
 }
 
@@ -70,14 +72,10 @@ const TEXT = 4;
 const SELECT = 3;
 const LABEL = 18;
 const LONGEST_REASON = 500;
-/** A command line has room for no longer text. */
-const LONGEST_TEXT = 1_500;
-const SHORT_TEXT = 100;
-const MOST_FIELDS = 5;
-const MOST_OPTIONS = 25;
 const LABEL_LENGTH = 45;
 const TEXT_LENGTH = 100;
 const FORMS_KEPT = 500;
+const LIMITS = { fields: 5, options: 25, valueLength: TEXT_LENGTH };
 
 const sentSchema = z.object({
   custom_id: z.string(),
@@ -103,35 +101,32 @@ function modal({ line, drawnFor }: PressedButton, shown: object): object {
   return { custom_id: customId({ line, drawnFor }), ...shown };
 }
 
-function isDrawn({ options }: AskedField): boolean {
-  return options.length <= MOST_OPTIONS && options.every(({ value }) => value !== '' && value.length <= TEXT_LENGTH);
-}
-
 function drawn(field: AskedField, sent: SentForm | null): object {
   const { name, label } = field;
   const wrong = sent?.wrong[name];
   const hint = fitted(wrong === undefined ? fieldHint(field) : `⚠ ${wrong}`, TEXT_LENGTH);
-  const component = field.options.length > 0 || field.kind === 'boolean' ? choice(field, sent) : text(field, sent);
+  const control = controlOf(field);
+  const before = sent === null ? [control.initial].flat() : [sent.filled[field.name] ?? []].flat();
+  const component = control.what === 'choice' ? menu(field, control.options, before) : text(field, control, before);
   const described = hint === '' ? {} : { description: hint };
   return { type: LABEL, label: fitted(label, LABEL_LENGTH), ...described, component };
 }
 
-function text({ name, kind, required, most, format, initial }: AskedField, sent: SentForm | null): object {
-  const longest = Math.min((kind === 'text' ? most : undefined) ?? LONGEST_TEXT, LONGEST_TEXT);
-  const isLong = kind === 'text' && format === undefined && longest > SHORT_TEXT;
-  const before = sent === null ? (initial ?? '') : sent.filled[name];
-  const value = typeof before === 'string' ? before.slice(0, longest) : '';
-  const limits = { required, max_length: Math.max(longest, 1), ...(value === '' ? {} : { value }) };
+function text(
+  { name, required }: AskedField,
+  { longest, isLong }: Exclude<Control, { what: 'choice' }>,
+  [before = '']: readonly string[],
+): object {
+  const value = before.slice(0, longest);
+  const limits = { required, max_length: longest, ...(value === '' ? {} : { value }) };
   return { type: TEXT, custom_id: name, style: isLong ? 2 : 1, ...limits };
 }
 
-function choice(
-  { name, kind, required, options, least, most, initial = '' }: AskedField,
-  sent: SentForm | null,
+function menu(
+  { name, kind, required, least, most }: AskedField,
+  offered: AskedField['options'],
+  given: readonly string[],
 ): object {
-  const offered = kind === 'boolean' ? YES_OR_NO : options;
-  const given =
-    sent === null ? (kind === 'some' ? valuesListed(initial) : [initial]) : [sent.filled[name] ?? []].flat();
   const count = Math.max(1, Math.min(kind === 'some' ? (most ?? offered.length) : 1, offered.length));
   return {
     type: SELECT,
@@ -146,11 +141,6 @@ function choice(
     })),
   };
 }
-
-const YES_OR_NO = [
-  { value: 'yes', label: 'Yes' },
-  { value: 'no', label: 'No' },
-];
 
 function fitted(words: string, length: number): string {
   return excerpt(words, length).slice(0, length).toWellFormed();
