@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { WebSocket } from 'ws';
-import { pageSession } from '../../src/adapters/console/page-access.ts';
+import { pageSession } from '../../src/adapters/console/access.ts';
 import type { Random } from '../kill/random.ts';
 import { AGENT_MESSAGES, HOST_MESSAGES } from './acp.ts';
 import { leaving, oddText, travelling } from './bytes.ts';

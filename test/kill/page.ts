@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { WebSocket } from 'ws';
-import { pageSession } from '../../src/adapters/console/page-access.ts';
+import { pageSession } from '../../src/adapters/console/access.ts';
 import type { ChatMessage, PageFrame, ServerFrame } from '../../src/adapters/console/protocol.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 

@@ -16,8 +16,8 @@ import { ctlAnswer, hasToken, readJsonBody } from './command-endpoint.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
-import { SESSION_SECONDS, createPageAccess } from './page-access.ts';
-import type { PageAccess } from './page-access.ts';
+import { SESSION_SECONDS, createPageAccess } from './access.ts';
+import type { PageAccess } from './access.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
 /** The most pages that are open at once. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createPageAccess } from '../../../src/adapters/console/page-access.ts';
+import { createPageAccess } from '../../../src/adapters/console/access.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
