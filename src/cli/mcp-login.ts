@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createInterface } from 'node:readline';
 import { LoginError } from '../agents/mcp/login-store.ts';
 import type { Login, LoginStore } from '../agents/mcp/login-store.ts';
@@ -6,7 +6,7 @@ import { waitingServers } from '../agents/mcp/server-logins.ts';
 import type { LoginPorts } from '../agents/mcp/server-logins.ts';
 import type { SignIn } from '../agents/mcp/sign-in.ts';
 import type { Config, McpServerConfig } from '../config/config.ts';
-import { createQuietServer, guardServer, targetOf } from '../lib/guarded-server.ts';
+import { createQuietServer, guardServer, listenOn, reply, targetOf } from '../lib/guarded-server.ts';
 import { didYouMean } from '../lib/nearest.ts';
 import { isoTime, shownAt } from '../lib/time.ts';
 import type { Instant } from '../lib/time.ts';
@@ -185,11 +185,11 @@ async function expectBrowser(port: number, { log }: LoginCallPorts): Promise<Bro
     else finish(response, 400, 'This is not the answer that Conch waits for. Look at its terminal.\n');
   };
   guardServer(server, { request: answer }, log);
-  await listening(server, port);
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('impossible: a server without a port');
+  const listened = await listenOn(server, { host: '127.0.0.1', port }).catch(({ message }: Error) => {
+    throw new LoginError(`the browser cannot come back: ${message}`);
+  });
   return {
-    redirectUrl: `http://127.0.0.1:${address.port}${CALLBACK}`,
+    redirectUrl: `http://127.0.0.1:${listened}${CALLBACK}`,
     listen: (taker) => void (take = taker),
     close: () => void server.close(),
   };
@@ -197,16 +197,8 @@ async function expectBrowser(port: number, { log }: LoginCallPorts): Promise<Bro
 
 const CALLBACK = '/callback';
 
-function listening(server: Server, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', ({ message }) => reject(new LoginError(`the browser cannot come back: ${message}`)));
-    server.listen(port, '127.0.0.1', resolve);
-  });
-}
-
 function finish(response: ServerResponse, status: number, text: string): void {
-  const headers = { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store', Connection: 'close' };
-  response.writeHead(status, headers).end(text);
+  reply(response, { status, body: text, headers: { Connection: 'close' } });
 }
 
 /** Where Conch is signed in, and where it waits for somebody to do so. */

@@ -55,6 +55,78 @@ export function createQuietServer(limits: Partial<RequestLimits> = {}): Server {
   return server;
 }
 
+/** Listens; returns the port that was taken (`port` 0 takes a free one). Rejects with Node's error. */
+export function listenOn(server: Server, { host, port }: Address): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve(portOf(server));
+    });
+  });
+}
+
+type Address = { readonly host: string; readonly port: number };
+
+/** The port of a server that listens. */
+export function portOf(server: Server): number {
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('impossible: a server without a port');
+  return address.port;
+}
+
+/** Says why a server cannot listen, and which setting names another port. */
+export function listenError(error: NodeJS.ErrnoException, { host, port }: Address, setting: string): Error {
+  const taken = `Port ${port} is taken: another program listens on ${host}:${port}. End it, or set ${setting} to a free port.`;
+  const refused = `Port ${port} cannot be used: ${error.message}. Set ${setting} to another port.`;
+  return new Error(error.code === 'EADDRINUSE' ? taken : refused, { cause: error });
+}
+
+/** Cuts off every connection of a server and stops listening. */
+export async function closeServer(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
+  server.closeAllConnections();
+  await closed;
+}
+
+/** An answer to a request: a text, or an object as JSON. */
+export type Reply = {
+  readonly status: number;
+  readonly body?: string | object;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+/** Answers once: does nothing when the answer has begun or the caller has gone. */
+export function reply(response: ServerResponse, { status, body, headers }: Reply): void {
+  if (response.headersSent || response.destroyed) return;
+  if (body === undefined) return void response.writeHead(status, headers).end();
+  const type = `${typeof body === 'string' ? 'text/plain' : 'application/json'}; charset=utf-8`;
+  response.writeHead(status, { 'Content-Type': type, 'Cache-Control': 'no-store', ...headers });
+  response.end(typeof body === 'string' ? body : JSON.stringify(body));
+}
+
+/** Reads the body of a request; `null` when it is longer than `limit` bytes. The connection stays, so that the caller hears the answer. */
+export async function readBody(request: IncomingMessage, limit: number): Promise<string | null> {
+  if (Number(request.headers['content-length'] ?? 0) > limit) return null;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > limit) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** The value of a JSON text; `null` when the text is not JSON. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
 /** The longest time that a timer of the platform takes, in milliseconds. */
 const NEVER_MS = 2_147_483_647;
 

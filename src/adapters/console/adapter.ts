@@ -23,7 +23,7 @@ import { startServer } from './server.ts';
 import type { ConsoleServer, Health, RunsTold } from './server.ts';
 import { hear, toHuman } from './talk.ts';
 import type { Talk } from './talk.ts';
-import { sessionToken } from './token.ts';
+import { sessionToken } from './access.ts';
 import { createWindow } from './window.ts';
 import { defined } from '../../lib/defined.ts';
 

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate as pause } from 'node:timers/promises';
+import type { Reply } from '../../lib/guarded-server.ts';
 import { isWanted } from '../../turns/tool-calls.ts';
 import type { AuditRow, AuditSource, AuditWanted } from '../../turns/tool-calls.ts';
 import { auditWantedSchema } from './protocol.ts';
@@ -128,12 +129,11 @@ function keyOf({ channel, agent, aside, seq }: AuditRow): string {
 
 /** Answers `GET /runs/audit?…` with every call that is wanted, whole, the newest first: a line of JSON each. */
 export async function exportCalls(
-  response: ServerResponse,
-  query: string,
+  { response, query }: { readonly response: ServerResponse; readonly query: string },
   source: AuditSource,
-): Promise<{ readonly status: number; readonly text: string } | null> {
+): Promise<Reply | null> {
   const parsed = auditWantedSchema.safeParse(Object.fromEntries(new URLSearchParams(query)));
-  if (!parsed.success) return { status: 400, text: `Expected some of ${WANTED}, and nothing else.\n` };
+  if (!parsed.success) return { status: 400, body: `Expected some of ${WANTED}, and nothing else.\n` };
   response.writeHead(200, {
     'Content-Type': 'application/x-ndjson; charset=utf-8',
     'Content-Disposition': 'attachment; filename="conch-audit.jsonl"',

@@ -1,10 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Answer } from '../../turns/commands/context.ts';
+import { parsedJson, readBody } from '../../lib/guarded-server.ts';
+import type { Reply } from '../../lib/guarded-server.ts';
+import { hasToken } from './access.ts';
 import { LINE_LIMIT } from './protocol.ts';
-import { sameSecret } from './token.ts';
 
-const BODY_LIMIT = 64 * 1024;
+/** The longest body of a request, in bytes. */
+export const CTL_BODY_LIMIT = 64 * 1024;
 const bodySchema = z.union([
   z.strictObject({ channel: z.string().min(1).max(200).nullish(), line: z.string().min(1).max(LINE_LIMIT) }),
   z.strictObject({ open: z.literal(true) }),
@@ -29,57 +32,26 @@ type CtlParts = {
 };
 
 /** Answers `POST /ctl`: a JSON body `{ channel?, line }`, `{ open: true }` or `{ upkeep: order }` under `Authorization: Bearer <the console's token>`. */
-export async function ctlAnswer(
-  request: IncomingMessage,
-  parts: CtlParts,
-): Promise<{ readonly status: number; readonly answer: Answer }> {
-  if (request.method !== 'POST') return no(405, 'Commands come by POST.');
-  if (request.headers.origin !== undefined) return no(403, 'Commands do not come from web pages.');
-  if (!hasToken(request, parts.token)) return no(401, 'The token is not the one of this Conch.');
-  const body = await readBody(request);
-  if (body === null) return no(413, 'The command is too long.');
-  const parsed = bodySchema.safeParse(parseJson(body));
-  if (!parsed.success) return no(400, 'Expected a JSON body with "line" and, optionally, "channel".');
-  const asked = parsed.data;
-  if ('open' in asked) return { status: 200, answer: { ok: true, text: parts.link() } };
+export async function ctlReply(request: IncomingMessage, parts: CtlParts): Promise<Reply> {
+  if (request.method !== 'POST') return refused(405, 'Commands come by POST.');
+  if (request.headers.origin !== undefined) return refused(403, 'Commands do not come from web pages.');
+  if (!hasToken(request, parts.token)) return refused(401, 'The token is not the one of this Conch.');
+  const body = await readBody(request, CTL_BODY_LIMIT);
+  if (body === null) return refused(413, 'The command is too long.');
+  const parsed = bodySchema.safeParse(parsedJson(body));
+  if (!parsed.success) return refused(400, 'Expected a JSON body with "line" and, optionally, "channel".');
   try {
-    const answer = 'upkeep' in asked ? parts.upkeep(asked.upkeep) : parts.command(asked.channel ?? null, asked.line);
-    return { status: 200, answer: await answer };
+    return { status: 200, body: await answerTo(parsed.data, parts) };
   } catch (error) {
-    return no(500, `The command failed: ${error instanceof Error ? error.message : String(error)}`);
+    return refused(500, `The command failed: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
-/** Whether a request shows the console's token, as programs on this machine do that may read it. */
-export function hasToken(request: IncomingMessage, token: string): boolean {
-  const shown = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1];
-  return shown !== undefined && sameSecret(shown, token);
+async function answerTo(asked: z.infer<typeof bodySchema>, parts: CtlParts): Promise<Answer> {
+  if ('open' in asked) return { ok: true, text: parts.link() };
+  return 'upkeep' in asked ? parts.upkeep(asked.upkeep) : parts.command(asked.channel ?? null, asked.line);
 }
 
-function no(status: number, text: string): { readonly status: number; readonly answer: Answer } {
-  return { status, answer: { ok: false, text } };
-}
-
-async function readBody(request: IncomingMessage): Promise<string | null> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > BODY_LIMIT) return null;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-}
-
-/** The JSON of a body; `null` when it is none or too long. */
-export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
-  return parseJson((await readBody(request)) ?? '');
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+function refused(status: number, text: string): Reply {
+  return { status, body: { ok: false, text } satisfies Answer };
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Timer, Timers } from '../../lib/time.ts';
-import type { EventSink } from '../../lib/guarded-server.ts';
+import type { EventSink, Reply } from '../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 
 /** Whose events are wanted, from where on, and in whose words. */
@@ -43,31 +43,31 @@ const numberSchema = z.coerce.number().int().nonnegative().safe();
 /** The most streams that are open at once. */
 const STREAM_LIMIT = 64;
 
+type StreamRequest = {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly query: string;
+};
+type StreamParts = { readonly events: EventSource; readonly timers: Timers; readonly streams: Set<ServerResponse> };
+
 /** Answers `GET /runs/events?agent=…` with a stream of server-sent events; `Last-Event-ID` says where to go on. */
-export function streamEvents(
-  { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
-  query: string,
-  {
-    events,
-    timers,
-    streams,
-  }: { readonly events: EventSource; readonly timers: Timers; readonly streams: Set<ServerResponse> },
-): { readonly status: number; readonly text: string } | null {
+export function streamEvents({ request, response, query }: StreamRequest, parts: StreamParts): Reply | null {
+  const { events, timers, streams } = parts;
   const parsed = querySchema.safeParse(Object.fromEntries(new URLSearchParams(query)));
   if (!parsed.success)
-    return { status: 400, text: 'Expected ?agent=<id>, and optionally &channel=<id> and &format=ag-ui.\n' };
+    return { status: 400, body: 'Expected ?agent=<id>, and optionally &channel=<id> and &format=ag-ui.\n' };
   const last = request.headers['last-event-id'];
   const after = last === undefined ? null : numberSchema.safeParse(last);
   if (after?.success === false)
-    return { status: 400, text: 'Last-Event-ID is not the number of an event: leave it out to begin anew.\n' };
-  if (streams.size >= STREAM_LIMIT) return { status: 503, text: 'Too many streams are open: close one.\n' };
+    return { status: 400, body: 'Last-Event-ID is not the number of an event: leave it out to begin anew.\n' };
+  if (streams.size >= STREAM_LIMIT) return { status: 503, body: 'Too many streams are open: close one.\n' };
   const { agent, channel = null, format } = parsed.data;
   const lines: string[] = [];
   let write = (text: string): void => void lines.push(text);
   const opened = events({ agent, channel, format, after: after?.data ?? null }, ({ id, name, data }) => {
     write(`${id === null ? '' : `id: ${id}\n`}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
   });
-  if (!opened.ok) return { status: opened.status, text: `${opened.text}\n` };
+  if (!opened.ok) return { status: opened.status, body: `${opened.text}\n` };
   streams.add(response);
   response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store' });
   write = pacedWriter(response, timers);

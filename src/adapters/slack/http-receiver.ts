@@ -1,9 +1,10 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import { defined } from '../../lib/defined.ts';
 import type { Timers } from '../../lib/time.ts';
-import { createQuietServer, guardServer, targetOf } from '../../lib/guarded-server.ts';
+import { closeServer, createQuietServer, guardServer, listenOn, reply, targetOf } from '../../lib/guarded-server.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 import { AdapterError } from '../port.ts';
 import type { Ack } from './commands.ts';
@@ -35,49 +36,33 @@ const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challen
 export async function openHttpReceiver(ports: HttpReceiverPorts): Promise<HttpReceiver> {
   const server = createQuietServer();
   guardServer(server, { request: (request, response) => answer(ports, request, response) }, ports.log);
-  await listening(server, ports);
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : ports.port;
-  return {
-    url: `http://${ports.host}:${port}${ports.path}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
-}
-
-async function listening(server: Server, { host, port }: HttpReceiverPorts): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) => {
-      const message = `Slack's requests cannot be taken on ${host}:${port} (${cause.message}). Choose another adapters.slack.port.`;
-      reject(new AdapterError(message, { adapter: 'slack', cause }));
-    });
-    server.listen(port, host, resolve);
+  const port = await listenOn(server, ports).catch((cause: Error) => {
+    const message = `Slack's requests cannot be taken on ${ports.host}:${ports.port} (${cause.message}). Choose another adapters.slack.port.`;
+    throw new AdapterError(message, { adapter: 'slack', cause });
   });
+  return { url: `http://${ports.host}:${port}${ports.path}`, close: () => closeServer(server) };
 }
 
 async function answer(ports: HttpReceiverPorts, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const target = targetOf(request);
-  if (target === null) return finish(response, 400);
-  if (target.path !== ports.path) return finish(response, 404);
-  if (request.method !== 'POST') return finish(response, 405);
+  if (target === null) return reply(response, { status: 400 });
+  if (target.path !== ports.path) return reply(response, { status: 404 });
+  if (request.method !== 'POST') return reply(response, { status: 405 });
   const body = await bodyOf(ports, request);
-  if (!body.ok) return finish(response, body.status);
+  if (!body.ok) return reply(response, { status: body.status });
   const plain = plainSchema.safeParse(body.value).data;
-  if (plain?.ssl_check !== undefined) return finish(response, 200);
-  if (plain?.type === 'url_verification') return finish(response, 200, { challenge: plain.challenge });
-  const late = ports.timers.after(ANSWER_WITHIN_MS, () => finish(response, 503));
+  if (plain?.ssl_check !== undefined) return reply(response, { status: 200 });
+  if (plain?.type === 'url_verification') return reply(response, { status: 200, body: { challenge: plain.challenge } });
+  const late = ports.timers.after(ANSWER_WITHIN_MS, () => reply(response, { status: 503 }));
   try {
-    await ports.take(body.value, async (reply) => finish(response, 200, reply));
+    await ports.take(body.value, async (acked) => reply(response, { status: 200, ...defined({ body: acked }) }));
   } catch (error) {
     ports.log.warn({ why: reasonOf(error) }, 'a request of Slack failed');
-    finish(response, 500);
+    reply(response, { status: 500 });
   } finally {
     late.cancel();
   }
-  finish(response, 200);
+  reply(response, { status: 200 });
 }
 
 type Body = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly status: number };
@@ -96,11 +81,4 @@ async function bodyOf({ signingSecret, log }: HttpReceiverPorts, request: Incomi
     log.warn({ why: reasonOf(error) }, 'a request was not signed by Slack');
     return { ok: false, status: 401 };
   }
-}
-
-/** Answers once; whatever comes later is too late. */
-function finish(response: ServerResponse, status: number, reply?: object): void {
-  if (response.headersSent || response.destroyed) return;
-  if (reply === undefined) return void response.writeHead(status).end();
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(reply));
 }

@@ -4,8 +4,17 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { createQuietServer, guardServer } from '../../lib/guarded-server.ts';
+import {
+  closeServer,
+  createQuietServer,
+  guardServer,
+  listenOn,
+  parsedJson,
+  readBody,
+  reply,
+} from '../../lib/guarded-server.ts';
 import type { FaultLog } from '../../lib/guarded-server.ts';
+import { defined } from '../../lib/defined.ts';
 import { FLOOR_TOOLS } from './floor-tools.ts';
 import type { FloorToolName, FloorTools } from './floor-tools.ts';
 
@@ -81,9 +90,7 @@ export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
       endpoints.closeAll();
       const started = await listening;
       listening = null;
-      if (started === null) return;
-      started.server.closeAllConnections();
-      await new Promise((resolve) => started.server.close(resolve));
+      if (started !== null) await closeServer(started.server);
     },
   };
 }
@@ -139,13 +146,14 @@ export class ToolEndpoints {
     if (request.url !== TOOL_PATH) return refuse(response, 404);
     if (request.method !== 'POST') return refuse(response, 405);
     if (!endpoint.mayCall()) return refuse(response, 429);
-    const body = await jsonOf(request, this.#rules.longestCall);
-    if (body === null) return refuse(response, 413);
+    const text = await readBody(request, this.#rules.longestCall);
+    if (text === null) return refuse(response, 413);
+    const body = parsedJson(text);
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
-    const server = await serverFor(endpoint, methodOf(body.value));
+    const server = await serverFor(endpoint, methodOf(body));
     response.once('close', () => void server.close().catch(() => undefined));
     await server.connect(transport);
-    await transport.handleRequest(request, response, body.value);
+    await transport.handleRequest(request, response, body);
   }
 
   #close(endpoint: Endpoint): void {
@@ -172,13 +180,9 @@ async function listen(
 ): Promise<{ readonly server: Server; readonly url: string }> {
   const server = createQuietServer({ headMs: HEADERS_TIMEOUT_MS });
   guardServer(server, { request: (request, response) => endpoints.answer(request, response) }, log);
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(0, '127.0.0.1', resolve);
-  });
+  const port = await listenOn(server, { host: '127.0.0.1', port: 0 });
   server.unref();
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('impossible: a server without a port');
-  return { server, url: `http://127.0.0.1:${address.port}${TOOL_PATH}` };
+  return { server, url: `http://127.0.0.1:${port}${TOOL_PATH}` };
 }
 
 async function serverFor(endpoint: Endpoint, method: string): Promise<McpServer> {
@@ -215,31 +219,13 @@ async function none(): Promise<readonly OfferedTool[]> {
   return [];
 }
 
-/** The body; `null` when it is too long. The connection stays, so that the caller hears the answer. */
-async function jsonOf(request: IncomingMessage, longest: number): Promise<{ readonly value: unknown } | null> {
-  if (Number(request.headers['content-length'] ?? 0) > longest) return null;
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
-    if (!Buffer.isBuffer(chunk)) return null;
-    size += chunk.length;
-    if (size > longest) return null;
-    chunks.push(chunk);
-  }
-  try {
-    return { value: JSON.parse(Buffer.concat(chunks).toString('utf8')) };
-  } catch {
-    return { value: null };
-  }
-}
-
 const HEADERS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   401: { 'WWW-Authenticate': 'Bearer' },
   429: { 'Retry-After': '1' },
 };
 
 function refuse(response: ServerResponse, status: number): void {
-  response.writeHead(status, HEADERS[status]).end();
+  reply(response, { status, ...defined({ headers: HEADERS[status] }) });
 }
 
 function newName(): string {

@@ -115,7 +115,10 @@ test('a stream on which nothing happens says every 15 seconds that it is alive, 
   const time = createTime();
   const events: Told = () => ({ ok: true, close: () => {} });
   const server = createServer((asking, response) => {
-    streamEvents({ request: asking, response }, 'agent=dev', { events, timers: time.timers, streams: new Set() });
+    streamEvents(
+      { request: asking, response, query: 'agent=dev' },
+      { events, timers: time.timers, streams: new Set() },
+    );
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
@@ -144,7 +147,10 @@ async function behind() {
     return { ok: true, close: () => {} };
   };
   const server = createServer((asking, response) => {
-    streamEvents({ request: asking, response }, 'agent=dev', { events, timers: time.timers, streams: new Set() });
+    streamEvents(
+      { request: asking, response, query: 'agent=dev' },
+      { events, timers: time.timers, streams: new Set() },
+    );
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;

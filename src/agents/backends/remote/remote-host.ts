@@ -5,7 +5,15 @@ import type { AddressInfo } from 'node:net';
 import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
-import { guardServer, isLoopback, refuseUpgrade, targetOf } from '../../../lib/guarded-server.ts';
+import {
+  guardServer,
+  isLoopback,
+  listenError,
+  listenOn,
+  refuseUpgrade,
+  reply,
+  targetOf,
+} from '../../../lib/guarded-server.ts';
 import type { UpgradeRefusal } from '../../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
@@ -126,17 +134,8 @@ class Host implements RemoteHost {
         `Remote agents would reach ${host} without encryption. Set remote.tls, or remote.behindProxy if a proxy ends TLS, or listen on 127.0.0.1.`,
       );
     }
-    await new Promise<void>((resolve, reject) => {
-      const failed = (error: NodeJS.ErrnoException) => {
-        const taken = `Port ${port} is taken: another program listens on ${host}:${port}. End it, or set remote.port to a free port.`;
-        const refused = `Port ${port} cannot be used for remote agents: ${error.message}. Set remote.port to another port.`;
-        reject(new Error(error.code === 'EADDRINUSE' ? taken : refused, { cause: error }));
-      };
-      this.#server.once('error', failed);
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', failed);
-        resolve();
-      });
+    await listenOn(this.#server, { host, port }).catch((error: NodeJS.ErrnoException) => {
+      throw listenError(error, { host, port }, 'remote.port');
     });
     this.#heartbeat.start();
   }
@@ -175,10 +174,10 @@ class Host implements RemoteHost {
   }
 
   async #call(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (targetOf(request) === null) response.writeHead(400).end();
-    else if (request.url !== TOOL_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
+    if (targetOf(request) === null) reply(response, { status: 400 });
+    else if (request.url !== TOOL_PATH) reply(response, { status: 426, headers: { Upgrade: 'websocket' } });
     else if (isEncrypted(request, this.#options)) await this.#endpoints.answer(request, response);
-    else response.writeHead(403).end();
+    else reply(response, { status: 403 });
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
