@@ -181,13 +181,13 @@ function makerFor<Wanted extends Kind>(
 }
 
 async function scripted(parts: SharedParts, doors: Doors): Promise<Maker> {
-  const { SCRIPTS, createScriptedBackend } = await import('../agents/backends/scripted/scripted-backend.ts');
-  const { TYPING, typingSpeed } = await import('../agents/backends/scripted/typing-speed.ts');
+  const { createScriptedBackend, typingSpeed } = await import('../agents/backends/scripted/scripted-backend.ts');
+  const { SCRIPTS } = await import('../agents/backends/scripted/personas.ts');
   const serverTools = await serverToolsOf(parts, doors);
   return makerFor('scripted', ({ script, wordMs }) =>
     createScriptedBackend({
       script: SCRIPTS[script],
-      speed: wordMs === undefined ? TYPING : typingSpeed(wordMs),
+      speed: typingSpeed(wordMs),
       serverTools,
     }),
   );

@@ -1,5 +1,6 @@
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
-import { SCRIPTS, createScriptedBackend } from '../../src/agents/backends/scripted/scripted-backend.ts';
+import { SCRIPTS } from '../../src/agents/backends/scripted/personas.ts';
+import { createScriptedBackend } from '../../src/agents/backends/scripted/scripted-backend.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import { addressedIn } from '../../src/turns/text/recognition.ts';
 import type { Command } from '../../src/turns/floor/command.ts';

@@ -1,4 +1,4 @@
-import type { TypingSpeed } from '../../src/agents/backends/scripted/typing-speed.ts';
+import type { TypingSpeed } from '../../src/agents/backends/scripted/scripted-backend.ts';
 
 type Alarm = { readonly at: number; readonly run: () => void };
 

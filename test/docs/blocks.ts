@@ -2,7 +2,7 @@ import type { InterruptMode } from '../../src/turns/floor/policies.ts';
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
 import { configTable, environmentTable } from '../../src/config/json-schema.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
-import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
+import { DEMO_WORDS } from '../../src/agents/backends/scripted/demo-words.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { OUTCOMES } from '../../src/agents/backends/check-record.ts';
 import { PROGRAM_COMMANDS } from '../../src/cli/arguments.ts';

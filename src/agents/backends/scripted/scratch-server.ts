@@ -4,49 +4,34 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { z } from 'zod';
 
-// The demo's server of tools: notes in one folder, which is its argument.
+// The demo's MCP server: notes in one folder, which is its argument.
 const [, , folder = '.'] = process.argv;
+mkdirSync(folder, { recursive: true });
 const name = z.string().regex(/^\w[\w-]{0,40}\.txt$/, 'Expected a name such as "note.txt"');
-const server = new McpServer({ name: 'scratch', version: '1' });
-
+const text = z.string().max(10_000);
+const files = () => readdirSync(folder).filter((file) => name.safeParse(file).success);
 const reads = { readOnlyHint: true, openWorldHint: false };
-const changes = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
-const said = (text: string) => ({ content: [{ type: 'text' as const, text }] });
+const writes = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
+const deletes = { ...writes, destructiveHint: true };
 
+const server = new McpServer({ name: 'scratch', version: '1' });
+const content = (result: string) => ({ content: [{ type: 'text' as const, text: result }] });
 server.registerTool('list_files', { description: 'Lists the notes.', inputSchema: {}, annotations: reads }, () =>
-  said(files().join('\n') || 'There are none.'),
+  content(files().join('\n') || 'There are none.'),
 );
-server.registerTool(
-  'read_file',
-  { description: 'Reads a note.', inputSchema: { name }, annotations: reads },
-  ({ name: wanted }) =>
-    said(files().includes(wanted) ? readFileSync(join(folder, wanted), 'utf8') : 'There is no such note.'),
+server.registerTool('read_file', { description: 'Reads a note.', inputSchema: { name }, annotations: reads }, (input) =>
+  content(files().includes(input.name) ? readFileSync(join(folder, input.name), 'utf8') : 'There is no such note.'),
 );
-server.registerTool(
-  'write_file',
-  { description: 'Writes a note.', inputSchema: { name, text: z.string().max(10_000) }, annotations: changes },
-  ({ name: wanted, text }) => {
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, wanted), text);
-    return said(`${wanted} is written.`);
-  },
-);
-server.registerTool(
-  'delete_file',
-  { description: 'Deletes a note.', inputSchema: { name }, annotations: { ...changes, destructiveHint: true } },
-  ({ name: wanted }) => {
-    rmSync(join(folder, wanted), { force: true });
-    return said(`${wanted} is deleted.`);
-  },
-);
-server.registerTool(
-  'break_off',
-  { description: 'Ends this server in the middle of the call.', inputSchema: {}, annotations: changes },
-  () => process.exit(1),
-);
+const writing = { description: 'Writes a note.', inputSchema: { name, text }, annotations: writes };
+server.registerTool('write_file', writing, (input) => {
+  writeFileSync(join(folder, input.name), input.text);
+  return content(`${input.name} is written.`);
+});
+const deleting = { description: 'Deletes a note.', inputSchema: { name }, annotations: deletes };
+server.registerTool('delete_file', deleting, (input) => {
+  rmSync(join(folder, input.name), { force: true });
+  return content(`${input.name} is deleted.`);
+});
+const breaking = { description: 'Ends this server in the middle of the call.', inputSchema: {}, annotations: writes };
+server.registerTool('break_off', breaking, () => process.exit(1));
 await server.connect(new StdioServerTransport());
-
-function files(): readonly string[] {
-  mkdirSync(folder, { recursive: true });
-  return readdirSync(folder).filter((each) => name.safeParse(each).success);
-}

@@ -1,194 +1,355 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/view.ts';
-import { BackendError } from '../backend.ts';
-import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import { dev } from './dev.ts';
-import { pm } from './pm.ts';
-import { qa } from './qa.ts';
-import { sceneOf, readWords } from './scene.ts';
-import type { ScriptMemory, Persona, Scene, Step, Words } from './scene.ts';
-import { perform, scenarioIn } from './scenarios.ts';
 import { sessionTools } from '../../mcp/session-tools.ts';
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
-import { TYPING } from './typing-speed.ts';
-import type { TypingSpeed } from './typing-speed.ts';
-import { CRASH, ScriptedGeneration } from './scripted-generation.ts';
-import type { Open } from './scripted-generation.ts';
-import { remainder } from './scripted-text.ts';
+import { FloorTools } from '../../tools/floor-tools.ts';
+import { BackendError } from '../backend.ts';
+import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
+import { DONE, demoSteps } from './demo-words.ts';
+import type { Step } from './demo-words.ts';
+import { isFor, readRequest, sceneOf } from './personas.ts';
+import type { Persona, Scene, ScriptMemory } from './personas.ts';
 
-/** The scripts that come with Conch, by the name that a configuration gives them. */
-export const SCRIPTS = { pm, dev, qa } as const satisfies Record<string, Persona>;
-export type ScriptName = keyof typeof SCRIPTS;
+/** How time passes for a scripted agent. */
+export type TypingSpeed = {
+  /** Resolves after `ms`; rejects as soon as the signal is aborted. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+  /** Pause between two words, in milliseconds. */
+  readonly wordMs: number;
+};
 
-/** Agents without a model: they answer what is said by a script, and show every state of the floor when told to. */
-export function createScriptedBackend(options: {
-  readonly script: Persona;
-  readonly speed?: TypingSpeed;
-  /** The demo's server of tools is among them, or it has none. */
-  readonly serverTools?: ServerTools;
-}): AgentBackend {
+/** One word every `wordMs`, by default as a quick typist; thinking and working scale with it. */
+export function typingSpeed(wordMs = TYPIST_WORD_MS): TypingSpeed {
+  return {
+    sleep: async (ms, signal) => await sleep((ms * wordMs) / TYPIST_WORD_MS, undefined, { signal }),
+    wordMs: TYPIST_WORD_MS,
+  };
+}
+
+type Options = { readonly script: Persona; readonly speed?: TypingSpeed; readonly serverTools?: ServerTools };
+
+/** Agents without a model: they answer by a script, and show every state of the floor when told to. */
+export function createScriptedBackend(options: Options): AgentBackend {
   return {
     kind: 'scripted',
     needsSignal: false,
     promisesToAsk: true,
     settable: ['steps', 'tools'],
-    async open(seat) {
-      const { serverTools, script, speed = TYPING } = options;
-      const tools = serverTools?.pool.isUsed === true ? sessionTools(seat, serverTools, false) : null;
-      return new ScriptedSession(seat, script, { speed, tools });
-    },
+    open: async (seat) => new ScriptedSession(seat, options),
   };
 }
-
-type Pace = { readonly speed: TypingSpeed; readonly tools: SessionTools | null };
 
 class ScriptedSession implements AgentSession {
   readonly #seat: SeatContext;
   readonly #script: Persona;
   readonly #speed: TypingSpeed;
   readonly #tools: SessionTools | null;
-  #memory: ScriptMemory = { request: null, openQuestion: null };
-  #run: ScriptedGeneration | null = null;
-  #open: Open | null = null;
+  #memory: ScriptMemory = { request: null, question: null };
+  #generation: Generation | null = null;
+  /** The steps that the last generation left, and the texts that it had said before them. */
+  #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
   #observed: readonly Line[] = [];
   #roster: TurnPrompt['roster'] = [];
-  #alive = true;
+  #isAlive = true;
 
-  constructor(seat: SeatContext, script: Persona, { speed, tools }: Pace) {
+  constructor(seat: SeatContext, { script, speed = typingSpeed(), serverTools }: Options) {
     this.#seat = seat;
     this.#script = script;
     this.#speed = speed;
-    this.#tools = tools;
+    this.#tools = serverTools?.pool.isUsed === true ? sessionTools(seat, serverTools, false) : null;
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     await this.ping();
-    if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
+    if (this.#generation) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     this.#roster = turn.roster;
     const scene = sceneOf(turn, this.#seat.agent, this.#memory);
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
-    this.#open = null;
-    this.#memory = { request: scene.request ?? this.#memory.request, openQuestion: null };
-    const run = new ScriptedGeneration(this.#speed, report, { notes: this.#notes, tools: this.#tools });
-    this.#notes = [];
-    this.#run = run;
+    this.#memory = { request: scene.request ?? this.#memory.request, question: null };
+    const generation = new Generation(this.#speed, report, this.#tools, this.#notes);
+    this.#generation = generation;
     try {
-      const ending = await run.perform(steps);
-      if (ending.how === 'waiting') this.#memory = { ...this.#memory, openQuestion: questionOf(scene, this.#memory) };
-      return ending;
+      const ending = await generation.perform(steps);
+      if (ending.how === 'waiting') this.#memory = { ...this.#memory, question: scene.asked ?? this.#memory.request };
+      const handTo = ending.how === 'completed' ? ending.handTo : undefined;
+      const isHere = turn.roster.some(({ id, status }) => id === handTo && status !== 'OFFLINE');
+      return handTo === undefined || isHere ? ending : { how: 'completed' };
     } catch (error) {
-      if (error instanceof BackendError) this.#alive = false;
+      if (error instanceof BackendError) this.#isAlive = false;
       throw error;
     } finally {
-      this.#open = run.open;
-      this.#notes = run.notes;
-      this.#run = null;
+      this.#open = generation.open;
+      this.#notes = generation.notes;
+      this.#generation = null;
     }
   }
 
   async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
-    const words = readWords(message, this.#roster);
-    const run = this.#run;
-    if (!run?.listening) return 'next-prompt';
-    if (message.change === 'deleted') return 'injected';
-    const scenario = scenarioIn(words.text)?.word;
-    const forMe = words.to.length === 0 || words.to.includes(this.#seat.agent);
-    if (forMe && scenario === 'crash') run.stop('crash');
-    else if (forMe && scenario === 'hang') run.stop('hang');
-    else if (forMe && !(observed && message.change === null && words.to.length === 0))
-      run.note(this.#script.note(words));
+    const generation = this.#generation;
+    if (!generation?.isListening) return 'next-prompt';
+    const request = readRequest(message, this.#roster);
+    if (message.change === 'deleted' || !isFor(request, this.#seat.agent)) return 'injected';
+    const steps = demoSteps(request.text);
+    if (steps?.at(-1)?.do === 'crash') generation.stop('crash');
+    else if (steps?.[0]?.do === 'hang') generation.hang();
+    else if (!observed || message.change !== null || request.to.length > 0)
+      generation.notes.push(this.#script.note(request));
     return 'injected';
   }
 
   async interrupt(): Promise<void> {
-    this.#run?.stop('interrupt');
-    await this.#run?.over;
+    this.#generation?.stop('interrupt');
+    await this.#generation?.over.promise;
   }
 
   observe(message: Line): void {
-    this.#observed = [...this.#observed, message].slice(-OBSERVED);
+    this.#observed = [...this.#observed, message].slice(-20);
   }
 
   async choose(candidates: readonly AgentId[], lines: readonly Line[]): Promise<AgentId | null> {
     const last = lines.at(-1)?.author;
     const after = last?.kind === 'agent' ? CHAIN[CHAIN.indexOf(last.id) + 1] : CHAIN[0];
-    const sensible = [after, ...CHAIN].find((id) => id !== undefined && id !== last?.id && candidates.includes(id));
-    return sensible ?? candidates.find((id) => id !== last?.id) ?? candidates[0] ?? null;
+    const wanted = [after, ...CHAIN, ...candidates].filter((id) => id !== undefined && candidates.includes(id));
+    return wanted.find((id) => id !== last?.id) ?? candidates[0] ?? null;
   }
 
   async ping(): Promise<void> {
-    if (!this.#alive) throw new BackendError(CRASH);
+    if (!this.#isAlive) throw new BackendError(CRASH);
   }
 
   async close(): Promise<void> {
-    this.#alive = false;
+    this.#isAlive = false;
     await this.interrupt();
     await this.#tools?.servers.close();
   }
 
   #plan(turn: TurnPrompt, scene: Scene): readonly Step[] {
-    if (turn.reason === 'grant') return this.#reply(turn, scene);
-    if (turn.reason === 'again' && turn.saidSoFar.length === 0) return this.#reply(turn, scene);
-    if (this.#memory.openQuestion) return this.#reply(turn, scene);
-    const left = turn.reason === 'resume' ? this.#left(turn, scene) : COMPLETED;
-    if (!scene.asked) return left;
-    const scenario = scenarioIn(scene.asked.text);
-    if (scenario) return perform(scenario, scene);
-    const first: Step = { do: 'say', text: this.#script.answer(scene.asked) };
-    if (DROP.test(scene.asked.text)) return [first, ...COMPLETED];
-    return left.some((step) => step.do === 'say') ? [first, { do: 'flush' }, ...left] : [first, ...COMPLETED];
+    const { asked, question } = scene;
+    const isNew = turn.reason === 'grant' || question !== null;
+    const word =
+      asked &&
+      (asked.text
+        .split('\n')
+        .map(demoSteps)
+        .find((steps) => steps !== null) ??
+        demoSteps(asked.text));
+    if (word) return word;
+    if (question && demoSteps(question.text)) {
+      const text =
+        asked === null ? 'Nobody said; I go on without.' : `Then I call it: ${asked.text} I go on with that.`;
+      return [{ do: 'say', text }, DONE];
+    }
+    const isFirst = turn.reason === 'again' && turn.saidSoFar.length === 0;
+    const isMine = !asked && scene.request !== null && isFor(scene.request, scene.me);
+    if (isNew || (isFirst && !isMine)) return this.#script.reply(scene);
+    const left = turn.reason === 'resume' || isFirst ? this.#left(turn, scene) : [DONE];
+    if (!asked) return left;
+    const first: Step = { do: 'say', text: this.#script.answer(asked) };
+    const goesOn = !DROP.test(asked.text) && left.some((step) => step.do === 'say');
+    return goesOn ? [first, { do: 'flush' }, ...left] : [first, DONE];
   }
 
-  #reply(turn: TurnPrompt, scene: Scene): readonly Step[] {
-    // What it asked back about is not asked of it anew.
-    const { openQuestion } = this.#memory;
-    const fresh = turn.messages.filter(({ message }) => openQuestion === null || !isOpen(turn, message));
-    const words = fresh.map((line) => readWords(line, turn.roster));
-    const mine = words.filter(({ to }) => to.length === 0 || to.includes(this.#seat.agent));
-    const scenario = mine.map(({ text }) => scenarioIn(text)).find((found) => found !== null);
-    if (scenario) return perform(scenario, scene);
-    const isDemo = openQuestion !== null && scenarioIn(openQuestion.text) !== null;
-    return isDemo ? answered(scene) : this.#script.reply(scene);
-  }
-
-  /** What is left of the turn: after an interrupt from memory, after a restart by writing the reply again. */
-  #left(turn: TurnPrompt, scene: Scene): readonly Step[] {
-    if (this.#open) return remainder(this.#open.steps, this.#open.streamed, turn.saidSoFar);
-    const request = scene.request ?? this.#memory.request;
-    const scenario = request && scenarioIn(request.text);
-    const before: Scene = { ...scene, asked: scene.asked ?? request, reason: 'grant' };
-    const again = scenario ? perform(scenario, before) : this.#script.reply(before);
-    return turn.saidSoFar.length === 0 ? again : remainder(again, '', turn.saidSoFar);
+  /** The rest of the turn: from memory after an interrupt; after a restart the reply is written again. */
+  #left(turn: TurnPrompt, { request, ...scene }: Scene): readonly Step[] {
+    const again = () =>
+      (request && demoSteps(request.text)) ?? this.#script.reply({ ...scene, request, asked: request });
+    return remainder(this.#open ?? again(), turn.saidSoFar);
   }
 
   #recalled(): readonly Step[] {
-    const words = this.#observed.map((line) => readWords(line, this.#roster));
-    const seen = words.filter(({ to }) => to.includes(this.#seat.agent));
+    const requests = this.#observed.map((line) => readRequest(line, this.#roster));
+    const last = requests.findLast(({ to }) => to.includes(this.#seat.agent));
     this.#observed = [];
-    const last = seen.at(-1);
     return last === undefined
       ? []
-      : [{ do: 'say', text: `I saw what ${last.by} wrote: ${last.topic.title}.` }, { do: 'flush' }];
+      : [{ do: 'say', text: `I saw what ${last.by} wrote: ${last.title}.` }, { do: 'flush' }];
   }
 }
 
-function isOpen({ open }: TurnPrompt, message: Line['message']): boolean {
-  return message !== null && open.includes(message);
+/** One generation of a scripted agent: performs steps until an end, an interrupt or a crash. */
+class Generation {
+  readonly over = Promise.withResolvers<void>();
+  /** Texts said and steps left, in order; `null` once nothing is left. */
+  open: readonly Step[] | null = null;
+  /** Whether an injected message is still taken up. */
+  isListening = true;
+  /** Answers to injected messages, not yet said. */
+  readonly notes: string[];
+  readonly #speed: TypingSpeed;
+  readonly #report: Report;
+  readonly #tools: SessionTools | null;
+  readonly #abort = new AbortController();
+  #isHanging = false;
+  #said: readonly Step[] = [];
+  /** The text of the message under way. */
+  #streamed = '';
+  #spent = 0;
+
+  constructor(speed: TypingSpeed, report: Report, tools: SessionTools | null, notes: readonly string[]) {
+    this.#speed = speed;
+    this.#report = report;
+    this.#tools = tools;
+    this.notes = [...notes];
+  }
+
+  stop(why: 'interrupt' | 'crash'): void {
+    this.#abort.abort(why);
+  }
+
+  hang(): void {
+    this.#isHanging = true;
+  }
+
+  async perform(steps: readonly Step[]): Promise<Ending> {
+    const beganAt = this.#report.now();
+    try {
+      this.open = steps;
+      this.isListening = steps.some((step) => step.do !== 'end');
+      await this.#sleep(THINKING_MS);
+      for (const [index, step] of steps.entries()) {
+        if (step.do === 'end') {
+          this.open = null;
+          this.#takeUpNotes();
+          return step.ending;
+        }
+        await this.#step(step, steps.slice(index + 1));
+      }
+      return { how: 'completed' };
+    } catch (error) {
+      if (!this.#abort.signal.aborted) throw error;
+      if (this.#abort.signal.reason === 'crash') throw new BackendError(CRASH, { cause: error });
+      return { how: 'interrupted' };
+    } finally {
+      this.isListening = false;
+      if (this.#spent > 0) this.#tellUsage(this.#report.now() - beganAt);
+      this.over.resolve();
+    }
+  }
+
+  /** As a model that costs nothing. */
+  #tellUsage(ms: number): void {
+    const output = Math.ceil(this.#spent / 4);
+    const free = { model: null, input: null, cached: null, source: 'computed' } as const;
+    const outcome = this.#abort.signal.aborted ? 'stopped' : 'answered';
+    this.#report.usage({ tokens: output, costMicros: 0, use: { backend: 'scripted', ...free, output, outcome, ms } });
+  }
+
+  async #step(step: Exclude<Step, { do: 'end' }>, rest: readonly Step[]): Promise<void> {
+    this.open = [...this.#said, step, ...rest];
+    switch (step.do) {
+      case 'say':
+        return await this.#say(step, rest);
+      case 'flush':
+        this.#report.flush();
+        this.#streamed = '';
+        return;
+      case 'work':
+        this.#report.work(1);
+        await this.#sleep(step.ms).finally(() => this.#report.work(0));
+        return;
+      case 'call':
+        return await this.#call(step);
+      case 'deafen':
+        this.isListening = false;
+        return;
+      case 'crash':
+        throw new BackendError(CRASH);
+      case 'hang':
+        this.#isHanging = true;
+        return await this.#sleep(0);
+    }
+  }
+
+  async #say(step: Extract<Step, { do: 'say' }>, rest: readonly Step[]): Promise<void> {
+    const words = step.text.match(/\s*\S+/g) ?? [];
+    for (const [index, word] of words.entries()) {
+      await this.#sleep(step.wordMs ?? this.#speed.wordMs);
+      const noted = interruptible(this.#streamed) && this.#takeUpNotes();
+      this.#emit(noted ? `\n\n${word.trimStart()}` : word);
+      this.open = [...this.#said, { ...step, text: words.slice(index + 1).join('') }, ...rest];
+    }
+  }
+
+  /** Sleeps, and forever once told to hang. Rejects when the generation is stopped. */
+  async #sleep(ms: number): Promise<void> {
+    const { signal } = this.#abort;
+    await this.#speed.sleep(ms, signal);
+    signal.throwIfAborted();
+    if (!this.#isHanging) return;
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('interrupted'))));
+  }
+
+  /** Through the same gate as a model's calls. */
+  async #call({ tool: name, input }: Extract<Step, { do: 'call' }>): Promise<void> {
+    const session = this.#tools;
+    if (session === null) return this.#emit('I have no tools here.');
+    const { Toolbox, unfenced } = await import('../../tools/toolbox.ts');
+    const floorTools = new FloorTools(this.#report, session.seat.agent, []);
+    const { signal: stopped } = this.#abort;
+    const toolbox = new Toolbox({ session, floorTools, report: this.#report, stopped });
+    await toolbox.offer();
+    const call = { id: '1', key: randomUUID(), name, input };
+    if ((await toolbox.step('', [call])) === 'stop') return;
+    const results = await toolbox.run([call]);
+    stopped.throwIfAborted();
+    this.#emit(`${name}: ${unfenced(results)}`);
+  }
+
+  #takeUpNotes(): boolean {
+    const notes = this.notes.splice(0);
+    for (const note of notes) this.#emit(this.#streamed === '' ? note : `\n\n${note}`);
+    return notes.length > 0;
+  }
+
+  #emit(text: string): void {
+    this.#streamed += text;
+    this.#said = [...this.#said, { do: 'say', text }];
+    this.#spent += text.length;
+    this.#report.text(text);
+  }
 }
 
-/** Goes on with the answer to the question that the demo word had it ask. */
-function answered({ asked }: Scene): readonly Step[] {
-  const text = asked === null ? 'Nobody said; I go on without.' : `Then I call it: ${asked.text} I go on with that.`;
-  return [{ do: 'say', text }, ...COMPLETED];
+/** Whether a note may follow: at the start, or after a whole sentence outside a code block and a list. */
+function interruptible(streamed: string): boolean {
+  const lastLine = streamed.slice(streamed.lastIndexOf('\n') + 1);
+  return streamed === '' || (!isInFence(streamed) && /[.!?:]$/.test(streamed) && !/^\d+\.$/.test(lastLine));
 }
 
-function questionOf(scene: Scene, memory: ScriptMemory): Words | null {
-  const scenario = scene.asked && scenarioIn(scene.asked.text);
-  return scenario ? memory.request : (scene.asked ?? memory.request);
+/** Returns the steps without the texts that stand in the channel (`said`). A code block that was cut is said again from its start. */
+export function remainder(steps: readonly Step[], said: readonly string[]): readonly Step[] {
+  if (said.length === 0) return steps;
+  const whole = steps.map((step) => (step.do === 'say' ? step.text : '')).join('');
+  const posted = said.reduce((end, text) => end + coveredLength(whole.slice(end), text), 0);
+  let skip = isInFence(whole.slice(0, posted)) ? whole.lastIndexOf('```', posted) : posted;
+  let isFirst = true;
+  return steps.flatMap((step): readonly Step[] => {
+    if (step.do !== 'say') return step.do === 'work' || (step.do === 'flush' && isFirst) ? [] : [step];
+    const rest = step.text.slice(skip);
+    const text = isFirst ? rest.trimStart() : rest;
+    skip = Math.max(0, skip - step.text.length);
+    if (text === '') return [];
+    isFirst = false;
+    return [{ ...step, text }];
+  });
 }
 
+/** How much of the start of `whole` a posted text covers. A code block that was cut may have been closed in it. */
+function coveredLength(whole: string, posted: string): number {
+  const start = whole.length - whole.trimStart().length;
+  const text = [posted.trim(), posted.trim().replace(/\n```$/, '')].find((each) => whole.startsWith(each, start));
+  return text ? start + text.length : 0;
+}
+
+function isInFence(text: string): boolean {
+  return (text.match(/^```/gm)?.length ?? 0) % 2 === 1;
+}
+
+/** The error of a session that is told to crash. */
+const CRASH = 'exited with code 137';
+const TYPIST_WORD_MS = 75;
+const THINKING_MS = 700;
 const CHAIN: readonly AgentId[] = ['pm', 'dev', 'qa'];
-const COMPLETED: readonly Step[] = [{ do: 'end', ending: { how: 'completed' } }];
 const DROP = /^(?:stop|cancel|never mind|forget it|drop it|enough)\b/i;
-const OBSERVED = 20;

@@ -23,8 +23,8 @@ import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
-import { TYPING } from '../../../../src/agents/backends/scripted/typing-speed.ts';
-import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
+import { SCRIPTS } from '../../../../src/agents/backends/scripted/personas.ts';
+import { createScriptedBackend, typingSpeed } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 import { FAKE_ACP, acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
 import { gateThat, person, prompt, recorder } from '../conversation.ts';
@@ -726,6 +726,6 @@ test('T52 every kind of backend says whether its agents promise to ask', async (
     timeoutMs: 1,
     maxOutputBytes: 1,
   });
-  const scripted = createScriptedBackend({ script: SCRIPTS.pm, speed: TYPING });
+  const scripted = createScriptedBackend({ script: SCRIPTS.pm, speed: typingSpeed() });
   expect([command.promisesToAsk, scripted.promisesToAsk]).toEqual([false, true]);
 });

@@ -1,5 +1,6 @@
 import type { AgentBackend } from '../../../../src/agents/backends/backend.ts';
-import type { Persona, Step } from '../../../../src/agents/backends/scripted/scene.ts';
+import type { Step } from '../../../../src/agents/backends/scripted/demo-words.ts';
+import type { Persona } from '../../../../src/agents/backends/scripted/personas.ts';
 import { createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 import { contract } from '../contract.ts';
 import type { Act, Rig } from '../contract.ts';

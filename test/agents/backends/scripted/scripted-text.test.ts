@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { remainder } from '../../../../src/agents/backends/scripted/scripted-text.ts';
+import { remainder } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 
 test('T10 paragraphs of an answer that goes on stay apart', () => {
   const steps = ['One.', '\n\nTwo.', '\n\nThree.'].map((text) => ({ do: 'say', text }) as const);
   const left = (said: readonly string[]): string =>
-    remainder(steps, '', said)
+    remainder(steps, said)
       .map((step) => (step.do === 'say' ? step.text : ''))
       .join('')
       .trim();

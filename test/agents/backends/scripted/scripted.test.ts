@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, Ending, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
-import { DEMO_WORDS } from '../../../../src/agents/backends/scripted/scenarios.ts';
-import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
-import type { ScriptName } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
+import { DEMO_WORDS } from '../../../../src/agents/backends/scripted/demo-words.ts';
+import { SCRIPTS } from '../../../../src/agents/backends/scripted/personas.ts';
+import type { ScriptName } from '../../../../src/agents/backends/scripted/personas.ts';
+import { createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 import { UNHEARD, person, prompt, recorder, spoken } from '../conversation.ts';
 import { createTime } from '../../time.ts';
 import type { Time } from '../../time.ts';

@@ -1,0 +1,243 @@
+import { addressedIn, mentionsIn } from '../../../turns/text/recognition.ts';
+import type { AgentId } from '../../../turns/floor/settings.ts';
+import type { Line } from '../../../turns/view.ts';
+import type { TurnPrompt } from '../backend.ts';
+import { PASS, WAITING, say } from './demo-words.ts';
+import type { Step } from './demo-words.ts';
+
+/** A person's message as a script understands it. */
+export type Request = {
+  readonly by: string;
+  /** Without the names of the agents that the message addresses. */
+  readonly text: string;
+  readonly to: readonly AgentId[];
+  /** Its subject, without greeting and request: "a login page with email". */
+  readonly title: string;
+  /** The words that carry the meaning, in order, at most five. */
+  readonly words: readonly string[];
+  readonly kind: 'greeting' | 'question' | 'request';
+  /** Two things between which the message leaves the choice. */
+  readonly choice: readonly [string, string] | null;
+};
+
+/** What a session remembers between prompts: the request, and the request about which it asked back. */
+export type ScriptMemory = { readonly request: Request | null; readonly question: Request | null };
+
+export type Scene = ScriptMemory & {
+  readonly me: AgentId;
+  /** The new messages of people for this agent, as one request. */
+  readonly asked: Request | null;
+  /** The last message of another agent, and whether it names this agent. */
+  readonly heard: { readonly name: string; readonly text: string; readonly callsMe: boolean } | null;
+};
+
+/** A demo agent: what it does is a pure function of what was said. */
+export type Persona = {
+  readonly reply: (scene: Scene) => readonly Step[];
+  /** Its words when a message arrives in the middle of its answer. */
+  readonly note: (request: Request) => string;
+  /** Its words before it continues after an interruption. */
+  readonly answer: (request: Request) => string;
+};
+
+export function sceneOf(turn: TurnPrompt, me: AgentId, memory: ScriptMemory): Scene {
+  const read = (line: Line): Request => readRequest(line, turn.roster);
+  const isOpen = ({ message }: Line): boolean => message !== null && turn.open.includes(message);
+  const wanted = turn.messages.filter(({ change }) => change !== 'deleted');
+  const fresh = wanted.filter((line) => !isOpen(line)).map(read);
+  const people = turn.lines.filter(({ author, change }) => author.kind === 'person' && change !== 'deleted');
+  const last = turn.lines.findLast(({ author }) => author.kind === 'agent' && author.id !== me);
+  const callsMe = last !== undefined && mentionsIn(last.text, turn.roster).includes(me);
+  const latest = fresh.at(-1) ?? [...people, ...wanted.filter(isOpen)].map(read).at(-1);
+  const mine = fresh.filter((request) => isFor(request, me));
+  const text = mine.map((request) => request.text).join('\n');
+  const lastMine = mine.at(-1);
+  return {
+    me,
+    asked: lastMine ? { ...lastMine, text, ...subjectOf(text) } : null,
+    request: latest ?? (callsMe || turn.reason !== 'grant' ? memory.request : null),
+    question: memory.question,
+    heard: last === undefined ? null : { name: last.author.name, text: last.text, callsMe },
+  };
+}
+
+export function isFor({ to }: Request, agent: AgentId): boolean {
+  return to.length === 0 || to.includes(agent);
+}
+
+/** Reads a line; names of agents before the text ("@dev, please", "dev: please") are no part of it. */
+export function readRequest({ author, text }: Line, agents: TurnPrompt['roster']): Request {
+  let rest = text.trim();
+  for (let name = ''; (name = leadingName(rest, agents)) !== '';)
+    rest = rest.slice(name.length).replace(/^[\s,:]+/, '');
+  return { by: author.name, text: rest, to: addressedIn(text, agents), ...subjectOf(rest) };
+}
+
+function leadingName(text: string, agents: TurnPrompt['roster']): string {
+  const lower = text.slice(0, 200).toLowerCase();
+  const names = agents.flatMap(({ id, name }) => [id.toLowerCase(), name.toLowerCase()]);
+  const called = [
+    ...names.map((name) => [`@${name}`, /[\s,:]/] as const),
+    ...names.map((name) => [name, /[,:]/] as const),
+  ];
+  const found = called.filter(([name, after]) => lower.startsWith(name) && after.test(lower.charAt(name.length)));
+  return found.map(([name]) => name).sort((a, b) => b.length - a.length)[0] ?? '';
+}
+
+const OPENING =
+  /^(?:(?:hi|hello|hey|ok|okay|so|well|team|all|everyone|please|now)\b[\s,!.]*)*(?:(?:can|could|would|will) (?:you|we|someone) |(?:i|we) (?:want|need|would like|'d like) (?:you )?(?:to (?:have )?)?|let'?s |help (?:me|us) (?:to )?)?(?:please )?(?:(?:build|make|create|add|write|design|implement|develop|plan|do) (?!(?:it|this|that|them|sure)\b)(?:me |us )?)?/i;
+const KINDS = [
+  ['greeting', /^(?:hi|hello|hey|good (?:morning|evening|afternoon)|moin|yo)\b[^.?!]{0,20}[.?!]?$/i],
+  // Thanks are answered as a greeting.
+  ['greeting', /^(?:thanks?|thank you|thx|great|nice|perfect|cool|well done|ok|okay)\b[^?]{0,30}$/i],
+  ['request', /^(?:please |hey |hi |hello )?(?:can|could|would|will) (?:you|we|someone|anybody) /i],
+  ['question', /\?\s*$|^(?:what|why|how|who|when|where|which|is|are|does|do|should)\b/i],
+] as const;
+const FILLER = new Set(
+  (
+    'a an and are as at be by can could do does for from get give go have help how i in into is it its just let like make ' +
+    'me my need new no not of on one or our out please should so some than that the them then there they this to try up us ' +
+    'use want was we what when where which who why will with would you your build create add write design implement plan hello hi hey'
+  ).split(' '),
+);
+
+function subjectOf(text: string): Pick<Request, 'title' | 'words' | 'kind' | 'choice'> {
+  const plain = text.slice(0, 2_000).replace(/\s+/g, ' ').trim();
+  const [sentence = plain] = plain.split(/(?<=[.!?])\s/);
+  const title = sentence
+    .replace(OPENING, '')
+    .replace(/,? please[.!?]*$/i, '')
+    .replace(/[\s.!?,;:]+$/, '');
+  const words = plain.toLowerCase().match(/[\p{L}\p{N}][\p{L}\p{N}'-]*/gu) ?? [];
+  const [, one, other] = /([\p{L}\p{N}.+#-]+),? or (?:an? |the |in |with |on )?([\p{L}\p{N}.+#-]+)/iu.exec(plain) ?? [];
+  const isChoice = !FILLER.has(one?.toLowerCase() ?? 'a') && !/^(?:not|so|two|more|less|else)$/i.test(other ?? '');
+  return {
+    title: (title.length > 90 ? `${title.slice(0, 90).replace(/\s+\S*$/, '')} …` : title) || 'this',
+    words: [...new Set(words.filter((word) => !FILLER.has(word) && word.length > 1))].slice(0, 5),
+    kind: KINDS.find(([, pattern]) => pattern.test(plain))?.[0] ?? 'request',
+    choice: isChoice && one !== undefined && other !== undefined ? [one, other.replace(/[.]+$/, '')] : null,
+  };
+}
+
+/** The product manager: asks when a request leaves a choice open, writes a small specification and hands over. */
+const pm: Persona = {
+  reply: ({ asked, question, heard }) => {
+    if (question) return specified(question, asked?.title ?? null);
+    if (!asked) return heard?.callsMe ? say(`Thank you, ${heard.name}. That is what I had in mind; accepted.`) : PASS;
+    const { kind, choice, title, by } = asked;
+    if (kind === 'greeting') return say(`Hello ${by}! Try "Build a login page with email and password".`);
+    if (choice)
+      return say(`Before I write it down: **${choice[0]}** or **${choice[1]}**? The rest follows from that.`, WAITING);
+    if (kind === 'request') return specified(asked);
+    return /\bwhich\b/i.test(asked.text)
+      ? say(`That depends on what matters most to you about ${title}. What should I go by?`, WAITING)
+      : say(`About ${title}: try the smallest version first and decide from what we see.`);
+  },
+  note: ({ title }) => `Noted: ${title}. It goes into the spec.`,
+  answer: ({ by, kind, title }) =>
+    kind === 'question'
+      ? `${by}, about your question (${title}): I would keep it as small as it can be and look at it again afterwards.`
+      : `${by}, understood: ${title}. That comes first.`,
+};
+
+/** `answer`: to the question that pm asked; `null` when pm asked and nobody answered. */
+function specified({ title, words, by }: Request, answer?: string | null): readonly Step[] {
+  const start = answer === null ? 'I go on without an answer.\n\n' : answer && `**${capital(answer)}** it is.\n\n`;
+  const details = words.length > 1 ? words.slice(1, 4) : [words[0] ?? title];
+  const text = [
+    `${start ?? ''}**${capital(title)}**: what we build for ${by}`,
+    '',
+    `1. ${capital(title)}${answer ? `, with ${answer}` : ''}: the smallest version that is of use.`,
+    ...details.map(
+      (word, at) => `${at + 2}. "${word}" is covered, with a clear message when something is wrong with it.`,
+    ),
+    '',
+    'Everything else can wait. @dev, over to you.',
+  ];
+  return say(text.join('\n'), { how: 'completed', handTo: 'dev' });
+}
+
+/** The developer: works in silence for a moment, then streams an answer with code made of the request's own words. */
+const dev: Persona = {
+  reply: (scene) => {
+    const { asked, heard } = scene;
+    const request = asked ?? handedOver(scene);
+    if (request?.kind === 'request') {
+      const points = heard?.text.match(/^\d+\. /gm)?.length ?? 0;
+      const source = points > 0 ? `The ${points} points of ${heard?.name}'s list are in.` : 'Here is a first version.';
+      const text = `Done: ${request.title}. ${source}\n\n${code(request)}\n\n@qa, please try to break it.`;
+      return [{ do: 'work', ms: 1_500 }, ...say(text, { how: 'completed', handTo: 'qa' })];
+    }
+    if (!asked) return PASS;
+    if (asked.kind === 'question') return say(`About ${asked.title}: I can build it if you say so.`);
+    return say(`At your service, ${asked.by}! Give me something to build.`);
+  },
+  note: ({ title }) => `Noted: ${title}. I take it into account from here on.`,
+  answer: ({ by, kind, title }) =>
+    kind === 'question'
+      ? `${by}, first your question (${title}): yes as far as I can see, and I check it with a test.`
+      : `${by}, first your message: ${title}. I change that right away.`,
+};
+
+function handedOver({ heard, request, me }: Scene): Request | null {
+  if (!heard || !request) return null;
+  const title = /^\*\*(.+?)\*\*: what we build/m.exec(heard.text)?.[1];
+  if (title !== undefined) return { ...request, ...subjectOf(title), kind: 'request' };
+  return heard.callsMe || isFor(request, me) ? request : null;
+}
+
+function code({ words: [first = 'feature', second = '', ...rest] }: Request): string {
+  const inputs = (rest.length > 0 ? rest : ['input']).map((word) => identifier(word));
+  return [
+    '```ts',
+    `export function ${identifier(first, second)}(${inputs.map((input) => `${input}: string`).join(', ')}): string {`,
+    ...inputs.map((input) => `  if (${input}.trim() === '') throw new Error('${input} is missing');`),
+    `  return \`${first}: ${inputs.map((input) => `\${${input}}`).join(', ')}\`;`,
+    '}',
+    '```',
+  ].join('\n');
+}
+
+/** "login", "page" becomes `loginPage`. */
+function identifier(...words: readonly string[]): string {
+  const ascii = words.map((word) =>
+    word
+      .normalize('NFKD')
+      .replace(/[^A-Za-z0-9]/g, '')
+      .toLowerCase(),
+  );
+  const [first = 'feature', ...rest] = ascii.filter((word) => word !== '');
+  return `${/^\d/.test(first) ? 'make' : ''}${first}${rest.map(capital).join('')}`;
+}
+
+const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
+/** The tester: tries the code that was said last and lists the checks; passes when there is nothing to try. */
+const qa: Persona = {
+  reply: ({ asked, heard }) => {
+    const [, name, list] = /export function (\w+)\(([^)]*)\)/.exec(heard?.text ?? '') ?? [];
+    if (name !== undefined && list !== undefined && heard) {
+      const inputs = list.split(',').map((input) => input.replace(/:.*$/s, '').trim());
+      const checks = [
+        `- ✓ \`${name}\` answers with ordinary input`,
+        ...inputs.slice(0, 3).map((input) => `- ✓ an empty \`${input}\` is refused with "${input} is missing"`),
+        `- ✓ 10,000 characters of \`${inputs[0]}\` go through unharmed`,
+      ];
+      const result = `${checks.length} of ${checks.length} checks pass. Ready from my side.`;
+      const text = `I tried ${heard.name}'s \`${name}\`:\n\n${checks.join('\n')}\n\n${result}`;
+      return [{ do: 'work', ms: 1_000 }, ...say(text)];
+    }
+    if (!asked) return PASS;
+    const { kind, title, words, by } = asked;
+    if (kind === 'greeting') return say(`Always happy to break things for you, ${by}.`);
+    const checks = (words.length > 0 ? words : [title]).slice(0, 4);
+    const lines = checks.map((word) => `- ${word}: missing, twice, and far too long`).join('\n');
+    return say(`How I would test ${title}:\n\n${lines}`);
+  },
+  note: ({ title }) => `Noted: ${title}. I add a check for it.`,
+  answer: ({ by, title }) => `${by}, first your message: I check ${title} before everything else. ✓`,
+};
+
+/** The scripts by the name that a configuration gives them. */
+export const SCRIPTS = { pm, dev, qa } as const satisfies Record<string, Persona>;
+export type ScriptName = keyof typeof SCRIPTS;
