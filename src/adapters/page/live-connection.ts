@@ -1,10 +1,9 @@
 import { effect } from '@preact/signals';
 import { backoffMs } from '../../lib/retry.ts';
 import type { PageFrame, ServerFrame } from '../console/protocol.ts';
-import { letIn, onLetIn, pagePart } from './access.ts';
-import { AUDIT_PLACE, auditOpen } from './layout.ts';
+import { letIn, onLetIn, pagePart } from './access.tsx';
+import { AUDIT_PLACE, auditOpen, channel, connection, take } from './state.ts';
 import { accepted, answered, refused, resend, toast, setTransmitter } from './sending.ts';
-import { channel, connection, take } from './state.ts';
 
 const RECONNECT = { firstMs: 300, longestMs: 8_000 };
 /** The server beats every 15 seconds; a connection silent for longer is dead. */

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { visible } from '../../../lib/visible.ts';
 import { runWords } from '../../../turns/text/words.ts';
 import { DECISIONS, endingOf } from '../../../turns/tool-calls.ts';
-import { toneOf } from '../avatar.tsx';
+import { toneOf } from '../parts.tsx';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { exactTime, isSameDay, now, shortTime, timeToTheSecond } from '../now.ts';
 import { agentOf, channels } from '../state.ts';

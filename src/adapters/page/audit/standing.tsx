@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { visible } from '../../../lib/visible.ts';
 import type { OpenApproval, RememberedYes } from '../../../turns/tool-calls.ts';
 import { askedId } from '../../../turns/floor/seats.ts';
-import { showOpen } from '../frame/attention.ts';
+import { showOpen } from '../frame/attention.tsx';
 import { exactTime, now, timeOfDay } from '../now.ts';
 import { pressButton } from '../sending.ts';
 import { agentOf, channels, connection } from '../state.ts';

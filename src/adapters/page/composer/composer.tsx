@@ -1,15 +1,28 @@
 import { useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
-import { isCommandLine } from '../../../turns/text/recognition.ts';
+import { isCommandLine, addressedIn } from '../../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../../turns/commands/command-table.ts';
 import { Choices, chosen, pressInChoices, offer, offered } from './choices.tsx';
-import { MessagePromise } from './promise.tsx';
 import { Icon } from '../icons.tsx';
-import { goToEnd, suggestion } from '../layout.ts';
+import {
+  goToEnd,
+  suggestion,
+  channel,
+  channelName,
+  writable,
+  agentOf,
+  connection,
+  messages,
+  outlook,
+  view,
+} from '../state.ts';
 import { sendCommand, sendWords, toast } from '../sending.ts';
-import { channel, channelName, writable } from '../state.ts';
 import { keepUnfinished, unfinished } from './unfinished.ts';
+import { fateWords } from '../../../turns/commands/fact-words.ts';
+import { whyHeld } from '../../../turns/commands/read.ts';
+import { NOBODY } from '../../../turns/floor/gate.ts';
+import type { Fate } from '../../../turns/floor/fact.ts';
 
 /** The server takes no longer text. */
 const TEXT_LIMIT = 16_000;
@@ -167,4 +180,44 @@ function submit(field: FieldRef['field']): void {
 /** An operator's command, or a slash and a word that is none: its answer says which command may have been meant. */
 function isCommand(value: string): boolean {
   return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
+}
+
+/** Says beforehand what will become of what is being written, as the floor itself decides it. */
+export function MessagePromise(props: { readonly line: boolean }): JSX.Element {
+  return (
+    <span class="fate" data-testid="fate">
+      {words(props.line)}
+    </span>
+  );
+}
+
+function words(line: boolean): string {
+  if (connection.value === 'lost') return line ? 'Commands need a connection' : 'Will be sent when Conch is back';
+  if (line) return 'A command: the answer is only for you';
+  if (!writable.value) return 'Write in this channel on its own platform';
+  const [first] = addressed();
+  const fate = first === undefined ? outlook.value?.unaddressed : outlook.value?.addressed[first];
+  if (fate === undefined) return '';
+  const said = fateWords(fate, nameOf);
+  const why = view.value === null || isPlain(fate) ? null : whyHeld(view.value, nameOf);
+  const promise = fate.state === 'unrouted' ? `Will reach nobody: ${fate.why}` : `Will be ${said}`;
+  return why === null ? promise : `${promise}. ${why}`;
+}
+
+/** Whether all is said with what becomes of it. */
+function isPlain(fate: Fate): boolean {
+  if (fate.state === 'held') return fate.until === 'turn' || fate.until === 'exchange';
+  return fate.state !== 'unrouted' || fate.why !== NOBODY;
+}
+
+/** Whom the text names, or whose message it replies to. */
+function addressed(): readonly string[] {
+  const { text, replyTo } = unfinished.value;
+  const seated = (view.value?.seats ?? []).map(({ agent }) => agentOf(agent));
+  const repliedTo = messages.value.find(({ id, kind }) => id === replyTo?.id && kind === 'agent');
+  return [...(repliedTo === undefined ? [] : [repliedTo.speaker.id]), ...addressedIn(text, seated)];
+}
+
+function nameOf(id: string): string {
+  return agentOf(id).name;
 }

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { Avatar, toneOf } from '../avatar.tsx';
+import { Avatar, toneOf } from '../parts.tsx';
 import { RichText } from './rich-text.tsx';
 import { discard, sendWords, unsent } from '../sending.ts';
 import type { Unsent } from '../sending.ts';

@@ -3,15 +3,13 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
 import type { ChatMessage } from '../../console/protocol.ts';
 import { Afterwards } from './afterwards.tsx';
-import { CommandAnswer } from './answer.tsx';
-import { Answered, QuestionInPlace } from '../floor/approval.tsx';
+import { CommandAnswer, Toasts } from '../frame/answers.tsx';
+import { Answered, QuestionInPlace } from '../floor/question.tsx';
 import { Icon, Shell } from '../icons.tsx';
-import { goToBeginning, goToEnd, suggestion } from '../layout.ts';
-import { Message } from './message.tsx';
-import { dayText, isSameDay } from '../now.ts';
-import { answers, ask, unsent } from '../sending.ts';
-import { Toasts } from '../frame/toasts.tsx';
 import {
+  goToBeginning,
+  goToEnd,
+  suggestion,
   answeredQuestions,
   channel,
   connection,
@@ -27,6 +25,9 @@ import {
   view,
   writable,
 } from '../state.ts';
+import { Message } from './message.tsx';
+import { dayText, isSameDay } from '../now.ts';
+import { answers, ask, unsent } from '../sending.ts';
 
 const NEAR_PX = 40;
 const SAME_SPEAKER_MS = 5 * 60_000;

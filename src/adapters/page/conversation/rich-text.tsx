@@ -3,7 +3,7 @@ import type { MarkedToken, Token, Tokens } from 'marked';
 import { memo } from 'preact/compat';
 import { useRef } from 'preact/hooks';
 import type { ComponentChild, JSX } from 'preact';
-import { toneOf } from '../avatar.tsx';
+import { toneOf } from '../parts.tsx';
 import { CodeBlock, focusableIfCut } from './code-block.tsx';
 import { agents } from '../state.ts';
 

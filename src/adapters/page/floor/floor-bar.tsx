@@ -2,14 +2,13 @@ import type { JSX } from 'preact';
 import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
 import { obstacleWords } from '../../../turns/commands/read.ts';
 import type { FloorView } from '../../../turns/view.ts';
-import { AskWhy } from './seats.tsx';
-import { Avatar, toneOf } from '../avatar.tsx';
+import { AskWhy } from './floor-tab.tsx';
+import { Avatar, toneOf } from '../parts.tsx';
 import { Icon, Shell } from '../icons.tsx';
-import { drawerOpen, tab } from '../layout.ts';
+import { drawerOpen, tab, agentOf, connection, view, writable } from '../state.ts';
 import { clockText, now, timeToTheSecond } from '../now.ts';
 import { pressButton } from '../sending.ts';
-import { pauseOrResume, skipTurn, stopAll } from '../frame/shortcuts.ts';
-import { agentOf, connection, view, writable } from '../state.ts';
+import { pauseOrResume, skipTurn, stopAll } from '../frame/shortcuts.tsx';
 
 /** Who has the floor, for how long, who is next, and the three things that people do about it. */
 export function FloorBar(): JSX.Element {

@@ -1,14 +1,10 @@
 import { useSignalEffect } from '@preact/signals';
 import type { JSX } from 'preact';
-import { Asides } from './asides.tsx';
-import { Controls } from './controls.tsx';
-import { HeldMessages } from './held-messages.tsx';
+import { Asides, Controls, HeldMessages, Seats } from './floor-tab.tsx';
 import { Icon } from '../icons.tsx';
 import { Journal } from './journal.tsx';
-import { drawerOpen, tab } from '../layout.ts';
-import { Seats } from './seats.tsx';
+import { drawerOpen, tab, channel, connection } from '../state.ts';
 import { ask } from '../sending.ts';
-import { channel, connection } from '../state.ts';
 import { Turns } from './turns.tsx';
 
 const TABS = [

@@ -3,10 +3,9 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
 import type { Outcome } from '../../../turns/floor/fact.ts';
 import type { TurnRecord } from '../../../turns/view.ts';
-import { toneOf } from '../avatar.tsx';
-import { tab } from '../layout.ts';
+import { toneOf } from '../parts.tsx';
+import { tab, agentOf, turns, view } from '../state.ts';
 import { durationText, now, timeOfDay, timeToTheSecond } from '../now.ts';
-import { agentOf, turns, view } from '../state.ts';
 
 const OUTCOMES: Readonly<Record<Outcome | 'open', { readonly sign: string; readonly words: string }>> = {
   open: { sign: '●', words: 'has the floor' },

@@ -1,11 +1,10 @@
 import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
 import type { ChannelEntry } from '../../console/protocol.ts';
-import { toneOf } from '../avatar.tsx';
-import { auditOpen } from '../layout.ts';
+import { toneOf } from '../parts.tsx';
+import { auditOpen, activity, agentOf, channel, channels, openQuestions } from '../state.ts';
 import { ask } from '../sending.ts';
 import { isUnfinished } from '../composer/unfinished.ts';
-import { activity, agentOf, channel, channels, openQuestions } from '../state.ts';
 
 /** The channels: who speaks in each, what asks for a person, and what was said since it was last open. */
 export function ChannelList(): JSX.Element {

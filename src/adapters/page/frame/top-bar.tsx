@@ -1,9 +1,19 @@
 import type { JSX } from 'preact';
-import { notifies, questionWords, showQuestion, toggleNotifications } from './attention.ts';
+import { notifies, questionWords, showQuestion, toggleNotifications } from './attention.tsx';
 import { dialNow } from '../live-connection.ts';
 import { Icon, Shell } from '../icons.tsx';
-import { auditOpen, drawerOpen, helpOpen } from '../layout.ts';
-import { agentOf, channel, channelName, channels, connection, openQuestions, writable } from '../state.ts';
+import {
+  auditOpen,
+  drawerOpen,
+  helpOpen,
+  agentOf,
+  channel,
+  channelName,
+  channels,
+  connection,
+  openQuestions,
+  writable,
+} from '../state.ts';
 import { toggleTheme } from './theme.ts';
 
 const CONNECTION = { connecting: 'Connecting…', open: 'Connected', lost: 'Reconnecting…' } as const;

@@ -1,8 +1,10 @@
-import { showQuestion } from './attention.ts';
-import { auditOpen, drawerOpen, goToBeginning, goToEnd, helpOpen, tab } from '../layout.ts';
+import { showQuestion } from './attention.tsx';
+import { auditOpen, drawerOpen, goToBeginning, goToEnd, helpOpen, tab, view } from '../state.ts';
 import { pressButton } from '../sending.ts';
-import { view } from '../state.ts';
 import { toggleTheme } from './theme.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import type { JSX } from 'preact';
+import { Icon } from '../icons.tsx';
 
 /** Every shortcut: the key as people see it, and what it does. Single keys work outside of text fields. */
 export const SHORTCUTS: readonly { readonly keys: string; readonly what: string }[] = [
@@ -89,4 +91,34 @@ function focusComposer(): void {
 
 function isTyping(event: KeyboardEvent): boolean {
   return event.target instanceof HTMLElement && event.target.closest('input, textarea, select') !== null;
+}
+
+/** The list of shortcuts, over the page. */
+export function Help(): JSX.Element {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const open = helpOpen.value;
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+  return (
+    <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (helpOpen.value = false)}>
+      <div class="help-head">
+        <h2 id="help-title">Keyboard</h2>
+        <button type="button" class="quiet square" aria-label="Close" onClick={() => (helpOpen.value = false)}>
+          <Icon name="close" />
+        </button>
+      </div>
+      <dl>
+        {SHORTCUTS.map(({ keys, what }) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+    </dialog>
+  );
 }

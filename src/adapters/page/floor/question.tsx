@@ -1,20 +1,28 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
-import { useFocusWhenWanted } from '../frame/attention.ts';
+import { useFocusWhenWanted } from '../frame/attention.tsx';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { sendCommand } from '../sending.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
 import { exactTime, timeOfDay } from '../now.ts';
-import { answersTo } from '../../delivery/card.ts';
+import { answersTo, trustButtons } from '../../delivery/card.ts';
 import type { CardButton } from '../../delivery/card.ts';
 import { forQuestion } from '../../../turns/drawn-for.ts';
 import { askedId, askedOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
-import { answerText, answersAsked, factsAsked, formNote, isDiff, reasonLabel } from '../../../turns/text/words.ts';
+import {
+  answerText,
+  answersAsked,
+  factsAsked,
+  formNote,
+  isDiff,
+  reasonLabel,
+  trustAnswers,
+} from '../../../turns/text/words.ts';
 import type { AskedField, Question } from '../../../turns/floor/settings.ts';
 import { agentOf, channel, view } from '../state.ts';
 import { AnswerForm } from './answer-form.tsx';
-import { Trust } from './trust.tsx';
+import type { TrustQuestion } from '../../../turns/floor/floor.ts';
 
 /** A key that was meant for what stood here before answers nothing. */
 const SETTLED_MS = 500;
@@ -264,4 +272,44 @@ function useSettled(): boolean {
     return () => clearTimeout(timer);
   }, []);
   return settled;
+}
+
+/** An agent that is not started before somebody trusts the files in its folder, with these and the two answers. */
+export function Trust({ question }: { readonly question: TrustQuestion }): JSX.Element {
+  const { agent, id, folder, detail, shown } = question;
+  const { name } = agentOf(agent);
+  const box = useRef<HTMLElement>(null);
+  useFocusWhenWanted(askedId({ agent, id }), box);
+  return (
+    <section
+      ref={box}
+      class="approval"
+      data-asked={askedId({ agent, id })}
+      data-testid="trust"
+      aria-label={`The folder of ${name} (${id})`}
+    >
+      <p class="asked-title">
+        🔐 <strong>{name}</strong> is not started: files in its folder {folder} act before anybody is asked ({id})
+      </p>
+      <CodeBlock code={detail} language="" closed={true} />
+      <p>{trustAnswers(question)}</p>
+      <div role="group" aria-label="Your answer">
+        <div class="actions answers">
+          {trustButtons(question, name, view.value?.store ?? '').map(({ label, line, style, drawnFor }) => (
+            <button
+              key={line}
+              type="button"
+              data-testid={style === 'good' ? 'trust-folder' : 'leave-folder'}
+              data-no={style !== 'good' || undefined}
+              title={line}
+              disabled={!shown}
+              onClick={(event) => event.detail < 2 && sendCommand(line, { drawnFor })}
+            >
+              {label}
+            </button>
+          ))}
+        </div>
+      </div>
+    </section>
+  );
 }
