@@ -119,7 +119,7 @@ export async function readBody(request: IncomingMessage, limit: number): Promise
 }
 
 /** The value of a JSON text; `null` when the text is not JSON. */
-export function parsedJson(text: string): unknown {
+export function jsonOrNull(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Answer } from '../../turns/commands/context.ts';
-import { parsedJson, readBody } from '../../lib/guarded-server.ts';
+import { jsonOrNull, readBody } from '../../lib/guarded-server.ts';
 import type { Reply } from '../../lib/guarded-server.ts';
 import { hasToken } from './access.ts';
 import { LINE_LIMIT } from './protocol.ts';
@@ -38,7 +38,7 @@ export async function ctlReply(request: IncomingMessage, parts: CtlParts): Promi
   if (!hasToken(request, parts.token)) return refused(401, 'The token is not the one of this Conch.');
   const body = await readBody(request, CTL_BODY_LIMIT);
   if (body === null) return refused(413, 'The command is too long.');
-  const parsed = bodySchema.safeParse(parsedJson(body));
+  const parsed = bodySchema.safeParse(jsonOrNull(body));
   if (!parsed.success) return refused(400, 'Expected a JSON body with "line" and, optionally, "channel".');
   try {
     return { status: 200, body: await answerTo(parsed.data, parts) };

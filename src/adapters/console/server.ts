@@ -11,7 +11,7 @@ import {
   guardServer,
   listenError,
   listenOn,
-  parsedJson,
+  jsonOrNull,
   portOf,
   readBody,
   refuseUpgrade,
@@ -192,7 +192,7 @@ async function sessionReply({ access }: Running, { request }: Exchange): Promise
     return why === null ? { status: 200, body: 'You are let in.\n' } : { status: 401, body: `${why}.\n` };
   }
   if (!isOwnPage(request)) return { status: 403, body: `${FOREIGN}.\n` };
-  const asked = keySchema.safeParse(parsedJson((await readBody(request, CTL_BODY_LIMIT)) ?? ''));
+  const asked = keySchema.safeParse(jsonOrNull((await readBody(request, CTL_BODY_LIMIT)) ?? ''));
   const session = asked.success ? access.exchange(asked.data.key) : null;
   if (session === null) return { status: 401, body: `${NO_ACCESS}.\n` };
   const kept = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_SECONDS}`;

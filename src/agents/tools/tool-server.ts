@@ -9,7 +9,7 @@ import {
   createQuietServer,
   guardServer,
   listenOn,
-  parsedJson,
+  jsonOrNull,
   readBody,
   reply,
 } from '../../lib/guarded-server.ts';
@@ -148,7 +148,7 @@ export class ToolEndpoints {
     if (!endpoint.mayCall()) return refuse(response, 429);
     const text = await readBody(request, this.#rules.longestCall);
     if (text === null) return refuse(response, 413);
-    const body = parsedJson(text);
+    const body = jsonOrNull(text);
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     const server = await serverFor(endpoint, methodOf(body));
     response.once('close', () => void server.close().catch(() => undefined));
