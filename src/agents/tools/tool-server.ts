@@ -1,8 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
-import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { Server as McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
+import type { CallToolResult } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import {
   closeServer,
@@ -15,28 +14,8 @@ import {
 } from '../../lib/guarded-server.ts';
 import type { FaultLog } from '../../lib/guarded-server.ts';
 import { defined } from '../../lib/defined.ts';
-import { FLOOR_TOOLS } from './floor-tools.ts';
-import type { FloorToolName, FloorTools } from './floor-tools.ts';
-
-/** One session's way to the floor's tools. */
-export type ToolEndpoint = {
-  /** What the server is called in this session: unpredictable, so that nothing written before can stand for its tools. */
-  readonly name: string;
-  /** Where the tools are, for this agent. */
-  readonly url: string;
-  /** What the agent must show: `Authorization: Bearer`. */
-  readonly token: string;
-  /** Whose turn the calls belong to from now on, and what carries out those of tools that Conch runs; `null` while the agent has no floor. */
-  serve(floorTools: FloorTools | null, calls?: ToolCalls): void;
-  /** What further tools there are, for whenever the agent asks; they are Conch's to run. */
-  offer(tools: () => Promise<readonly OfferedTool[]>): void;
-  /** Whether a further tool of this name was offered. */
-  readonly offers: (name: string) => boolean;
-  /** An earlier token of the same session is good for it, too: an agent that comes back need not be told another. */
-  admit(token: string): void;
-  /** Its tokens are good for nothing from now on. */
-  close(): void;
-};
+import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
+import type { FloorTools } from './floor-tools.ts';
 
 /** Carries out a call of a tool that Conch runs: resolves with what the agent is told. */
 export type ToolCalls = (name: string, input: Readonly<Record<string, unknown>>) => Promise<string>;
@@ -67,15 +46,6 @@ type ToolServerRules = {
   readonly longestCall: number;
 };
 
-/** Where one session finds the floor tools. */
-type ToolEndpointParts = {
-  readonly url: string;
-  /** The server's name in an earlier session that this one goes on with. */
-  readonly name?: string | undefined;
-  /** Asked before every call whether the agent may make one more. */
-  readonly mayCall?: () => boolean;
-};
-
 /** Makes the server; nothing listens before the first session. `log` is told of faults, if it is given. */
 export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
   const endpoints = new ToolEndpoints(LOCAL_RULES);
@@ -98,34 +68,99 @@ export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
 /** The path of the tools on every server that has them. */
 export const TOOL_PATH = '/mcp';
 
+/** Where one session finds the floor tools. */
+type EndpointAddress = {
+  readonly url: string;
+  /** The server's name in an earlier session that this one goes on with. */
+  readonly name?: string | undefined;
+  /** Asked before every call whether the agent may make one more. */
+  readonly mayCall?: () => boolean;
+};
+
+/** One session's way to the floor's tools. */
+export class ToolEndpoint {
+  /** What the server is called in this session: unpredictable, so that nothing written before can stand for its tools. */
+  readonly name: string;
+  /** Where the tools are, for this agent. */
+  readonly url: string;
+  /** What the agent must show: `Authorization: Bearer`. */
+  readonly token = randomBytes(TOKEN_BYTES).toString('base64url');
+  readonly mayCall: () => boolean;
+  readonly #byToken: Map<string, ToolEndpoint>;
+  #isOpen = true;
+  #floorTools: FloorTools | null = null;
+  #calls: ToolCalls | null = null;
+  #tools: () => Promise<readonly OfferedTool[]> = async () => [];
+  readonly #offered = new Set<string>();
+
+  constructor(address: EndpointAddress, byToken: Map<string, ToolEndpoint>) {
+    this.url = address.url;
+    this.name = address.name ?? `conch-${randomBytes(NAME_BYTES).toString('hex')}`;
+    this.mayCall = address.mayCall ?? (() => true);
+    this.#byToken = byToken;
+    this.admit(this.token);
+  }
+
+  /** Whose turn the calls belong to from now on, and what carries out those of tools that Conch runs; `null` while the agent has no floor. */
+  serve(floorTools: FloorTools | null, calls: ToolCalls | null = null): void {
+    this.#floorTools = floorTools;
+    this.#calls = floorTools === null ? null : calls;
+  }
+
+  /** What further tools there are, for whenever the agent asks; they are Conch's to run. */
+  offer(tools: () => Promise<readonly OfferedTool[]>): void {
+    this.#tools = tools;
+  }
+
+  /** Whether a further tool of this name was offered. */
+  readonly offers = (name: string): boolean => this.#offered.has(name);
+
+  /** An earlier token of the same session is good for it, too: an agent that comes back need not be told another. */
+  admit(token: string): void {
+    if (this.#isOpen) this.#byToken.set(digestOf(token), this);
+  }
+
+  /** Its tokens are good for nothing from now on. */
+  close(): void {
+    this.#isOpen = false;
+    for (const [digest, each] of this.#byToken) if (each === this) this.#byToken.delete(digest);
+  }
+
+  /** Answers one request of the protocol. */
+  server(): McpServer {
+    const server = new McpServer({ name: this.name, version: '1' }, { capabilities: { tools: {} } });
+    server.setRequestHandler('tools/list', async () => ({
+      tools: [...FLOOR_LIST, ...(await this.#list()).map(listed)],
+    }));
+    server.setRequestHandler('tools/call', async ({ params: { name, arguments: input = {} } }) => {
+      if (isFloorTool(name)) return result(this.#floorTools?.apply(name, input));
+      const isOffered = (await this.#list()).some(({ alias }) => alias === name);
+      return isOffered
+        ? result(await this.#calls?.(name, input))
+        : { ...result(`Tool ${name} not found`), isError: true };
+    });
+    return server;
+  }
+
+  async #list(): Promise<readonly OfferedTool[]> {
+    const tools = await this.#tools();
+    for (const { alias } of tools) this.#offered.add(alias);
+    return tools;
+  }
+}
+
 /** The sessions that may use the floor tools, and the answers to their calls, whichever server the calls come in by. */
 export class ToolEndpoints {
   readonly #rules: ToolServerRules;
-  readonly #byToken = new Map<string, Endpoint>();
+  readonly #byToken = new Map<string, ToolEndpoint>();
 
   constructor(rules: ToolServerRules) {
     this.#rules = rules;
   }
 
   /** Lets one more session in. */
-  open({ url, name = newName(), mayCall = always }: ToolEndpointParts): ToolEndpoint {
-    const token = randomBytes(TOKEN_BYTES).toString('base64url');
-    const endpoint: Endpoint = {
-      name,
-      floorTools: null,
-      open: true,
-      mayCall,
-      calls: null,
-      tools: none,
-      offered: new Set(),
-    };
-    const admit = (each: string) => void (endpoint.open && this.#byToken.set(digestOf(each), endpoint));
-    admit(token);
-    const serve: ToolEndpoint['serve'] = (floorTools, calls) =>
-      void Object.assign(endpoint, { floorTools, calls: floorTools === null ? null : (calls ?? null) });
-    const offer: ToolEndpoint['offer'] = (tools) => void (endpoint.tools = tools);
-    const offers = (tool: string): boolean => endpoint.offered.has(tool);
-    return { name, url, token, serve, offer, offers, admit, close: () => this.#close(endpoint) };
+  open(address: EndpointAddress): ToolEndpoint {
+    return new ToolEndpoint(address, this.#byToken);
   }
 
   /** Takes every token back. */
@@ -148,31 +183,16 @@ export class ToolEndpoints {
     if (!endpoint.mayCall()) return refuse(response, 429);
     const text = await readBody(request, this.#rules.longestCall);
     if (text === null) return refuse(response, 413);
-    const body = jsonOrNull(text);
-    const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
-    const server = await serverFor(endpoint, methodOf(body));
+    const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
+    const server = endpoint.server();
     response.once('close', () => void server.close().catch(() => undefined));
     await server.connect(transport);
-    await transport.handleRequest(request, response, body);
-  }
-
-  #close(endpoint: Endpoint): void {
-    endpoint.open = false;
-    for (const [digest, each] of this.#byToken) if (each === endpoint) this.#byToken.delete(digest);
+    const headers = new Headers(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
+    const asked = new Request(endpoint.url, { method: 'POST', headers });
+    const answer = await transport.handleRequest(asked, { parsedBody: jsonOrNull(text) });
+    response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
   }
 }
-
-type ToolShape = { readonly description: string; readonly input: z.ZodObject };
-type Endpoint = {
-  readonly name: string;
-  floorTools: FloorTools | null;
-  open: boolean;
-  readonly mayCall: () => boolean;
-  calls: ToolCalls | null;
-  tools: () => Promise<readonly OfferedTool[]>;
-  /** The names of the further tools that it was told of. */
-  readonly offered: Set<string>;
-};
 
 async function listen(
   endpoints: ToolEndpoints,
@@ -185,38 +205,12 @@ async function listen(
   return { server, url: `http://127.0.0.1:${port}${TOOL_PATH}` };
 }
 
-async function serverFor(endpoint: Endpoint, method: string): Promise<McpServer> {
-  const server = new McpServer({ name: endpoint.name, version: '1' });
-  for (const name of Object.keys(FLOOR_TOOLS) as FloorToolName[]) {
-    const { description, input }: ToolShape = FLOOR_TOOLS[name];
-    server.registerTool(name, { description, inputSchema: input.shape, annotations: HARMLESS }, (given) => ({
-      content: [{ type: 'text', text: endpoint.floorTools?.apply(name, given) ?? NO_FLOOR }],
-    }));
-  }
-  if (!LOOKS_AT_TOOLS.has(method)) return server;
-  const tools = await endpoint.tools();
-  for (const { alias, description } of tools) {
-    endpoint.offered.add(alias);
-    server.registerTool(alias, { description, inputSchema: z.looseObject({}) }, async (given) => ({
-      content: [{ type: 'text', text: (await endpoint.calls?.(alias, { ...given })) ?? NO_FLOOR }],
-    }));
-  }
-  server.server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [...FLOOR_LIST, ...tools.map(listed)] }));
-  return server;
+function result(text = NO_FLOOR): CallToolResult {
+  return { content: [{ type: 'text', text }] };
 }
-
-const LOOKS_AT_TOOLS: ReadonlySet<string> = new Set(['tools/list', 'tools/call']);
 
 function listed({ alias: name, description, schema }: OfferedTool) {
   return { name, description, inputSchema: { ...schema, type: 'object' as const } };
-}
-
-function methodOf(body: unknown): string {
-  return z.object({ method: z.string() }).safeParse(body).data?.method ?? '';
-}
-
-async function none(): Promise<readonly OfferedTool[]> {
-  return [];
 }
 
 const HEADERS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
@@ -226,14 +220,6 @@ const HEADERS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
 
 function refuse(response: ServerResponse, status: number): void {
   reply(response, { status, ...defined({ headers: HEADERS[status] }) });
-}
-
-function newName(): string {
-  return `conch-${randomBytes(NAME_BYTES).toString('hex')}`;
-}
-
-function always(): boolean {
-  return true;
 }
 
 function digestOf(token: string): string {

@@ -17,7 +17,7 @@ export type Step =
   | { readonly do: 'end'; readonly ending: Ending };
 
 /** Says a text and ends the turn, by default as completed. */
-export const say = (text: string, ending: Ending = { how: 'completed' }): readonly Step[] => [
+export const sayAndEnd = (text: string, ending: Ending = { how: 'completed' }): readonly Step[] => [
   { do: 'say', text },
   { do: 'end', ending },
 ];
@@ -56,7 +56,10 @@ export const DEMO_WORDS = [
     word: 'forget',
     example: 'dev: forget',
     shows: 'says its text and forgets to end its turn: the turn times out',
-    steps: [{ do: 'say', text: 'This is all I have to say, and I forget to say that I am done.' }, { do: 'hang' }],
+    steps: [
+      { do: 'say', text: 'This is all I have to sayAndEnd, and I forget to say that I am done.' },
+      { do: 'hang' },
+    ],
   },
   {
     word: 'crash',
@@ -74,7 +77,7 @@ export const DEMO_WORDS = [
     word: 'ask',
     example: 'pm: ask',
     shows: 'asks a question and waits for the answer',
-    steps: say('A question before I go on: what should it be called?', WAITING),
+    steps: sayAndEnd('A question before I go on: what should it be called?', WAITING),
   },
   { word: 'pass', example: 'pm: pass', shows: 'passes: nothing is posted', steps: PASS },
   {
@@ -85,7 +88,7 @@ export const DEMO_WORDS = [
       { do: 'deafen' },
       { do: 'say', text: 'I work on this now and read nothing meanwhile.' },
       { do: 'work', ms: 15_000 },
-      ...say(' Done.'),
+      ...sayAndEnd(' Done.'),
     ],
   },
   {
@@ -126,7 +129,8 @@ export function demoSteps(text: string): readonly Step[] | null {
     .replace(/[.!\s]+/g, ' ')
     .trim();
   const to = /^hand (?:over )?to @?([\p{L}\p{N}_-]+)$/u.exec(words)?.[1];
-  if (to !== undefined) return say(`I have nothing to add; @${to}, please go on.`, { how: 'completed', handTo: to });
+  if (to !== undefined)
+    return sayAndEnd(`I have nothing to add; @${to}, please go on.`, { how: 'completed', handTo: to });
   return DEMO_WORDS.find(({ word }) => word === words && word !== 'hand to')?.steps ?? null;
 }
 

@@ -2,11 +2,11 @@ import { addressedIn, mentionsIn } from '../../../turns/text/recognition.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/view.ts';
 import type { TurnPrompt } from '../backend.ts';
-import { PASS, WAITING, say } from './demo-words.ts';
+import { PASS, WAITING, sayAndEnd } from './demo-words.ts';
 import type { Step } from './demo-words.ts';
 
 /** A person's message as a script understands it. */
-export type Request = {
+export type Wish = {
   readonly by: string;
   /** Without the names of the agents that the message addresses. */
   readonly text: string;
@@ -21,12 +21,12 @@ export type Request = {
 };
 
 /** What a session remembers between prompts: the request, and the request about which it asked back. */
-export type ScriptMemory = { readonly request: Request | null; readonly question: Request | null };
+export type ScriptMemory = { readonly request: Wish | null; readonly question: Wish | null };
 
 export type Scene = ScriptMemory & {
   readonly me: AgentId;
   /** The new messages of people for this agent, as one request. */
-  readonly asked: Request | null;
+  readonly asked: Wish | null;
   /** The last message of another agent, and whether it names this agent. */
   readonly heard: { readonly name: string; readonly text: string; readonly callsMe: boolean } | null;
 };
@@ -35,13 +35,13 @@ export type Scene = ScriptMemory & {
 export type Persona = {
   readonly reply: (scene: Scene) => readonly Step[];
   /** Its words when a message arrives in the middle of its answer. */
-  readonly note: (request: Request) => string;
+  readonly note: (request: Wish) => string;
   /** Its words before it continues after an interruption. */
-  readonly answer: (request: Request) => string;
+  readonly answer: (request: Wish) => string;
 };
 
 export function sceneOf(turn: TurnPrompt, me: AgentId, memory: ScriptMemory): Scene {
-  const read = (line: Line): Request => readRequest(line, turn.roster);
+  const read = (line: Line): Wish => readRequest(line, turn.roster);
   const isOpen = ({ message }: Line): boolean => message !== null && turn.open.includes(message);
   const wanted = turn.messages.filter(({ change }) => change !== 'deleted');
   const fresh = wanted.filter((line) => !isOpen(line)).map(read);
@@ -61,12 +61,12 @@ export function sceneOf(turn: TurnPrompt, me: AgentId, memory: ScriptMemory): Sc
   };
 }
 
-export function isFor({ to }: Request, agent: AgentId): boolean {
+export function isFor({ to }: Wish, agent: AgentId): boolean {
   return to.length === 0 || to.includes(agent);
 }
 
 /** Reads a line; names of agents before the text ("@dev, please", "dev: please") are no part of it. */
-export function readRequest({ author, text }: Line, agents: TurnPrompt['roster']): Request {
+export function readRequest({ author, text }: Line, agents: TurnPrompt['roster']): Wish {
   let rest = text.trim();
   for (let name = ''; (name = leadingName(rest, agents)) !== '';)
     rest = rest.slice(name.length).replace(/^[\s,:]+/, '');
@@ -101,7 +101,7 @@ const FILLER = new Set(
   ).split(' '),
 );
 
-function subjectOf(text: string): Pick<Request, 'title' | 'words' | 'kind' | 'choice'> {
+function subjectOf(text: string): Pick<Wish, 'title' | 'words' | 'kind' | 'choice'> {
   const plain = text.slice(0, 2_000).replace(/\s+/g, ' ').trim();
   const [sentence = plain] = plain.split(/(?<=[.!?])\s/);
   const title = sentence
@@ -123,15 +123,19 @@ function subjectOf(text: string): Pick<Request, 'title' | 'words' | 'kind' | 'ch
 const pm: Persona = {
   reply: ({ asked, question, heard }) => {
     if (question) return specified(question, asked?.title ?? null);
-    if (!asked) return heard?.callsMe ? say(`Thank you, ${heard.name}. That is what I had in mind; accepted.`) : PASS;
+    if (!asked)
+      return heard?.callsMe ? sayAndEnd(`Thank you, ${heard.name}. That is what I had in mind; accepted.`) : PASS;
     const { kind, choice, title, by } = asked;
-    if (kind === 'greeting') return say(`Hello ${by}! Try "Build a login page with email and password".`);
+    if (kind === 'greeting') return sayAndEnd(`Hello ${by}! Try "Build a login page with email and password".`);
     if (choice)
-      return say(`Before I write it down: **${choice[0]}** or **${choice[1]}**? The rest follows from that.`, WAITING);
+      return sayAndEnd(
+        `Before I write it down: **${choice[0]}** or **${choice[1]}**? The rest follows from that.`,
+        WAITING,
+      );
     if (kind === 'request') return specified(asked);
     return /\bwhich\b/i.test(asked.text)
-      ? say(`That depends on what matters most to you about ${title}. What should I go by?`, WAITING)
-      : say(`About ${title}: try the smallest version first and decide from what we see.`);
+      ? sayAndEnd(`That depends on what matters most to you about ${title}. What should I go by?`, WAITING)
+      : sayAndEnd(`About ${title}: try the smallest version first and decide from what we see.`);
   },
   note: ({ title }) => `Noted: ${title}. It goes into the spec.`,
   answer: ({ by, kind, title }) =>
@@ -141,7 +145,7 @@ const pm: Persona = {
 };
 
 /** `answer`: to the question that pm asked; `null` when pm asked and nobody answered. */
-function specified({ title, words, by }: Request, answer?: string | null): readonly Step[] {
+function specified({ title, words, by }: Wish, answer?: string | null): readonly Step[] {
   const start = answer === null ? 'I go on without an answer.\n\n' : answer && `**${capital(answer)}** it is.\n\n`;
   const details = words.length > 1 ? words.slice(1, 4) : [words[0] ?? title];
   const text = [
@@ -154,7 +158,7 @@ function specified({ title, words, by }: Request, answer?: string | null): reado
     '',
     'Everything else can wait. @dev, over to you.',
   ];
-  return say(text.join('\n'), { how: 'completed', handTo: 'dev' });
+  return sayAndEnd(text.join('\n'), { how: 'completed', handTo: 'dev' });
 }
 
 /** The developer: works in silence for a moment, then streams an answer with code made of the request's own words. */
@@ -166,11 +170,11 @@ const dev: Persona = {
       const points = heard?.text.match(/^\d+\. /gm)?.length ?? 0;
       const source = points > 0 ? `The ${points} points of ${heard?.name}'s list are in.` : 'Here is a first version.';
       const text = `Done: ${request.title}. ${source}\n\n${code(request)}\n\n@qa, please try to break it.`;
-      return [{ do: 'work', ms: 1_500 }, ...say(text, { how: 'completed', handTo: 'qa' })];
+      return [{ do: 'work', ms: 1_500 }, ...sayAndEnd(text, { how: 'completed', handTo: 'qa' })];
     }
     if (!asked) return PASS;
-    if (asked.kind === 'question') return say(`About ${asked.title}: I can build it if you say so.`);
-    return say(`At your service, ${asked.by}! Give me something to build.`);
+    if (asked.kind === 'question') return sayAndEnd(`About ${asked.title}: I can build it if you say so.`);
+    return sayAndEnd(`At your service, ${asked.by}! Give me something to build.`);
   },
   note: ({ title }) => `Noted: ${title}. I take it into account from here on.`,
   answer: ({ by, kind, title }) =>
@@ -179,14 +183,14 @@ const dev: Persona = {
       : `${by}, first your message: ${title}. I change that right away.`,
 };
 
-function handedOver({ heard, request, me }: Scene): Request | null {
+function handedOver({ heard, request, me }: Scene): Wish | null {
   if (!heard || !request) return null;
   const title = /^\*\*(.+?)\*\*: what we build/m.exec(heard.text)?.[1];
   if (title !== undefined) return { ...request, ...subjectOf(title), kind: 'request' };
   return heard.callsMe || isFor(request, me) ? request : null;
 }
 
-function code({ words: [first = 'feature', second = '', ...rest] }: Request): string {
+function code({ words: [first = 'feature', second = '', ...rest] }: Wish): string {
   const inputs = (rest.length > 0 ? rest : ['input']).map((word) => identifier(word));
   return [
     '```ts',
@@ -225,14 +229,14 @@ const qa: Persona = {
       ];
       const result = `${checks.length} of ${checks.length} checks pass. Ready from my side.`;
       const text = `I tried ${heard.name}'s \`${name}\`:\n\n${checks.join('\n')}\n\n${result}`;
-      return [{ do: 'work', ms: 1_000 }, ...say(text)];
+      return [{ do: 'work', ms: 1_000 }, ...sayAndEnd(text)];
     }
     if (!asked) return PASS;
     const { kind, title, words, by } = asked;
-    if (kind === 'greeting') return say(`Always happy to break things for you, ${by}.`);
+    if (kind === 'greeting') return sayAndEnd(`Always happy to break things for you, ${by}.`);
     const checks = (words.length > 0 ? words : [title]).slice(0, 4);
     const lines = checks.map((word) => `- ${word}: missing, twice, and far too long`).join('\n');
-    return say(`How I would test ${title}:\n\n${lines}`);
+    return sayAndEnd(`How I would test ${title}:\n\n${lines}`);
   },
   note: ({ title }) => `Noted: ${title}. I add a check for it.`,
   answer: ({ by, title }) => `${by}, first your message: I check ${title} before everything else. ✓`,
