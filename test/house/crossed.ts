@@ -17,7 +17,7 @@ import { announcementText } from '../../src/turns/text/words.ts';
 import { startSlack } from '../adapters/slack/server.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import { load } from '../config/world.ts';
-import type { Crossed } from './trace.ts';
+import type { Crossed, Way } from './trace.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
 
 const SOURCE = fileURLToPath(new URL('../../src/', import.meta.url));
@@ -48,55 +48,113 @@ const AT_ONCE: AgentBackend = {
 
 /**
  * The program that `trace` starts: the whole of Conch over the loopback Slack, with one agent that answers at once. Prints
- * as JSON what one message crosses until the answer to it is posted. What runs when a module is loaded does not count.
+ * a `Way` as JSON. A first message shows which functions are called, a second one in which order. Code that runs when a
+ * module is loaded does not count.
  */
-console.log(JSON.stringify(await crossed()));
+console.log(JSON.stringify(await way()));
 // The Slack library holds a process up for half a minute after its sockets were closed.
 process.exit();
 
-async function crossed(): Promise<readonly Crossed[]> {
-  const calls = await watchCalls();
+async function way(): Promise<Way> {
+  const session = new Session();
+  session.connect();
+  const calls = await watchCalls(session);
   const slack = await startSlack();
   const program = await start(slack);
   try {
     await still(calls);
     slack.write(slack.ids.ann, slack.ids.channel, 'How are you?');
-    await answered(slack);
-    return await calls();
+    await answered(slack, 1);
+    const called = await calls();
+    const crossed = [...Map.groupBy(called, ({ file }) => file)].map(([file, functions]) => ({
+      file,
+      functions: functions.map(({ name }) => name),
+    }));
+    await still(calls);
+    await session.post('Profiler.stopPreciseCoverage');
+    const order = await watchOrder(session, called);
+    slack.write(slack.ids.ann, slack.ids.channel, 'And now?');
+    await answered(slack, 2);
+    return { crossed, inOrder: stepsOf(called, order) };
   } finally {
     await program.stop();
     await slack.close();
   }
 }
 
-/** What is called from now on; every look takes what was called since the last one. */
-type Calls = () => Promise<readonly Crossed[]>;
+/** A function of the source that was called; `from` and `to` are its ends. */
+type Called = { file: string; name: string; script: string; url: string; from: Position; to: Position };
+type Position = { readonly lineNumber: number; readonly columnNumber: number };
 
-async function watchCalls(): Promise<Calls> {
-  const session = new Session();
-  session.connect();
+/** Returns the functions called since the last look, sorted by file. */
+type Calls = () => Promise<readonly Called[]>;
+
+async function watchCalls(session: Session): Promise<Calls> {
   await session.post('Profiler.enable');
   await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
   return async () => {
     const { result } = await session.post('Profiler.takePreciseCoverage');
     const ours = result.filter(({ url }) => url.startsWith('file:') && fileURLToPath(url).startsWith(SOURCE));
     return ours
-      .map(({ url, functions }) => {
+      .flatMap(({ url, scriptId, functions }) => {
         const path = fileURLToPath(url);
         const text = readFileSync(path, 'utf8');
-        const called = functions.filter(({ ranges: [whole] }) => (whole?.count ?? 0) > 0 && whole?.startOffset !== 0);
-        const names = called.map(({ functionName, ranges: [whole] }) =>
-          functionName === '' ? `line ${lineAt(text, whole?.startOffset ?? 0)}` : functionName,
-        );
-        return { file: relative(SOURCE, path), functions: names };
+        return functions.flatMap(({ functionName, ranges: [whole] }) => {
+          if (whole === undefined || whole.count === 0 || whole.startOffset === 0) return [];
+          const from = positionAt(text, whole.startOffset);
+          const name = functionName === '' ? `line ${from.lineNumber + 1}` : functionName;
+          const to = positionAt(text, whole.endOffset);
+          return [{ file: relative(SOURCE, path), name, script: scriptId, url, from, to }];
+        });
       })
-      .filter(({ functions }) => functions.length > 0)
-      .toSorted((one, other) => (one.file < other.file ? -1 : 1));
+      .toSorted((one, other) => (one.file === other.file ? 0 : one.file < other.file ? -1 : 1));
   };
 }
 
-function lineAt(text: string, offset: number): number {
-  return text.slice(0, offset).split('\n').length;
+function positionAt(text: string, offset: number): Position {
+  const before = text.slice(0, offset).split('\n');
+  return { lineNumber: before.length - 1, columnNumber: before.at(-1)?.length ?? 0 };
+}
+
+/**
+ * Returns an array that gets the index of each of these functions at its calls. A breakpoint whose condition is false
+ * records the call and stops nothing.
+ */
+async function watchOrder(session: Session, functions: readonly Called[]): Promise<readonly number[]> {
+  const order: number[] = [];
+  const taken = new Set<string>();
+  Object.assign(globalThis, { recordCall: (index: number) => void order.push(index) });
+  await session.post('Debugger.enable');
+  for (const [index, { script: scriptId, url, from, to }] of functions.entries()) {
+    const range = { start: { scriptId, ...from }, end: { scriptId, ...to }, restrictToFunction: false };
+    const { locations } = await session.post('Debugger.getPossibleBreakpoints', range);
+    const free = locations.find((one) => !taken.has(placeOf(url, one)));
+    if (free === undefined) continue;
+    taken.add(placeOf(url, free));
+    const { lineNumber, columnNumber = 0 } = free;
+    const condition = `recordCall(${index})`;
+    await session.post('Debugger.setBreakpointByUrl', { url, lineNumber, columnNumber, condition });
+  }
+  return order;
+}
+
+function placeOf(
+  url: string,
+  { lineNumber, columnNumber = 0 }: { lineNumber: number; columnNumber?: number | undefined },
+): string {
+  return `${url}:${lineNumber}:${columnNumber}`;
+}
+
+/** The functions by their first call: each step is one file. Functions that the second message did not call come last. */
+function stepsOf(functions: readonly Called[], order: readonly number[]): readonly Crossed[] {
+  const steps: { file: string; functions: string[] }[] = [];
+  for (const index of new Set([...order, ...functions.keys()])) {
+    const { file = '', name = '' } = functions[index] ?? {};
+    const last = steps.at(-1);
+    if (last?.file === file) last.functions.push(name);
+    else steps.push({ file, functions: [name] });
+  }
+  return steps;
 }
 
 async function still(calls: Calls): Promise<void> {
@@ -107,13 +165,13 @@ async function still(calls: Calls): Promise<void> {
   throw new Error('the program does not come to rest');
 }
 
-async function answered(slack: SlackServer): Promise<void> {
+async function answered(slack: SlackServer, times: number): Promise<void> {
   const late = AbortSignal.timeout(ANSWER_MS);
   const isAnswer = ({ method, args }: SlackServer['requests'][number]): boolean =>
     method === 'chat.postMessage' &&
     JSON.stringify(args).includes(ANSWER) &&
     JSON.stringify(args).includes('conch_post');
-  while (!slack.requests.some(isAnswer)) {
+  while (slack.requests.filter(isAnswer).length < times) {
     late.throwIfAborted();
     await nextTurn();
   }

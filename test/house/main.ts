@@ -1,33 +1,28 @@
 import { parseArgs } from 'node:util';
-import { roomOf } from './imports.ts';
 import { measure } from './measure.ts';
-import { trace } from './trace.ts';
+import { sizeOf, trace } from './trace.ts';
 import type { Crossed } from './trace.ts';
 
 /**
  * `main.ts`: how the source lies, each number with what it counts; the last line is JSON. `--json` keeps standard output to
- * that line. `--trace`: the files and functions that one message crosses, room by room.
+ * that line. `--trace`: the way of one message, step by step in the order of the calls.
  */
 const { values } = parseArgs({ options: { json: { type: 'boolean' }, trace: { type: 'boolean' } } });
 const print = values.json === true ? console.error : console.log;
-const crossed = await trace();
-const perMessage = {
-  filesPerMessage: crossed.length,
-  functionsPerMessage: crossed.flatMap((one) => one.functions).length,
-};
-if (values.trace === true) printTrace(crossed);
+const way = await trace();
+if (values.trace === true) printTrace(way.inOrder);
 else printHouse();
 
-function printTrace(files: readonly Crossed[]): void {
-  for (const [room, inside] of Map.groupBy(files, ({ file }) => roomOf(file))) {
-    print(`${room}: ${inside.length} files`);
-    for (const { file, functions } of inside) print(`  ${file} (${functions.length}): ${functions.join(', ')}`);
+function printTrace(steps: readonly Crossed[]): void {
+  for (const [index, { file, functions }] of steps.entries()) {
+    print(`${String(index + 1).padStart(3)} ${file.padEnd(38)} ${functions.join(', ')}`);
   }
-  console.log(JSON.stringify(perMessage));
+  console.log(JSON.stringify(sizeOf(way)));
 }
 
 function printHouse(): void {
-  const { rooms, mostFilesInAFolder, deepest, ...lists } = measure(new URL('../../src', import.meta.url).pathname);
+  const house = measure(new URL('../../src', import.meta.url).pathname);
+  const { rooms, files, linesOfCode, mostFilesInAFolder, deepest, ...lists } = house;
   for (const [name, all] of Object.entries(lists)) {
     print(`${name}: ${all.length}`);
     for (const one of all) print(`  ${typeof one === 'string' ? one : JSON.stringify(one)}`);
@@ -36,6 +31,8 @@ function printHouse(): void {
   const { looseFiles, cycles, sharedFileNames, sharedExports, bordersBroken } = lists;
   const numbers = {
     rooms: rooms.length,
+    files,
+    linesOfCode,
     looseFiles: looseFiles.length,
     mostFilesInAFolder: mostFilesInAFolder.files,
     deepest,
@@ -43,7 +40,7 @@ function printHouse(): void {
     sharedFileNames: sharedFileNames.length,
     sharedExports: sharedExports.length,
     bordersBroken: bordersBroken.length,
-    ...perMessage,
+    ...sizeOf(way),
   };
   console.log(JSON.stringify(numbers));
 }

@@ -1,4 +1,5 @@
-import { dirname } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { cyclesIn, exportsOf, readSource, roomOf } from './imports.ts';
 import type { Import } from './imports.ts';
 import { ROOMS, broken } from './rooms.ts';
@@ -8,6 +9,8 @@ import { SAME_MEANING, isOnePart } from './same-meaning.ts';
 export type House = {
   readonly rooms: readonly string[];
   readonly looseFiles: readonly string[];
+  readonly files: number;
+  readonly linesOfCode: number;
   readonly mostFilesInAFolder: { readonly folder: string; readonly files: number };
   /** Folders below `src`, one in the other. */
   readonly deepest: number;
@@ -37,6 +40,8 @@ export function measure(root: string): House {
   return {
     rooms: [...new Set(files.map(roomOf).filter((room) => room !== ''))],
     looseFiles: files.filter((file) => roomOf(file) === ''),
+    files: files.length,
+    linesOfCode: files.reduce((sum, file) => sum + linesOfCode(root, file), 0),
     mostFilesInAFolder: most,
     deepest: Math.max(...files.map((file) => file.split('/').length - 1)),
     cycles: cyclesIn(source),
@@ -64,6 +69,13 @@ export function roomsPicture(root: string): string {
     .filter(([from, to]) => from !== '' && to !== '' && from !== to)
     .map(([from, to]) => `  ${from} --> ${to}`);
   return ['```mermaid', 'graph TD', ...[...new Set(edges)].toSorted(), '```'].join('\n');
+}
+
+/** Counts the lines of a TypeScript file without blank lines and comments; 0 for other files. */
+function linesOfCode(root: string, file: string): number {
+  if (!/\.tsx?$/.test(file)) return 0;
+  const text = readFileSync(join(root, file), 'utf8').replaceAll(/^\s*\/\*[\s\S]*?\*\/\s*$/gm, '');
+  return text.split('\n').filter((line) => !/^\s*(?:\/\/|$)/.test(line)).length;
 }
 
 function sharedBy(files: readonly string[], namesOf: (file: string) => readonly string[]): readonly SharedName[] {

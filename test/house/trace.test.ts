@@ -1,16 +1,24 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { trace } from './trace.ts';
-import type { Crossed } from './trace.ts';
+import { BOUNDS } from './bounds.ts';
+import { sizeOf, trace } from './trace.ts';
+import type { Way } from './trace.ts';
 
 describe('one message in Slack, until the answer to it is posted', () => {
-  let crossed: readonly Crossed[];
+  let way: Way;
   beforeAll(async () => {
-    crossed = await trace();
+    way = await trace();
   });
-  const functionsOf = (wanted: string) => crossed.find(({ file }) => file === wanted)?.functions ?? [];
+  const functionsOf = (wanted: string) => way.crossed.find(({ file }) => file === wanted)?.functions ?? [];
 
-  test('crosses no more files than it does today', () => {
-    expect(crossed.length).toBeLessThanOrEqual(45);
+  test.each(['filesPerMessage', 'functionsPerMessage'] as const)('crosses no more than the bound of %s', (key) => {
+    expect(sizeOf(way)[key]).toBeLessThanOrEqual(BOUNDS[key]);
+  });
+
+  test('calls receive, decide and buildPrompt in this order', () => {
+    const order = way.inOrder.flatMap(({ functions }) => functions);
+    const steps = ['receive', 'decide', 'buildPrompt'].map((name) => order.indexOf(name));
+    expect(steps).toEqual(steps.toSorted((one, other) => one - other));
+    expect(order.toSorted()).toEqual(way.crossed.flatMap(({ functions }) => functions).toSorted());
   });
 
   test('crosses the rooms of the floor by their own functions', () => {
@@ -20,7 +28,7 @@ describe('one message in Slack, until the answer to it is posted', () => {
   });
 
   test('does not cross what is done at the start, or for others', () => {
-    const files = crossed.map(({ file }) => file);
+    const files = way.crossed.map(({ file }) => file);
     expect(files.filter((file) => /^(?:cli|config)\/|discord|llm|migrations/.test(file))).toEqual([]);
     expect(functionsOf('runtime/app.ts')).not.toContain('start');
   });

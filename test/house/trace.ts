@@ -1,17 +1,26 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import type { HouseNumbers } from './bounds.ts';
 
 /** One file of the source, relative to `src`, and its functions that were called; one without a name is called by its line. */
 export type Crossed = { readonly file: string; readonly functions: readonly string[] };
 
+/** What a message crosses: `crossed` sorted by file, `inOrder` by the first call, one step for each change of the file. */
+export type Way = { readonly crossed: readonly Crossed[]; readonly inOrder: readonly Crossed[] };
+
 /**
- * Which files and functions of the source one message in Slack crosses, from its arrival until the answer to it is posted,
- * sorted by file. Runs the program in a process of its own, some seconds long; rejects when there is no answer.
+ * Traces one message in Slack from its arrival until the answer to it is posted. Runs the program in a process of its own
+ * for some seconds. Rejects when no answer comes.
  */
-export async function trace(): Promise<readonly Crossed[]> {
+export async function trace(): Promise<Way> {
   const program = new URL('./crossed.ts', import.meta.url).pathname;
   const { stdout } = await promisify(execFile)(process.execPath, [program], { timeout: LIMIT_MS });
-  return JSON.parse(stdout) as Crossed[];
+  return JSON.parse(stdout) as Way;
+}
+
+/** Counts the files and functions of a way. */
+export function sizeOf({ crossed }: Way): Pick<HouseNumbers, 'filesPerMessage' | 'functionsPerMessage'> {
+  return { filesPerMessage: crossed.length, functionsPerMessage: crossed.flatMap(({ functions }) => functions).length };
 }
 
 const LIMIT_MS = 100_000;
