@@ -1,3 +1,5 @@
+import type { Logger } from 'pino';
+import type { Clock, Timers } from '../lib/time.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import type { FloorView, JournalEntry, Line, Outlook, TurnRecord } from '../turns/view.ts';
@@ -185,6 +187,18 @@ export type Memory = {
   get(key: string): string | null;
   /** Resolves once it is durable. */
   set(key: string, value: string): Promise<void>;
+};
+
+/** What the parts of an adapter work with. */
+export type AdapterParts = {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Logger;
+  readonly memory: Memory;
+  readonly intake: Intake;
+  readonly queries: FloorQueries;
+  /** Ends all waiting. */
+  readonly signal: AbortSignal;
 };
 
 /** A platform that will never take this program as it is set up. The message says what to do; the program ends with it. */

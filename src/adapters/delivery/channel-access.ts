@@ -1,12 +1,10 @@
-import type { Logger } from 'pino';
 import { delay } from '../../lib/retry.ts';
-import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Intake } from '../port.ts';
+import type { AdapterParts, Intake } from '../port.ts';
 import { reasonOf } from './connect-retry.ts';
 
 /** What knowing whether channels can be used needs. */
-export type ChannelAccessPorts = {
+export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'> & {
   /** Asks the platform: why a channel cannot be used, `null` when it can. Rejects when the platform does not say. */
   readonly ask: (channel: ChannelId) => Promise<string | null>;
   /** Why nothing can be said in a channel, if that is what an error means; `null` for every other error. */
@@ -16,9 +14,6 @@ export type ChannelAccessPorts = {
   readonly intake: Pick<Intake, 'suspend' | 'restore'>;
   /** What was refused in a channel may be tried again. */
   readonly reopened: (channel: ChannelId) => void;
-  readonly timers: Timers;
-  readonly signal: AbortSignal;
-  readonly log: Logger;
 };
 
 /** A channel that is closed is asked about again after so long: what changed is not always told. */

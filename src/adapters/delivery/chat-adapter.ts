@@ -1,28 +1,26 @@
-import type { Logger } from 'pino';
 import { deliveryBackoffMs } from '../../engine/outbox-delivery.ts';
 import type { Carrier } from '../../engine/outbox-delivery.ts';
 import { askedId } from '../../turns/floor/seats.ts';
 import type { Settlement } from '../../engine/port.ts';
-import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { ChannelId, AgentId } from '../../turns/floor/settings.ts';
+import { KeyedQueue } from '../../lib/keyed.ts';
+import type { Instant } from '../../lib/time.ts';
+import type { OutboxRow } from '../../turns/floor-store.ts';
+import type { Announcement } from '../../turns/floor/fact.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import { ChatError } from '../port.ts';
 import type {
+  AdapterParts,
   Capabilities,
   ChatAdapter,
   History,
   Intake,
   FloorQueries,
   Position,
-  Memory,
   OutgoingPost,
   PostButton,
   Speaker,
 } from '../port.ts';
-import { KeyedQueue } from '../../lib/keyed.ts';
-import type { Clock, Instant, Timers } from '../../lib/time.ts';
-import type { OutboxRow } from '../../turns/floor-store.ts';
-import type { AgentId } from '../../turns/floor/settings.ts';
-import type { Announcement } from '../../turns/floor/fact.ts';
-import type { Effect } from '../../turns/floor/react.ts';
 import { Drafts, Posts, createReceipts } from './posts.ts';
 import type { ChannelAccess } from './channel-access.ts';
 import { FloorCards } from './floor-cards.ts';
@@ -132,13 +130,9 @@ function asking({ title }: PlatformOptions, state: State) {
 }
 
 /** What a sender needs. */
-type MessageSenderPorts = {
+type MessageSenderPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly client: MessageClient;
   readonly queries: Pick<FloorQueries, 'agents' | 'thread'>;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
-  readonly memory: Memory;
   /** Whether what agents write is shown while they write it, and whether channels have cards. */
   readonly settings: { readonly streaming: boolean; readonly cards: boolean };
 };

@@ -1,12 +1,11 @@
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import { KeyedQueue, idIndex } from '../../lib/keyed.ts';
 import { retry } from '../../lib/retry.ts';
-import type { Timers, Clock, Instant } from '../../lib/time.ts';
+import type { Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { FloorQueries, Place, Memory } from '../port.ts';
 import { isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
+import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
 
 /** The most that waits for one channel: some seconds of what a store on a slow disk takes in. */
 const WAITING_LIMIT = 500;
@@ -28,9 +27,7 @@ export type InboundQueue = {
 };
 
 /** What a queue needs. */
-type InboundQueuePorts = {
-  readonly log: Logger;
-  readonly timers: Timers;
+type InboundQueuePorts = Pick<AdapterParts, 'log' | 'timers'> & {
   /** Told once of every act that has to be tried again. */
   readonly delayed?: (channel: ChannelId, why: string) => void;
 };

@@ -1,22 +1,18 @@
-import type { Logger } from 'pino';
 import { BoundedMap } from '../../lib/keyed.ts';
-import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import type { Clock, Timer } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
-import type { FloorQueries, OutgoingPost, Speaker } from '../port.ts';
+import type { AdapterParts, FloorQueries, OutgoingPost, Speaker } from '../port.ts';
 import { isAfter } from './message-client.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
 import { createThrottle } from './rate-limits.ts';
 import type { RateLimits, Throttle } from './rate-limits.ts';
 
 /** What drafts need. */
-type DraftsPorts = {
+type DraftsPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: RateLimits;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
   readonly queries: Pick<FloorQueries, 'thread'>;
   /** A draft may stand in the channel that should not: it is to be looked for. */
   readonly doubt: (channel: ChannelId) => void;

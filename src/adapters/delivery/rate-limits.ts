@@ -3,6 +3,7 @@ import { delay } from '../../lib/retry.ts';
 import type { Clock, Instant, Timers, Timer } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
+import type { AdapterParts } from '../port.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
 
 const MINUTE_MS = 60_000;
@@ -127,9 +128,7 @@ export type Throttle = {
 };
 
 /** How often it may be done. */
-type ThrottlePorts = {
-  readonly clock: Clock;
-  readonly timers: Timers;
+type ThrottlePorts = Pick<AdapterParts, 'clock' | 'timers'> & {
   /** From one beginning to the next. */
   readonly gapMs: number;
   /** Before the first beginning. */

@@ -1,24 +1,19 @@
-import type { Logger } from 'pino';
 import { delay, retry } from '../../lib/retry.ts';
-import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
-import type { FloorQueries, Memory } from '../port.ts';
+import type { AdapterParts, FloorQueries } from '../port.ts';
 import type { Drafts } from './posts.ts';
 import type { FloorCards } from './floor-cards.ts';
 import type { MessageClient, OwnMessage } from './message-client.ts';
 import type { RateLimits } from './rate-limits.ts';
 
 /** What looking for stale messages needs. */
-type StaleMessagesPorts = {
+type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: Pick<RateLimits, 'quiet'>;
   readonly drafts: Pick<Drafts, 'isStale'>;
   readonly cards: Pick<FloorCards, 'settle'>;
   readonly queries: Pick<FloorQueries, 'thread'>;
-  readonly memory: Memory;
-  readonly timers: Timers;
-  readonly log: Logger;
 };
 
 /** What may stand in a channel is looked for twice, for it may come to stand there late: so long after, one after the other. */

@@ -1,17 +1,15 @@
 import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
 import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
 import type { OpenPlatform } from '../delivery/chat-adapter.ts';
+import { AdapterError, ChatError } from '../port.ts';
+import type { AdapterParts, Capabilities, ChatAdapter } from '../port.ts';
 import type { MessageSender } from '../delivery/message-client.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
-import { AdapterError, ChatError } from '../port.ts';
-import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
 import { ChannelMembership, channelPermissions } from './channel-membership.ts';
 import type { GuildAnswers, PermissionName } from './channel-membership.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
@@ -38,14 +36,10 @@ import type { Identities } from './identity.ts';
 import { createMessageClient, createStatuses } from './message-client.ts';
 
 /** What the adapter is given. */
-export type AdapterOptions = {
+export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly token: string;
   /** Where Discord is, without a version; `null` for Discord itself. */
   readonly apiUrl: string | null;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
-  readonly memory: Memory;
   readonly settings: DiscordSettings;
 };
 
@@ -80,12 +74,10 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
   });
 }
 
-type Parts = AdapterOptions & {
-  readonly rest: REST;
-  readonly intake: Intake;
-  readonly queries: FloorQueries;
-  readonly signal: AbortSignal;
-};
+type Parts = AdapterOptions &
+  Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & {
+    readonly rest: REST;
+  };
 
 /** Puts everything together that needs to know who the bot is. */
 async function open(parts: Parts): Promise<OpenPlatform> {

@@ -8,26 +8,21 @@ import {
 import type { SessionInfo, WebSocketShard } from '@discordjs/ws';
 import { GatewayIntentBits } from 'discord.js';
 import type { REST } from 'discord.js';
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import { backoffMs, delay } from '../../lib/retry.ts';
-import type { Clock, Timers, Timer } from '../../lib/time.ts';
+import type { Clock, Timer } from '../../lib/time.ts';
 import { AdapterError, ChatError } from '../port.ts';
-import type { Memory } from '../port.ts';
+import type { AdapterParts } from '../port.ts';
 import { CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
-import { tokenRefused, untilDiscord, wordsOf } from './client.ts';
 import { parsedJson } from '../delivery/inbound.ts';
+import { tokenRefused, untilDiscord, wordsOf } from './client.ts';
 
 /** What a connection needs, and whom it tells. */
-type ConnectionPorts = {
+type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'> & {
   readonly rest: REST;
   readonly token: string;
   /** The bot's own id: sessions of another bot are not gone on with. */
   readonly bot: string;
-  readonly memory: Memory;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
   /** An event; the promise resolves when it is safe, `null` when there is nothing to keep. Never rejects. */
   readonly dispatch: (event: string, payload: unknown) => Promise<unknown> | null;
   /** Discord cannot be heard, after it could. */
@@ -291,11 +286,8 @@ class GuardedShards extends SimpleShardingStrategy {
 
 const WRITE_MS = 1_000;
 
-type SessionsPorts = {
+type SessionsPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly bot: string;
-  readonly memory: Memory;
-  readonly timers: Timers;
-  readonly log: Logger;
 };
 
 /**

@@ -1,11 +1,10 @@
 import { GatewayDispatchEvents } from 'discord.js';
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { MessageChange } from '../../engine/port.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
+import type { AdapterParts } from '../port.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
-import type { Intake } from '../port.ts';
 import type { ChannelMembership } from './channel-membership.ts';
 import { channelId, messageId, platformChannel } from './client.ts';
 import {
@@ -23,9 +22,8 @@ import { channelSchema, isThread, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
 /** What events are made into, and by what. */
-export type EventsPorts = {
+export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
   readonly places: Places;
-  readonly intake: Intake;
   readonly inbound: InboundQueue;
   readonly context: MessageContext;
   /** Answers a command, a completion or a button. */
@@ -37,7 +35,6 @@ export type EventsPorts = {
   /** Somebody other than Conch wrote in a channel. */
   readonly seen: (channel: ChannelId) => void;
   readonly membership: Pick<ChannelMembership, 'closeAll' | 'changed'>;
-  readonly log: Logger;
 };
 
 /**

@@ -1,9 +1,8 @@
 import { Routes } from 'discord.js';
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
-import type { FloorQueries, History, Place, Position } from '../port.ts';
+import type { AdapterParts, History, Place, Position } from '../port.ts';
 import { channelId, platformChannel, snowflakeAt, timeOf } from './client.ts';
 import type { Reader } from './client.ts';
 import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './parse-message.ts';
@@ -12,14 +11,12 @@ import { channelSchema, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
 /** What reading back needs. */
-export type HistoryPorts = {
+export type HistoryPorts = Pick<AdapterParts, 'queries' | 'log'> & {
   readonly read: Reader;
   readonly places: Pick<Places, 'learn' | 'guildOf' | 'resolve'>;
-  readonly queries: FloorQueries;
   readonly context: MessageContext;
   /** Without the permission, Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
-  readonly log: Logger;
 };
 
 /** Events may come late or never: what was written shortly before the last known message is read again. */

@@ -1,14 +1,13 @@
 import { createHash } from 'node:crypto';
 import { Routes } from 'discord.js';
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { FloorQueries, Memory, Speaker } from '../port.ts';
-import type { Calls, Self } from './client.ts';
-import { wordsOf, platformChannel } from './client.ts';
-import type { Clock, Instant } from '../../lib/time.ts';
+import type { Instant } from '../../lib/time.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
 import { ChatError } from '../port.ts';
+import type { AdapterParts, FloorQueries, Memory, Speaker } from '../port.ts';
+import { wordsOf, platformChannel } from './client.ts';
+import type { Calls, Self } from './client.ts';
 import type { Location, Places } from './places.ts';
 
 /** Who is who on Discord, by ids; names count only in messages that are known to be Conch's own. */
@@ -29,13 +28,11 @@ export type Identities = {
 };
 
 /** What tells identities. */
-type IdentityPorts = {
+type IdentityPorts = Pick<AdapterParts, 'memory' | 'log'> & {
   readonly calls: Calls;
   readonly self: Self;
   readonly queries: Pick<FloorQueries, 'agents'>;
   readonly webhooks: Pick<Webhooks, 'isOwn'>;
-  readonly memory: Memory;
-  readonly log: Logger;
 };
 
 /** The identities of the agents of the configuration. Each has a role that people can mention; nobody has it, and it allows nothing. */
@@ -182,14 +179,10 @@ function roleKey(guild: string, agent: AgentId): string {
 /** A webhook of Conch's own. The token is as good as a password for the channel. */
 export type Webhook = { readonly id: string; readonly token: string };
 
-type WebhooksPorts = {
+type WebhooksPorts = Pick<AdapterParts, 'queries' | 'clock' | 'memory' | 'log'> & {
   readonly calls: Calls;
   readonly locate: Places['locate'];
-  readonly queries: FloorQueries;
   readonly self: Self;
-  readonly clock: Clock;
-  readonly memory: Memory;
-  readonly log: Logger;
   /** Whether there may be any. */
   readonly enabled: boolean;
 };

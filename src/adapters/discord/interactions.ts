@@ -1,42 +1,37 @@
-import { retry } from '../../lib/retry.ts';
 import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
-import type { Logger } from 'pino';
 import { z } from 'zod';
+import { retry } from '../../lib/retry.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
-import type { Clock, Instant, Timers } from '../../lib/time.ts';
+import type { Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Answer } from '../../turns/commands/context.ts';
-import { failedText } from '../port.ts';
-import type { FloorQueries, Intake, Memory, Principal } from '../port.ts';
-import { answerBody, readCustomId, rowsOf, textFile } from './content.ts';
-import type { PressedButton } from './content.ts';
-import { openingButton, questionOpened, reasonAsked } from '../delivery/card.ts';
-import type { OpenedQuestion } from '../delivery/card.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import { formNote } from '../../turns/text/words.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
 import type { FloorView } from '../../turns/view.ts';
+import { failedText } from '../port.ts';
+import type { AdapterParts, Intake, Principal } from '../port.ts';
+import { openingButton, questionOpened, reasonAsked } from '../delivery/card.ts';
+import type { OpenedQuestion } from '../delivery/card.ts';
+import { COMMAND_RULE, createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
+import { answerBody, readCustomId, rowsOf, textFile } from './content.ts';
+import type { PressedButton } from './content.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { channelId, chatError, rejectionOf, wordsOf } from './client.ts';
 import type { Calls, Self } from './client.ts';
 import { authorOf, commandIn, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
+import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { SentForms, formModal, readModal, reasonModal } from './forms.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
-import { COMMAND_RULE, createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
-import type { MessageContext, MessagePayload } from './parse-message.ts';
 
 /** What commands and buttons are answered with. */
-type InteractionPorts = {
+type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log'> & {
   readonly rest: REST;
   readonly self: Self;
   readonly intake: Pick<Intake, 'command' | 'refusal'>;
-  readonly queries: FloorQueries;
   readonly places: Pick<Places, 'resolve' | 'at'>;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
 };
 
 /**
@@ -275,13 +270,11 @@ function placeOf(interaction: Interaction): string {
 }
 
 /** What commands that are typed as messages need. */
-type TypedPorts = {
+type TypedPorts = Pick<AdapterParts, 'memory' | 'log'> & {
   readonly calls: Calls;
   readonly intake: Pick<Intake, 'command'>;
   readonly places: Pick<Places, 'resolve' | 'at'>;
   readonly context: MessageContext;
-  readonly memory: Memory;
-  readonly log: Logger;
 };
 
 /**

@@ -1,15 +1,13 @@
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import { delay } from '../../lib/retry.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
 import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
 import type { OpenPlatform } from '../delivery/chat-adapter.ts';
+import { AdapterError } from '../port.ts';
+import type { AdapterParts, Capabilities, ChatAdapter } from '../port.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
-import { AdapterError } from '../port.ts';
-import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
 import { createClient, createPeople, untilSlack } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { NO_FLOOR, answer, command, createGroups } from './commands.ts';
@@ -23,7 +21,7 @@ import { ChannelMembership } from './channel-membership.ts';
 import { createMessageClient } from './message-client.ts';
 
 /** What Slack is and how it is reached. */
-export type AdapterOptions = {
+export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly botToken: string;
   /** For Socket Mode. */
   readonly appToken: string | null;
@@ -32,10 +30,6 @@ export type AdapterOptions = {
   /** Ends in `/api/`; `null` is Slack itself. */
   readonly apiUrl: string | null;
   readonly connection: ConnectionMode;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
-  readonly memory: Memory;
   readonly settings: SlackSettings;
   /** Whom a mention of a Slack user group means: the id of the group, then the id of the agent. */
   readonly userGroups: Readonly<Record<string, AgentId>>;
@@ -85,12 +79,10 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
   };
 }
 
-type Parts = AdapterOptions & {
-  readonly web: WebClient;
-  readonly intake: Intake;
-  readonly queries: FloorQueries;
-  readonly signal: AbortSignal;
-};
+type Parts = AdapterOptions &
+  Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & {
+    readonly web: WebClient;
+  };
 
 const LIMITED_FOR_MS = 60_000;
 const selfSchema = z.looseObject({

@@ -1,29 +1,25 @@
-import { failedText } from '../port.ts';
 import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { parseLine } from '../../turns/commands/parse.ts';
-import type { Clock, Instant, Timers } from '../../lib/time.ts';
-import { reasonOf } from '../delivery/connect-retry.ts';
+import type { Clock, Instant } from '../../lib/time.ts';
 import type { Answer } from '../../turns/commands/context.ts';
-import type { FloorQueries, Intake, Principal } from '../port.ts';
+import { failedText } from '../port.ts';
+import type { AdapterParts, Principal } from '../port.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
+import type { Deduplicator } from '../delivery/inbound.ts';
 import { messageId } from './client.ts';
 import type { People } from './client.ts';
 import type { Spot } from './parse-message.ts';
-import type { Deduplicator } from '../delivery/inbound.ts';
 import { escaped, inSlackWords } from './content.ts';
 
 /** What commands, buttons and forms need. */
-export type CommandPorts = {
+export type CommandPorts = Pick<AdapterParts, 'intake' | 'queries' | 'timers' | 'log'> & {
   readonly web: WebClient;
-  readonly intake: Intake;
-  readonly queries: FloorQueries;
   readonly people: People;
   readonly groups: Groups;
   readonly deduplicator: Deduplicator;
-  readonly timers: Timers;
-  readonly log: Logger;
 };
 
 /** Whom an answer goes to, and where it is shown: only that person sees it. */

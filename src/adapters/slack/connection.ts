@@ -3,9 +3,9 @@ import type { WebClient } from '@slack/web-api';
 import { LogLevel, SocketModeClient } from '@slack/socket-mode';
 import { z } from 'zod';
 import { backoffMs, delay } from '../../lib/retry.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
-import { parsedJson } from '../delivery/inbound.ts';
 import { AdapterError } from '../port.ts';
+import type { AdapterParts } from '../port.ts';
+import { parsedJson } from '../delivery/inbound.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
 import { CALL_TIMEOUT_MS, brokenBy, untilSlack } from './client.ts';
 import type { Ack } from './commands.ts';
@@ -18,7 +18,7 @@ export type ConnectionMode =
   | { readonly mode: 'http'; readonly host: string; readonly port: number; readonly path: string };
 
 /** What a connection needs, and whom it tells. */
-type ConnectionPorts = {
+type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly connection: ConnectionMode;
   readonly appToken: string | null;
   readonly signingSecret: string | null;
@@ -26,9 +26,6 @@ type ConnectionPorts = {
   readonly web: WebClient;
   /** Ends all waiting. */
   readonly signal: AbortSignal;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
   /** Acknowledges a payload once it is durable; rejects when Slack had better send it again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   /** Nothing can be heard any more. */

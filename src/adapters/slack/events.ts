@@ -1,11 +1,9 @@
-import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { AdapterError } from '../port.ts';
+import type { AdapterParts } from '../port.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
 import type { FirstTime, Deduplicator } from '../delivery/inbound.ts';
-import { AdapterError } from '../port.ts';
-import type { Intake } from '../port.ts';
 import {
   floorAt,
   threadAt,
@@ -33,24 +31,22 @@ import type { Interactions } from './interactions.ts';
 type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
 
 /** What taking in events needs of the adapter. */
-export type EventsPorts = MessageContext & {
-  readonly intake: Intake;
-  readonly deduplicator: Deduplicator;
-  readonly membership: ChannelMembership;
-  readonly timers: Timers;
-  readonly log: Logger;
-  /** Whether Slack's own Stop means `/stop`. */
-  readonly agentSessions: boolean;
-  readonly typed: (command: Typed) => void;
-  /** Somebody spoke to the app where it has no floor. */
-  readonly unplaced: (user: string, at: Spot) => void;
-  /** Whether a command is heard for the first time, over restarts too. */
-  readonly isFirst: FirstTime;
-  readonly seen: (channel: ChannelId) => void;
-  readonly interactions: Interactions;
-  /** Slack leaves out events for a minute. */
-  readonly limited: () => void;
-};
+export type EventsPorts = MessageContext &
+  Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
+    readonly deduplicator: Deduplicator;
+    readonly membership: ChannelMembership;
+    /** Whether Slack's own Stop means `/stop`. */
+    readonly agentSessions: boolean;
+    readonly typed: (command: Typed) => void;
+    /** Somebody spoke to the app where it has no floor. */
+    readonly unplaced: (user: string, at: Spot) => void;
+    /** Whether a command is heard for the first time, over restarts too. */
+    readonly isFirst: FirstTime;
+    readonly seen: (channel: ChannelId) => void;
+    readonly interactions: Interactions;
+    /** Slack leaves out events for a minute. */
+    readonly limited: () => void;
+  };
 
 /** Takes in what Slack sends. */
 export type Events = {

@@ -1,23 +1,19 @@
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
 import { retry } from '../../lib/retry.ts';
-import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
-import type { History, Intake, Position } from '../port.ts';
+import type { AdapterParts, History, Position } from '../port.ts';
 import { call, channelId, messageId, platformChannel } from './client.ts';
 import { threadAt, toChange, toHumanMessage, whereabouts, parseMessage, timesIn } from './parse-message.ts';
 import type { MessageContext } from './parse-message.ts';
 
 /** What reading histories needs of the adapter. */
-export type HistoryPorts = MessageContext & {
-  readonly web: WebClient;
-  readonly intake: Intake;
-  readonly timers: Timers;
-  readonly log: Logger;
-};
+export type HistoryPorts = MessageContext &
+  Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
+    readonly web: WebClient;
+  };
 
 /**
  * What a channel's or a thread's history shows after a message, and for ten minutes before it: events overtake each

@@ -1,23 +1,20 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import { defined } from '../../lib/defined.ts';
-import type { Timers } from '../../lib/time.ts';
 import { closeServer, createQuietServer, guardServer, listenOn, reply, targetOf } from '../../lib/guarded-server.ts';
-import { reasonOf } from '../delivery/connect-retry.ts';
 import { AdapterError } from '../port.ts';
+import type { AdapterParts } from '../port.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
 import type { Ack } from './commands.ts';
 
 /** Where signed requests are taken, and what becomes of them. */
-type HttpReceiverPorts = {
+type HttpReceiverPorts = Pick<AdapterParts, 'timers' | 'log'> & {
   readonly signingSecret: string;
   readonly host: string;
   /** 0 takes any free port. */
   readonly port: number;
   readonly path: string;
-  readonly timers: Timers;
-  readonly log: Logger;
   /** Rejects when Slack had better send it again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
 };

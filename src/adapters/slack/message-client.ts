@@ -1,27 +1,23 @@
 import type { WebClient } from '@slack/web-api';
-import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Clock, Timers, Timer } from '../../lib/time.ts';
+import type { Timer } from '../../lib/time.ts';
 import { RECEIPTS } from '../../turns/floor/react.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, AgentId, MessageId } from '../../turns/floor/settings.ts';
-import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
+import type { FloorView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
-import type { FloorQueries, Speaker } from '../port.ts';
+import type { AdapterParts, FloorQueries, Speaker } from '../port.ts';
+import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ANY_ANSWER, call, isDirect, messageId, platformChannel, platformMessage, slackCode } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { emojiName, roughlyLeft, wordingOf, identityOf } from './content.ts';
 import { sentAt } from './parse-message.ts';
-import type { FloorView } from '../../turns/view.ts';
 
 /** What the client needs. */
-export type MessageClientPorts = {
+export type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly web: WebClient;
   readonly self: Self;
   readonly queries: Pick<FloorQueries, 'agents'>;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
   readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
@@ -286,10 +282,8 @@ function isOwn({ user, bot_id: bot, app_id: app }: Omit<Found, 'ts' | 'metadata'
 }
 
 /** What status lines need. */
-type StatusesPorts = {
+type StatusesPorts = Pick<AdapterParts, 'timers' | 'log'> & {
   readonly web: WebClient;
-  readonly timers: Timers;
-  readonly log: Logger;
   readonly queries: Pick<FloorQueries, 'agents'>;
   /** Whether a line says who is writing, and whether the app is an agent of Slack's, with sessions and their Stop button. */
   readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
