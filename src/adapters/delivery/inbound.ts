@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import type { HumanMessage } from '../../engine/port.ts';
 import { KeyedQueue, idIndex } from '../../lib/keyed.ts';
 import { retry } from '../../lib/retry.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { isCommandLine } from '../../turns/text/recognition.ts';
+import { addressedIn, isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
 
@@ -146,6 +147,22 @@ export function floorOf(
 /** Who wrote a message, as far as the platform vouches for it. A webhook can call itself anything. */
 export type Author = 'person' | 'bot' | 'webhook';
 
+/** Whether agents get a message: the rule by which they do not, and whether a program wrote what they get. */
+export function heardAs(
+  { text, addressed }: Pick<HumanMessage, 'text' | 'addressed'>,
+  by: {
+    readonly author: Author;
+    readonly place: Pick<Place, 'allowBots'>;
+    readonly agents: ReturnType<FloorQueries['agents']>;
+    readonly isCommand: boolean;
+  },
+): Pick<HumanMessage, 'ignore' | 'bot'> {
+  const named = by.author === 'person' ? [] : addressedIn(text, by.agents);
+  const rule = ignoreRule(by.author, by.place, [...addressed, ...named]) ?? (by.isCommand ? COMMAND_RULE : null);
+  if (rule !== null) return { ignore: rule };
+  return by.author === 'person' ? {} : { bot: true };
+}
+
 /**
  * The rule by which agents do not get a message, or `null` when they do. People are always heard; programs only as far as
  * the channel allows, and none of them is ever taken for an agent or an operator, whatever its name.
@@ -168,6 +185,11 @@ export const COMMAND_RULE = 'an operator command';
 export function typedCommand(text: string): string | null {
   const line = text.trim();
   return isCommandLine(line, COMMAND_WORDS) ? line : null;
+}
+
+/** The line of a command; "!why" without a message, in a reply or a thread, is about the message `about`. */
+export function whyLine(line: string, about: string | null): string {
+  return about !== null && /^[!/]\s*why$/i.test(line) ? `${line} ${about}` : line;
 }
 
 /** Whether a message was seen for the first time: resolves with `true` once for each, over restarts too, when that is durable. */

@@ -28,7 +28,7 @@ import { Connection } from './connection.ts';
 import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import type { MessageContext } from './parse-message.ts';
-import { createInteractions, createTyped, createUnplaced } from './interactions.ts';
+import { createInteractions } from './interactions.ts';
 import { createPlaces, snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
 import { createIdentities, Webhooks } from './identity.ts';
@@ -141,15 +141,8 @@ type Known = {
 
 function listen(parts: Parts, known: Known): Connection {
   const { intake } = parts;
-  const { self, sender } = known;
-  const dispatch = createEvents({
-    ...parts,
-    ...known,
-    interact: createInteractions({ ...parts, ...known }),
-    typed: createTyped({ ...parts, ...known }),
-    unplaced: createUnplaced({ ...parts, ...known }),
-    seen: (channel) => sender.seen(channel),
-  });
+  const { self } = known;
+  const dispatch = createEvents({ ...parts, ...known, interactions: createInteractions({ ...parts, ...known }) });
   let losses = 0;
   // What Discord sends after all is taken in before anything is granted.
   const resumed = (): void => {

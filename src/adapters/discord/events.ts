@@ -5,6 +5,8 @@ import type { MessageChange } from '../../engine/port.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
 import type { AdapterParts } from '../port.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
+import type { MessageSender } from '../delivery/message-client.ts';
+import type { Interactions } from './interactions.ts';
 import type { ChannelMembership } from './channel-membership.ts';
 import { channelId, messageId, platformChannel } from './client.ts';
 import {
@@ -26,14 +28,9 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
   readonly places: Places;
   readonly inbound: InboundQueue;
   readonly context: MessageContext;
-  /** Answers a command, a completion or a button. */
-  readonly interact: (payload: unknown) => Promise<void>;
-  /** Somebody spoke to the bot where it has no floor. */
-  readonly unplaced: (message: MessagePayload) => void;
-  /** Runs a message that is a command. */
-  readonly typed: (message: MessagePayload) => Promise<void>;
-  /** Somebody other than Conch wrote in a channel. */
-  readonly seen: (channel: ChannelId) => void;
+  readonly interactions: Interactions;
+  /** Told when somebody other than Conch wrote in a channel. */
+  readonly sender: Pick<MessageSender, 'seen'>;
   readonly membership: Pick<ChannelMembership, 'closeAll' | 'changed'>;
 };
 
@@ -103,7 +100,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
     gone(here, channel, ids),
   ),
   on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (here, payload) => {
-    void here.interact(payload);
+    void here.interactions.take(payload);
     return null;
   }),
   on(GatewayDispatchEvents.GuildCreate, guildSchema, joined),
@@ -123,24 +120,25 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
 ]);
 
 function written(here: EventContext, message: MessagePayload): Promise<unknown> | null {
-  const { places, context, intake, typed, seen, changes } = here;
+  const { places, context, intake, interactions, sender, changes } = here;
   const at = places.at(message.channel_id);
   if (isOwn(message, context)) return null;
   if (at === null) {
-    if (isSpeech(message) && message.mentions.some(({ id }) => id === context.self.userId)) here.unplaced(message);
+    if (isSpeech(message) && message.mentions.some(({ id }) => id === context.self.userId))
+      here.interactions.unplaced(message);
     return null;
   }
   if (!isSpeech(message)) {
-    if (at !== undefined) seen(at.channel);
+    if (at !== undefined) sender.seen(at.channel);
     return null;
   }
-  void typed(message);
+  void interactions.typed(message);
   return here.push(channelId(message.channel_id), async () => {
     const where = await places.resolve(message.channel_id);
     if (where === null) return;
     const overtaking = changes.get(messageId(message.id));
     if (overtaking?.change === 'deleted') return;
-    seen(where.channel);
+    sender.seen(where.channel);
     await intake.message(humanMessage(message, where, context));
     if (overtaking !== undefined) await intake.amend(overtaking);
   });

@@ -14,7 +14,8 @@ import { failedText } from '../port.ts';
 import type { AdapterParts, Intake, Principal } from '../port.ts';
 import { openingButton, questionOpened, reasonAsked } from '../delivery/card.ts';
 import type { OpenedQuestion } from '../delivery/card.ts';
-import { COMMAND_RULE, createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
+import { COMMAND_RULE, createDeduplicator, createFirstTime, whyLine } from '../delivery/inbound.ts';
+import type { FirstTime } from '../delivery/inbound.ts';
 import { answerBody, readCustomId, rowsOf, textFile } from './content.ts';
 import type { PressedButton } from './content.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
@@ -26,36 +27,49 @@ import { SentForms, formModal, readModal, reasonModal } from './forms.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
 
-/** What commands and buttons are answered with. */
-type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log'> & {
+/** What commands, buttons and forms are answered with. */
+type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly rest: REST;
   readonly self: Self;
+  readonly calls: Calls;
   readonly intake: Pick<Intake, 'command' | 'refusal'>;
   readonly places: Pick<Places, 'resolve' | 'at'>;
+  readonly context: MessageContext;
 };
 
-/**
- * Answers slash commands, their completions and buttons; resolves when that is done and never rejects. A second delivery of the
- * same one does nothing, and it waits for nothing else: neither for messages nor for the floor.
- */
-export function createInteractions(ports: InteractionPorts): (payload: unknown) => Promise<void> {
+/** Answers what people want of Conch. Nothing here rejects, and it waits for nothing else: neither for messages nor for the floor. */
+export type Interactions = {
+  /** Answers a slash command, its completions, a button or a form; a second delivery of the same one does nothing. */
+  take(payload: unknown): Promise<void>;
+  /** Runs a command that is typed as a message ("!floor skip"), once even if it is heard again after a restart, and replies. */
+  typed(message: MessagePayload): Promise<void>;
+  /** Tells people who mention the bot in a channel without a floor what to do. */
+  unplaced(message: MessagePayload): void;
+};
+
+/** Answers for one bot. */
+export function createInteractions(ports: InteractionPorts): Interactions {
   const served = createDeduplicator(ports.clock);
-  const desk: Desk = { ...ports, forms: new SentForms() };
-  return async (payload) => {
-    const parsed = interactionSchema.safeParse(payload);
-    if (!parsed.success) {
-      ports.log.warn({ issues: parsed.error.issues.length }, 'a command or button of Discord was not understood');
-      return;
-    }
-    const interaction = parsed.data;
-    if (!served.claim(interaction.id)) return;
-    await answered(desk, interaction).catch((error: unknown) => {
-      ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
-    });
+  const desk: Desk = { ...ports, forms: new SentForms(), isFirst: createFirstTime(ports.memory) };
+  return {
+    async take(payload) {
+      const parsed = interactionSchema.safeParse(payload);
+      if (!parsed.success) {
+        ports.log.warn({ issues: parsed.error.issues.length }, 'a command or button of Discord was not understood');
+        return;
+      }
+      const interaction = parsed.data;
+      if (!served.claim(interaction.id)) return;
+      await answered(desk, interaction).catch((error: unknown) => {
+        ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
+      });
+    },
+    typed: (message) => typed(desk, message),
+    unplaced: createUnplaced(ports),
   };
 }
 
-type Desk = InteractionPorts & { readonly forms: SentForms };
+type Desk = InteractionPorts & { readonly forms: SentForms; readonly isFirst: FirstTime };
 
 const TYPES = { command: 2, button: 3, autocomplete: 4, form: 5 } as const;
 const DEFERRED = 5;
@@ -269,78 +283,56 @@ function placeOf(interaction: Interaction): string {
   return channelId(interaction.channel_id ?? 'nowhere');
 }
 
-/** What commands that are typed as messages need. */
-type TypedPorts = Pick<AdapterParts, 'memory' | 'log'> & {
-  readonly calls: Calls;
-  readonly intake: Pick<Intake, 'command'>;
-  readonly places: Pick<Places, 'resolve' | 'at'>;
-  readonly context: MessageContext;
-};
-
-/**
- * Runs commands that are typed as messages ("!floor skip"), each once even if it is heard again after a restart, and replies.
- * Never rejects.
- */
-export function createTyped(ports: TypedPorts): (message: MessagePayload) => Promise<void> {
-  const isFirst = createFirstTime(ports.memory);
-  return async (message) => {
-    const line = commandIn(message, ports.context);
-    if (line === null) return;
-    try {
-      const where = await ports.places.resolve(message.channel_id);
-      if (where === null || humanMessage(message, where, ports.context).ignore !== COMMAND_RULE) return;
-      if (!(await isFirst(where.channel, message.id))) return;
-      await run(ports, { message, line: whyLine(line, message), channel: where.channel });
-    } catch (error) {
-      ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');
-    }
-  };
+async function typed(ports: Desk, message: MessagePayload): Promise<void> {
+  const line = commandIn(message, ports.context);
+  if (line === null) return;
+  try {
+    const where = await ports.places.resolve(message.channel_id);
+    if (where === null || humanMessage(message, where, ports.context).ignore !== COMMAND_RULE) return;
+    if (!(await ports.isFirst(where.channel, message.id))) return;
+    const about = message.message_reference?.message_id ?? null;
+    await run(ports, { message, line: whyLine(withMessageIds(line), about), channel: where.channel });
+  } catch (error) {
+    ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');
+  }
 }
 
 type Order = { readonly message: MessagePayload; readonly line: string; readonly channel: ChannelId };
 
 /** Programs are refused without an answer: two of them would talk for ever. */
-async function run(ports: TypedPorts, { message, line, channel }: Order): Promise<void> {
+async function run(ports: Desk, { message, line, channel }: Order): Promise<void> {
   const isProgram = authorOf(message) !== 'person';
   const roles = message.member?.roles ?? [];
   const by = { id: message.author.id, name: nameOf(message), roles, ...(isProgram ? { bot: true } : {}) };
   const answer = await ports.intake.command(channel, by, line);
   if (isProgram) return;
-  const reply = { message_reference: { message_id: message.id, fail_if_not_exists: false } };
-  const body = { ...answerBody(answer.text, { ephemeral: false }), ...reply };
-  const route = Routes.channelMessages(message.channel_id);
-  await ports.calls.tell({ method: 'post', route, channel, what: 'answer', body });
+  await reply(ports.calls, message, { channel, text: answer.text });
+}
+
+function reply(
+  calls: Calls,
+  { id, channel_id: where }: MessagePayload,
+  { channel, text }: { readonly channel: ChannelId; readonly text: string },
+): Promise<void> {
+  const about = { message_reference: { message_id: id, fail_if_not_exists: false } };
+  const body = { ...answerBody(text, { ephemeral: false }), ...about };
+  return calls.tell({ method: 'post', route: Routes.channelMessages(where), channel, what: 'answer', body });
 }
 
 /** An hour between two words of the bot in a channel where it has no floor: everybody there sees them. */
 const UNPLACED_MS = 3_600_000;
 
-/** Tells people who mention the bot in a channel without a floor what to do. Never rejects. */
-export function createUnplaced({
-  calls,
-  clock,
-  log,
-}: Pick<InteractionPorts, 'clock' | 'log'> & Pick<TypedPorts, 'calls'>) {
+function createUnplaced({ calls, clock, log }: InteractionPorts): Interactions['unplaced'] {
   const told = new BoundedMap<string, Instant>(CHANNELS_KEPT);
-  return (message: MessagePayload): void => {
-    const { id, channel_id: where } = message;
+  return (message) => {
+    const { channel_id: where } = message;
     const now = clock.now();
     if (authorOf(message) !== 'person' || now - (told.get(where) ?? -Infinity) < UNPLACED_MS) return;
     told.set(where, now);
-    const reply = { message_reference: { message_id: id, fail_if_not_exists: false } };
-    const body = { ...answerBody(NOT_HERE, { ephemeral: false }), ...reply };
-    const call = { method: 'post', route: Routes.channelMessages(where), channel: channelId(where), body } as const;
-    calls
-      .tell({ ...call, what: 'answer' })
-      .catch((error: unknown) => log.debug({ channel: where, why: wordsOf(error) }, 'nobody could be told'));
+    reply(calls, message, { channel: channelId(where), text: NOT_HERE }).catch((error: unknown) =>
+      log.debug({ channel: where, why: wordsOf(error) }, 'nobody could be told'),
+    );
   };
 }
 
 const CHANNELS_KEPT = 1_000;
-
-/** "!why" in a reply is about the message replied to. */
-function whyLine(line: string, { message_reference: reference }: MessagePayload): string {
-  const named = withMessageIds(line);
-  const about = reference?.message_id ?? null;
-  return about !== null && /^[!/]\s*why$/i.test(named) ? `${named} ${about}` : named;
-}

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { addressedIn } from '../../turns/text/recognition.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
-import { ignoreRule, COMMAND_RULE, typedCommand } from '../delivery/inbound.ts';
+import { heardAs, typedCommand } from '../delivery/inbound.ts';
 import type { Author } from '../delivery/inbound.ts';
 import type { FloorQueries, Place } from '../port.ts';
 import type { Identities } from './identity.ts';
@@ -110,26 +110,20 @@ export function humanMessage(
   at: { readonly channel: ChannelId; readonly place: Pick<Place, 'allowBots'> },
   by: MessageContext,
 ): HumanMessage {
-  const author = authorOf(message);
   const { member } = message;
   const standsIn = channelId(message.channel_id);
-  const addressed = addressedBy(message, by);
-  const text = textOf(message, by);
-  const named = addressedIn(text, by.agents());
-  const rule =
-    ignoreRule(author, at.place, [...addressed, ...named]) ?? (commandIn(message, by) === null ? null : COMMAND_RULE);
+  const said = { text: textOf(message, by), addressed: addressedBy(message, by) };
+  const [author, isCommand] = [authorOf(message), commandIn(message, by) !== null];
   return {
     id: messageId(message.id),
     channel: at.channel,
     ...(standsIn === at.channel ? {} : { thread: standsIn }),
     author: { id: message.author.id, name: nameOf(message), ...(member ? { roles: member.roles } : {}) },
-    text,
+    ...said,
     sentAt: timeOf(message.id),
     order: message.id,
-    addressed,
     attachments: attachmentsOf(message),
-    ...(rule === null ? {} : { ignore: rule }),
-    ...(author === 'person' || rule !== null ? {} : { bot: true }),
+    ...heardAs(said, { author, place: at.place, agents: by.agents(), isCommand }),
   };
 }
 

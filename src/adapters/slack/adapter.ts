@@ -10,7 +10,7 @@ import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
 import { createClient, createPeople, untilSlack } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
-import { NO_FLOOR, answer, command, createGroups } from './commands.ts';
+import { createGroups } from './commands.ts';
 import type { CommandPorts } from './commands.ts';
 import { createInteractions } from './interactions.ts';
 import { createConnection } from './connection.ts';
@@ -113,10 +113,8 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     people,
     membership,
     agentSessions: settings.agentSessions,
-    typed: ({ user, at, floor, line }) => void command(commands, { user, at, responseUrl: null }, { floor, line }),
-    unplaced: (user, at) => void answer(shared, { user, at, responseUrl: null }, NO_FLOOR),
     isFirst: createFirstTime(memory),
-    seen: sender.seen,
+    sender,
     interactions: createInteractions(commands),
     limited: () => void delay(LIMITED_FOR_MS, parts).then(back, () => undefined),
   });

@@ -8,6 +8,7 @@ import type { Answer } from '../../turns/commands/context.ts';
 import { failedText } from '../port.ts';
 import type { AdapterParts, Principal } from '../port.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
+import { whyLine } from '../delivery/inbound.ts';
 import type { Deduplicator } from '../delivery/inbound.ts';
 import { messageId } from './client.ts';
 import type { People } from './client.ts';
@@ -49,7 +50,7 @@ function withMessageIds(line: string, { channel, thread }: Recipient['at']): str
       messageId(where, `${seconds}.${rest}`),
     )
     .replaceAll(TIME_STAMP, (ts: string) => messageId(channel, ts));
-  return thread !== null && /^[!/]\s*why$/i.test(named) ? `${named} ${messageId(channel, thread)}` : named;
+  return whyLine(named, thread === null ? null : messageId(channel, thread));
 }
 
 const PERMALINK = /<?https?:\/\/[\w.-]+\/archives\/(\w{1,30})\/p(\d{10})(\d{6})(?:\?[^\s<>]*)?>?/g;

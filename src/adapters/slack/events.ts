@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { MessageSender } from '../delivery/message-client.ts';
 import { AdapterError } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
@@ -27,9 +27,6 @@ import type { ChannelMembership } from './channel-membership.ts';
 import type { Ack } from './commands.ts';
 import type { Interactions } from './interactions.ts';
 
-/** A command line that somebody wrote as a message, or Slack's own Stop. */
-type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
-
 /** What taking in events needs of the adapter. */
 export type EventsPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
@@ -37,12 +34,9 @@ export type EventsPorts = MessageContext &
     readonly membership: ChannelMembership;
     /** Whether Slack's own Stop means `/stop`. */
     readonly agentSessions: boolean;
-    readonly typed: (command: Typed) => void;
-    /** Somebody spoke to the app where it has no floor. */
-    readonly unplaced: (user: string, at: Spot) => void;
     /** Whether a command is heard for the first time, over restarts too. */
     readonly isFirst: FirstTime;
-    readonly seen: (channel: ChannelId) => void;
+    readonly sender: Pick<MessageSender, 'seen'>;
     readonly interactions: Interactions;
     /** Slack leaves out events for a minute. */
     readonly limited: () => void;
@@ -133,15 +127,15 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
 async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
   const found = whereabouts(queries, message);
-  if (found === null && isForApp(ports, message)) ports.unplaced(message.by, message);
+  if (found === null && isForApp(ports, message)) ports.interactions.unplaced(message.by, message);
   if (found === null || deduplicator.has(goneKey(message.channel, message.ts))) return;
   const opens = threadAt(message, found);
   if (opens !== null) await intake.thread(opens);
   const { human, line } = await toHumanMessage(message, found, ports);
-  ports.seen(found.channel);
+  ports.sender.seen(found.channel);
   await intake.message(human);
   if (line === null || !(await ports.isFirst(found.channel, human.id))) return;
-  ports.typed({ user: message.by, line, at: message, floor: found.channel });
+  ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
 }
 
 /** Whether a person speaks to the app where nobody hears it, for the first time in a while. */
@@ -186,7 +180,7 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   const channel = { ...at, thread: null };
   const own = floorAt(ports.queries, channel);
   const floor = floorAt(ports.queries, at) ?? own;
-  if (floor !== null) ports.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
+  if (floor !== null) ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
 }
 
 function broken({ intake }: EventsPorts, why: string): void {

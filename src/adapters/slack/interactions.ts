@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { floorAt } from './parse-message.ts';
 import type { Spot } from './parse-message.ts';
 import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf } from './commands.ts';
@@ -10,7 +11,13 @@ import { openPressed, openSettings, takeForm } from './forms.ts';
 export type Interactions = {
   /** Does what a payload asks, if it is one of these; `false` for any other. Rejects only when Slack had better send it again. */
   take(body: unknown, ack: Ack): Promise<boolean>;
+  /** Runs a command line that somebody wrote as a message, or Slack's own Stop. */
+  typed(command: Typed): void;
+  /** Tells somebody who spoke to the app where it has no floor what to do. */
+  unplaced(user: string, at: Spot): void;
 };
+
+type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
 
 const clickSchema = z.looseObject({
   type: z.literal('block_actions'),
@@ -54,6 +61,8 @@ export function createInteractions(ports: CommandPorts): Interactions {
       }
       return takeForm(ports, body, ack);
     },
+    typed: ({ user, at, floor, line }) => void command(ports, { user, at, responseUrl: null }, { floor, line }),
+    unplaced: (user, at) => void answer(ports, { user, at, responseUrl: null }, NO_FLOOR),
   };
 }
 

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import { addressedIn } from '../../turns/text/recognition.ts';
-import { COMMAND_RULE, floorOf, ignoreRule, typedCommand } from '../delivery/inbound.ts';
+import { floorOf, heardAs, typedCommand } from '../delivery/inbound.ts';
 import type { Author, Whereabouts } from '../delivery/inbound.ts';
 import type { FloorQueries, Thread } from '../port.ts';
 import { channelId, messageId } from './client.ts';
@@ -179,11 +178,10 @@ export async function toHumanMessage(
   { channel, place }: Whereabouts,
   by: MessageContext,
 ): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
+  const { author } = said;
   const text = await readable(said.text, by);
-  const addressed = groupsIn(said.text).flatMap((group) => agentOf(group, by) ?? []);
-  const line = said.author === 'person' ? typedCommand(text) : null;
-  const agents = said.author === 'person' ? [] : addressedIn(text, by.queries.agents());
-  const rule = line === null ? ignoreRule(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
+  const addressed = [...new Set(groupsIn(said.text).flatMap((group) => agentOf(group, by) ?? []))];
+  const line = author === 'person' ? typedCommand(text) : null;
   const human: HumanMessage = {
     id: messageId(said.channel, said.ts),
     channel,
@@ -192,11 +190,10 @@ export async function toHumanMessage(
     text,
     sentAt: sentAt(said.ts),
     order: said.ts,
-    addressed: [...new Set(addressed)],
+    addressed,
     attachments: said.files.map(attachmentOf),
     ...(said.editedTs === null ? {} : { version: said.editedTs }),
-    ...(rule === null ? {} : { ignore: rule }),
-    ...(said.author === 'person' || rule !== null ? {} : { bot: true }),
+    ...heardAs({ text, addressed }, { author, place, agents: by.queries.agents(), isCommand: line !== null }),
   };
   return { human, line };
 }
