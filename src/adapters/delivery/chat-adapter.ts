@@ -221,46 +221,94 @@ const DOUBT = '\n(possible repeat)';
 
 /** Carries posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement; nothing is retried here. */
 export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
-  const scans = new Map<string, number>();
-  const refusals = new Map<string, Refusals>();
+  const sender = new OutboxSender(ports);
+  return (row) => sender.carry(row);
+}
+
+class OutboxSender {
+  readonly #ports: OutboxSenderPorts;
+  /** How often a row whose outcome is not known was looked for. */
+  readonly #scans = new Map<string, number>();
+  readonly #refusals = new Map<string, Refusals>();
   /** The last turn of each channel that said something which its platform will never show. */
-  const unsaid = new Map<ChannelId, number>();
-  const carry: Carrier<Effect> = async (row) => {
-    const adapter = ports.adapterOf(row.channel);
+  readonly #unsaid = new Map<ChannelId, number>();
+
+  constructor(ports: OutboxSenderPorts) {
+    this.#ports = ports;
+  }
+
+  async carry(row: OutboxRow): Promise<Settlement> {
+    const { channel, effect } = row;
+    const isDone = effect.type === 'receipt' && effect.receipt === 'done' && effect.epoch !== undefined;
+    if (isDone && effect.epoch === this.#unsaid.get(channel)) return { state: 'confirmed', platformId: null };
+    const settlement = await this.#settle(row);
+    if (settlement.state === 'failed' && effect.type === 'post') this.#unsaid.set(channel, effect.epoch);
+    return settlement;
+  }
+
+  async #settle(row: OutboxRow): Promise<Settlement> {
+    const { now } = this.#ports;
+    const adapter = this.#ports.adapterOf(row.channel);
     if (adapter === null) return { state: 'failed', why: `no adapter serves ${row.channel}` };
     try {
-      const settlement = await attempt(row, { adapter, ports, scans, refusals });
-      if (settlement.state !== 'uncertain') scans.delete(row.id);
-      if (settlement.state === 'confirmed') refusals.delete(row.id);
+      const settlement = await this.#attempt(row, adapter);
+      if (settlement.state !== 'uncertain') this.#scans.delete(row.id);
+      if (settlement.state === 'confirmed') this.#refusals.delete(row.id);
       return settlement;
     } catch (error) {
       if (!(error instanceof ChatError)) throw error;
-      if (!isPassing(error)) return settlementOf(error, row, ports.now());
-      const { count, since } = refusals.get(row.id) ?? { count: 0, since: ports.now() };
-      refusals.set(row.id, { count: count + 1, since });
-      if (ports.now() - since >= KEPT_MS) {
-        refusals.delete(row.id);
-        return { state: 'failed', why: error.message };
-      }
-      return { state: 'retry', notBefore: ports.now() + deliveryBackoffMs(count + 1) };
+      if (!isPassing(error)) return settlementOf(error, row, now());
+      const { count, since } = this.#refusals.get(row.id) ?? { count: 0, since: now() };
+      this.#refusals.set(row.id, { count: count + 1, since });
+      if (now() - since < KEPT_MS) return { state: 'retry', notBefore: now() + deliveryBackoffMs(count + 1) };
+      this.#refusals.delete(row.id);
+      return { state: 'failed', why: error.message };
     }
-  };
-  return async (row) => {
-    const { channel, effect } = row;
-    const isDone = effect.type === 'receipt' && effect.receipt === 'done' && effect.epoch !== undefined;
-    const isUnanswered = isDone && effect.epoch === unsaid.get(channel);
-    const settlement: Settlement = isUnanswered ? { state: 'confirmed', platformId: null } : await carry(row);
-    if (settlement.state === 'failed' && effect.type === 'post') unsaid.set(channel, effect.epoch);
-    return settlement;
-  };
-}
+  }
 
-type Attempt = {
-  readonly adapter: ChatAdapter;
-  readonly ports: OutboxSenderPorts;
-  readonly scans: Map<string, number>;
-  readonly refusals: ReadonlyMap<string, Refusals>;
-};
+  async #attempt(row: OutboxRow, adapter: ChatAdapter): Promise<Settlement> {
+    const { threadOf, clean, now } = this.#ports;
+    const { channel, effect } = row;
+    if (effect.type === 'receipt') {
+      await adapter.receipt?.(threadOf(row) ?? channel, effect.message, effect.receipt);
+      return { state: 'confirmed', platformId: null };
+    }
+    if (row.editsId !== null && adapter.edit !== undefined) {
+      const edited = await adapter.edit(channel, row.editsId, clean(row.text ?? ''));
+      await collapse(adapter, row);
+      // An answer whose question was deleted is posted anew: what was decided stands in the channel.
+      if (edited === 'changed' || !endsQuestion(row)) return { state: 'confirmed', platformId: row.editsId };
+    }
+    const said = postOf(row, this.#ports);
+    const post = { ...said, text: `${said.text}${lateWords(this.#refusals.get(row.id))}` };
+    if (row.uncertain && !adapter.capabilities.idempotentPosts) {
+      const found = await lookFor(adapter, post, channel);
+      if ('blind' in found) return this.#postBlindly(row, post, { adapter, why: found.blind });
+      if (found.id !== null) return { state: 'confirmed', platformId: found.id };
+      const scanned = (this.#scans.get(row.id) ?? 0) + 1;
+      this.#scans.set(row.id, scanned);
+      if (scanned < SCANS) return { state: 'uncertain', notBefore: now() + SCAN_GAP_MS };
+      this.#scans.delete(row.id);
+    }
+    return { state: 'confirmed', platformId: await adapter.post(channel, post) };
+  }
+
+  /** Nobody can say whether it is there: what an agent said is said again with a mark, anything else is let go. */
+  async #postBlindly(
+    row: OutboxRow,
+    post: OutgoingPost,
+    { adapter, why }: { readonly adapter: ChatAdapter; readonly why: string },
+  ): Promise<Settlement> {
+    const { doubtful } = this.#ports;
+    if (post.speaker === null) {
+      doubtful(row, 'dropped', why);
+      return { state: 'failed', why: `it may have been posted, and the history cannot be read: ${why}` };
+    }
+    doubtful(row, 'posted again', why);
+    const platformId = await adapter.post(row.channel, { ...post, text: `${post.text}${DOUBT}` });
+    return { state: 'confirmed', platformId };
+  }
+}
 
 /** How often the channel did not take a row, and since when. */
 type Refusals = { readonly count: number; readonly since: Instant };
@@ -279,32 +327,6 @@ function lateWords(refusals: Refusals | undefined): string {
   if (refusals === undefined || refusals.count < LATE_AFTER) return '';
   const time = new Date(refusals.since).toISOString().slice(11, 16);
   return `\n(said at ${time} UTC, when this channel took no messages)`;
-}
-
-async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
-  const { adapter, ports } = at;
-  if (row.effect.type === 'receipt') {
-    await adapter.receipt?.(ports.threadOf(row) ?? row.channel, row.effect.message, row.effect.receipt);
-    return { state: 'confirmed', platformId: null };
-  }
-  if (row.editsId !== null && adapter.edit !== undefined) {
-    const edited = await adapter.edit(row.channel, row.editsId, ports.clean(row.text ?? ''));
-    await collapse(adapter, row);
-    // An answer whose question was deleted is posted anew: what was decided stands in the channel.
-    if (edited === 'changed' || !endsQuestion(row)) return { state: 'confirmed', platformId: row.editsId };
-  }
-  const said = postOf(row, ports);
-  const post = { ...said, text: `${said.text}${lateWords(at.refusals.get(row.id))}` };
-  if (row.uncertain && !adapter.capabilities.idempotentPosts) {
-    const found = await lookFor(adapter, post, row.channel);
-    if ('blind' in found) return blind(row, post, { ...at, why: found.blind });
-    if (found.id !== null) return { state: 'confirmed', platformId: found.id };
-    const scanned = (at.scans.get(row.id) ?? 0) + 1;
-    at.scans.set(row.id, scanned);
-    if (scanned < SCANS) return { state: 'uncertain', notBefore: ports.now() + SCAN_GAP_MS };
-    at.scans.delete(row.id);
-  }
-  return { state: 'confirmed', platformId: await adapter.post(row.channel, post) };
 }
 
 /** What stood in several messages is over: those behind the first say no more than that. */
@@ -331,17 +353,6 @@ async function lookFor(adapter: ChatAdapter, post: OutgoingPost, channel: Channe
     if (error instanceof ChatError && error.fault === 'refused' && !isPassing(error)) return { blind: error.message };
     throw error;
   }
-}
-
-/** Nobody can say whether it is there: what an agent said is said again with a mark, anything else is let go. */
-async function blind(row: OutboxRow, post: OutgoingPost, at: Attempt & { readonly why: string }): Promise<Settlement> {
-  if (post.speaker === null) {
-    at.ports.doubtful(row, 'dropped', at.why);
-    return { state: 'failed', why: `it may have been posted, and the history cannot be read: ${at.why}` };
-  }
-  at.ports.doubtful(row, 'posted again', at.why);
-  const platformId = await at.adapter.post(row.channel, { ...post, text: `${post.text}${DOUBT}` });
-  return { state: 'confirmed', platformId };
 }
 
 function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
