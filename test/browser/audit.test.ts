@@ -88,7 +88,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     const lines = (await stream.toArray()).join('').trimEnd().split('\n');
     expect(lines.map((line) => (JSON.parse(line) as { seq: number }).seq)).toEqual([3]);
     await page.getByTestId('filter-outcome').selectOption('open');
-    await page.getByText('No such call').waitFor();
+    await page.getByText('No matching call').waitFor();
   });
 
   test('unfold to all that is on record, with what cannot be seen spelled out, and are never drawn as a page', async () => {
@@ -115,9 +115,9 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
       'refused by Ann, ',
       '“use b.txt”',
       'edit(**)',
-      'Asked for by Ann',
+      'Requested by Ann',
       'run dev#1, step 1',
-      'example.org, which nobody vouches for',
+      'Untrusted input example.org',
       'people took 4 s',
       'took 2.1 s',
       'DENIED',
@@ -127,7 +127,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     expect([await page.locator('.call img, .call b, .call script').count(), await page.title()]).toEqual([0, 'Conch']);
   });
 
-  test('a yes is taken back by its own command in its own channel, once that was meant', async () => {
+  test('revokes a rule with its own command in its own channel, after a second press', async () => {
     const there = stage.channels[1] ?? '';
     const yes = { channel: there, agent: 'dev', by: 'u1', at: 1, until: Date.now() + 9e9, uses: 2, usedAt: 2 };
     stage.audit.remembered = [{ ...yes, rule: 'execute(npm test)', revoke: '/run revoke dev #1.1' }];
@@ -141,7 +141,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     ]);
     stage.audit.remembered = [];
     stage.audit.change();
-    await page.getByText('Nothing is remembered').waitFor();
+    await page.getByText('There are no always-allow rules.').waitFor();
   });
 
   test('what is asked now leads to its question, in whichever channel that is', async () => {

@@ -174,7 +174,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
       ],
       [{ held: [id], obstacles: [{ why: 'taken', agent: 'dev' }] }, 'has the floor'],
       [{ held: [id], obstacles: [{ why: 'limit', budget: 'turns' }] }, 'The limit of turns is reached'],
-      [{ held: [], obstacles: [] }, 'taken in'],
+      [{ held: [], obstacles: [] }, 'received'],
     ] as const) {
       stage.show(here, change);
       await expect.poll(() => words.textContent(), WITHIN).toContain(wanted);
@@ -282,7 +282,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await page.getByTestId('holder-clock').waitFor();
     await stage.adapter.stop();
     await page.locator('[data-testid="connection"][data-state="lost"]').waitFor();
-    expect(await page.locator('.floor-bar').innerText()).toMatch(/No connection since .*: this may have changed/);
+    expect(await page.locator('.floor-bar').innerText()).toMatch(/Not connected since .*: this may have changed/);
     expect(await page.getByTestId('holder-clock').count()).toBe(0);
     expect(await page.getByTestId('stop').isDisabled()).toBe(true);
     const running = await page.evaluate(() =>

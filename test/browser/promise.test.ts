@@ -45,9 +45,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
       floor.person('m1');
       floor.act({ type: 'request', agent: 'pm', epoch: 1, approval: { title: 'run it', detail: 'npm test' } });
     });
-    await expect
-      .poll(promise, WITHIN)
-      .toMatch(/^Will be held until an agent is prompted\. pm waits for an approval\.$/);
+    await expect.poll(promise, WITHIN).toBe('pm is waiting for an approval; your message is delivered after it.');
   });
 
   test.each([

@@ -122,7 +122,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     const text = await box.innerText();
     expect(text).toContain('Asked because no rule names it');
     expect(text).toContain('dev says: “I mend the typo”');
-    expect(text).toContain('Always: edit a.txt, any content');
+    expect(text).toContain('Always allow: edit a.txt, any content');
     await box.locator('.is-addition', { hasText: '+two' }).waitFor();
     expect(await box.locator('.is-deletion').innerText()).toBe('-one');
   });
@@ -247,7 +247,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       ...(await row.getByRole('button').allInnerTexts()),
     ];
     const states: readonly (readonly [Partial<Aside>, readonly string[]])[] = [
-      [{}, ['dev works', 'Status', 'Stop']],
+      [{}, ['dev is working', 'Status', 'Stop']],
       [{ question: PUBLISH }, ['dev waits for an answer (3)', 'Answer', 'Status', 'Stop']],
       [{ failed: true }, ['dev failed', 'Status', 'Retry', 'Discard']],
     ];

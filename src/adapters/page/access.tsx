@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals';
+import { store, stored } from './stored.ts';
 import type { JSX } from 'preact';
 
 /** Why this browser may not use the page; `null` when it may, or nobody knows yet. */
@@ -9,11 +10,11 @@ const STORED_AS = 'conch-page';
 let key = takeKey();
 let wasRefused = false;
 /** For a browser that keeps nothing: then a reload needs another link. */
-let kept = stored();
+let kept = stored(STORED_AS) ?? '';
 
 /** The part of the session that the page keeps: the server wants it beside the cookie. */
 export function pagePart(): string {
-  return stored() || kept;
+  return stored(STORED_AS) ?? kept;
 }
 
 /** Whether the server lets this browser in; uses up the key of the link first, if there is one. Rejects when the server is not there. */
@@ -22,7 +23,10 @@ export async function letIn(): Promise<boolean> {
     const answer = await fetch('/session', { method: 'POST', body: JSON.stringify({ key }) });
     key = null;
     wasRefused = !answer.ok;
-    if (answer.ok) keep(((await answer.json()) as { readonly part: string }).part);
+    if (answer.ok) {
+      kept = ((await answer.json()) as { readonly part: string }).part;
+      store(STORED_AS, kept);
+    }
   }
   const { status } = await fetch('/session', { headers: { 'Conch-Page': pagePart() }, cache: 'no-store' });
   const isRefused = status === 401;
@@ -48,26 +52,9 @@ function takeKey(): string | null {
   return found;
 }
 
-function keep(part: string): void {
-  kept = part;
-  try {
-    localStorage.setItem(STORED_AS, part);
-  } catch {
-    return;
-  }
-}
-
-function stored(): string {
-  try {
-    return localStorage.getItem(STORED_AS) ?? '';
-  } catch {
-    return '';
-  }
-}
-
 const WHY = {
-  'no-link': 'This browser has not been let in, or not for 30 days.',
-  'used-link': 'This link was used already, or is older than an hour.',
+  'no-link': 'This browser has no access. Access ends after 30 days.',
+  'used-link': 'This link was used already, or is older than one hour.',
 } as const;
 
 /** In place of the page for a browser that is not let in: says how to get a link. */
@@ -76,9 +63,9 @@ export function NoAccess({ why }: { readonly why: NonNullable<typeof refusedAcce
     <main class="no-access" data-testid="no-access">
       <h1>Conch</h1>
       <p role="alert">{WHY[why]}</p>
-      <p>Run this command in the folder where Conch runs, and open the link that it prints:</p>
+      <p>Run this command in Conch’s folder and open the link that it prints:</p>
       <pre>npm run conch -- open</pre>
-      <p>A link lets one browser in, once. The browser stays let in for 30 days.</p>
+      <p>A link works once, for one browser. Access lasts 30 days.</p>
     </main>
   );
 }

@@ -56,8 +56,11 @@ const ICONS = {
   plus: <path d="M8 3.500v9M3.500 8h9" />,
 } as const;
 
+/** What a small sign shows. */
+export type IconName = keyof typeof ICONS;
+
 /** A small drawn sign beside a word; it says nothing by itself. */
-export function Icon(props: { readonly name: keyof typeof ICONS }): JSX.Element {
+export function Icon(props: { readonly name: IconName }): JSX.Element {
   return (
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
       {ICONS[props.name]}

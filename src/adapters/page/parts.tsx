@@ -1,4 +1,8 @@
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
+import { Icon } from './icons.tsx';
+import type { IconName } from './icons.tsx';
+import { exactTime, timeOfDay } from './now.ts';
+import { pressButton } from './sending.ts';
 import { agents } from './state.ts';
 
 const TONES = 8;
@@ -47,4 +51,87 @@ function hash(text: string): number {
   let sum = 0;
   for (const letter of text) sum = (sum * 31 + (letter.codePointAt(0) ?? 0)) % 9973;
   return sum;
+}
+
+type ButtonProps = Omit<JSX.IntrinsicElements['button'], 'class' | 'icon'> & {
+  /** How it looks; the usual button unless given. */
+  readonly kind?: string;
+  readonly icon?: IconName;
+};
+
+/** A button; it sends no form. */
+export function Button({ kind, icon, children, ...rest }: ButtonProps): JSX.Element {
+  return (
+    <button type="button" class={kind} {...rest}>
+      {icon !== undefined && <Icon name={icon} />}
+      {children}
+    </button>
+  );
+}
+
+type SignButtonProps = Omit<ButtonProps, 'children' | 'label'> & { readonly icon: IconName; readonly label: string };
+
+/** A button with a sign and no word. */
+export function SignButton({ label, kind = '', ...rest }: SignButtonProps): JSX.Element {
+  return <Button kind={`quiet square ${kind}`} aria-label={label} {...rest} />;
+}
+
+type LineButtonProps = { readonly line: string; readonly icon?: IconName; readonly children: ComponentChildren };
+
+/** A small button that runs a command line, which counts only for the floor as it is drawn now. */
+export function LineButton({ line, ...rest }: LineButtonProps): JSX.Element {
+  return <Button kind="small-button" title={line} onClick={() => pressButton(line)} {...rest} />;
+}
+
+type ChoiceProps = {
+  readonly value: string;
+  readonly options: readonly (readonly [value: string, words: string])[];
+  readonly choose: (value: string) => void;
+  readonly id?: string;
+  readonly 'data-testid'?: string;
+};
+
+/** A list of which one is chosen. */
+export function Choice({ options, choose, ...rest }: ChoiceProps): JSX.Element {
+  return (
+    <select {...rest} onChange={(event) => choose(event.currentTarget.value)}>
+      {options.map(([value, words]) => (
+        <option key={value} value={value}>
+          {words}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+type BlockProps = { readonly id: string; readonly title: ComponentChildren; readonly children: ComponentChildren };
+
+/** A part of the panel under its title. */
+export function Block({
+  id,
+  title,
+  children,
+  ...rest
+}: BlockProps & Omit<JSX.IntrinsicElements['section'], 'id' | 'title'>): JSX.Element {
+  return (
+    <section class="block" aria-labelledby={`${id}-title`} {...rest}>
+      <h2 id={`${id}-title`}>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+/** A time of day; the whole date when it is pointed at. */
+export function Time({
+  at,
+  shown = timeOfDay,
+}: {
+  readonly at: number;
+  readonly shown?: (at: number) => string;
+}): JSX.Element {
+  return (
+    <time dateTime={new Date(at).toISOString()} title={exactTime(at)}>
+      {shown(at)}
+    </time>
+  );
 }

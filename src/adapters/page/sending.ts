@@ -3,6 +3,7 @@ import type { Answer } from '../../turns/commands/context.ts';
 import type { PageFrame } from '../console/protocol.ts';
 import { forFloor } from '../delivery/card.ts';
 import { channel, messages, view } from './state.ts';
+import { signalOfTab } from './stored.ts';
 
 /** A message that the server has not yet confirmed. */
 export type Unsent = {
@@ -14,10 +15,8 @@ export type Unsent = {
   readonly refusal: string | null;
 };
 
-const STORED_AS = 'conch-unsent';
-
 /** Messages on their way; they outlive a lost connection and a reload of the page. */
-export const unsent = signal<readonly Unsent[]>(restore());
+export const unsent = signalOfTab<readonly Unsent[]>('conch-unsent', []);
 
 /** What an answer to a command, a notice or a refusal says; gone after a while. */
 export type Word = { readonly key: string; readonly kind: 'answer' | 'refused' | 'notice'; readonly text: string };
@@ -52,7 +51,7 @@ export function ask(frame: PageFrame): void {
 export function sendWords(text: string, replyTo: string | null): void {
   if (channel.value === null) return;
   const message = { key: crypto.randomUUID(), channel: channel.value, text, replyTo, refusal: null };
-  keep([...unsent.value, message]);
+  unsent.value = [...unsent.value, message];
   transmitSay(message);
 }
 
@@ -63,7 +62,7 @@ export function resend(): void {
 
 /** Takes a refused message back. */
 export function discard(key: string): void {
-  keep(unsent.value.filter((message) => message.key !== key));
+  unsent.value = unsent.value.filter((message) => message.key !== key);
 }
 
 /** Runs a command line, in the open channel unless told. `typed` answers stand in the conversation, those of buttons are toasts. */
@@ -77,7 +76,7 @@ export function sendCommand(
   asked.set(key, { line, typed, channel: where, ...told });
   const frame = { type: 'command', channel: where, key, line } as const;
   const sent = transmit(drawnFor === undefined ? frame : { ...frame, drawnFor });
-  if (!sent) answered(key, { ok: false, text: 'There is no connection to Conch now. Try again when it is back.' });
+  if (!sent) answered(key, { ok: false, text: 'Conch is unreachable. Retrying…' });
 }
 
 /** Runs the command line of a button, which counts only for the floor as it is drawn now. */
@@ -92,7 +91,7 @@ export function sendEdit(id: string, text: string | null): void {
   const key = crypto.randomUUID();
   const where = { channel: channel.value, key, id };
   const sent = transmit(text === null ? { type: 'delete', ...where } : { type: 'edit', ...where, text });
-  if (!sent) toast('refused', 'There is no connection to Conch now. Nothing was changed.');
+  if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');
 }
 
 /** The server has it. */
@@ -104,7 +103,7 @@ export function accepted(key: string): void {
 export function refused(key: string | null, text: string): void {
   const message = unsent.value.find((one) => one.key === key);
   if (message !== undefined) {
-    keep(unsent.value.map((one) => (one.key === key ? { ...one, refusal: text } : one)));
+    unsent.value = unsent.value.map((one) => (one.key === key ? { ...one, refusal: text } : one));
   } else if (key !== null && asked.has(key)) answered(key, { ok: false, text });
   else toast('refused', text);
 }
@@ -137,21 +136,4 @@ export function dismiss(key: string): void {
 
 function transmitSay({ key, channel: where, text, replyTo }: Unsent): void {
   transmit({ type: 'say', channel: where, key, text, replyTo });
-}
-
-function keep(pending: readonly Unsent[]): void {
-  unsent.value = pending;
-  try {
-    sessionStorage.setItem(STORED_AS, JSON.stringify(pending));
-  } catch {
-    return;
-  }
-}
-
-function restore(): readonly Unsent[] {
-  try {
-    return JSON.parse(sessionStorage.getItem(STORED_AS) ?? '[]') as Unsent[];
-  } catch {
-    return [];
-  }
 }

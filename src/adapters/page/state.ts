@@ -62,6 +62,9 @@ export const openQuestions = computed<readonly OpenQuestion[]>(() =>
     .toSorted((a, b) => Number(b.channel.id === channel.value) - Number(a.channel.id === channel.value)),
 );
 
+/** Who holds the floor of the open channel; `null`: nobody. */
+export const holder = computed(() => view.value?.holder ?? null);
+
 /** Whether people can write in the open channel; windows into other platforms take only commands. */
 export const writable = computed(() => channels.value.find((one) => one.id === channel.value)?.writable === true);
 
@@ -72,6 +75,16 @@ export const channelName = computed(() => channels.value.find((one) => one.id ==
 export function agentOf(id: string): AgentEntry {
   const known = agents.value.find((agent) => agent.id === id);
   return known ?? { id, name: id, avatar: null, description: '' };
+}
+
+/** An agent's name; of an unknown agent its id. */
+export function nameOf(id: string): string {
+  return agentOf(id).name;
+}
+
+/** The name of a channel; of an unknown channel its id. */
+export function channelNameOf(id: string): string {
+  return channels.value.find((entry) => entry.id === id)?.name ?? id;
 }
 
 /** Takes a frame of the server that describes the state of things. */

@@ -3,10 +3,10 @@ import type { ComponentChildren, JSX } from 'preact';
 import { visible } from '../../../lib/visible.ts';
 import { runWords } from '../../../turns/text/words.ts';
 import { DECISIONS, endingOf } from '../../../turns/tool-calls.ts';
-import { toneOf } from '../parts.tsx';
+import { Time, toneOf } from '../parts.tsx';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { exactTime, isSameDay, now, shortTime, timeToTheSecond } from '../now.ts';
-import { agentOf, channels } from '../state.ts';
+import { channelNameOf, nameOf } from '../state.ts';
 import { personName } from './calls.ts';
 import type { ShownCall } from '../../console/protocol.ts';
 
@@ -19,13 +19,11 @@ export function RecordedCall({ call }: { readonly call: ShownCall }): JSX.Elemen
     <li class={`call ${toneOf(agent)} is-${ending}`} data-testid="call" data-seq={call.seq}>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
-          <time dateTime={new Date(askedAt).toISOString()} title={exactTime(askedAt)}>
-            {isSameDay(askedAt, now.peek()) ? timeToTheSecond(askedAt) : shortTime(askedAt)}
-          </time>
+          <Time at={askedAt} shown={isSameDay(askedAt, now.peek()) ? timeToTheSecond : shortTime} />
           <span class="call-who">
-            <span class="speaker">{agentOf(agent).name}</span>{' '}
+            <span class="speaker">{nameOf(agent)}</span>{' '}
             <span class="faint">
-              {aside === true ? 'beside' : 'in'} #{nameOfChannel(channel)}
+              {aside === true ? 'in background,' : 'in'} #{channelNameOf(channel)}
             </span>
           </span>
           <span class="call-what">
@@ -40,7 +38,8 @@ export function RecordedCall({ call }: { readonly call: ShownCall }): JSX.Elemen
   );
 }
 
-const ENDED = { open: 'open', complete: 'complete', error: 'error', unknown: 'outcome unknown' } as const;
+/** How a call ended, in words. */
+export const ENDED = { open: 'open', complete: 'complete', error: 'error', unknown: 'outcome unknown' } as const;
 const SHORT = 160;
 
 function inShort(input: ShownCall['input']): string {
@@ -48,16 +47,12 @@ function inShort(input: ShownCall['input']): string {
   return text.length > SHORT ? `${text.slice(0, SHORT).toWellFormed()}…` : text;
 }
 
-function nameOfChannel(id: string): string {
-  return channels.value.find((entry) => entry.id === id)?.name ?? id;
-}
-
 function Record({ call }: { readonly call: ShownCall }): JSX.Element {
-  const { cut, input, output, run, step, task, taint, code, rule, requestedBy } = call;
+  const { cut, input, output, run, step, task, taint, code, rule, requestedBy, approval, digest, definition } = call;
   return (
     <div class="record">
       {cut === true ? (
-        <p class="faint">It is too long for this page: the export has it whole.</p>
+        <p class="faint">Too long for this page. Export the calls to read it.</p>
       ) : (
         <>
           <h4>Input</h4>
@@ -71,19 +66,24 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
             <code>{visible(rule)}</code>
           </Line>
         )}
-        <Line name="Asked for by">{requestedBy === null ? 'nobody by name' : visible(personName(requestedBy))}</Line>
+        <Line name="Requested by">{requestedBy === null ? 'nobody known' : visible(personName(requestedBy))}</Line>
         <Line name="Part of">
           {runWords(run)}, step {step}: {visible(task)}
         </Line>
-        {taint !== null && <Line name="Had read">{visible(taint)}, which nobody vouches for</Line>}
+        {taint !== null && <Line name="Untrusted input">{visible(taint)}</Line>}
         <Line name="Time">{timed(call)}</Line>
         {code !== null && <Line name="Error">{visible(code)}</Line>}
-        <Line name="Told by">
-          {call.source === 'conch'
-            ? 'Conch, which ran it'
-            : `${visible(call.program ?? 'the agent')}, by its own account`}
+        <Line name="Reported by">
+          {call.source === 'conch' ? 'Conch, which ran it' : `${visible(call.program ?? 'the agent')} itself`}
         </Line>
-        <Marks {...call} />
+        {Object.entries({ Question: approval, Digest: digest, Definition: definition }).map(
+          ([name, mark]) =>
+            mark !== null && (
+              <Line key={name} name={name}>
+                <code class="digest">{visible(mark)}</code>
+              </Line>
+            ),
+        )}
       </dl>
       {output !== null && output !== '' && (
         <>
@@ -92,26 +92,6 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
         </>
       )}
     </div>
-  );
-}
-
-/** What a call is found by, and what its yes is bound to. */
-function Marks({ approval, digest, definition }: ShownCall): JSX.Element {
-  const marks = [
-    ['Question', approval],
-    ['Digest', digest],
-    ['Definition', definition],
-  ] as const;
-  return (
-    <>
-      {marks.map(([name, mark]) =>
-        mark === null ? null : (
-          <Line key={name} name={name}>
-            <code class="digest">{visible(mark)}</code>
-          </Line>
-        ),
-      )}
-    </>
   );
 }
 

@@ -5,8 +5,9 @@ import type { OpenApproval, RememberedYes } from '../../../turns/tool-calls.ts';
 import { askedId } from '../../../turns/floor/seats.ts';
 import { showOpen } from '../frame/attention.tsx';
 import { exactTime, now, timeOfDay } from '../now.ts';
+import { Button } from '../parts.tsx';
 import { pressButton } from '../sending.ts';
-import { agentOf, channels, connection } from '../state.ts';
+import { channelNameOf, connection, nameOf } from '../state.ts';
 import { personName, standing } from './calls.ts';
 
 /** More of them stand folded above the calls. */
@@ -20,7 +21,7 @@ export function Standing(): JSX.Element | null {
     <>
       {asked.length > 0 && (
         <section class="standing" aria-labelledby="asked-title">
-          <h3 id="asked-title">Asked now</h3>
+          <h3 id="asked-title">Open requests</h3>
           <ul data-testid="asked">
             {asked.map((open) => (
               <Asked key={`${open.channel} ${open.agent} ${open.askedAt}`} open={open} />
@@ -30,10 +31,10 @@ export function Standing(): JSX.Element | null {
       )}
       <details class="standing" open={remembered.length <= MOST_UNFOLDED}>
         <summary>
-          <h3>Allowed for always{remembered.length > 0 && ` · ${remembered.length}`}</h3>
+          <h3>Always-allow rules{remembered.length > 0 && ` · ${remembered.length}`}</h3>
         </summary>
         {remembered.length === 0 ? (
-          <p class="faint">Nothing is remembered: every yes was for once.</p>
+          <p class="faint">There are no always-allow rules.</p>
         ) : (
           <ul data-testid="remembered">
             {remembered.map((yes) => (
@@ -47,7 +48,7 @@ export function Standing(): JSX.Element | null {
 }
 
 function placeOf({ agent, channel }: { readonly agent: string; readonly channel: string }): string {
-  return `${agentOf(agent).name} in #${channels.value.find(({ id }) => id === channel)?.name ?? channel}`;
+  return `${nameOf(agent)} in #${channelNameOf(channel)}`;
 }
 
 function Asked({ open }: { readonly open: OpenApproval }): JSX.Element {
@@ -63,9 +64,9 @@ function Asked({ open }: { readonly open: OpenApproval }): JSX.Element {
         </span>
       </p>
       {question !== null && (
-        <button type="button" class="small-button" onClick={() => showOpen(channel, askedId({ question }))}>
+        <Button kind="small-button" onClick={() => showOpen(channel, askedId({ question }))}>
           Show
-        </button>
+        </Button>
       )}
     </li>
   );
@@ -81,38 +82,36 @@ function Remembered({ yes }: { readonly yes: RememberedYes }): JSX.Element {
         <strong>{placeOf(yes)}</strong>: <code>{visible(rule)}</code>
         <span class="faint">
           {' '}
-          by {visible(personName(by))}, {exactTime(at)} · {isOver ? 'over since' : 'until'} {exactTime(until)} ·{' '}
+          by {visible(personName(by))}, {exactTime(at)} · {isOver ? 'expired' : 'until'} {exactTime(until)} ·{' '}
           {uses === 0 || usedAt === null
             ? 'not used yet'
             : `used ${uses === 1 ? 'once' : `${uses} times`}, last ${exactTime(usedAt)}`}
         </span>
       </p>
       {isSure ? (
-        <div class="actions" role="group" aria-label={`Take back ${rule}?`}>
-          <button
-            type="button"
-            class="small-button stop"
+        <div class="actions" role="group" aria-label={`Revoke ${rule}?`}>
+          <Button
+            kind="small-button stop"
             data-testid="revoke-sure"
             disabled={connection.value !== 'open'}
             onClick={() => pressButton(revoke, { channel })}
           >
-            Take it back
-          </button>
-          <button type="button" class="small-button" onClick={() => setSure(false)}>
+            Revoke
+          </Button>
+          <Button kind="small-button" onClick={() => setSure(false)}>
             Keep
-          </button>
+          </Button>
         </div>
       ) : (
-        <button
-          type="button"
-          class="small-button"
+        <Button
+          kind="small-button"
           data-testid="revoke"
           aria-label={`Revoke ${rule}`}
           title={revoke}
           onClick={() => setSure(true)}
         >
-          Revoke
-        </button>
+          Revoke…
+        </Button>
       )}
     </li>
   );

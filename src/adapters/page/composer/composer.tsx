@@ -5,6 +5,7 @@ import { isCommandLine, addressedIn } from '../../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../../turns/commands/command-table.ts';
 import { Choices, chosen, pressInChoices, offer, offered } from './choices.tsx';
 import { Icon } from '../icons.tsx';
+import { SignButton } from '../parts.tsx';
 import {
   goToEnd,
   suggestion,
@@ -12,7 +13,9 @@ import {
   channelName,
   writable,
   agentOf,
+  nameOf,
   connection,
+  holder,
   messages,
   outlook,
   view,
@@ -67,7 +70,9 @@ export function Composer(): JSX.Element {
         </button>
       </div>
       <div class="composer-foot">
-        <MessagePromise line={isCommand(unfinished.value.text)} />
+        <span class="fate" data-testid="fate">
+          {deliveryPreview(isCommand(unfinished.value.text))}
+        </span>
         <Count />
       </div>
     </form>
@@ -105,14 +110,7 @@ function Replying(): JSX.Element | null {
       <span>
         Replying to <strong>{to.name}</strong>: {to.text.slice(0, 80)}
       </span>
-      <button
-        type="button"
-        class="quiet square small"
-        aria-label="Do not reply"
-        onClick={() => keepUnfinished({ replyTo: null })}
-      >
-        <Icon name="close" />
-      </button>
+      <SignButton icon="close" label="Do not reply" kind="small" onClick={() => keepUnfinished({ replyTo: null })} />
     </p>
   );
 }
@@ -182,26 +180,21 @@ function isCommand(value: string): boolean {
   return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
 }
 
-/** Says beforehand what will become of what is being written, as the floor itself decides it. */
-export function MessagePromise(props: { readonly line: boolean }): JSX.Element {
-  return (
-    <span class="fate" data-testid="fate">
-      {words(props.line)}
-    </span>
-  );
-}
-
-function words(line: boolean): string {
+/** Where the text in the composer would go, as the floor itself decides it. `line`: the text is a command. */
+function deliveryPreview(line: boolean): string {
   if (connection.value === 'lost') return line ? 'Commands need a connection' : 'Will be sent when Conch is back';
   if (line) return 'A command: the answer is only for you';
   if (!writable.value) return 'Write in this channel on its own platform';
   const [first] = addressed();
   const fate = first === undefined ? outlook.value?.unaddressed : outlook.value?.addressed[first];
   if (fate === undefined) return '';
-  const said = fateWords(fate, nameOf);
+  const { agent, waitingFor } = holder.value ?? {};
+  if (fate.state === 'held' && agent !== undefined && waitingFor === 'approval' && !isPlain(fate)) {
+    return `${nameOf(agent)} is waiting for an approval; your message is delivered after it.`;
+  }
+  const preview = fate.state === 'unrouted' ? `Will reach nobody: ${fate.why}` : `Will be ${fateWords(fate, nameOf)}`;
   const why = view.value === null || isPlain(fate) ? null : whyHeld(view.value, nameOf);
-  const promise = fate.state === 'unrouted' ? `Will reach nobody: ${fate.why}` : `Will be ${said}`;
-  return why === null ? promise : `${promise}. ${why}`;
+  return why === null ? preview : `${preview}. ${why}`;
 }
 
 /** Whether all is said with what becomes of it. */
@@ -216,8 +209,4 @@ function addressed(): readonly string[] {
   const seated = (view.value?.seats ?? []).map(({ agent }) => agentOf(agent));
   const repliedTo = messages.value.find(({ id, kind }) => id === replyTo?.id && kind === 'agent');
   return [...(repliedTo === undefined ? [] : [repliedTo.speaker.id]), ...addressedIn(text, seated)];
-}
-
-function nameOf(id: string): string {
-  return agentOf(id).name;
 }

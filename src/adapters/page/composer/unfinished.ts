@@ -1,5 +1,6 @@
-import { computed, signal } from '@preact/signals';
+import { computed } from '@preact/signals';
 import { channel } from '../state.ts';
+import { signalOfTab } from '../stored.ts';
 
 /** What somebody has begun to write in a channel, and the message that it will reply to. */
 export type Unfinished = {
@@ -7,10 +8,9 @@ export type Unfinished = {
   readonly replyTo: { readonly id: string; readonly name: string; readonly text: string } | null;
 };
 
-const STORED_AS = 'conch-unfinished';
 const NOTHING: Unfinished = { text: '', replyTo: null };
 
-const all = signal<Readonly<Record<string, Unfinished>>>(restore());
+const all = signalOfTab<Readonly<Record<string, Unfinished>>>('conch-unfinished', {});
 
 /** What is begun in the open channel; every channel keeps its own, also over a reload of the page. */
 export const unfinished = computed<Unfinished>(() => all.value[channel.value ?? ''] ?? NOTHING);
@@ -24,17 +24,4 @@ export function isUnfinished(id: string): boolean {
 export function keepUnfinished(change: Partial<Unfinished>): void {
   if (channel.peek() === null) return;
   all.value = { ...all.peek(), [channel.peek() ?? '']: { ...unfinished.peek(), ...change } };
-  try {
-    sessionStorage.setItem(STORED_AS, JSON.stringify(all.peek()));
-  } catch {
-    return;
-  }
-}
-
-function restore(): Readonly<Record<string, Unfinished>> {
-  try {
-    return JSON.parse(sessionStorage.getItem(STORED_AS) ?? '{}') as Record<string, Unfinished>;
-  } catch {
-    return {};
-  }
 }

@@ -1,26 +1,22 @@
 import type { JSX } from 'preact';
-import { Avatar, toneOf } from '../parts.tsx';
+import { Avatar, Button, toneOf } from '../parts.tsx';
 import { RichText } from './rich-text.tsx';
 import { discard, sendWords, unsent } from '../sending.ts';
 import type { Unsent } from '../sending.ts';
-import { agentOf, channel, connection, drafts, messages, view } from '../state.ts';
+import { agentOf, channel, connection, drafts, holder, messages, view } from '../state.ts';
 
 /** What stands after the last message: what is on its way, what is being written. */
 export function Afterwards(): JSX.Element {
   return (
     <>
       {unsent.value
-        .filter((message) => message.channel === channel.value && !isShown(message.key))
+        .filter(({ key, channel: where }) => where === channel.value && messages.value.every((one) => one.key !== key))
         .map((message) => (
           <OnItsWay key={message.key} message={message} />
         ))}
       <Drafts />
     </>
   );
-}
-
-function isShown(key: string): boolean {
-  return messages.value.some((message) => message.key === key);
 }
 
 function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
@@ -40,12 +36,12 @@ function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
         ) : (
           <p class="refusal">
             {refusal}{' '}
-            <button type="button" class="link" onClick={again}>
+            <Button kind="link" onClick={again}>
               Try again
-            </button>{' '}
-            <button type="button" class="link" onClick={() => discard(key)}>
+            </Button>{' '}
+            <Button kind="link" onClick={() => discard(key)}>
               Discard
-            </button>
+            </Button>
           </p>
         )}
       </div>
@@ -55,29 +51,26 @@ function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
 
 /** What the holder is writing; when nothing of it can be seen yet, that it works. */
 function Drafts(): JSX.Element | null {
-  const holder = view.value?.holder ?? null;
   const newest = view.value?.epoch ?? 0;
   const shown = [...drafts.value.values()].filter(
     (draft) => draft.text !== null && draft.text !== '' && draft.epoch >= newest - 1,
   );
-  if (shown.length > 0) {
-    return (
-      <>
-        {shown.map((draft) => (
-          <Writing key={draft.agent} agent={draft.agent} text={draft.text ?? ''} />
-        ))}
-      </>
-    );
-  }
-  if (holder === null || holder.status !== 'ACTIVE') return null;
-  return <Writing agent={holder.agent} text="" />;
+  if (shown.length === 0)
+    return holder.value?.status === 'ACTIVE' ? <Writing agent={holder.value.agent} text="" /> : null;
+  return (
+    <>
+      {shown.map((draft) => (
+        <Writing key={draft.agent} agent={draft.agent} text={draft.text ?? ''} />
+      ))}
+    </>
+  );
 }
 
 function Writing(props: { readonly agent: string; readonly text: string }): JSX.Element {
   const agent = agentOf(props.agent);
   return (
     <div class={`message is-agent is-draft ${toneOf(agent.id)}`} data-testid="draft" data-speaker={agent.id}>
-      <Avatar id={agent.id} name={agent.name} avatar={agent.avatar} />
+      <Avatar {...agent} />
       <div class="message-body">
         <div class="message-head">
           <span class="speaker">{agent.name}</span>

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useState } from 'preact/hooks';
 import type { ComponentChild, JSX } from 'preact';
-import { Icon } from '../icons.tsx';
+import { Button } from '../parts.tsx';
 import type { highlighted } from './highlight.ts';
 
 /** Colours code; loaded when the first block is complete, for most conversations have none. */
@@ -63,10 +63,9 @@ function Copy(props: { readonly code: string }): JSX.Element {
     setTimeout(() => setSaid('Copy'), SAID_MS);
   };
   return (
-    <button type="button" class="quiet copy" aria-label="Copy the code" onClick={() => void copy()}>
-      <Icon name="copy" />
+    <Button icon="copy" kind="quiet copy" aria-label="Copy the code" onClick={() => void copy()}>
       <span aria-live="polite">{said}</span>
-    </button>
+    </Button>
   );
 }
 

@@ -5,7 +5,8 @@ import type { ChatMessage } from '../../console/protocol.ts';
 import { Afterwards } from './afterwards.tsx';
 import { CommandAnswer, Toasts } from '../frame/answers.tsx';
 import { Answered, QuestionInPlace } from '../floor/question.tsx';
-import { Icon, Shell } from '../icons.tsx';
+import { Shell } from '../icons.tsx';
+import { Button } from '../parts.tsx';
 import {
   goToBeginning,
   goToEnd,
@@ -249,12 +250,12 @@ function showEarlier(): void {
 function Earlier(): JSX.Element {
   return (
     <p class="earlier">
-      <button type="button" class="quiet" onClick={showEarlier}>
+      <Button kind="quiet" onClick={showEarlier}>
         Show earlier messages
-      </button>
-      <button type="button" class="quiet" onClick={() => (goToBeginning.value += 1)}>
+      </Button>
+      <Button kind="quiet" onClick={() => (goToBeginning.value += 1)}>
         Go to the beginning
-      </button>
+      </Button>
     </p>
   );
 }
@@ -268,36 +269,29 @@ function Beginning(): JSX.Element | null {
       <Shell />
       <p class="empty-title">Nobody has spoken yet</p>
       {writable.value && (
-        <p>
-          Write a message: the agents answer one after the other. Whoever holds the conch may speak, and you always can.
-        </p>
+        <>
+          <p>Write a message: the agents answer one at a time. Only the holder of the floor speaks; you always can.</p>
+          <p class="buttons openings">
+            {OPENINGS.map((text) => (
+              <Button key={text} kind="small-button" onClick={() => (suggestion.value = text)}>
+                {text}
+              </Button>
+            ))}
+          </p>
+        </>
       )}
-      {writable.value && <Openings />}
     </div>
   );
 }
 
 const OPENINGS = ['Plan a status page for our customers', 'Why do our tests take 20 minutes?'];
 
-function Openings(): JSX.Element {
-  return (
-    <p class="buttons openings">
-      {OPENINGS.map((text) => (
-        <button key={text} type="button" class="small-button" onClick={() => (suggestion.value = text)}>
-          {text}
-        </button>
-      ))}
-    </p>
-  );
-}
-
 function Pill(): JSX.Element | null {
   if (following.value) return null;
   const count = unread.value;
   return (
-    <button type="button" class="pill" onClick={() => (goToEnd.value += 1)}>
-      <Icon name="down" />
+    <Button icon="down" kind="pill" onClick={() => (goToEnd.value += 1)}>
       {count === 0 ? 'Newest' : `${count > 999 ? '999+' : count} new`}
-    </button>
+    </Button>
   );
 }

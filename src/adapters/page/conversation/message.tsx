@@ -6,20 +6,18 @@ import { RECEIPTS } from '../../../turns/floor/react.ts';
 import type { Receipt } from '../../../turns/floor/react.ts';
 import { whyHeld } from '../../../turns/commands/read.ts';
 import type { ChatMessage } from '../../console/protocol.ts';
-import { Avatar, toneOf } from '../parts.tsx';
-import { Icon } from '../icons.tsx';
-import { exactTime, timeOfDay } from '../now.ts';
+import { Avatar, Button, SignButton, Time, toneOf } from '../parts.tsx';
 import { RichText } from './rich-text.tsx';
 import { sendEdit, sendCommand, ask, toast } from '../sending.ts';
-import { agentOf, messages, person, view, writable, channel, connection } from '../state.ts';
+import { nameOf, messages, person, view, writable, channel, connection } from '../state.ts';
 import { keepUnfinished } from '../composer/unfinished.ts';
 
 const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
-  injected: 'given to the holder in the middle of its turn',
-  preempted: 'interrupted the turn and goes first',
-  observed: 'for every agent to see, at the latest with its next prompt',
-  done: 'taken up',
-  cut: 'its answer was cut short',
+  injected: 'delivered to the holder mid-turn',
+  preempted: 'interrupted the turn and is answered first',
+  observed: 'every agent sees it with its next prompt at the latest',
+  done: 'answered',
+  cut: 'the answer was cut short',
   unrouted: 'reached no agent',
 };
 
@@ -47,13 +45,11 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
       data-speaker={speaker.id}
       data-epoch={message.epoch ?? undefined}
     >
-      {!goesOn && !isOwn && <Avatar id={speaker.id} name={speaker.name} avatar={speaker.avatar} kind={kind} />}
+      {!goesOn && !isOwn && <Avatar {...speaker} kind={kind} />}
       <div class="message-body">
         <div class={goesOn ? 'message-head unseen' : 'message-head'}>
           <span class={isOwn ? 'speaker unseen' : 'speaker'}>{speaker.name}</span>
-          <time dateTime={new Date(sentAt).toISOString()} title={exactTime(sentAt)}>
-            {timeOfDay(sentAt)}
-          </time>
+          <Time at={sentAt} />
         </div>
         <Quote of={message.replyTo} />
         <Text message={message} />
@@ -75,9 +71,7 @@ function SystemMessage({ message }: { readonly message: ChatMessage }): JSX.Elem
       <div class="system-text">
         <RichText text={message.text} />
       </div>
-      <time dateTime={new Date(message.sentAt).toISOString()} title={exactTime(message.sentAt)}>
-        {timeOfDay(message.sentAt)}
-      </time>
+      <Time at={message.sentAt} />
     </li>
   );
 }
@@ -106,9 +100,9 @@ function Deleted({ id, isFinal }: { readonly id: string; readonly isFinal: boole
   return (
     <p class="text faint" role="status">
       Deleted.{' '}
-      <button type="button" class="link" onClick={() => keepMessage(id)}>
+      <Button kind="link" onClick={() => keepMessage(id)}>
         Undo
-      </button>
+      </Button>
     </p>
   );
 }
@@ -142,9 +136,9 @@ function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
     <form ref={form} class="editor" onSubmit={save} onKeyDown={press}>
       <textarea ref={field} aria-label="Your message" defaultValue={message.text} rows={3} />
       <button type="submit">Save</button>
-      <button type="button" class="quiet" onClick={close}>
+      <Button kind="quiet" onClick={close}>
         Cancel
-      </button>
+      </Button>
     </form>
   );
 }
@@ -153,8 +147,8 @@ function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
 function receiptWords(receipt: Receipt, id: string): string {
   if (receipt !== 'held') return RECEIPT_WORDS[receipt];
   const floor = view.value;
-  if (floor === null || !floor.held.includes(id)) return 'taken in';
-  return `held: ${whyHeld(floor, (agent) => agentOf(agent).name) ?? 'until an agent is prompted'}`;
+  if (floor === null || !floor.held.includes(id)) return 'received';
+  return `held: ${whyHeld(floor, nameOf) ?? 'until an agent is prompted'}`;
 }
 
 function Receipts({ of: { id, receipts } }: { readonly of: ChatMessage }): JSX.Element | null {
@@ -194,18 +188,8 @@ function Action(props: {
   readonly label: string;
   readonly act: () => void;
 }): JSX.Element {
-  return (
-    <button
-      type="button"
-      class="quiet square small"
-      data-action={props.icon}
-      aria-label={props.label}
-      title={props.label}
-      onClick={props.act}
-    >
-      <Icon name={props.icon} />
-    </button>
-  );
+  const { icon, label, act } = props;
+  return <SignButton kind="small" icon={icon} label={label} title={label} data-action={icon} onClick={act} />;
 }
 
 /** How long a deletion can be taken back. */
@@ -225,7 +209,7 @@ export function deleteSoon(id: string): void {
   const send = (): void => {
     forget(id);
     if (connection.peek() !== 'open') {
-      toast('refused', 'There is no connection to Conch now. Nothing was deleted.');
+      toast('refused', 'Conch is unreachable. Nothing was deleted.');
       return mark(id, null);
     }
     mark(id, 'sent');

@@ -76,16 +76,19 @@ type FieldProps = {
 function Field({ id, field, before, wrong }: FieldProps): JSX.Element {
   const { label, required, kind, options, initial = '' } = field;
   const hint = fieldHint(field);
+  const name = [label, required && <span class="field-hint"> (required)</span>];
   const described = [...(hint === '' ? [] : [`${id}-hint`]), ...(wrong === undefined ? [] : [`${id}-error`])].join(' ');
   const told = { 'aria-invalid': wrong !== undefined, ...(described === '' ? {} : { 'aria-describedby': described }) };
-  const name = (
-    <>
-      {label}
-      {required && <span class="field-hint"> (required)</span>}
-    </>
-  );
-  const about = (
-    <>
+  const isList = kind === 'some' && options.length > 0;
+  const Frame = isList ? 'fieldset' : 'div';
+  return (
+    <Frame class="answer-field">
+      {isList ? <legend>{name}</legend> : <label for={id}>{name}</label>}
+      {isList ? (
+        <Boxes id={id} field={field} value={typeof before === 'object' ? before : valuesListed(initial)} told={told} />
+      ) : (
+        <Control id={id} field={field} value={typeof before === 'string' ? before : initial} told={told} />
+      )}
       {hint !== '' && (
         <span class="field-hint" id={`${id}-hint`}>
           {hint}
@@ -96,23 +99,7 @@ function Field({ id, field, before, wrong }: FieldProps): JSX.Element {
           {wrong}
         </span>
       )}
-    </>
-  );
-  if (kind === 'some' && options.length > 0) {
-    return (
-      <fieldset class="answer-field">
-        <legend>{name}</legend>
-        <Boxes id={id} field={field} value={typeof before === 'object' ? before : valuesListed(initial)} told={told} />
-        {about}
-      </fieldset>
-    );
-  }
-  return (
-    <div class="answer-field">
-      <label for={id}>{name}</label>
-      <Control id={id} field={field} value={typeof before === 'string' ? before : initial} told={told} />
-      {about}
-    </div>
+    </Frame>
   );
 }
 

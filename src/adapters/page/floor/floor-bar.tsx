@@ -2,68 +2,68 @@ import type { JSX } from 'preact';
 import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
 import { obstacleWords } from '../../../turns/commands/read.ts';
 import type { FloorView } from '../../../turns/view.ts';
-import { AskWhy } from './floor-tab.tsx';
-import { Avatar, toneOf } from '../parts.tsx';
-import { Icon, Shell } from '../icons.tsx';
-import { drawerOpen, tab, agentOf, connection, view, writable } from '../state.ts';
-import { clockText, now, timeToTheSecond } from '../now.ts';
-import { pressButton } from '../sending.ts';
 import { pauseOrResume, skipTurn, stopAll } from '../frame/shortcuts.tsx';
+import { Shell } from '../icons.tsx';
+import { clockText, now, timeToTheSecond } from '../now.ts';
+import { Avatar, Button, toneOf } from '../parts.tsx';
+import { pressButton } from '../sending.ts';
+import { agentOf, connection, drawerOpen, holder, nameOf, tab, view, writable } from '../state.ts';
+import { AskInConversation } from './floor-tab.tsx';
 
 /** Who has the floor, for how long, who is next, and the three things that people do about it. */
 export function FloorBar(): JSX.Element {
-  const floor = view.value;
-  const holder = floor?.holder ?? null;
-  const tone = holder === null ? 'tone-none' : toneOf(holder.agent);
-  const state = holder?.status ?? floor?.condition ?? 'resting';
+  const holding = holder.value;
+  const tone = holding === null ? 'tone-none' : toneOf(holding.agent);
+  const state = holding?.status ?? view.value?.condition ?? 'resting';
   return (
     <section class={`floor-bar ${tone}`} data-state={state} aria-label="The floor">
-      <Ring floor={floor} />
+      <Ring />
       <div class="floor-words">
-        <Headline floor={floor} />
-        {holder !== null && connection.value !== 'lost' ? (
-          <p class="floor-detail">
-            <Detail floor={floor} />
-          </p>
+        <Headline />
+        {holding !== null && connection.value !== 'lost' ? (
+          <Detail {...holding} />
         ) : (
           <p class="floor-why">
-            {whyNobody(floor)} {isDeserted(floor) && <AskWhy line="/agent list" />}
+            {whyNobody()} {isDeserted() && <AskInConversation line="/agent list">Why?</AskInConversation>}
           </p>
         )}
       </div>
-      <Next floor={floor} />
-      <Actions floor={floor} />
+      <Next />
+      <Actions />
     </section>
   );
 }
 
-type Floor = { readonly floor: FloorView | null };
+type Holder = NonNullable<FloorView['holder']>;
 
 const AROUND = 2 * Math.PI * 21;
 
-function Ring({ floor }: Floor): JSX.Element {
-  const holder = floor?.holder ?? null;
-  const agent = holder === null ? null : agentOf(holder.agent);
-  const left = shareLeft(floor);
+function Ring(): JSX.Element {
+  const holding = holder.value;
   return (
     <span class="ring">
       <svg viewBox="0 0 48 48" aria-hidden="true">
         <circle class="ring-track" cx="24" cy="24" r="21" />
-        {holder !== null && (
-          <circle class="ring-left" cx="24" cy="24" r="21" stroke-dasharray={`${AROUND * left} ${AROUND}`} />
+        {holding !== null && (
+          <circle
+            class="ring-left"
+            cx="24"
+            cy="24"
+            r="21"
+            stroke-dasharray={`${AROUND * shareLeft(holding)} ${AROUND}`}
+          />
         )}
       </svg>
-      {agent === null ? <Shell /> : <Avatar id={agent.id} name={agent.name} avatar={agent.avatar} />}
+      {holding === null ? <Shell /> : <Avatar {...agentOf(holding.agent)} />}
     </span>
   );
 }
 
 /** Which share of the holder's time is left: 1 at the last sign of work, 0 at the end. */
-function shareLeft(floor: FloorView | null): number {
-  const holder = floor?.holder ?? null;
-  const end = holder === null ? null : endOf(floor);
-  if (holder === null || end === null) return 1;
-  const window = Math.max(1, end - Math.max(holder.startedAt, longest.from(holder.epoch, end)));
+function shareLeft(holding: Holder): number {
+  const end = endOf(holding);
+  if (end === null) return 1;
+  const window = Math.max(1, end - Math.max(holding.startedAt, longest.from(holding.epoch, end)));
   return Math.min(1, Math.max(0, (end - now.value) / window));
 }
 
@@ -78,48 +78,48 @@ const longest = {
   },
 };
 
-function endOf(floor: FloorView | null): number | null {
-  const holder = floor?.holder ?? null;
-  if (floor === null || holder === null) return null;
-  if (holder.status === 'ACTIVE') return holder.deadlineAt;
-  return floor.seats.find((seat) => seat.agent === holder.agent)?.waitUntil ?? holder.deadlineAt;
+function endOf({ agent, status, deadlineAt }: Holder): number | null {
+  const seat = view.value?.seats.find((each) => each.agent === agent);
+  return status === 'ACTIVE' ? deadlineAt : (seat?.waitUntil ?? deadlineAt);
 }
 
-function Headline({ floor }: Floor): JSX.Element {
-  const holder = floor?.holder ?? null;
-  if (holder !== null) {
-    const { name } = agentOf(holder.agent);
+const CONDITIONS = {
+  resting: 'The floor is resting',
+  open: 'The floor is free',
+  paused: 'The floor is paused',
+} as const;
+
+function Headline(): JSX.Element {
+  const holding = holder.value;
+  const { condition = 'resting', obstacles = [] } = view.value ?? {};
+  if (holding === null) {
+    const isCatchingUp = obstacles.some(({ why }) => why === 'catching-up');
     return (
-      <p class="floor-headline" title={name}>
-        <strong data-testid="holder" data-agent={holder.agent} data-epoch={holder.epoch}>
-          {name}
-        </strong>{' '}
-        <span>
-          {holder.status === 'WAITING' ? `waits for ${WAITS_FOR[holder.waitingFor ?? 'answer']}` : 'has the floor'}
-        </span>
+      <p class="floor-headline" data-testid="holder" data-agent="">
+        {isCatchingUp ? 'Reading missed messages…' : CONDITIONS[condition]}
       </p>
     );
   }
-  const words = { resting: 'The floor is resting', open: 'The floor is free', paused: 'The floor is paused' } as const;
+  const { agent, epoch, status, waitingFor } = holding;
   return (
-    <p class="floor-headline" data-testid="holder" data-agent="">
-      {floor?.obstacles.some(({ why }) => why === 'catching-up') === true
-        ? 'Reading what was missed…'
-        : words[floor?.condition ?? 'resting']}
+    <p class="floor-headline" title={nameOf(agent)}>
+      <strong data-testid="holder" data-agent={agent} data-epoch={epoch}>
+        {nameOf(agent)}
+      </strong>{' '}
+      <span>{status === 'WAITING' ? `waits for ${WAITS_FOR[waitingFor ?? 'answer']}` : 'has the floor'}</span>
     </p>
   );
 }
 
-function Detail({ floor }: Floor): JSX.Element | null {
-  if (floor === null || floor.holder === null) return null;
-  const { holder, condition, turns } = floor;
-  const end = endOf(floor);
+function Detail(holding: Holder): JSX.Element {
+  const { turns = null, condition, next: [first, ...others] = [] } = view.value ?? {};
+  const end = endOf(holding);
   return (
-    <>
+    <p class="floor-detail">
       <span class="clock" data-testid="holder-clock" role="timer">
         {end === null ? 'no limit while a tool runs' : `${clockText(end - now.value)} left`}
       </span>
-      {holder.working && holder.status === 'ACTIVE' && (
+      {holding.working && holding.status === 'ACTIVE' && (
         <span class="working">
           <span class="pulse" aria-hidden="true" />
           working
@@ -131,135 +131,112 @@ function Detail({ floor }: Floor): JSX.Element | null {
         </span>
       )}
       {condition === 'paused' && <span>paused after this turn</span>}
-      <NextInShort floor={floor} />
-    </>
+      {first !== undefined && (
+        <span class="next-short" aria-hidden="true">
+          next {nameOf(first)}
+          {others.length > 0 && ` +${others.length}`}
+        </span>
+      )}
+    </p>
   );
 }
 
 /** Why nobody has the floor and what to do, or since when it is not known. */
-function whyNobody(floor: FloorView | null): string {
-  if (connection.value === 'lost') return `No connection since ${timeToTheSecond(now.value)}: this may have changed`;
-  const [first] = floor?.obstacles ?? [];
-  if (floor === null) return 'Nothing is known of this floor yet';
+function whyNobody(): string {
+  if (connection.value === 'lost') return `Not connected since ${timeToTheSecond(now.value)}: this may have changed`;
+  if (view.value === null) return 'The state of this floor is not known yet';
+  const [first] = view.value.obstacles;
   if (first === undefined || (first.why === 'resting' && (first.after === 'nothing' || !writable.value))) {
     return writable.value ? 'Write a message and the agents take turns' : 'It opens when somebody writes there';
   }
-  return obstacleWords(first, (id) => agentOf(id).name);
+  return obstacleWords(first, nameOf);
 }
 
-/** Nobody is there who could take a turn. */
-function isDeserted(floor: FloorView | null): boolean {
-  return connection.value === 'open' && floor?.obstacles[0]?.why === 'nobody-available';
-}
-
-/** A budget is used up, and only people can go on. */
-function isLimited(floor: FloorView | null): boolean {
-  return floor?.obstacles.some(({ why }) => why === 'limit' || why === 'day-limit') === true;
-}
-
-/** Who is next, where there is no room for the queue. */
-function NextInShort({ floor }: Floor): JSX.Element | null {
-  const [first, ...others] = floor?.next ?? [];
-  if (first === undefined) return null;
-  return (
-    <span class="next-short" aria-hidden="true">
-      next {agentOf(first).name}
-      {others.length > 0 && ` +${others.length}`}
-    </span>
-  );
+/** No agent is there that could take a turn. */
+function isDeserted(): boolean {
+  return connection.value === 'open' && view.value?.obstacles[0]?.why === 'nobody-available';
 }
 
 /** How many of the queue have a name where there is room; the others are a number. */
 const CHIPS = 4;
 
-function Next({ floor }: Floor): JSX.Element | null {
-  const next = floor?.next ?? [];
-  const held = floor?.held.length ?? 0;
-  if (next.length === 0 && held === 0) return null;
+function Next(): JSX.Element | null {
+  const { next = [], held = [] } = view.value ?? {};
+  if (next.length === 0 && held.length === 0) return null;
+  const showHeld = (): void => {
+    tab.value = 'floor';
+    drawerOpen.value = true;
+  };
   return (
     <div class="next">
       {next.length > 0 && (
         <ol class="next-list" aria-label="Next in the queue">
           {next.slice(0, CHIPS).map((id, place) => (
-            <li key={id} class={`chip ${toneOf(id)}`} title={agentOf(id).name}>
+            <li key={id} class={`chip ${toneOf(id)}`} title={nameOf(id)}>
               {place === 0 && <span class="chip-lead">next</span>}
-              <span class="chip-name">{agentOf(id).name}</span>
+              <span class="chip-name">{nameOf(id)}</span>
             </li>
           ))}
           {next.length > CHIPS && <li class="chip of-wide">+{next.length - CHIPS}</li>}
           {next.length > 1 && <li class="chip of-narrow">+{next.length - 1}</li>}
         </ol>
       )}
-      {held > 0 && (
-        <button type="button" class="chip held-chip" onClick={showFloor}>
-          {held} held
-        </button>
+      {held.length > 0 && (
+        <Button kind="chip held-chip" onClick={showHeld}>
+          {held.length} held
+        </Button>
       )}
     </div>
   );
 }
 
-function showFloor(): void {
-  tab.value = 'floor';
-  drawerOpen.value = true;
-}
-
-function Actions({ floor }: Floor): JSX.Element {
-  const holder = floor?.holder ?? null;
-  const idle = holder === null && floor?.condition === 'resting';
-  const limited = idle && isLimited(floor);
-  const lost = connection.value === 'lost';
+function Actions(): JSX.Element {
+  const { condition, obstacles = [] } = view.value ?? {};
+  const isHeld = holder.value !== null;
+  const isIdle = !isHeld && condition === 'resting';
+  // A budget is used up, and only people can go on.
+  const isLimited = isIdle && obstacles.some(({ why }) => why === 'limit' || why === 'day-limit');
+  const resumes = condition === 'paused' || isLimited;
+  const disabled = connection.value === 'lost';
   return (
     <div class="actions" role="group" aria-label="Floor actions">
-      {holder !== null && (
-        <button
-          type="button"
+      {isHeld && (
+        <Button
+          icon="skip"
           data-testid="skip"
-          disabled={lost}
+          disabled={disabled}
           onClick={skipTurn}
           title="End this turn, go on with the next (Alt+S)"
         >
-          <Icon name="skip" />
           Skip
-        </button>
+        </Button>
       )}
-      {idle && !limited && (
-        <button type="button" data-testid="start" disabled={lost} onClick={() => pressButton('/floor start')}>
-          <Icon name="play" />
+      {isIdle && !isLimited && (
+        <Button icon="play" data-testid="start" disabled={disabled} onClick={() => pressButton('/floor start')}>
           Start
-        </button>
+        </Button>
       )}
-      <PauseOrResume paused={floor?.condition === 'paused'} limited={limited} />
-      {(holder !== null || floor?.condition === 'open') && (
-        <button
-          type="button"
-          class="stop"
+      <Button
+        icon={resumes ? 'play' : 'pause'}
+        data-testid={resumes ? 'resume' : 'pause'}
+        disabled={disabled}
+        onClick={isLimited ? () => pressButton('/floor resume') : pauseOrResume}
+        title={resumes ? 'Let the agents go on (Alt+P)' : 'Grant no new turns (Alt+P)'}
+      >
+        {resumes ? 'Resume' : 'Pause'}
+      </Button>
+      {(isHeld || condition === 'open') && (
+        <Button
+          icon="stop"
+          kind="stop"
           data-testid="stop"
-          disabled={lost}
+          disabled={disabled}
           onClick={stopAll}
           title="Stop everything at once (Alt+X)"
         >
-          <Icon name="stop" />
           Stop
-        </button>
+        </Button>
       )}
     </div>
-  );
-}
-
-function PauseOrResume(props: { readonly paused: boolean; readonly limited: boolean }): JSX.Element {
-  const { paused, limited } = props;
-  const resumes = paused || limited;
-  return (
-    <button
-      type="button"
-      data-testid={resumes ? 'resume' : 'pause'}
-      disabled={connection.value === 'lost'}
-      onClick={limited ? () => pressButton('/floor resume') : pauseOrResume}
-      title={resumes ? 'Let the agents go on (Alt+P)' : 'Grant no new turns (Alt+P)'}
-    >
-      <Icon name={resumes ? 'play' : 'pause'} />
-      {resumes ? 'Resume' : 'Pause'}
-    </button>
   );
 }

@@ -3,8 +3,9 @@ import type { JSX } from 'preact';
 import { factWords } from '../../../turns/commands/fact-words.ts';
 import type { JournalEntry } from '../../../turns/view.ts';
 import { timeToTheSecond } from '../now.ts';
+import { Block, Button } from '../parts.tsx';
 import { ask } from '../sending.ts';
-import { agentOf, channel, journal, journalHasEarlier } from '../state.ts';
+import { channel, journal, journalHasEarlier, nameOf } from '../state.ts';
 
 const DRAWN = 1500;
 /** Signs of work are many and say little. */
@@ -24,8 +25,7 @@ const listed = computed(() =>
 /** Every fact of this floor, newest first, in words; unfolded, as it is stored. */
 export function Journal(): JSX.Element {
   return (
-    <section class="block" data-testid="journal" aria-labelledby="journal-title">
-      <h2 id="journal-title">Journal</h2>
+    <Block id="journal" title="Journal" data-testid="journal">
       <label class="check">
         <input
           type="checkbox"
@@ -41,11 +41,11 @@ export function Journal(): JSX.Element {
         ))}
       </ol>
       {journalHasEarlier.value && (
-        <button type="button" class="small-button" onClick={askEarlier}>
+        <Button kind="small-button" onClick={askEarlier}>
           Earlier
-        </button>
+        </Button>
       )}
-    </section>
+    </Block>
   );
 }
 
@@ -76,10 +76,10 @@ const KINDS: Readonly<Record<string, string>> = {
   announced: 'notice',
 };
 
-/** An entry of a newer Conch than this page may be of a kind that it does not know. */
+/** The words of an entry; its type when this page is older than Conch and does not know the type. */
 function words({ fact }: JournalEntry): string {
   try {
-    return factWords(fact, (id) => agentOf(id).name);
+    return factWords(fact, nameOf);
   } catch {
     return fact.type;
   }

@@ -1,17 +1,13 @@
 import { useSignalEffect } from '@preact/signals';
 import type { JSX } from 'preact';
-import { Asides, Controls, HeldMessages, Seats } from './floor-tab.tsx';
-import { Icon } from '../icons.tsx';
-import { Journal } from './journal.tsx';
-import { drawerOpen, tab, channel, connection } from '../state.ts';
+import { Button, SignButton } from '../parts.tsx';
 import { ask } from '../sending.ts';
+import { channel, connection, drawerOpen, tab } from '../state.ts';
+import { FloorTab } from './floor-tab.tsx';
+import { Journal } from './journal.tsx';
 import { Turns } from './turns.tsx';
 
-const TABS = [
-  { id: 'floor', title: 'Floor' },
-  { id: 'turns', title: 'Turns' },
-  { id: 'journal', title: 'Journal' },
-] as const;
+const TABS = ['floor', 'turns', 'journal'] as const;
 
 /** Beside the conversation: the floor in full, the turns, the journal. A drawer on narrow screens. */
 export function Panel(): JSX.Element {
@@ -23,10 +19,9 @@ export function Panel(): JSX.Element {
     <aside class="panel" aria-label="The floor in detail">
       <div class="tabs">
         <div class="tab-list" role="tablist" aria-label="Details" onKeyDown={moveTab}>
-          {TABS.map(({ id, title }) => (
-            <button
+          {TABS.map((id) => (
+            <Button
               key={id}
-              type="button"
               role="tab"
               id={`tab-${id}`}
               aria-selected={tab.value === id}
@@ -34,31 +29,15 @@ export function Panel(): JSX.Element {
               tabIndex={tab.value === id ? 0 : -1}
               onClick={() => (tab.value = id)}
             >
-              {title}
-            </button>
+              {`${id.charAt(0).toUpperCase()}${id.slice(1)}`}
+            </Button>
           ))}
         </div>
-        <button
-          type="button"
-          class="quiet square narrow-only"
-          aria-label="Close"
-          onClick={() => (drawerOpen.value = false)}
-        >
-          <Icon name="close" />
-        </button>
+        <SignButton icon="close" label="Close" kind="narrow-only" onClick={() => (drawerOpen.value = false)} />
       </div>
       <div class="panel-body" id="panel-body" role="tabpanel" aria-labelledby={`tab-${tab.value}`}>
-        {tab.value === 'floor' && (
-          <>
-            <Seats />
-            <Asides />
-            <HeldMessages />
-            <Controls />
-            <Turns strip />
-          </>
-        )}
-        {tab.value === 'turns' && <Turns />}
-        {tab.value === 'journal' && <Journal />}
+        {tab.value === 'floor' && <FloorTab />}
+        {tab.value === 'journal' ? <Journal /> : <Turns isStrip={tab.value === 'floor'} />}
       </div>
     </aside>
   );
@@ -67,7 +46,6 @@ export function Panel(): JSX.Element {
 function moveTab(event: KeyboardEvent): void {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (step === undefined) return;
-  const place = TABS.findIndex(({ id }) => id === tab.value);
-  tab.value = TABS[(place + step + TABS.length) % TABS.length]?.id ?? 'floor';
+  tab.value = TABS[(TABS.indexOf(tab.value) + step + TABS.length) % TABS.length] ?? 'floor';
   document.querySelector<HTMLElement>(`#tab-${tab.value}`)?.focus();
 }

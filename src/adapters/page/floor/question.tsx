@@ -1,13 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { JSX, RefObject } from 'preact';
-import { useFocusWhenWanted } from '../frame/attention.tsx';
-import { CodeBlock } from '../conversation/code-block.tsx';
-import { sendCommand } from '../sending.ts';
-import type { AnsweredQuestion } from '../../console/protocol.ts';
-import { exactTime, timeOfDay } from '../now.ts';
-import { answersTo, trustButtons } from '../../delivery/card.ts';
-import type { CardButton } from '../../delivery/card.ts';
+import type { ComponentChildren, JSX, RefObject } from 'preact';
 import { forQuestion } from '../../../turns/drawn-for.ts';
+import type { TrustQuestion } from '../../../turns/floor/floor.ts';
 import { askedId, askedOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
 import {
@@ -19,21 +13,106 @@ import {
   reasonLabel,
   trustAnswers,
 } from '../../../turns/text/words.ts';
-import type { AskedField, Question } from '../../../turns/floor/settings.ts';
-import { agentOf, channel, view } from '../state.ts';
+import type { AnsweredQuestion } from '../../console/protocol.ts';
+import { answersTo, trustButtons } from '../../delivery/card.ts';
+import type { CardButton } from '../../delivery/card.ts';
+import { CodeBlock } from '../conversation/code-block.tsx';
+import { useFocusWhenWanted } from '../frame/attention.tsx';
+import { Button, Time } from '../parts.tsx';
+import { sendCommand } from '../sending.ts';
+import { channel, nameOf, view } from '../state.ts';
 import { AnswerForm } from './answer-form.tsx';
-import type { TrustQuestion } from '../../../turns/floor/floor.ts';
 
-/** A key that was meant for what stood here before answers nothing. */
+/** Keys pressed within this time after a question is drawn were meant for what stood there before. Unit: milliseconds. */
 const SETTLED_MS = 500;
 
 /** An open question whole, with its answers; nothing when it is answered. */
 export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | null {
   const floor = view.value;
   const asked = floor === null ? undefined : askedOn(floor).find(({ question }) => askedId(question) === id);
-  if (asked !== undefined) return <Request asked={asked} until={untilOf(asked)} />;
+  if (asked !== undefined) return <Request asked={asked} />;
   const trust = floor?.trust?.find((question) => askedId({ agent: question.agent, id: question.id }) === id);
-  return trust === undefined ? null : <Trust question={trust} />;
+  return trust === undefined ? null : <Trust {...trust} />;
+}
+
+/** What became of a request, and through whom. */
+export function Answered({ answered }: { readonly answered: AnsweredQuestion }): JSX.Element {
+  return (
+    <li class="message is-system" data-testid="answered" data-choice={answered.choice}>
+      <div class="system-text">{answerText(answered, nameOf)}</div>
+      <Time at={answered.at} />
+    </li>
+  );
+}
+
+type RequestProps = { readonly asked: FloorQuestion };
+
+function Request({ asked }: RequestProps): JSX.Element {
+  const { agent, question } = asked;
+  const { question: number, key = '-', title, detail, shown, about } = question;
+  const isDanger = about?.danger === true;
+  const why = useRef<HTMLInputElement>(null);
+  const settled = useSettled();
+  const name = nameOf(agent);
+  const answer = (line: string): void => {
+    const words = line === `/reject ${number}` ? (why.current?.value.trim() ?? '') : '';
+    sendCommand(words === '' ? line : `${line} ${words}`, { drawnFor: forQuestion(key) });
+  };
+  const press = (event: KeyboardEvent): void => {
+    const isReason = event.target === why.current;
+    const isPlain = !isReason && settled && !event.altKey && !event.ctrlKey && !event.metaKey && !isInField(event);
+    // What is dangerous is allowed by the button alone.
+    const mayAllow = shown && !isDanger && about?.answer === undefined;
+    if (isReason && event.key === 'Enter') answer(`/reject ${number}`);
+    if (!isPlain || !(event.key === 'r' || (event.key === 'a' && mayAllow))) return;
+    answer(`/${event.key === 'r' ? 'reject' : 'allow'} ${number}`);
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const form = answersTo(asked).find(({ opens }) => opens?.what === 'form');
+  const whole = detail !== '' && <CodeBlock code={detail} language={isDiff(detail) ? 'diff' : ''} closed={true} />;
+  const until = untilOf(asked);
+  return (
+    <QuestionBox
+      id={askedId(question)}
+      class={isDanger ? 'approval is-danger' : 'approval'}
+      data-testid="approval"
+      data-settled={settled}
+      aria-label={`Question ${number}`}
+      tabIndex={-1}
+      onKeyDown={press}
+    >
+      <Title asked={asked} />
+      <Lines of={factsAsked(question, name)} />
+      {form !== undefined && <FormAnswers asked={asked} form={form} answer={answer} />}
+      {form !== undefined && whole !== false ? (
+        <details open={title.endsWith('…')}>
+          <summary>The question in words</summary>
+          {whole}
+        </details>
+      ) : (
+        whole
+      )}
+      <Lines of={answersAsked({ ...question, always: [], ...(until === null ? {} : { until }) }, name)} />
+      {form === undefined && <Answers asked={asked} why={why} answer={answer} />}
+    </QuestionBox>
+  );
+}
+
+function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Element {
+  const asks = question.about?.answer === undefined ? 'asks for approval' : 'asks';
+  return (
+    <p class="asked-title">
+      ✋ {nameOf(agent)}
+      {isAside && '’s background run'} {question.pause === undefined ? asks : 'waits'} ({question.question}):{' '}
+      <strong>{question.title}</strong>
+    </p>
+  );
+}
+
+/** Whether a key was pressed in a field of the form. */
+function isInField({ target }: Event): boolean {
+  return target instanceof Element && target.closest('.answer-field') !== null;
 }
 
 function untilOf({ agent, isAside }: FloorQuestion): number | null {
@@ -42,98 +121,22 @@ function untilOf({ agent, isAside }: FloorQuestion): number | null {
   return asides.find((aside) => aside.agent === agent)?.until ?? null;
 }
 
-/** What became of a request, and through whom. */
-export function Answered({ answered }: { readonly answered: AnsweredQuestion }): JSX.Element {
-  const { at, choice } = answered;
-  return (
-    <li class="message is-system" data-testid="answered" data-choice={choice}>
-      <div class="system-text">{answerText(answered, (agent) => agentOf(agent).name)}</div>
-      <time dateTime={new Date(at).toISOString()} title={exactTime(at)}>
-        {timeOfDay(at)}
-      </time>
-    </li>
-  );
-}
+type BoxProps = Omit<JSX.IntrinsicElements['section'], 'id'> & { readonly id: string };
 
-function Request({ asked, until }: { readonly asked: FloorQuestion; readonly until: number | null }): JSX.Element {
-  const { agent, isAside } = asked;
-  const { question, key = '-', title, shown, pause } = asked.question;
-  const { danger: isDanger = false, answer: example } = asked.question.about ?? {};
-  const why = useRef<HTMLInputElement>(null);
+/** A question; the focus goes there for whoever comes for it. */
+function QuestionBox({ id, ...rest }: BoxProps): JSX.Element {
   const box = useRef<HTMLElement>(null);
-  const settled = useSettled();
-  const { name } = agentOf(agent);
-  useFocusWhenWanted(askedId(asked.question), box);
-  const answer = (line: string): void => {
-    const words = line === `/reject ${question}` ? (why.current?.value.trim() ?? '') : '';
-    sendCommand(words === '' ? line : `${line} ${words}`, { drawnFor: forQuestion(key) });
-  };
-  const press = (event: KeyboardEvent): void => {
-    if (event.target === why.current) {
-      if (event.key === 'Enter') answer(`/reject ${question}`);
-      return;
-    }
-    if (event.target instanceof Element && event.target.closest('.answer-field') !== null) return;
-    if (event.altKey || event.ctrlKey || event.metaKey || !settled) return;
-    // What is dangerous is allowed by the button alone.
-    if (event.key === 'a' && shown && !isDanger && example === undefined) answer(`/allow ${question}`);
-    else if (event.key === 'r') answer(`/reject ${question}`);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  };
-  return (
-    <section
-      ref={box}
-      class={isDanger ? 'approval is-danger' : 'approval'}
-      data-asked={askedId(asked.question)}
-      data-testid="approval"
-      data-settled={settled}
-      aria-label={`Question ${question}`}
-      tabIndex={-1}
-      onKeyDown={press}
-    >
-      <p class="asked-title">
-        ✋ {name}
-        {isAside && '’s background run'}{' '}
-        {pause === undefined ? (example === undefined ? 'asks for approval' : 'asks') : 'waits'} ({question}):{' '}
-        <strong>{title}</strong>
-      </p>
-      <Whole asked={asked.question} name={name} until={until}>
-        <Answers asked={asked} why={why} answer={answer} />
-      </Whole>
-    </section>
-  );
+  useFocusWhenWanted(id, box);
+  return <section ref={box} class="approval" data-asked={id} {...rest} />;
 }
 
-type WholeProps = {
-  readonly asked: Question;
-  readonly name: string;
-  readonly until: number | null;
-  /** The answers, below all; a form says itself what is asked, and stands before the same in words. */
-  readonly children: JSX.Element;
-};
-
-/** All that is asked, between what it is part of and what each answer does. */
-function Whole({ asked, name, until, children }: WholeProps): JSX.Element {
-  const { detail } = asked;
-  const isForm = asked.about?.form !== undefined;
-  const whole = <CodeBlock code={detail} language={isDiff(detail) ? 'diff' : ''} closed={true} />;
-  const answers = { ...asked, always: [], ...(until === null ? {} : { until }) };
+/** The answers of a question in a row, and what stands below them. */
+function AnswerGroup(props: { readonly children: ComponentChildren; readonly below?: ComponentChildren }): JSX.Element {
   return (
-    <>
-      <Lines of={factsAsked(asked, name)} />
-      {isForm && children}
-      {detail !== '' && isForm && (
-        <details open={asked.title.endsWith('…')}>
-          <summary>The question in words</summary>
-          {whole}
-        </details>
-      )}
-      {detail !== '' && !isForm && whole}
-      <Lines of={answersAsked(answers, name)} />
-      {!isForm && children}
-    </>
+    <div role="group" aria-label="Your answer">
+      <div class="actions answers">{props.children}</div>
+      {props.below}
+    </div>
   );
 }
 
@@ -148,111 +151,88 @@ function Lines(props: { readonly of: readonly string[] }): JSX.Element | null {
   );
 }
 
-type AnswersProps = {
-  readonly asked: FloorQuestion;
-  readonly why: RefObject<HTMLInputElement | null>;
-  readonly answer: (line: string) => void;
-};
+type AnswersProps = RequestProps & { readonly answer: (line: string) => void };
 
 /** The buttons that every platform has for it; what they open elsewhere stands here already. */
-function Answers({ asked, why, answer }: AnswersProps): JSX.Element {
-  const { shown } = asked.question;
-  const buttons = answersTo(asked);
-  const rules = buttons.flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
-  /** The second half of a double click may come when the next question stands under the pointer: it answers nothing. */
-  const click = (line: string) => (event: MouseEvent) => {
-    if (event.detail < 2) answer(line);
-  };
-  const form = buttons.find(({ opens }) => opens?.what === 'form');
-  if (form?.opens?.what === 'form')
-    return <FormAnswers asked={asked} form={form} fields={form.opens.of} click={click} />;
-  return (
-    <div role="group" aria-label="Your answer">
-      <div class="actions answers">
-        {buttons
-          .filter(({ opens }) => opens === undefined)
-          .map((button) => (
-            <Answer key={button.line} button={button} shown={shown} click={click(button.line)} />
-          ))}
-        <input
-          ref={why}
-          type="text"
-          data-testid="why"
-          maxLength={500}
-          placeholder="No because…"
-          aria-label="No because"
-          title={reasonLabel(asked.question)}
-        />
-      </div>
-      {rules.length > 0 && (
-        <div class="actions answers">
-          {rules.map(({ words, line }, index) => (
-            <button
-              key={line}
-              type="button"
-              data-testid="always"
-              title={`${asked.question.always?.[index]?.rule ?? words}, for ${agentOf(asked.agent).name} in this channel, for 30 days`}
-              disabled={!shown}
-              onClick={click(line)}
-            >
-              Always: {words}
-            </button>
-          ))}
-        </div>
-      )}
+function Answers({
+  asked,
+  answer,
+  why,
+}: AnswersProps & { readonly why: RefObject<HTMLInputElement | null> }): JSX.Element {
+  const { shown, always } = asked.question;
+  const rules = answersTo(asked).flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
+  const below = rules.length > 0 && (
+    <div class="actions answers">
+      {rules.map(({ words, line }, index) => (
+        <Button
+          key={line}
+          data-testid="always"
+          title={`${always?.[index]?.rule ?? words}, for ${nameOf(asked.agent)} in this channel, for 30 days`}
+          disabled={!shown}
+          onClick={onSingle(() => answer(line))}
+        >
+          Always allow: {words}
+        </Button>
+      ))}
     </div>
+  );
+  return (
+    <AnswerGroup below={below}>
+      <PlainAnswers asked={asked} answer={answer} />
+      <input
+        ref={why}
+        type="text"
+        data-testid="why"
+        maxLength={500}
+        placeholder="No because…"
+        aria-label="No because"
+        title={reasonLabel(asked.question)}
+      />
+    </AnswerGroup>
   );
 }
 
-type FormProps = {
-  readonly asked: FloorQuestion;
-  readonly form: CardButton;
-  readonly fields: readonly AskedField[];
-  readonly click: (line: string) => (event: MouseEvent) => void;
-};
-
 /** The form that a question is answered by, and its no. */
-function FormAnswers({ asked, form, fields, click }: FormProps): JSX.Element {
-  const { question } = asked;
-  const decline = answersTo(asked).filter(({ opens }) => opens === undefined);
+function FormAnswers({ asked, form, answer }: AnswersProps & { readonly form: CardButton }): JSX.Element {
+  const { question, shown, about = {} } = asked.question;
   const send = (words: string, refused: (answer: { readonly text: string }) => void): void =>
     sendCommand(`${form.line} ${words}`, { refused, drawnFor: form.drawnFor });
+  const fields = form.opens?.what === 'form' ? form.opens.of : [];
   return (
-    <AnswerForm id={`${channel.value} ${question.question}`} fields={fields} answer={send}>
-      <p class="faint">{formNote(question.about ?? {})}.</p>
-      <div role="group" aria-label="Your answer">
-        <div class="actions answers">
-          <button type="submit" data-testid="send-answer" disabled={!question.shown}>
-            Answer
-          </button>
-          {decline.map((button) => (
-            <Answer key={button.line} button={button} shown={question.shown} click={click(button.line)} />
-          ))}
-        </div>
-      </div>
+    <AnswerForm id={`${channel.value} ${question}`} fields={fields} answer={send}>
+      <p class="faint">{formNote(about)}.</p>
+      <AnswerGroup>
+        <button type="submit" data-testid="send-answer" disabled={!shown}>
+          Answer
+        </button>
+        <PlainAnswers asked={asked} answer={answer} />
+      </AnswerGroup>
     </AnswerForm>
   );
 }
 
-/** Nothing is allowed that does not stand whole in its channel. */
-function Answer(props: {
-  readonly button: CardButton;
-  readonly shown: boolean;
-  readonly click: (event: MouseEvent) => void;
-}): JSX.Element {
-  const { label, line, style } = props.button;
-  const { id, key } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
-  const isYes = id === 'allow' || id === 'done';
+/** The answers of one press. A question that does not stand whole in its channel cannot be allowed. */
+function PlainAnswers({ asked, answer }: AnswersProps): JSX.Element {
   return (
-    <button
-      type="button"
-      data-testid={id}
-      data-no={id === 'reject' || undefined}
-      disabled={isYes && !props.shown}
-      onClick={props.click}
-    >
-      {label} {key !== undefined && !(id === 'allow' && style === 'danger') && <kbd class="wide-only">{key}</kbd>}
-    </button>
+    <>
+      {answersTo(asked)
+        .filter(({ opens }) => opens === undefined)
+        .map(({ label, line, style }) => {
+          const { id, key } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
+          const hasKey = key !== undefined && !(id === 'allow' && style === 'danger');
+          return (
+            <Button
+              key={line}
+              data-testid={id}
+              data-no={id === 'reject' || undefined}
+              disabled={(id === 'allow' || id === 'done') && !asked.question.shown}
+              onClick={onSingle(() => answer(line))}
+            >
+              {label} {hasKey && <kbd class="wide-only">{key}</kbd>}
+            </Button>
+          );
+        })}
+    </>
   );
 }
 
@@ -264,6 +244,13 @@ const MEANT: readonly { readonly begins: string; readonly id: string; readonly k
   { begins: '/run complete', id: 'complete' },
 ];
 
+/** Acts on a single click. The second half of a double click may come when the next question stands under the pointer. */
+function onSingle(act: () => void): (event: MouseEvent) => void {
+  return (event) => {
+    if (event.detail < 2) act();
+  };
+}
+
 /** Whether this has been drawn for long enough to have been meant. */
 function useSettled(): boolean {
   const [settled, setSettled] = useState(false);
@@ -274,42 +261,31 @@ function useSettled(): boolean {
   return settled;
 }
 
-/** An agent that is not started before somebody trusts the files in its folder, with these and the two answers. */
-export function Trust({ question }: { readonly question: TrustQuestion }): JSX.Element {
+/** An agent that does not start before somebody trusts the files in its folder, with these files and the two answers. */
+function Trust(question: TrustQuestion): JSX.Element {
   const { agent, id, folder, detail, shown } = question;
-  const { name } = agentOf(agent);
-  const box = useRef<HTMLElement>(null);
-  useFocusWhenWanted(askedId({ agent, id }), box);
+  const name = nameOf(agent);
   return (
-    <section
-      ref={box}
-      class="approval"
-      data-asked={askedId({ agent, id })}
-      data-testid="trust"
-      aria-label={`The folder of ${name} (${id})`}
-    >
+    <QuestionBox id={askedId({ agent, id })} data-testid="trust" aria-label={`The folder of ${name} (${id})`}>
       <p class="asked-title">
-        🔐 <strong>{name}</strong> is not started: files in its folder {folder} act before anybody is asked ({id})
+        🔐 <strong>{name}</strong> is not started: files in its folder {folder} would run without approval ({id})
       </p>
       <CodeBlock code={detail} language="" closed={true} />
       <p>{trustAnswers(question)}</p>
-      <div role="group" aria-label="Your answer">
-        <div class="actions answers">
-          {trustButtons(question, name, view.value?.store ?? '').map(({ label, line, style, drawnFor }) => (
-            <button
-              key={line}
-              type="button"
-              data-testid={style === 'good' ? 'trust-folder' : 'leave-folder'}
-              data-no={style !== 'good' || undefined}
-              title={line}
-              disabled={!shown}
-              onClick={(event) => event.detail < 2 && sendCommand(line, { drawnFor })}
-            >
-              {label}
-            </button>
-          ))}
-        </div>
-      </div>
-    </section>
+      <AnswerGroup>
+        {trustButtons(question, name, view.value?.store ?? '').map(({ label, line, style, drawnFor }) => (
+          <Button
+            key={line}
+            data-testid={style === 'good' ? 'trust-folder' : 'leave-folder'}
+            data-no={style !== 'good' || undefined}
+            title={line}
+            disabled={!shown}
+            onClick={onSingle(() => sendCommand(line, { drawnFor }))}
+          >
+            {label}
+          </Button>
+        ))}
+      </AnswerGroup>
+    </QuestionBox>
   );
 }

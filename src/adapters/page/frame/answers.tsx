@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { Icon } from '../icons.tsx';
+import { SignButton } from '../parts.tsx';
 import { dismiss, toasts } from '../sending.ts';
 import type { Spoken } from '../sending.ts';
 
@@ -10,9 +10,7 @@ export function Toasts(): JSX.Element {
       {toasts.value.map(({ key, kind, text }) => (
         <div key={key} class={`toast is-${kind}`} data-testid="toast" data-kind={kind}>
           <span class="toast-text">{text}</span>
-          <button type="button" class="quiet square small" aria-label="Dismiss" onClick={() => dismiss(key)}>
-            <Icon name="close" />
-          </button>
+          <SignButton icon="close" label="Dismiss" kind="small" onClick={() => dismiss(key)} />
         </div>
       ))}
     </div>
@@ -26,9 +24,7 @@ export function CommandAnswer({ answer }: { readonly answer: Spoken }): JSX.Elem
       <div class="answer-head">
         <code>{answer.line}</code>
         <span class="faint">only you see this</span>
-        <button type="button" class="quiet square small" aria-label="Dismiss" onClick={() => dismiss(answer.key)}>
-          <Icon name="close" />
-        </button>
+        <SignButton icon="close" label="Dismiss" kind="small" onClick={() => dismiss(answer.key)} />
       </div>
       <pre class="answer-text" role="status">
         {answer.text}

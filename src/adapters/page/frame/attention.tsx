@@ -4,7 +4,7 @@ import {
   auditOpen,
   drawerOpen,
   goToEnd,
-  agentOf,
+  nameOf,
   channel,
   hasLater,
   openQuestions,
@@ -13,13 +13,16 @@ import {
   view,
 } from '../state.ts';
 import { ask } from '../sending.ts';
+import { store, stored } from '../stored.ts';
 import type { OpenQuestion } from '../state.ts';
 import { useEffect } from 'preact/hooks';
 
 const STORED_AS = 'conch-notify';
 
 /** Whether the person wants to be told by the system when an agent asks something; `null`: this browser cannot. */
-export const notifies = signal<boolean | null>('Notification' in globalThis ? stored() : null);
+export const notifies = signal<boolean | null>(
+  'Notification' in globalThis ? stored(STORED_AS) === 'true' && Notification.permission === 'granted' : null,
+);
 /** The request for permission that is to take the focus as soon as it is drawn. */
 const wantedQuestion = signal<{ readonly channel: string; readonly id: string } | null>(null);
 
@@ -38,11 +41,7 @@ export function startAttention(): void {
 export async function toggleNotifications(): Promise<void> {
   const wanted = notifies.peek() === false && (await Notification.requestPermission()) === 'granted';
   notifies.value = wanted;
-  try {
-    localStorage.setItem(STORED_AS, String(wanted));
-  } catch {
-    return;
-  }
+  store(STORED_AS, String(wanted));
 }
 
 /** Goes to the question after the one that it went to before: the open channel's first, then those of other channels. */
@@ -83,7 +82,7 @@ function show(open: OpenQuestion): void {
 
 /** A request in a few words: "dev asks in #release". */
 export function questionWords({ agent, channel: { name } }: OpenQuestion): string {
-  return `${agentOf(agent).name} asks in #${name}`;
+  return `${nameOf(agent)} asks in #${name}`;
 }
 
 function notify(open: OpenQuestion): void {
@@ -98,14 +97,6 @@ function notify(open: OpenQuestion): void {
 
 function keyOf(open: OpenQuestion): string {
   return `${open.channel.id} ${open.id}`;
-}
-
-function stored(): boolean {
-  try {
-    return localStorage.getItem(STORED_AS) === 'true' && Notification.permission === 'granted';
-  } catch {
-    return false;
-  }
 }
 
 /** Messages of this long a time are told together: a screen reader cannot keep up with each of many. */
@@ -137,7 +128,7 @@ function questionsTold([first]: readonly OpenQuestion[]): string {
 function titleFor(holder: string | null, [first, ...others]: readonly OpenQuestion[]): string {
   const more = others.length > 0 ? ` +${others.length}` : '';
   if (first !== undefined) return `✋ ${questionWords(first)}${more} · Conch`;
-  return holder === null ? 'Conch' : `🎤 ${agentOf(holder).name} · Conch`;
+  return holder === null ? 'Conch' : `🎤 ${nameOf(holder)} · Conch`;
 }
 
 function watchFloor(): () => void {
@@ -146,7 +137,7 @@ function watchFloor(): () => void {
     const holder = floor?.holder ?? null;
     document.title = titleFor(holder?.agent ?? null, openQuestions.value);
     if (holder === null) floorWords.value = floor === null ? '' : `The floor is ${floor.condition}`;
-    else floorWords.value = `${agentOf(holder.agent).name} ${holder.status === 'WAITING' ? 'waits' : 'has the floor'}`;
+    else floorWords.value = `${nameOf(holder.agent)} ${holder.status === 'WAITING' ? 'waits' : 'has the floor'}`;
   });
 }
 

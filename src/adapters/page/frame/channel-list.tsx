@@ -2,7 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
 import type { ChannelEntry } from '../../console/protocol.ts';
 import { toneOf } from '../parts.tsx';
-import { auditOpen, activity, agentOf, channel, channels, openQuestions } from '../state.ts';
+import { auditOpen, activity, channel, channels, nameOf, openQuestions } from '../state.ts';
 import { ask } from '../sending.ts';
 import { isUnfinished } from '../composer/unfinished.ts';
 
@@ -22,6 +22,7 @@ export function ChannelList(): JSX.Element {
 function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
   const { id, name, writable, holder } = entry;
   const isOpen = id === channel.value;
+  const count = activity.value[id] ?? 0;
   const asks = openQuestions.value.some((open) => open.channel.id === id);
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
@@ -36,7 +37,7 @@ function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
         data-testid="channel"
         data-channel={id}
         aria-current={isOpen && !auditOpen.value ? 'page' : undefined}
-        title={holder === null ? `#${name}` : `#${name}: ${agentOf(holder).name} has the floor`}
+        title={holder === null ? `#${name}` : `#${name}: ${nameOf(holder)} has the floor`}
         onClick={() => {
           auditOpen.value = false;
           ask({ type: 'open', channel: id });
@@ -54,19 +55,14 @@ function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
             holder !== null && <span class={`dot ${toneOf(holder)}`} aria-hidden="true" />
           )}
           {!isOpen && isUnfinished(id) && (
-            <span class="begun" title="Something is begun here">
+            <span class="begun" title="Unsent draft">
               <span aria-hidden="true">✎</span>
-              <span class="unseen">something is begun here</span>
+              <span class="unseen">unsent draft</span>
             </span>
           )}
-          <Count of={isOpen ? 0 : (activity.value[id] ?? 0)} />
+          {!isOpen && count > 0 && <span class="count">{count > 99 ? '99+' : count}</span>}
         </span>
       </button>
     </li>
   );
-}
-
-function Count(props: { readonly of: number }): JSX.Element | null {
-  if (props.of === 0) return null;
-  return <span class="count">{props.of > 99 ? '99+' : props.of}</span>;
 }

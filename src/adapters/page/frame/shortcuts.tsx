@@ -4,7 +4,7 @@ import { pressButton } from '../sending.ts';
 import { toggleTheme } from './theme.ts';
 import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
-import { Icon } from '../icons.tsx';
+import { SignButton } from '../parts.tsx';
 
 /** Every shortcut: the key as people see it, and what it does. Single keys work outside of text fields. */
 export const SHORTCUTS: readonly { readonly keys: string; readonly what: string }[] = [
@@ -105,9 +105,7 @@ export function Help(): JSX.Element {
     <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (helpOpen.value = false)}>
       <div class="help-head">
         <h2 id="help-title">Keyboard</h2>
-        <button type="button" class="quiet square" aria-label="Close" onClick={() => (helpOpen.value = false)}>
-          <Icon name="close" />
-        </button>
+        <SignButton icon="close" label="Close" onClick={() => (helpOpen.value = false)} />
       </div>
       <dl>
         {SHORTCUTS.map(({ keys, what }) => (

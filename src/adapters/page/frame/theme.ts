@@ -1,10 +1,12 @@
 import { effect, signal } from '@preact/signals';
+import { store, stored } from '../stored.ts';
 
 const STORED_AS = 'conch-theme';
-type Theme = 'system' | 'light' | 'dark';
+const THEMES = ['system', 'light', 'dark'] as const;
+type Theme = (typeof THEMES)[number];
 
 /** What the person chose; `system` follows the machine. */
-export const theme = signal<Theme>(stored());
+const theme = signal<Theme>(THEMES.find((each) => each === stored(STORED_AS)) ?? 'system');
 
 /** Draws the page in the chosen theme, now and after every change. */
 export function startTheme(): void {
@@ -12,11 +14,7 @@ export function startTheme(): void {
     const chosen = theme.value;
     if (chosen === 'system') delete document.documentElement.dataset['theme'];
     else document.documentElement.dataset['theme'] = chosen;
-    try {
-      localStorage.setItem(STORED_AS, chosen);
-    } catch {
-      return;
-    }
+    store(STORED_AS, chosen);
   });
 }
 
@@ -25,17 +23,7 @@ export function toggleTheme(): void {
   theme.value = isDark() ? 'light' : 'dark';
 }
 
-/** Whether the page is dark now. */
-export function isDark(): boolean {
+function isDark(): boolean {
   if (theme.value !== 'system') return theme.value === 'dark';
   return matchMedia('(prefers-color-scheme: dark)').matches;
-}
-
-function stored(): Theme {
-  try {
-    const value = localStorage.getItem(STORED_AS);
-    return value === 'light' || value === 'dark' ? value : 'system';
-  } catch {
-    return 'system';
-  }
 }

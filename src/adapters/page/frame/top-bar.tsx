@@ -1,12 +1,13 @@
 import type { JSX } from 'preact';
 import { notifies, questionWords, showQuestion, toggleNotifications } from './attention.tsx';
 import { dialNow } from '../live-connection.ts';
-import { Icon, Shell } from '../icons.tsx';
+import { Shell } from '../icons.tsx';
+import { Button, SignButton } from '../parts.tsx';
 import {
   auditOpen,
   drawerOpen,
   helpOpen,
-  agentOf,
+  nameOf,
   channel,
   channelName,
   channels,
@@ -31,38 +32,31 @@ export function TopBar(): JSX.Element {
       <Waiting />
       <Connection />
       {notifies.value !== null && (
-        <button
-          type="button"
-          class="quiet square"
-          aria-label="Notify me when an agent asks"
+        <SignButton
+          icon={notifies.value ? 'bell' : 'mute'}
+          label="Notify me when an agent asks"
           title="Notify me when an agent asks"
           aria-pressed={notifies.value}
           onClick={() => void toggleNotifications()}
-        >
-          <Icon name={notifies.value ? 'bell' : 'mute'} />
-        </button>
+        />
       )}
-      <button
-        type="button"
-        class="quiet square wide-only"
-        aria-label="Keyboard shortcuts"
-        onClick={() => (helpOpen.value = true)}
-      >
-        <Icon name="help" />
-      </button>
-      <button type="button" class="quiet square" aria-label="Switch between light and dark" onClick={toggleTheme}>
-        <Icon name="moon" />
-      </button>
-      <CallsButton />
-      <button
-        type="button"
-        class="quiet square narrow-only"
-        aria-label="Floor, turns and journal"
+      <SignButton icon="help" label="Keyboard shortcuts" kind="wide-only" onClick={() => (helpOpen.value = true)} />
+      <SignButton icon="moon" label="Switch between light and dark" onClick={toggleTheme} />
+      <SignButton
+        icon="calls"
+        label="Tool calls of all agents"
+        title="Tool calls of all agents (4)"
+        data-testid="audit"
+        aria-pressed={auditOpen.value}
+        onClick={() => (auditOpen.value = !auditOpen.value)}
+      />
+      <SignButton
+        icon="panel"
+        label="Floor, turns and journal"
+        kind="narrow-only"
         aria-expanded={drawerOpen.value}
         onClick={toggleDrawer}
-      >
-        <Icon name="panel" />
-      </button>
+      />
     </header>
   );
 }
@@ -74,22 +68,6 @@ function Place(): JSX.Element {
       {channels.value.length <= 1 && channelName.value !== '' && <span class="channel-name">#{channelName.value}</span>}
       {!writable.value && connection.value === 'open' && <span class="tag">read only</span>}
     </>
-  );
-}
-
-function CallsButton(): JSX.Element {
-  return (
-    <button
-      type="button"
-      class="quiet square"
-      data-testid="audit"
-      aria-label="Tool calls of all agents"
-      title="Tool calls of all agents (4)"
-      aria-pressed={auditOpen.value}
-      onClick={() => (auditOpen.value = !auditOpen.value)}
-    >
-      <Icon name="calls" />
-    </button>
   );
 }
 
@@ -105,17 +83,11 @@ function Waiting(): JSX.Element | null {
   if (first === undefined) return null;
   const isHere = first.channel.id === channel.value && !auditOpen.value;
   return (
-    <button
-      type="button"
-      class="waiting"
-      data-testid="waiting"
-      title="Go to the next question (Alt+A)"
-      onClick={showQuestion}
-    >
+    <Button kind="waiting" data-testid="waiting" title="Go to the next question (Alt+A)" onClick={showQuestion}>
       <span aria-hidden="true">✋</span>
-      <span class="asks-words">{isHere ? `${agentOf(first.agent).name} asks` : questionWords(first)}</span>
+      <span class="asks-words">{isHere ? `${nameOf(first.agent)} asks` : questionWords(first)}</span>
       {others.length > 0 && <span>+{others.length}</span>}
-    </button>
+    </Button>
   );
 }
 
@@ -126,9 +98,9 @@ function Connection(): JSX.Element {
       <span class="dot" aria-hidden="true" />
       <span class="connection-words">{CONNECTION[state]}</span>
       {state === 'lost' && (
-        <button type="button" class="link" onClick={dialNow}>
+        <Button kind="link" onClick={dialNow}>
           Try now
-        </button>
+        </Button>
       )}
     </span>
   );

@@ -1,0 +1,37 @@
+import { signal } from '@preact/signals';
+import type { Signal } from '@preact/signals';
+
+type Keeper = 'localStorage' | 'sessionStorage';
+
+/** Returns a text that this browser keeps; `null` when there is none, or the browser keeps nothing. */
+export function stored(name: string, keeper: Keeper = 'localStorage'): string | null {
+  try {
+    return globalThis[keeper].getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** Keeps a text in this browser, if the browser keeps anything. */
+export function store(name: string, text: string, keeper: Keeper = 'localStorage'): void {
+  try {
+    globalThis[keeper].setItem(name, text);
+  } catch {
+    return;
+  }
+}
+
+/** Makes a signal whose value outlives a reload of this tab. */
+export function signalOfTab<T>(name: string, initial: T): Signal<T> {
+  const kept = signal(parsedOr(stored(name, 'sessionStorage'), initial));
+  kept.subscribe((value) => store(name, JSON.stringify(value), 'sessionStorage'));
+  return kept;
+}
+
+function parsedOr<T>(text: string | null, initial: T): T {
+  try {
+    return text === null ? initial : (JSON.parse(text) as T);
+  } catch {
+    return initial;
+  }
+}
