@@ -56,7 +56,7 @@ const steps = (work: string, usual: number) =>
 const runs = z.strictObject({
   task: steps('work on a ticket', 50),
   conversational: steps('a turn', 100),
-  background: steps('work beside the floor', 200),
+  background: steps('a background run', 200),
 });
 
 const agent = z.strictObject({
@@ -193,7 +193,7 @@ const announcements = z.strictObject({
   answered: template('answered', 'The text that takes the place of a question once somebody, or nobody, answered it.'),
   forbidden: template('forbidden', 'The text when the rules refuse a tool for the first time in a run.'),
   unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
-  aside: template('aside', 'The text when an agent begins or ends work beside the floor.'),
+  aside: template('aside', 'The text when a background run starts or ends.'),
   revoked: template('revoked', 'The text when a yes that was remembered is taken back.'),
   toolsGone: template('toolsGone', 'The text when a server of tools that an agent uses is given up.'),
   toolsBack: template('toolsBack', 'The text when it can be used again.'),

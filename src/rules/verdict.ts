@@ -167,15 +167,15 @@ export function reachesTool(rules: ToolRules, server: string, tool: string | nul
 /** What an agent is told of a call that is refused: why, and which tools it has, but no other rules. */
 export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, rules: ToolRules): string {
   const why: Partial<Record<ToolVerdict['by'], string>> = {
-    default: 'is refused: no rule names it',
-    run: 'is refused: it is not among the tools of this run',
-    members: 'is refused: who asked for it is no operator, and such work may only read',
+    default: 'is denied: no rule covers it',
+    run: 'is denied: it is not among the tools of this run',
+    members: 'is denied: it was asked for by somebody who is not an operator, so it may only read',
   };
-  const reason = why[by] ?? `is refused by rule "${rule?.text ?? ''}"`;
+  const reason = why[by] ?? `is denied by rule "${rule?.text ?? ''}"`;
   const names = (list: readonly ToolRule[]): string => [...new Set(list.map(({ tool }) => tool))].join(', ');
   const free = names(rules.allow);
   const asked = rules.default === 'ask' ? 'everything else' : names([...rules.ask, ...rules.mustAsk]);
-  const may = [free, asked && `${asked} after a yes`].filter(Boolean).join('; ');
+  const may = [free, asked && `${asked} after approval`].filter(Boolean).join('; ');
   return `AGENT_TOOL_NOT_ALLOWED: ${title} ${reason}. You may: ${may || 'use no tools'}.`;
 }
 

@@ -91,7 +91,7 @@ export class Runs {
     this.store = runs;
     const feeds = new RunFeeds({ runs, now: () => clock.now() });
     this.events = (asked, sink) => this.#read(feeds, asked, sink);
-    const failed = (error: unknown): void => log.error({ err: error }, 'what a run does could not be written');
+    const failed = (error: unknown): void => log.error({ err: error }, 'a run’s command could not be written');
     const memory = {
       get: (id: string) => store.recall(NAMES, id),
       set: (id: string, name: string) => void store.remember(NAMES, id, name).catch(failed),
@@ -265,7 +265,7 @@ export class Runs {
     const reaches = (server: string, tool: string | null): boolean =>
       tools === null || reachesServer(config(), seat, server, tool, tools);
     const { channel, agent } = seat;
-    const untold = (error: unknown): void => log.error({ err: error }, 'what an agent told could not be written');
+    const untold = (error: unknown): void => log.error({ err: error }, 'an agent’s report could not be written');
     const listener: AsideListener = {
       worked: (sign) => reports.worked(sign),
       done: (text) => reports.done(clean(text)),

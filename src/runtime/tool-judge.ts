@@ -184,7 +184,7 @@ export const LONGEST_DETAIL = 262_144;
 
 /** What an agent says beside a call, in letters. */
 const LONGEST_SAYING = 300;
-const TOO_LONG = `what would run is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; it has to be split`;
+const TOO_LONG = `its input is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; split it`;
 
 const UNJUDGED: CallJudgement = {
   verdict: 'ask',
@@ -230,9 +230,9 @@ function cautionsAbout(
   const reasons = [
     ...(read === null || !labels.acts
       ? []
-      : [`its agent has read what nobody vouches for (${read.from}, since ${utcTime(read.since)})`]),
-    ...(isDanger ? [`it has what should not leave (${secret}), and this may carry it away`] : []),
-    ...(isSecret && accounts !== undefined ? ['its input holds a secret'] : []),
+      : [`its agent has read untrusted text (${read.from}, since ${utcTime(read.since)})`]),
+    ...(isDanger ? [`it has private data (${secret}), and this call may send it away`] : []),
+    ...(isSecret && accounts !== undefined ? ['its input contains a secret'] : []),
     ...(caution === null ? [] : [caution]),
   ];
   return { caution: reasons.length === 0 ? null : reasons.join('; '), isDanger };
@@ -244,7 +244,7 @@ export function pageCaution(
   { adapters: { console: page } }: Pick<Config, 'adapters'>,
 ): string | null {
   const isNamed = page.enabled && namesOwnPort([...leavesOf(input), detail], page.port);
-  return isNamed ? 'it may reach the page of Conch, on which people answer' : null;
+  return isNamed ? 'it may reach Conch’s own page, where people decide' : null;
 }
 
 /** The texts and numbers in an input, however deep. */
@@ -258,13 +258,13 @@ function leavesOf(input: unknown): readonly string[] {
 /** A call in a line: a tool of a server by the server, its name and what it is about: "scratch: write_file note.txt". */
 function titleWords(title: string, about: Pick<AboutCall, 'call'> | null, shown: (text: string) => string): string {
   const mcp = mcpToolOf(title);
-  return mcp === null ? shown(title) : `${shown(mcp.server)}: ${about?.call ?? shown(mcp.name)}`;
+  return mcp === null ? shown(title) : `${about?.call ?? shown(mcp.name)} (${shown(mcp.server)})`;
 }
 
 /** The class of a call and its tool, for people; a tool of a server is named with it. */
 function toolWords(tool: string, { parts }: ToolUse): string {
   const [{ kind, mcp }] = parts;
-  if (mcp !== null) return `${mcp.name} of ${mcp.server}`;
+  if (mcp !== null) return `${mcp.name} (${mcp.server})`;
   return tool === kind ? kind : `${kind} (${tool})`;
 }
 
@@ -298,20 +298,20 @@ const SHORT_VALUE = 60;
 function whyAsked({ by, rule }: ToolVerdict, member: Requester | null): string {
   switch (by) {
     case 'members':
-      return `⚠ ${IN_WORDS.asked(member?.name ?? '')}, who is no operator`;
+      return `⚠ ${IN_WORDS.asked(member?.name ?? '')}, who is not an operator`;
     case 'ask!':
       return `rule "${rule?.text}" always asks`;
     case 'default':
     case 'run':
-      return 'no rule names it';
+      return 'no rule covers it';
     default:
-      return `rule "${rule?.text}" says so`;
+      return `rule "${rule?.text}" asks`;
   }
 }
 
 function whoDecides({ approvers }: Pick<AgentConfig, 'approvers'>): Pick<AboutCall, 'who'> {
   if (approvers === undefined) return {};
-  return { who: approvers === 'other' ? 'operators, but not whoever asked for the work' : approvers.join(', ') };
+  return { who: approvers === 'other' ? 'operators, except those who asked for the work' : approvers.join(', ') };
 }
 
 function rank({ verdict }: ToolVerdict): number {
@@ -351,7 +351,7 @@ export function readToolList(text: string): ReturnType<RunCommandPorts['readTool
     const read = parseRule(rule);
     if (!read.ok) return { ok: false, why: read.message };
   }
-  return rules.length === 0 ? { ok: false, why: 'There is no tool in that list.' } : { ok: true, rules };
+  return rules.length === 0 ? { ok: false, why: 'That list has no tool.' } : { ok: true, rules };
 }
 
 /** Where an agent works; `null` for one that connects from a machine whose files nobody sees from here. */

@@ -407,7 +407,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   test(
     'that changes the floor is refused politely to whoever is no operator',
     on({ ...ALONE, operators: {} }, async ({ stage, program, talk }) => {
-      expect(await stage.command('ann', '/floor pause')).toMatch(/Only operators may run \S*\s?floor pause/);
+      expect(await stage.command('ann', '/floor pause')).toMatch(/Only operators may use \S*\s?floor pause/);
       expect(program.view().condition).toBe('resting');
       expect(await talk()).toEqual([]);
     }),
@@ -553,9 +553,9 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
       expect((await talk()).at(-1)).toContain('rm -r Delete the folder');
-      await (await stage.card())?.press('ann', 'Once');
+      await (await stage.card())?.press('ann', 'Allow once');
       await program.rests();
       expect((await talk()).at(-1)).toBe('PM: I was told: allowed');
     }),
@@ -566,7 +566,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
       await stage.command('ann', '/reject 1 not today');
       await program.rests();
       await seeEqual(
@@ -587,12 +587,12 @@ function cards({ rig: { capabilities }, on }: Suite): void {
       await says('Clean up');
       await seeEqual(() => suffered() > 0, true);
       expect(program.view().holder?.approval).toMatchObject({ question: 1, shown: false });
-      expect((await stage.card())?.buttons ?? []).not.toContain('Once');
+      expect((await stage.card())?.buttons ?? []).not.toContain('Allow once');
       expect(await stage.command('ann', '/allow 1')).toContain('Not yet');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
       expect((await talk()).at(-1)).toContain('rm -r Delete the folder');
       expect(await stage.command('ann', '/allow')).toContain('allow 1');
-      expect(await stage.command('ann', '/reject 1')).toContain('Rejected.');
+      expect(await stage.command('ann', '/reject 1')).toContain('Denied.');
       await program.rests();
     }),
   );
@@ -602,20 +602,20 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'one' }, { ask: 'two' });
       await says('Clean up');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
       const first = await stage.card();
       stage.freezeCard?.();
       const clicks = await Promise.all([first?.press('ann', 'No'), first?.press('ann', 'No')]);
-      expect(clicks.join()).toContain('Rejected.');
+      expect(clicks.join()).toContain('Denied.');
       expect(clicks.join()).toMatch(/question is over/);
       await seeEqual(
         () => program.view().holder?.approval?.shown === true && program.view().holder?.approval?.title,
         'two',
       );
-      expect(await first?.press('ann', 'Once')).toMatch(/question is over/);
+      expect(await first?.press('ann', 'Allow once')).toMatch(/question is over/);
       expect(await first?.press('ann', 'No')).toMatch(/question is over/);
       expect(program.view().holder?.approval).toMatchObject({ title: 'two', question: 2 });
-      expect(await stage.command('ann', '/allow 2')).toContain('Allowed.');
+      expect(await stage.command('ann', '/allow 2')).toContain('Allowed once.');
       await program.rests();
       expect((await talk()).at(-1)).toBe('PM: I was told: allowed');
       expect((await talk()).filter((line) => line.startsWith('PM: I was told'))).toHaveLength(2);
@@ -863,7 +863,7 @@ function replacedStores({ rig: { capabilities }, on }: Suite): void {
         copyFileSync(file, backup);
         const asking = await again({ ...ALONE, cast: (cast) => cast.play('pm', { ask: 'old.txt' }) });
         await stage.write('ann', 'Clean up');
-        await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
+        await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
         const old = await stage.card();
         stage.freezeCard?.();
         await asking.stop();
@@ -873,12 +873,13 @@ function replacedStores({ rig: { capabilities }, on }: Suite): void {
         const asked = () => next.view().holder?.approval;
         await seeEqual(() => asked()?.shown === true && asked()?.title, 'new.txt');
         const { question } = asked() ?? {};
-        for (const label of ['Once', 'No']) expect(await old?.press('ann', label)).toContain('That question is over.');
+        for (const label of ['Allow once', 'No'])
+          expect(await old?.press('ann', label)).toContain('That request is closed.');
         for (const label of ['Skip', 'Stop', 'Pause'])
           expect(await old?.press('ann', label)).toContain('That turn is over.');
         expect(asked()).toMatchObject({ title: 'new.txt', question });
         expect(next.view().condition).toBe('open');
-        expect(await stage.command('ann', `/allow ${question}`)).toContain('Allowed.');
+        expect(await stage.command('ann', `/allow ${question}`)).toContain('Allowed once.');
         await next.rests();
       })(),
   );

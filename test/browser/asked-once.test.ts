@@ -20,7 +20,7 @@ const about = {
   steps: 100,
   tool: 'edit',
   folder: '/srv/app',
-  why: 'no rule names it',
+  why: 'no rule covers it',
   says: 'I mend it',
 } as const;
 const plain = { shown: true, about };

@@ -106,7 +106,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     await holds('qa');
     await vi(async () => expect(await seat('qa')).toBe('ACTIVE'));
     await speaks('qa');
-    await shows(said(/qa goes on after a restart/).first(), /restart/);
+    await shows(said(/qa continues after a restart/).first(), /restart/);
     expect(await page.getByTestId('message').count()).toBeGreaterThanOrEqual(before);
     expect(await said('qa: slow').count()).toBe(asked);
     await page.getByTestId('stop').click();

@@ -49,7 +49,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
   });
 
   test.each([
-    ['inject', 'Will be delivered to pm in the middle of its turn'],
+    ['inject', 'Will be delivered to pm mid-turn'],
     ['queue', 'Will be held until the turn ends'],
     ['interrupt', 'Will be delivered to pm by interrupting the turn'],
     ['parallel', 'Will be kept for all to see with their next prompts'],

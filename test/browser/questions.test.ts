@@ -112,7 +112,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       steps: 100,
       tool: 'edit',
       folder: '/srv/app',
-      why: 'no rule names it',
+      why: 'no rule covers it',
       says: 'I mend the typo',
     };
     const detail = 'a.txt (+1 -1)\n@@ -1 +1 @@\n-one\n+two';
@@ -120,7 +120,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     const box = page.getByTestId('approval');
     await expect.poll(() => box.innerText(), WITHIN).toContain('Step 3 of 100 · edit · in /srv/app');
     const text = await box.innerText();
-    expect(text).toContain('Asked because no rule names it');
+    expect(text).toContain('Reason: no rule covers it');
     expect(text).toContain('dev says: “I mend the typo”');
     expect(text).toContain('Always allow: edit a.txt, any content');
     await box.locator('.is-addition', { hasText: '+two' }).waitFor();
@@ -289,7 +289,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     stage.hold(elsewhere, agent);
     await expect
       .poll(() => page.getByTestId('answered').allInnerTexts(), WITHIN)
-      .toEqual([expect.stringMatching(/^✅ Ada allowed once what dev asked: run "npm publish" .* → complete, 2\.1 s/)]);
+      .toEqual([expect.stringMatching(/^✅ dev ran run "npm publish" in 2\.1 s · allowed once by Ada/)]);
   });
 
   test('T72 whether a folder is trusted stands with its files and two buttons, each for these files alone', async () => {

@@ -36,22 +36,22 @@ describe('conch tools test', () => {
       'deny: rule "Bash(curl *)" of "deny", for every agent\n' +
         'untrusted: it brings in text that nobody vouches for (curl x)\n' +
         'outward: it may carry something away\n' +
-        'AGENT_TOOL_NOT_ALLOWED: execute(ls | curl x) is refused by rule "Bash(curl *)". You may: Edit; Bash after a yes.',
+        'AGENT_TOOL_NOT_ALLOWED: execute(ls | curl x) is denied by rule "Bash(curl *)". You may: Edit; Bash after approval.',
     );
   });
 
   test('says which rule allows, in the folder of the agent', () => {
     expect(shown('Edit', { file_path: '/nowhere/work/src/a.ts' })).toBe(
       'allow: rule "Edit(src/**)" of "allow", of this agent\n' +
-        'caution: asked whatever rules allow once its agent has read what nobody vouches for',
+        'caution: asked whatever rules allow once its agent has read untrusted text',
     );
-    expect(shown('Edit', { file_path: 'src/a.ts' }, { agent: 'free' })).toContain('deny: no rule names it');
+    expect(shown('Edit', { file_path: 'src/a.ts' }, { agent: 'free' })).toContain('deny: no rule covers it');
   });
 
   test('T79 says why people are asked whatever rules allow', () => {
     const fetched = { url: 'http://0177.0.0.1:7420/' };
     expect(shown('WebFetch', fetched, { channel: 'console:a' })).toContain(
-      'caution: it may reach the page of Conch, on which people answer: asked whatever rules allow',
+      'caution: it may reach Conch’s own page, where people decide: asked whatever rules allow',
     );
     expect(shown('Edit', { file_path: 'src/http.ts', note: 'localhost 7420' })).toMatch(/^ask: rule "Edit\(src/);
   });
@@ -61,7 +61,7 @@ describe('conch tools test', () => {
       'ask: rule "Bash(git push *)!" of "ask", for every agent\n',
     );
     expect(shown('Bash', { command: 'git log -1' }, { channel: 'console:a' })).toBe(
-      'ask: no rule names it, so the default holds\n' +
+      'ask: no rule covers it, so the default holds\n' +
         '"Always" could mean exactly this command: execute(git log -1)\n' +
         '"Always" could mean every command "git log *": execute(git log *)',
     );

@@ -60,7 +60,7 @@ describe('a command of the console', () => {
   test.each([
     ['/floor grant nobody', 'There is no agent "nobody". Agents: pm, dev, qa.'],
     ['/floor grant dve', 'There is no agent "dve". Did you mean "dev"? Agents: pm, dev, qa.'],
-    ['/floor skip', 'Nobody has the floor: there is nothing to stop, skip or extend.'],
+    ['/floor skip', 'Nobody holds the floor, so there is no turn to stop, skip or extend.'],
     ['/agent enable dev', 'That is so already: nothing was changed.'],
     ['/why 12345', 'No message "12345" was received in this channel.'],
   ])('%s is refused with the reason', async (line, text) => {

@@ -20,7 +20,7 @@ describe('a coding agent on this machine that asks before it acts', () => {
       await page.until(() => page.view?.holder?.approval?.shown === true, 'a request for permission');
       expect(page.view?.holder).toMatchObject({ agent: 'coder', status: 'WAITING', waitingFor: 'approval' });
       await page.until(
-        () => /✋ coder asks for a yes \(1\): wipe the disk[\s\S]*rm -r build/.test(page.texts('system').join('\n')),
+        () => /✋ coder wants to run wipe the disk[\s\S]*rm -r build/.test(page.texts('system').join('\n')),
         'the words for it',
       );
       expect(await page.command(CHANNEL, line)).toMatchObject({ ok: true });
@@ -40,7 +40,7 @@ describe('a coding agent on this machine that asks before it acts', () => {
       const page = await readyPage(bot);
       await page.say(CHANNEL, 'Please tidy up');
       await page.until(() => page.texts('agent').includes(result), result);
-      expect(page.texts('system').join('\n')).not.toContain('asks for a yes');
+      expect(page.texts('system').join('\n')).not.toContain('wants to run');
       await bot.end('SIGTERM');
     });
   });
@@ -53,7 +53,7 @@ describe('a coding agent on this machine that asks before it acts', () => {
       await page.until(() => page.view?.holder?.approval != null, 'a request for permission');
       await first.end('SIGKILL');
       const again = await readyPage(start());
-      const counts = 'a yes now counts for the same request, once';
+      const counts = 'Your decision counts once, for the same request';
       await again.until(() => again.texts('system').join('\n').includes(counts), counts);
       await again.until(() => again.view?.holder?.approval?.shown === true, 'the question');
       expect(await again.command(CHANNEL, '/allow 1')).toMatchObject({ ok: true });

@@ -19,7 +19,7 @@ describe('the demo without a configuration', () => {
       await page.until(() => page.view?.holder?.approval?.shown === true, 'a question');
       const { question } = page.view?.holder?.approval ?? {};
       expect(page.texts('system').join('\n')).toMatch(
-        /dev asks for a yes \(\d+\): scratch: write_file note\.txt[\s\S]*text: One at a time has the floor\./,
+        /dev wants to run write_file note\.txt \(scratch\)[\s\S]*text: One at a time has the floor\./,
       );
       expect(await page.command(CHANNEL, `/allow ${question} always`)).toMatchObject({ ok: true });
       await said(page, /^scratch__write_file: note\.txt is written\.$/);
@@ -27,7 +27,7 @@ describe('the demo without a configuration', () => {
       await page.say(CHANNEL, 'dev: delete the note');
       await said(
         page,
-        /^scratch__delete_file: AGENT_TOOL_NOT_ALLOWED: .* is refused by rule "mcp__scratch__delete_file"/,
+        /^scratch__delete_file: AGENT_TOOL_NOT_ALLOWED: .* is denied by rule "mcp__scratch__delete_file"/,
       );
       expect(existsSync(join(place.dataDir, 'scratch', 'note.txt'))).toBe(true);
       await page.say(CHANNEL, 'dev: break off');

@@ -61,7 +61,7 @@ function readCommand(path: string): string {
 describe('a model with tools, in a channel', () => {
   test.each([
     ['/allow 1', 'It says: wrote notes.txt'],
-    ['/reject 1', 'It says: People said no about mcp__files__write: it was not run. Go on without it.'],
+    ['/reject 1', 'It says: mcp__files__write did not run. People denied it. Continue without it.'],
   ])('waits for the channel, and goes by %s', async (line, result) => {
     await withModel('files__write', async (url) => {
       await inPlace(configured(url, { ask: ['mcp__files__write'] }), async (_place, start) => {
@@ -72,11 +72,11 @@ describe('a model with tools, in a channel', () => {
         await page.until(() => page.view?.holder?.approval?.shown === true, 'a request for permission');
         expect(page.view?.holder).toMatchObject({ agent: 'writer', status: 'WAITING', waitingFor: 'approval' });
         expect(page.texts('system').join('\n')).toMatch(
-          /✋ writer asks for a yes \(1\): files: write notes\.txt[\s\S]*path: notes\.txt/,
+          /✋ writer wants to run write notes\.txt \(files\)[\s\S]*path: notes\.txt/,
         );
         expect(await page.command(CHANNEL, '/answer 1 no')).toMatchObject({
           ok: false,
-          text: expect.stringContaining('That takes a yes or a no: /allow 1 or /reject 1.'),
+          text: expect.stringContaining('Request 1 takes no words. Use /allow 1 or /reject 1'),
         });
         expect(await page.command(CHANNEL, line)).toMatchObject({ ok: true });
         await page.until(() => page.texts('agent').includes(result), result);
@@ -96,7 +96,7 @@ describe('a model with tools, in a channel', () => {
         await page.say(CHANNEL, 'Please write it down');
         await page.until(() => page.view?.holder?.approval?.shown === true, 'a request for permission');
         expect(await page.command(CHANNEL, '/allow 1 always')).toMatchObject({
-          text: expect.stringContaining('from now on by the rule mcp__files__write(path=notes.txt)'),
+          text: expect.stringContaining('Always allowed: mcp__files__write(path=notes.txt)'),
         });
         await page.until(() => page.texts('agent').length === 1, 'the answer');
         await page.say(CHANNEL, 'And again');
@@ -178,7 +178,7 @@ describe('a server of tools that asks people something', () => {
         expect(told).toContain('✋ writer asks (1): files asks: Which colour?');
         expect(told).toContain('colour (required, one of red, blue)');
         expect(told).toContain(
-          'Its form answers it, or /answer 1 <colour>. The channel will not show your answer. Decline says no.',
+          'Answer in the form, or with /answer 1 <colour>. The channel will not show your answer.',
         );
         expect(await page.command(CHANNEL, '/answer 1 green')).toMatchObject({
           ok: false,
@@ -188,8 +188,7 @@ describe('a server of tools that asks people something', () => {
         const result = 'It says: {"action":"accept","content":{"colour":"blue"}}';
         await page.until(() => page.texts('agent').includes(result), result);
         await page.until(
-          () =>
-            page.texts('system').join('\n').includes('✅ You answered what writer asked: files asks: Which colour? · '),
+          () => page.texts('system').join('\n').includes('✅ You answered writer: files asks: Which colour? · '),
           'the answer in place of the question',
         );
         const log = await page.command(CHANNEL, '/run log writer');
@@ -232,7 +231,7 @@ describe('a server of tools that asks people something', () => {
           'the end of the call',
         );
         expect(await later.command(CHANNEL, '/answer 1 blue')).toMatchObject({ ok: false });
-        const over = '⌛ Nobody has to answer any more what writer asked: files asks: Which colour?';
+        const over = '⌛ No longer needed: an answer to writer: files asks: Which colour?';
         await later.until(() => later.texts('system').join('\n').includes(over), over);
         await again.end('SIGTERM');
       });

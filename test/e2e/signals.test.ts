@@ -56,7 +56,7 @@ describe.concurrent('SIGTERM', () => {
       expect(spoken).toMatch(/^I take my time with this one/);
       expect(spoken).toMatch(/That was all of it\.$/);
       expect(spoken.match(/Stop, which silences all of us/g)).toHaveLength(1);
-      expect(again.texts('system')).toEqual(['↩️ dev goes on after a restart']);
+      expect(again.texts('system')).toEqual(['↩️ dev continues after a restart']);
     }));
 
   test('a second one ends it at once', () =>

@@ -42,7 +42,7 @@ const write = (text: string, thread?: string) =>
 const reactions = (ts: string) => read().find((message) => message.ts === ts)?.reactions ?? {};
 const isDraft = ({ metadata }: ReturnType<typeof read>[number]) => metadata?.['event_type'] === 'conch_draft';
 const card = () => read().findLast(({ own, buttons }) => own && buttons.length > 0);
-const rests = () => until(() => card()?.text.includes('nobody has the floor') === true, 'rest');
+const rests = () => until(() => card()?.text.includes('nobody holds the floor') === true, 'rest');
 const command = async (user: string, line: string) => {
   const { answers } = await slack.command(user, slack.ids.channel, line);
   return answers.map(({ text }) => text).join('\n');

@@ -236,7 +236,7 @@ describe('its adapter', () => {
 
   test('edits what it announced, and nothing that is gone', async () => {
     const adapter = await connected(TOKENS.bot);
-    const id = await adapter.post(FLOOR, { ...post('Once'), speaker: null });
+    const id = await adapter.post(FLOOR, { ...post('Allow once'), speaker: null });
     await adapter.edit?.(FLOOR, id, 'Twice');
     const ts = id.split('/')[1];
     expect((await messages()).find((message) => message.ts === ts)?.text).toBe('Twice');

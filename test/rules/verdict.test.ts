@@ -668,19 +668,19 @@ describe('what is refused', () => {
     const rules = uniteRules([{ scope: 'bot', lists }]);
     const curl = bash('curl https://example.org/x');
     expect(toolRefusalText(curl, decideUse(curl, rules, NOTHING), rules)).toBe(
-      'AGENT_TOOL_NOT_ALLOWED: execute(curl https://example.org/x) is refused by rule "Bash(curl *)". You may: Read, mcp__github__*; Bash after a yes.',
+      'AGENT_TOOL_NOT_ALLOWED: execute(curl https://example.org/x) is denied by rule "Bash(curl *)". You may: Read, mcp__github__*; Bash after approval.',
     );
   });
 
-  test('is told when no rule names it, and when the run leaves it out', () => {
+  test('is told when no rule covers it, and when the run leaves it out', () => {
     const rules = uniteRules([{ scope: 'bot', lists: { deny: ['Bash'] } }]);
     const edit = use('Edit', { file_path: 'a' });
     expect(toolRefusalText(edit, decideUse(edit, rules, NOTHING), rules)).toBe(
-      'AGENT_TOOL_NOT_ALLOWED: edit is refused: no rule names it. You may: use no tools.',
+      'AGENT_TOOL_NOT_ALLOWED: edit is denied: no rule covers it. You may: use no tools.',
     );
     const narrow = uniteRules([{ scope: 'bot', lists: undefined }], ['Read']);
     expect(toolRefusalText(edit, decideUse(edit, narrow, NOTHING), narrow)).toBe(
-      'AGENT_TOOL_NOT_ALLOWED: edit is refused: it is not among the tools of this run. You may: read, search; everything else after a yes.',
+      'AGENT_TOOL_NOT_ALLOWED: edit is denied: it is not among the tools of this run. You may: read, search; everything else after approval.',
     );
   });
 });
@@ -817,7 +817,7 @@ describe('whatever a command line looks like', () => {
   });
 });
 
-describe('a run that somebody who is no operator asked for', () => {
+describe('a run that somebody who is not an operator asked for', () => {
   const lists = { allow: ['Bash(npm test)', 'Read'], deny: ['Bash(curl *)'], default: 'ask' } as const;
   const after = (members: 'ask' | 'deny' | 'same' | null, one = bash('npm test'), isHarmless = false): string => {
     const rules = uniteRules([{ scope: 'bot', lists: members === null ? lists : { ...lists, members } }]);
@@ -861,6 +861,6 @@ describe('a run that somebody who is no operator asked for', () => {
     const rules = uniteRules([{ scope: 'bot', lists: { ...lists, members: 'deny' } }]);
     const one = bash('npm test');
     const verdict = decideForMember(one, decideUse(one, rules, NOTHING), { ...rules, isHarmless: false });
-    expect(toolRefusalText(one, verdict, rules)).toContain('who asked for it is no operator');
+    expect(toolRefusalText(one, verdict, rules)).toContain('it was asked for by somebody who is not an operator');
   });
 });

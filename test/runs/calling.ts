@@ -18,7 +18,7 @@ export const CALLING: readonly Scenario[] = [
   { id: 6, name: 'get-env', run: hidden },
 ];
 
-/** How many questions were asked so far; one that goes on after a restart is the same. */
+/** How many questions were asked so far; one that continues after a restart is the same. */
 export function cards(stage: Pick<Stage, 'facts'>): number {
   const ids = stage.facts().flatMap((fact) => (fact.type === 'paused' ? (fact.approval?.id ?? []) : []));
   return new Set(ids).size;

@@ -147,7 +147,7 @@ async function cycle({ stage, rig, bot, faults }: World, { name, again, task }: 
   return next;
 }
 
-/** Looks first, and again when nobody knows what came of it: as careful as a model should be. */
+/** Looks first, and again when outcome unknown: as careful as a model should be. */
 function mindOf(task: string, kill: Kill | null): Mind {
   return async ({ results }) => {
     const last = results.at(-1);
@@ -345,7 +345,7 @@ async function answeredOverRestart({ name, line, isAside }: (typeof ANSWERS)[num
     const over = () => stage.facts().some(({ type }) => type === 'runCompleted');
     await again.until(over, 'the end of the run');
     const lines = (file: string) => readFileSync(join(stage.parts.folder, file), 'utf8').trim().split('\n');
-    const words = line === '/allow' ? 'people said yes' : 'people said no';
+    const words = line === '/allow' ? 'It was allowed' : 'It was denied';
     return {
       [`${name}: cards`]: cards(stage),
       [`${name}: edited`]: edited,

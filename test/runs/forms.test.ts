@@ -189,7 +189,7 @@ describe.each([
       await page.until(() => page.view?.condition === 'resting', 'the end');
       expect(await send({ colour: 'blue', note: 'late' })).toMatch(/over|already|no longer|Nobody/i);
       expect(answersOf(stage).filter((fact) => 'state' in fact && fact.state === 'allowed')).toEqual([]);
-      const over = '⌛ Nobody has to answer any more what dev asked: hub asks: Which colour?';
+      const over = '⌛ No longer needed: an answer to dev: hub asks: Which colour?';
       await until(() => shown().includes(over), over);
       expect(stage.models.requests.at(-1)?.text).toContain('obody knows');
     });

@@ -50,7 +50,7 @@ async function program(path = ':memory:', settable: AgentBackend['settable'] = [
   /** The session that works beside the floor. */
   const worker = (): Puppet => {
     const found = sessions.findLast(({ turn }) => turn?.channel !== CHANNEL && turn !== null);
-    if (found === undefined) throw new Error('nobody works beside the floor');
+    if (found === undefined) throw new Error('nobody has a background run');
     return found;
   };
   return { app, time, store, sessions, failures, intake, queries, broken, type, lines, told, worker };
@@ -88,17 +88,17 @@ function own(command: string): GatedCall {
 describe('/run start', () => {
   test('has an agent work while it has no floor, and report when it has ended', async () => {
     const { type, worker, time, lines, told, app, queries, broken } = await program();
-    expect(await type('/run start dev look for dead links')).toContain('dev begins');
+    expect(await type('/run start dev look for dead links')).toContain('dev starts');
     expect(worker().turn?.text).toContain('look for dead links');
     expect(queries().view(CHANNEL)?.holder).toBeNull();
-    expect(await type('/run status')).toContain('dev, beside the floor: starting');
+    expect(await type('/run status')).toContain('dev’s background run: starting');
     worker().report?.text('Two links are dead.');
     await time.advance(50_000);
     expect(lines()).toEqual([]);
     worker().ends({ how: 'completed' });
     await time.advance(1_000);
     expect(lines()).toEqual(['dev: Two links are dead.']);
-    expect(told()).toEqual(['aside begins: look for dead links', 'aside is done, after 1 step']);
+    expect(told()).toEqual(['aside starts: look for dead links', 'aside completed after 1 step']);
     await app.stop();
     expect(broken).toEqual([]);
   });
@@ -144,12 +144,12 @@ describe('work beside a floor that somebody ends', () => {
     await time.advance(30_000);
     first.report?.text('A third may');
     await time.advance(100);
-    expect(await type('/run complete dev+')).toBe('Completed with what is there.');
+    expect(await type('/run complete dev+')).toBe('Completed with the result so far.');
     first.report?.text(' be.');
     first.ends({ how: 'completed' });
     await time.advance(1_000);
     expect(lines()).toEqual([expect.stringMatching(/^dev: Two links are dead\.\s+A third may$/)]);
-    expect(told().at(-1)).toBe('aside is done, after 1 step');
+    expect(told().at(-1)).toBe('aside completed after 1 step');
     expect(await type('/run complete dev+')).toContain('AGENT_NO_AVAILABLE_TASK');
     await app.stop();
   });
@@ -158,7 +158,7 @@ describe('work beside a floor that somebody ends', () => {
     const { type, worker, lines, app } = await program();
     await type('/run start dev look for dead links');
     await worker().report?.gate?.step({ text: '', kept: null });
-    expect(await type('/run complete dev+')).toBe('Completed: it had written nothing.');
+    expect(await type('/run complete dev+')).toBe('Completed without a report.');
     expect(lines()).toEqual([]);
     await app.stop();
   });
@@ -167,7 +167,7 @@ describe('work beside a floor that somebody ends', () => {
     const { type, worker, lines, told, app } = await program();
     await type('/run start dev look for dead links');
     worker().report?.text('Two links are dead.');
-    const lost = 'what it had written is lost (19 characters): “Two links are dead.”';
+    const lost = 'its unfinished report is lost (19 characters): “Two links are dead.”';
     expect(await type('/run abort dev+')).toBe(`Aborted; ${lost}.`);
     expect([lines(), told().slice(1)]).toEqual([[], ['aside was aborted: aborted by Ada', `aside ${lost}`]]);
     await app.stop();
@@ -199,7 +199,7 @@ describe('work beside a floor that somebody ends', () => {
         await time.advance(1_000);
         const lost = told().filter((each) => each.includes('is lost'));
         const wanted = expect.stringMatching(
-          /^aside what it had written is lost \(\d+ characters\): “Two links are dead\./,
+          /^aside its unfinished report is lost \(\d+ characters\): “Two links are dead\./,
         );
         expect([way, lines(), lost]).toEqual([way, [], text === '' ? [] : [wanted]]);
         await app.stop();
@@ -221,8 +221,8 @@ describe('work beside a floor that somebody ends', () => {
 
 const TOLD: Readonly<Record<string, string>> = {
   '/stop': 'stopped',
-  '/agent disable dev': 'aside was stopped: its agent was switched off',
-  '/floor remove dev': 'aside was stopped: its agent was taken out of the channel',
+  '/agent disable dev': 'aside was stopped: its agent was disabled',
+  '/floor remove dev': 'aside was stopped: its agent was removed from the channel',
 };
 
 describe('the tools of work beside a floor', () => {
@@ -269,7 +269,7 @@ describe('the tools of work beside a floor', () => {
       expect.stringMatching(/^dev 1\. execute\(eslint\).* · \/run revoke dev 1$/),
       expect.stringMatching(/^dev\+ 1\. execute\(tsc\).* · \/run revoke dev\+ 1$/),
     ]);
-    expect(await type('/run revoke dev 1')).toContain('Taken back: execute(eslint)');
+    expect(await type('/run revoke dev 1')).toContain('Revoked: execute(eslint)');
     expect(await outcome(beside, 'eslint')).toBe('asked');
     await app.stop();
   });
@@ -289,8 +289,8 @@ describe('the tools of work beside a floor', () => {
     });
     expect(said).toEqual([
       expect.stringContaining('(1)'),
-      expect.stringMatching(/^▶️ Ada let go on/),
-      expect.stringContaining('(2)'),
+      expect.stringMatching(/^▶️ Ada continued dev’s run/),
+      expect.stringContaining('wants to run'),
     ]);
     expect(store.floor(CHANNEL)?.asides?.[0]?.question?.question).toBe(2);
     await app.stop();
@@ -325,12 +325,12 @@ describe('the tools of work beside a floor', () => {
     await type('/run start dev fix the build');
     const gate = worker().report?.gate;
     await gate?.step({ text: '', kept: null });
-    expect(await type('/run pause dev')).toContain('Paused');
+    expect(await type('/run pause dev')).toContain('pauses');
     let verdict: unknown = 'waiting';
     void gate?.ask(call('npm test'), never).then((given) => void (verdict = given));
     await time.advance(5_000);
     expect(verdict).toBe('waiting');
-    expect(await type('/run resume dev')).toContain('It goes on');
+    expect(await type('/run resume dev')).toContain('The run continues');
     expect(verdict).toEqual({ verdict: 'go' });
     await app.stop();
   });
@@ -347,13 +347,13 @@ describe('the tools of work beside a floor', () => {
       expect(await asked).toMatchObject({ verdict: 'refused', code: 'CANCELLED' });
       expect(await gate?.ask(call('npm test'), never)).toMatchObject({ verdict: 'refused' });
       expect([worker().calls.at(-1), told().at(-1)]).toEqual(['close', TOLD[line]]);
-      expect(await type('/run status')).toContain('dev, beside the floor: idle');
+      expect(await type('/run status')).toContain('dev’s background run: idle');
       await app.stop();
     },
   );
 });
 
-const SILENT = 'aside failed: it timed out: no sign of work. /run retry dev+ or /run abort dev+';
+const SILENT = 'aside failed: timed out without a sign of work. /run retry dev+ or /run abort dev+';
 
 describe('work beside a floor whose agent falls silent', () => {
   test('is lost after the time that a turn has, counted from its last sign of work', async () => {
@@ -363,12 +363,12 @@ describe('work beside a floor whose agent falls silent', () => {
     await time.advance(59_000);
     worker().report?.text(' links');
     await time.advance(59_999);
-    expect(told()).toEqual(['aside begins: look']);
+    expect(told()).toEqual(['aside starts: look']);
     await time.advance(1);
-    expect(told().slice(1)).toEqual([SILENT, 'aside what it had written is lost (10 characters): “Two links”']);
+    expect(told().slice(1)).toEqual([SILENT, 'aside its unfinished report is lost (10 characters): “Two links”']);
     expect(worker().calls.at(-1)).toBe('close');
     const silent = worker();
-    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(await type('/run retry dev+')).toContain('retried');
     expect(worker()).not.toBe(silent);
     worker().report?.text('It is fine.');
     worker().ends({ how: 'completed' });
@@ -382,7 +382,7 @@ describe('work beside a floor whose agent falls silent', () => {
     await type('/run start dev look');
     await time.advance(60_000);
     expect(told().at(-1)).toBe(SILENT);
-    expect(await type('/run status')).toContain('dev, beside the floor: error');
+    expect(await type('/run status')).toContain('dev’s background run: error');
     await app.stop();
   });
 
@@ -426,7 +426,7 @@ describe('work beside a floor whose agent misses its heartbeats', () => {
     }
     const failed = 'aside failed: no heartbeat for 45 s. /run retry dev+ or /run abort dev+';
     expect([told().at(-2), lost.calls.at(-1)]).toEqual([failed, 'close']);
-    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(await type('/run retry dev+')).toContain('retried');
     expect(worker()).not.toBe(lost);
     await app.stop();
   });
@@ -441,11 +441,11 @@ describe('work beside a floor whose agent misses its heartbeats', () => {
     lost.pings = 'silent';
     await time.advance(75_000);
     expect(lost.calls.at(-1)).toBe('close');
-    expect(told().at(-1)).toContain('what it had written is lost');
-    expect(await type('/run status')).toContain('dev, beside the floor: paused');
-    expect(await type('/run resume dev+')).toContain('It goes on');
+    expect(told().at(-1)).toContain('its unfinished report is lost');
+    expect(await type('/run status')).toContain('dev’s background run: paused');
+    expect(await type('/run resume dev+')).toContain('The run continues');
     expect(told().at(-1)).toBe('aside failed: no heartbeat for 45 s. /run retry dev+ or /run abort dev+');
-    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(await type('/run retry dev+')).toContain('retried');
     expect(worker()).not.toBe(lost);
     await app.stop();
   });
@@ -478,9 +478,9 @@ describe('work beside a floor whose agent is lost', () => {
     first.ends(new Error('it fell over'));
     await time.advance(1_000);
     expect(told().at(-1)).toBe('aside failed: it fell over. /run retry dev+ or /run abort dev+');
-    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(await type('/run retry dev+')).toContain('retried');
     expect(worker()).not.toBe(first);
-    expect(worker().turn?.text).toContain('This was begun before and cut short');
+    expect(worker().turn?.text).toContain('You started this before and were interrupted');
     worker().report?.text('It builds.');
     worker().ends({ how: 'completed' });
     await time.advance(1_000);
@@ -498,15 +498,17 @@ describe('/run retry', () => {
     await failsNow(app, worker());
     await time.advance(1_000);
     const before = worker();
-    expect(await type('/run retry dev+ use the other  [file], please')).toBe('It is tried again.');
+    expect(await type('/run retry dev+ use the other  [file], please')).toBe('The run is retried.');
     await until(() => worker() !== before);
-    const words = 'Your last run failed, and Ada had it tried again with these words: "use the other  [file], please"';
+    const words = 'Your last run failed. Ada retries it with these words: "use the other  [file], please"';
     expect(worker().turn?.text).toContain(`fix the build\n\n${words}`);
     await worker().report?.gate?.step({ text: '', kept: null });
     await app.stop();
     const next = await program(path);
     await until(() => next.sessions.some(({ turn }) => turn !== null && turn.channel !== CHANNEL));
-    expect(next.worker().turn?.text).toMatch(/cut short[^]*Go on from there\.\)\n\nYour last run failed, and Ada/);
+    expect(next.worker().turn?.text).toMatch(
+      /were interrupted[^]*Continue from there\.\)\n\nYour last run failed\. Ada/,
+    );
     await next.app.stop();
   });
 
@@ -516,8 +518,8 @@ describe('/run retry', () => {
     await type('/run start dev fix the build');
     worker().ends(new Error('it fell over'));
     await time.advance(1_000);
-    expect(await press('/run retry dev+')).toBe('It is tried again.');
-    expect(await press('/run abort dev+ discarded')).toContain('That is over');
+    expect(await press('/run retry dev+')).toBe('The run is retried.');
+    expect(await press('/run abort dev+ discarded')).toContain('That run is over');
     expect(await press('/run retry dev+')).toContain('AGENT_NOT_RUNNING');
     await time.advance(1_000);
     worker().ends(new Error('it fell over'));
@@ -538,9 +540,9 @@ describe('/run retry', () => {
       speaker()?.report?.text('I begin.');
       speaker()?.ends(new Error('it fell over'));
       await time.advance(5_000);
-      expect(await type(line)).toBe('dev has the next turn. Your words are in its prompt.');
+      expect(await type(line)).toBe('dev gets the next turn. Your words are in its prompt.');
       await time.advance(1_000);
-      expect(speaker()?.turn?.text).toContain('Ada had it tried again with these words: "mind the cap"');
+      expect(speaker()?.turn?.text).toContain('Ada retries it with these words: "mind the cap"');
       speaker()?.ends({ how: 'passed' });
       await time.advance(1_000);
     }
@@ -555,8 +557,8 @@ describe('/run start with options', () => {
   test('T61 gives the run its model, its limit of steps, and its only tools', async () => {
     const { type, worker, time, told, app } = await program();
     const line = '/run start dev --model small-1 --steps 2 --tools "Bash(npm test), Read" look for --dead links';
-    expect(await type(line)).toContain('dev begins');
-    expect(told()[0]).toBe('aside begins: look for --dead links');
+    expect(await type(line)).toContain('dev starts');
+    expect(told()[0]).toBe('aside starts: look for --dead links');
     expect(worker().seat?.model).toBe('small-1');
     expect(worker().seat?.reaches?.('scratch', null)).toBe(false);
     const gate = worker().report?.gate;
@@ -593,8 +595,8 @@ describe('/run start with options', () => {
   });
 
   test.each([
-    ['--model x', 'dev (puppet) cannot be given another model for one run. Leave out --model, or set the model where'],
-    ['--steps 5', 'dev (puppet) does not tell its steps'],
+    ['--model x', 'dev (puppet) cannot use another model for one run. Leave out --model, or set the model where'],
+    ['--steps 5', 'dev (puppet) does not report its steps'],
     ['--tools Read', 'dev (puppet) does not promise to ask before it uses a tool'],
   ])('T61 refuses %s for an agent that cannot keep to it, and says what to do', async (option, words) => {
     const { type, told, app } = await program(':memory:', []);
@@ -608,7 +610,7 @@ describe('/run start with options', () => {
     ['--modle x', 'There is no option "--modle". Did you mean "--model"?'],
     ['--model', 'Expected words after --model.'],
     ['--tools "Bash()"', 'There is nothing in the brackets'],
-    ['--tools ","', 'There is no tool in that list.'],
+    ['--tools ","', 'That list has no tool.'],
   ])('T61 says what is wrong with %s', async (option, words) => {
     const { type, app } = await program();
     expect(await type(`/run start dev ${option}${option === '--model' ? '' : ' look'}`)).toContain(words);
@@ -711,16 +713,16 @@ describe('work beside a floor that the end of the program cuts', () => {
     await before.store.close();
     const after = await program(place.file());
     await until(() => after.told().filter((each) => each === 'approval Bash').length === 2);
-    expect(await after.type('/run status')).toContain('dev, beside the floor: paused');
+    expect(await after.type('/run status')).toContain('dev’s background run: paused');
     expect(await after.type('/allow 1')).toContain('Allowed');
     await until(() => after.sessions.some(({ turn }) => turn !== null && turn.channel !== CHANNEL));
     const text = after.worker().turn?.text ?? '';
     expect(text).toContain('fix the build');
-    expect(text).toContain('nobody knows what came of it');
-    expect(text).toContain('Before you were restarted you asked for "Bash": people said yes.');
+    expect(text).toContain('outcome unknown');
+    expect(text).toContain('Before you were restarted, you requested "Bash". It was allowed,');
     const next = after.worker().report?.gate;
     expect(await next?.ask(own('npm publish'), never)).toEqual({ verdict: 'go' });
-    expect(await after.type('/run status')).toContain('dev, beside the floor: running');
+    expect(await after.type('/run status')).toContain('dev’s background run: running');
     after.worker().report?.text('It builds.');
     after.worker().ends({ how: 'completed' });
     await until(() => after.lines().length > 0);

@@ -28,7 +28,7 @@ const FILE = {
 };
 const CONFIG = loadConfig(world({ 'turnConfig.json': JSON.stringify(FILE) }), 'look');
 const OPTIONS = [
-  { optionId: 'once', name: 'Once', kind: 'allow_once' },
+  { optionId: 'once', name: 'Allow once', kind: 'allow_once' },
   { optionId: 'no', name: 'No', kind: 'reject_once' },
 ];
 
@@ -105,7 +105,7 @@ describe('pitfall 13: a coding agent', () => {
     const agent = working();
     expect(await agent.asks('a', 'edit', EDIT)).toBe('once');
     agent.does('b', 'fetch', { url: 'https://evil.org/x' });
-    expect(await agent.asks('c', 'edit', EDIT)).toContain('has read what nobody vouches for (evil.org, since ');
+    expect(await agent.asks('c', 'edit', EDIT)).toContain('has read untrusted text (evil.org, since ');
     expect(await agent.asks('d', 'read', EDIT)).toBe('once');
     await bound.store.close();
   });

@@ -162,7 +162,7 @@ describe('a model that is killed with its program', () => {
     await second.answers('reject');
     await second.rests();
     expect([calls(), bodies.length]).toEqual([[], 2]);
-    expect(bodies[1]).toContain('People said no about mcp__raw__write: it was not run. These are their words: use b');
+    expect(bodies[1]).toContain('mcp__raw__write did not run. People denied it. These are their words: use b');
   });
 
   test('after the yes and before the call begins runs it once', async () => {
@@ -233,7 +233,7 @@ describe('T57 a model at the limit of its steps', () => {
   });
 });
 
-describe('a model that has read what nobody vouches for', () => {
+describe('a model that has read untrusted text', () => {
   const says = async (program: Awaited<ReturnType<Awaited<ReturnType<typeof world>>['start']>>, text: string) => {
     await program.write(text);
     await program.rests();
@@ -248,9 +248,7 @@ describe('a model that has read what nobody vouches for', () => {
     const second = await start();
     await second.write('Write it');
     await second.isShown();
-    expect(second.asked()?.about?.why).toContain(
-      '⚠ its agent has read what nobody vouches for (mcp__raw__page, since ',
-    );
+    expect(second.asked()?.about?.why).toContain('⚠ its agent has read untrusted text (mcp__raw__page, since ');
     await second.answers('reject');
     await second.rests();
     expect(calls()).toEqual(['page']);
@@ -267,7 +265,7 @@ describe('a model that has read what nobody vouches for', () => {
     rig.answer(calling(WRITE), { content: 'No?' });
     const second = await start();
     await second.isShown();
-    const why = expect.stringContaining('has read what nobody vouches for (mcp__raw__page, by way of dev, since ');
+    const why = expect.stringContaining('has read untrusted text (mcp__raw__page, by way of dev, since ');
     expect([second.holder(), second.asked()?.about?.why]).toEqual(['qa', why]);
     await second.answers('reject');
     await second.rests();

@@ -31,7 +31,7 @@ async function gated(rules: Rules = () => ({}), maxTurns?: number) {
       asked.push(remembered.map(({ rule }) => rule));
       const isKnown = remembered.some(({ rule }) => rule === OFFER.rule);
       const words = `AGENT_TOOL_NOT_ALLOWED: ${one.tool} is refused`;
-      const about = { tool: 'execute', folder: '/srv/app', why: 'no rule names it' };
+      const about = { tool: 'execute', folder: '/srv/app', why: 'no rule covers it' };
       return {
         verdict: isKnown ? 'allow' : 'ask',
         about,
@@ -137,7 +137,7 @@ describe('a call that the rules allow', () => {
       steps: 100,
       tool: 'execute',
       folder: '/srv/app',
-      why: 'no rule names it',
+      why: 'no rule covers it',
       says: String.raw`Now the tests, as you asked.\u{200B}`,
     });
     await bound.answers('allow');
@@ -268,7 +268,7 @@ describe('a call that needs a yes', () => {
     const whole = asks(bound, gate, call('a', { detail: 'x'.repeat(LONGEST_DETAIL) }));
     await question(bound);
     await bound.answers('reject');
-    expect(await whole).toMatchObject({ words: expect.stringContaining('People said no') });
+    expect(await whole).toMatchObject({ words: expect.stringContaining('People denied it') });
     const answer = await gate.ask(call('b', { detail: 'x'.repeat(LONGEST_DETAIL + 1) }), never);
     expect(answer).toMatchObject({ code: 'DENIED', words: expect.stringContaining('Nobody could be asked') });
     expect(bound.both).toBe('running · pm #1 active');

@@ -60,7 +60,7 @@ describe('pitfall 19: a call that a member of the channel asked for', () => {
 
   test('is asked about although a rule allows it, says why, and can be remembered by none', () => {
     expect(judged(null)).toMatchObject({ verdict: 'allow' });
-    const about = { why: '⚠ Bob asked for it, who is no operator' };
+    const about = { why: '⚠ Bob asked for it, who is not an operator' };
     expect(judged(bob)).toMatchObject({ verdict: 'ask', about, offers: [] });
   });
 
@@ -223,7 +223,7 @@ describe('what decides about agents', () => {
     };
     expect(all('echo hi')).toMatchObject({ verdict: 'allow' });
     expect(all('curl localhost:7420')).toMatchObject({ verdict: 'ask' });
-    expect(all('echo hunter2')).toMatchObject({ verdict: 'ask', caution: 'its input holds a secret' });
+    expect(all('echo hunter2')).toMatchObject({ verdict: 'ask', caution: 'its input contains a secret' });
   });
 
   test('is asked about where an agent that works beside it reads the token', () => {
@@ -259,7 +259,7 @@ describe('a tool call of an agent in a channel', () => {
   });
 });
 
-describe('a call of a session that has read what nobody vouches for', () => {
+describe('a call of a session that has read untrusted text', () => {
   const SINCE = Date.UTC(2026, 10, 22, 14, 5);
   const read = { untrusted: { since: SINCE, from: 'evil.org, by way of pm' }, private: null };
   const keys = { since: SINCE, from: '.env' };
@@ -272,7 +272,7 @@ describe('a call of a session that has read what nobody vouches for', () => {
   test('is asked before it changes something though a rule allows it, says since when, and can be remembered by none', () => {
     const edit = judged('Edit', { file_path: 'src/a.ts' });
     expect([edit.verdict, edit.offers]).toEqual(['ask', []]);
-    expect(edit.caution).toBe('its agent has read what nobody vouches for (evil.org, by way of pm, since 14:05 UTC)');
+    expect(edit.caution).toBe('its agent has read untrusted text (evil.org, by way of pm, since 14:05 UTC)');
   });
 
   test('can be remembered by none where a rule asks, either', () => {
@@ -309,7 +309,7 @@ describe('a call of a session that has read what nobody vouches for', () => {
     const session = { ...read, private: keys };
     const push = judged('Bash', { command: 'git push' }, { session });
     expect([push.verdict, push.about?.danger, push.offers]).toEqual(['ask', true, []]);
-    expect(push.caution).toContain('it has what should not leave (.env), and this may carry it away');
+    expect(push.caution).toContain('it has private data (.env), and this call may send it away');
     expect(judged('Edit', { file_path: 'src/a.ts' }, { session }).about?.danger).toBeUndefined();
     expect(judged('Bash', { command: 'git push' }).about?.danger).toBeUndefined();
     const only = { untrusted: null, private: keys };
@@ -339,6 +339,6 @@ describe('pitfall 15: a secret in the input of a call that an agent runs itself'
     const seat = { agent: 'dev', channel: 'console:a' };
     const at = { at: 0, remembered: [], member: null, clean };
     const judged = judgeCall(CONFIG, seat, { ...call, accounts }, at);
-    expect([judged.verdict, judged.caution, judged.offers]).toEqual(['ask', 'its input holds a secret', []]);
+    expect([judged.verdict, judged.caution, judged.offers]).toEqual(['ask', 'its input contains a secret', []]);
   });
 });

@@ -12,7 +12,7 @@ export const SITUATIONS = [
   'a restart in good order with a turn open',
   'a shutdown that is cut short',
   'a start that fails',
-  'a turn goes on after a restart',
+  'a turn continues after a restart',
   'a turn is forfeited by a restart',
   'messages are found by catching up',
   'a gap in the history is announced',

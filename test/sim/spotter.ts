@@ -204,7 +204,7 @@ export class Spotter {
         if (isParked) s.reach('a lent floor is given back');
         if (fact.asked !== undefined) s.reach('an agent asks another and goes on');
         if (isParked && fact.why === 'interrupt') s.reach('an interrupted turn goes on after another answered');
-        if (fact.why === 'restart') s.reach('a turn goes on after a restart');
+        if (fact.why === 'restart') s.reach('a turn continues after a restart');
         if (fact.why === 'answered' && fact.fromProgram === true) s.reach('a program answers an agent that waits');
         if (fact.why === 'answered') s.reach('an answer resolves a wait');
         if (fact.why === 'operator') s.reach('an operator resumes a wait');

@@ -99,7 +99,7 @@ describe('what would become of a message', () => {
   test('T44 under the order mention is that nobody gets it, unless it names somebody', () => {
     const play = stage({ settings: { order: 'mention' } });
     const { unaddressed, addressed } = outlookOf(play.floor, play.at);
-    expect(fateWords(unaddressed)).toBe('not given to any agent: nobody addressed');
+    expect(fateWords(unaddressed)).toBe('reached no agent: nobody addressed');
     expect(addressed['dev']).toEqual({ state: 'delivered', to: ['dev'], via: 'prompt' });
   });
 });

@@ -85,17 +85,17 @@ function headline(view: FloorView, nameOf: (agent: AgentId) => string): string {
     const name = nameOf(holder.agent);
     if (holder.status === 'ACTIVE') return `🎤 ${name}`;
     const isInWords = holder.approval?.about?.answer !== undefined;
-    return `✋ ${name} ${isInWords ? 'asks something' : WAITING[holder.waitingFor ?? 'answer']}`;
+    return `✋ ${name} ${isInWords ? 'asks a question' : WAITING[holder.waitingFor ?? 'answer']}`;
   }
-  if (view.obstacles.some(({ why }) => why === 'catching-up')) return '🔄 reading what was missed';
+  if (view.obstacles.some(({ why }) => why === 'catching-up')) return '🔄 reading missed messages';
   if (condition === 'paused') return '⏸ paused';
-  return condition === 'open' ? '⏳ choosing who is next' : '💤 nobody has the floor';
+  return condition === 'open' ? '⏳ choosing the next agent' : '💤 nobody holds the floor';
 }
 
 const WAITING = {
   answer: 'waits for an answer',
   human: 'was interrupted',
-  approval: 'asks for a yes',
+  approval: 'waits for approval',
 } as const;
 
 function nextWords(view: FloorView, nameOf: (agent: AgentId) => string): string | null {
@@ -115,15 +115,15 @@ function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => stri
   if (asides.length === 0) return null;
   const named = asides.map(
     ({ agent, question, failed }) =>
-      `${nameOf(agent)}${failed === true ? ' failed' : question === undefined ? '' : ` asks (${question.question})`}`,
+      `${nameOf(agent)}${failed === true ? ' failed' : question === undefined ? '' : ` waits (${question.question})`}`,
   );
-  return `🏃 beside the floor: ${named.join(', ')}`;
+  return `🏃 background: ${named.join(', ')}`;
 }
 
 /** Which agents are not started before somebody trusts their folders. */
 function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (trust.length === 0) return null;
-  return `🔐 not started, its folder is not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;
+  return `🔐 not started, folder not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;
 }
 
 /** The buttons of a question that an earlier version stored without a key are refused: it is answered by its number. */
@@ -165,7 +165,7 @@ export function trustButtons({ agent, id }: TrustQuestion, name: string, store: 
   const drawnFor = forTurn(store, 0);
   return [
     { label: `Trust this folder (${name})`, line: `/agent trust ${agent} ${id}`, drawnFor, style: 'good' },
-    { label: `Leave it (${name})`, line: `/agent distrust ${agent} ${id}`, drawnFor, style: 'danger' },
+    { label: `Do not start (${name})`, line: `/agent distrust ${agent} ${id}`, drawnFor, style: 'danger' },
   ];
 }
 
@@ -236,7 +236,7 @@ export function answersTo({ agent, isAside, question: asked }: FloorQuestion): r
   const of = (always ?? []).map(({ words }, index) => ({ words, line: `/allow ${question} always ${index + 1}` }));
   const no = `/reject ${question}`;
   const status = isAside ? `/run status${whose}` : '/floor status';
-  const because: CardButton = { ...button('No because…', no), opens: { what: 'reason' } };
+  const because: CardButton = { ...button('Deny with reason…', no), opens: { what: 'reason' } };
   const whole: CardButton = { ...button('Whole input', status), opens: { what: 'input' } };
   if (about?.answer !== undefined) {
     const { form } = about;
@@ -249,13 +249,13 @@ export function answersTo({ agent, isAside, question: asked }: FloorQuestion): r
     return about.danger === true ? [declined, whole, answer] : [answer, declined, whole];
   }
   const once = `/allow ${question}`;
-  if (about?.danger === true) return [button('No', no, 'good'), because, whole, button('Once', once, 'danger')];
+  if (about?.danger === true) return [button('Deny', no, 'good'), because, whole, button('Allow once', once, 'danger')];
   return [
-    button('Once', once, 'good'),
+    button('Allow once', once, 'good'),
     ...(of.length === 0
       ? []
       : [{ ...button('Always…', `/allow ${question} always`), opens: { what: 'rules', of } } as const]),
-    button('No', no, 'danger'),
+    button('Deny', no, 'danger'),
     because,
     whole,
   ];
@@ -288,7 +288,7 @@ export function questionOpened(...button: Parameters<typeof openingButton>): Ope
   return found === null ? null : openedBy(found.opens, found.asked);
 }
 
-/** What the field says that the button "No because…" opens: what becomes of its words. */
+/** What the field says that the button "Deny with reason…" opens. */
 export function reasonAsked(view: FloorView | null, pressed: Pick<CardButton, 'line' | 'drawnFor'>): string {
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'reason' });
   return reasonLabel(found?.asked.question ?? null);
@@ -307,11 +307,11 @@ function openedBy(
       drawnFor,
       style: 'plain' as const,
     }));
-    const text = `From now on, for 30 days, for this agent in this channel, without asking (/run approvals takes it back):${rules}`;
+    const text = `Always allow, for 30 days, for this agent in this channel. To revoke a rule: /run approvals.${rules}`;
     return { text, buttons };
   }
   const name = isDiff(detail) ? 'changes.diff' : 'input.txt';
-  return { text: `All of what is asked (${question}):`, file: { name, text: detail } };
+  return { text: `Whole input of request ${question}:`, file: { name, text: detail } };
 }
 
 const LABEL_LENGTH = 80;

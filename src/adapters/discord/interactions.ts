@@ -205,7 +205,7 @@ function refilled(
 }
 
 const OVER = 'That turn is over.';
-const QUESTION_OVER = 'That question is over.';
+const QUESTION_OVER = 'That request is closed.';
 const NOT_HERE =
   'Conch has no floor in this channel. Add the channel to turnConfig.json, or use the command where the agents are.';
 

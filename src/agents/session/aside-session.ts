@@ -195,5 +195,5 @@ function floorsFor(
 }
 
 const HOW =
-  '(This is work beside the floor, on your own: nobody waits for you and nothing that you write is posted before you have ended. ' +
-  'What you have written by then is posted as your report. Nobody answers questions meanwhile.)';
+  '(This is a background run. Nobody waits for you. What you write is posted as your report at the end. ' +
+  'Nobody answers questions meanwhile.)';

@@ -42,7 +42,7 @@ export function runGrant(request: Request, agent: AgentId, context: CommandConte
     const now = facts.some(
       (fact) => (fact.type === 'turnGranted' || fact.type === 'turnResumed') && fact.agent === agent,
     );
-    return `${context.names.agent(agent)} ${now ? 'has the floor' : 'is next'}.`;
+    return `${context.names.agent(agent)} ${now ? 'holds the floor' : 'is next'}.`;
   };
   return apply(request, { command: { type: 'grant', by: request.person.id, agent }, agent, did }, context);
 }
@@ -93,12 +93,12 @@ export async function runAnswer(request: Request, how: Choice | 'words', context
   const choice = how === 'words' ? 'allow' : how;
   const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
   if (scope === 'always' && asked !== null && always === undefined)
-    return { ok: false, text: 'Nothing is offered for always here, or not so many rules: say /allow once.' };
+    return { ok: false, text: `No such “always” rule is available for this request. Use /allow ${question}` };
   const more = defined({ reason, always });
   const did = (): string => {
-    if (choice === 'reject') return asked?.about?.answer === undefined ? 'Rejected.' : 'Declined.';
+    if (choice === 'reject') return asked?.about?.answer === undefined ? 'Denied.' : 'Declined.';
     if (how === 'words') return 'Answered.';
-    return always === undefined ? 'Allowed.' : `Allowed, and from now on by the rule ${always} (/run approvals).`;
+    return always === undefined ? 'Allowed once.' : `Always allowed: ${always}. To revoke it: /run approvals`;
   };
   const { id: by, name } = request.person;
   const command = { type: 'decide', by, name, choice, ...named, ...more } as const;
@@ -116,9 +116,11 @@ function wrongWith(
   words: string | undefined,
 ): Omit<Answer, 'ok'> | null {
   if (about?.answer === undefined)
-    return how === 'allow' ? null : { text: `That takes a yes or a no: /allow ${question} or /reject ${question}.` };
+    return how === 'allow'
+      ? null
+      : { text: `Request ${question} takes no words. Use /allow ${question} or /reject ${question}` };
   if (about.form === undefined) return null;
-  if (words === undefined) return { text: `Say /answer ${question} ${about.answer}, or /reject ${question}.` };
+  if (words === undefined) return { text: `Use /answer ${question} ${about.answer}, or /reject ${question}` };
   const checked = checkForm(words, about.form);
   return checked.ok ? null : { text: checked.text, fields: checked.fields };
 }
@@ -138,7 +140,7 @@ export function runResume(request: Request, context: CommandContext): Promise<An
 /** Changes the policy, and the queue if agents were named. */
 export async function runOrder(request: Request, queue: readonly AgentId[], context: CommandContext): Promise<Answer> {
   const policy = request.values.order;
-  if (policy === undefined) return { ok: false, text: 'Expected a policy: /floor order [policy] [agents…]' };
+  if (policy === undefined) return { ok: false, text: 'Name an order: /floor order [policy] [agents…]' };
   const named = queue.length === 0 ? {} : { queue };
   const did = (): string =>
     `Order: ${policy}, ${POLICIES[policy].summary}.${queue.length === 0 ? '' : ` Queue: ${list(queue, context.names.agent)}.`}`;
@@ -148,7 +150,7 @@ export async function runOrder(request: Request, queue: readonly AgentId[], cont
 /** Changes what a message does to a turn under way. */
 export async function runMode(request: Request, context: CommandContext): Promise<Answer> {
   const chosen = request.values.mode;
-  if (chosen === undefined) return { ok: false, text: 'Expected a mode: /floor mode [mode]' };
+  if (chosen === undefined) return { ok: false, text: 'Name a mode: /floor mode [mode]' };
   const did = (): string => `Mode: ${chosen}, ${MODES[chosen].summary}.`;
   return apply(request, { command: { type: 'mode', by: request.person.id, mode: chosen }, did }, context);
 }
@@ -159,7 +161,7 @@ export function runAdd(request: Request, agent: AgentId, context: CommandContext
   const name = context.names.agent(agent);
   const did = (facts: readonly Fact[]): string => {
     const moved = facts.some((fact) => fact.type === 'seatMoved' && fact.agent === agent && fact.to === 'QUEUED');
-    return moved ? `${name} is in the queue.` : `${name} joins the queue as soon as it is online.`;
+    return moved ? `${name} is in the queue.` : `${name} joins the queue when it is online.`;
   };
   const command = { type: 'add', by: request.person.id, agent, ...(seat === null ? {} : { seat }) } as const;
   return apply(request, { command, agent, did }, context);
@@ -167,7 +169,7 @@ export function runAdd(request: Request, agent: AgentId, context: CommandContext
 
 /** Takes an agent out of the channel; its turn ends. */
 export function runRemove(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
-  const did = (): string => `${context.names.agent(agent)} is out of this channel's queue.`;
+  const did = (): string => `${context.names.agent(agent)} was removed from this channel.`;
   return apply(request, { command: { type: 'remove', by: request.person.id, agent }, agent, did }, context);
 }
 
@@ -180,7 +182,8 @@ export async function switchAgent(
   const entry = context.roster.list().find((each) => each.id === change.agent);
   const name = context.names.agent(change.agent);
   const channels = entry?.channels ?? [];
-  if (channels.length === 0) return { ok: false, text: `${name} sits in no channel: run /floor add ${change.agent}.` };
+  if (channels.length === 0)
+    return { ok: false, text: `${name} is in no channel. To add it: /floor add ${change.agent}` };
   const applied = await Promise.all(
     channels.map((channel) => context.floors.apply(channel, { ...change, by: request.person.id })),
   );
@@ -193,14 +196,14 @@ export async function switchAgent(
 }
 
 /** What is said of a button that was drawn for something that is over. */
-export const OVER = { turn: 'That turn is over.', question: 'That question is over.' } as const;
+export const OVER = { turn: 'That turn is over.', question: 'That request is closed.' } as const;
 
 /** The turn that the button was drawn for: the command counts for no other. */
 function drawnIn({ drawnFor }: Request): { readonly epoch?: number } {
   return drawnFor?.of === 'turn' ? { epoch: drawnFor.epoch } : {};
 }
 
-const NOBODY_ASKS = 'Nobody waits for a yes here: /floor status shows what goes on.';
+const NOBODY_ASKS = 'No request is open here: /floor status shows the floor.';
 const DEFAULT_EXTENSION_SECONDS = 60;
 
 async function apply(request: Request, act: Act, context: CommandContext): Promise<Answer> {

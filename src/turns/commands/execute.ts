@@ -147,7 +147,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   why: ({ channel, values: { message = '' } }, context) => {
     const text = whyText(channel, message, context);
     return text === null
-      ? { ok: false, text: `No message ${quoted(message)} was received in this channel.` }
+      ? { ok: false, text: `This channel received no message ${quoted(message)}.` }
       : { ok: true, text };
   },
   whoami: ({ person }, context) => ({ ok: true, text: whoamiText(person, operates(person, context)) }),
@@ -180,17 +180,17 @@ function refusalTo({ path }: Invocation, { channel, person, values }: Request, c
   if (approvers !== null && 'only' in approvers) {
     const agents = context.roster.list().map(({ id }) => id);
     const named = { users: approvers.only, roles: approvers.only };
-    return mayOperate(person, named, agents) ? null : `Only these may answer that: ${list(approvers.only, String)}.`;
+    return mayOperate(person, named, agents) ? null : `Only these may decide that: ${list(approvers.only, String)}.`;
   }
   if (!operates(person, context)) {
     const named = { question: values.question ?? 0 };
     const before = isAnswer ? (context.runs?.answered(channel, named) ?? null) : null;
     if (before !== null) return before;
-    const how = `/whoami shows your id (${person.id}); an operator is named in "operators" of turnConfig.json.`;
-    return `Only operators may run /${path}. ${how}`;
+    const how = `Your id is ${person.id}; add it to "operators" in turnConfig.json.`;
+    return `Only operators may use /${path}. ${how}`;
   }
   return approvers?.not.includes(person.id) === true
-    ? 'Another operator has to answer that: the work began with what you wrote.'
+    ? 'Another operator must decide that, because the run was started by your message.'
     : null;
 }
 
@@ -214,7 +214,7 @@ function withView(
 
 function withRun(verb: RunVerb, request: Request, context: CommandContext): Answer | Promise<Answer> {
   const act = (agent: AgentId | null): Answer | Promise<Answer> =>
-    context.runs?.run(verb, agent, request) ?? { ok: false, text: 'No runs are kept here.' };
+    context.runs?.run(verb, agent, request) ?? { ok: false, text: 'This channel has no runs.' };
   const { agent } = request.values;
   if (agent === undefined) return withFloor(request, context, () => act(null));
   const values = { ...request.values, agent: agent.replace(/\+$/, '') };
@@ -225,7 +225,7 @@ function withRun(verb: RunVerb, request: Request, context: CommandContext): Answ
 function withTrust(verb: 'trust' | 'distrust', request: Request, context: CommandContext): Answer | Promise<Answer> {
   return withKnown(request, context, async (agent) => {
     const { trust, roster } = context;
-    if (trust === undefined) return { ok: false, text: 'No agent is started in a folder here.' };
+    if (trust === undefined) return { ok: false, text: 'No agent here has a folder.' };
     const answer = await trust[verb](agent, request.values.words?.trim().toLowerCase() ?? null, request);
     if (verb === 'distrust' && answer.ok) await roster.restart(agent);
     return answer;
@@ -277,7 +277,7 @@ export function findAgent(word: string, agents: readonly RosterEntry[]): Lookup 
       named.map((agent) => agent.id),
       String,
     );
-    return { ok: false, message: `More than one agent is called ${quoted(word)}: write ${same} instead.` };
+    return { ok: false, message: `Several agents are named ${quoted(word)}. Use an id: ${same}.` };
   }
   const meant =
     didYouMean(word, ids) ||

@@ -7,15 +7,15 @@ import { clockWords, counted, excerpt } from './clock-words.ts';
 /** An agent's name for people. */
 export type NameOf = (agent: string) => string;
 
-/** What a fact says, in one line of plain English, without time and channel. */
+/** A fact in one line, without time and channel. */
 export function factWords(fact: Fact, name: NameOf = plain): string {
   return wordsFor(fact.type, fact, name);
 }
 
-/** Where a message is now: "held until the turn ends", "delivered to dev in the middle of its turn". */
+/** The fate of a message: "held until the turn ends", "delivered to dev mid-turn". */
 export function fateWords(fate: Fate, name: NameOf = plain): string {
   if (fate.state === 'held') return HELD[fate.until];
-  if (fate.state === 'unrouted') return `not given to any agent: ${fate.why}`;
+  if (fate.state === 'unrouted') return `reached no agent: ${fate.why}`;
   if (fate.state === 'ignored') return `not for agents: ${fate.rule}`;
   return `delivered to ${list(fate.to, name)} ${VIA[fate.via]}`;
 }
@@ -26,7 +26,7 @@ export function list(agents: readonly string[], name: NameOf): string {
 }
 
 /** What a waiting agent waits for, after "waits for". */
-export const WAITS_FOR = { answer: 'an answer', human: 'a person', approval: 'an approval' } as const;
+export const WAITS_FOR = { answer: 'an answer', human: 'a person', approval: 'approval' } as const;
 
 type Of<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
 type Words = { readonly [T in Fact['type']]: (fact: Of<T>, name: NameOf) => string };
@@ -35,7 +35,7 @@ type NoticeWords = { readonly [K in Announcement['kind']]: (notice: NoticeOf<K>,
 
 const VIA = {
   prompt: 'with its prompt',
-  inject: 'in the middle of its turn',
+  inject: 'mid-turn',
   interrupt: 'by interrupting the turn',
   observe: 'to observe',
 } as const;
@@ -44,15 +44,15 @@ const HELD = {
   turn: 'held until the turn ends',
   prompt: 'held until an agent is prompted',
   next: 'held until another agent is prompted',
-  exchange: 'kept for all to see with their next prompts',
+  exchange: 'held for all agents’ next prompts',
   agent: 'held until an agent is online',
   start: 'held until the history is read',
 } as const;
 
 const RESET = {
-  person: 'a message started the count of turns anew',
-  operator: 'an operator started the count of turns anew',
-  midnight: 'the limit is lifted',
+  person: 'a message reset the turn count',
+  operator: 'an operator reset the turn count',
+  midnight: 'the daily limit was reset',
 } as const;
 
 const CLOSED = {
@@ -63,10 +63,10 @@ const CLOSED = {
 } as const;
 
 const INJECTED = {
-  injected: 'has taken in',
-  'next-prompt': 'will get with its next prompt',
-  refused: 'could not take',
-  'no-room': 'had no room for, and will get with its next prompt,',
+  injected: 'received',
+  'next-prompt': 'will receive with its next prompt',
+  refused: 'did not accept',
+  'no-room': 'had no room for, and will receive with its next prompt,',
 } as const;
 
 const MARKED = {
@@ -86,24 +86,26 @@ const NOTICES: NoticeWords = {
   stopped: ({ agent, kept }, name) =>
     `stopped${agent === null ? '' : ` ${name(agent)}`}, ${counted(kept, 'message')} kept`,
   skipped: ({ agent }, name) => `${name(agent)}'s turn was skipped`,
-  recovered: ({ agent }, name) => `${name(agent)}'s turn goes on after a restart`,
-  undelivered: ({ agent, why }, name) => `something that ${name(agent)} said could not be posted: ${why}`,
+  recovered: ({ agent }, name) => `${name(agent)}'s turn continues after a restart`,
+  undelivered: ({ agent, why }, name) => `a post of ${name(agent)} was not delivered: ${why}`,
   gap: ({ why }) => `a gap in the history: ${why}`,
-  approval: ({ agent, question, title }, name) =>
-    `${name(agent)} asks for a yes (question ${question}): ${excerpt(title)}`,
+  approval: ({ agent, question, title }, name) => `${name(agent)} requests approval ${question}: ${excerpt(title)}`,
   answered: ({ agent, choice, by, title }, name) =>
-    `${by ?? 'nobody'} ${choice === 'reject' ? 'rejected' : choice === 'allow' ? 'allowed' : 'answered'} what ${name(agent)} asked: ${excerpt(title)}`,
-  forbidden: ({ agent, title, why }, name) => `the rules refused ${excerpt(title)} to ${name(agent)}: ${why}`,
-  trust: ({ agent, id }, name) => `people are asked about the files in the folder of ${name(agent)} (${id})`,
+    choice === null
+      ? `${name(agent)}'s request was closed: ${excerpt(title)}`
+      : `${by ?? 'nobody'} ${choice === 'reject' ? 'denied' : 'allowed'} ${name(agent)}: ${excerpt(title)}`,
+  forbidden: ({ agent, title, why }, name) => `a rule denied ${name(agent)}: ${excerpt(title)}: ${why}`,
+  trust: ({ agent, id }, name) => `operators decide about the files ${id} in ${name(agent)}'s folder`,
   trustAnswered: ({ agent, id, choice, by }, name) =>
     choice === null
       ? `the question about the files ${id} of ${name(agent)} is over`
       : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
-  aside: ({ agent, what }, name) => `${name(agent)}, beside the floor: ${excerpt(what)}`,
-  revoked: ({ agent, rule, by }, name) => `${by} took back that ${name(agent)} need not ask: ${excerpt(rule)}`,
-  toolsGone: ({ agent, server, why }, name) => `the tools of ${server} are gone for ${name(agent)}: ${why}`,
-  toolsBack: ({ agent, server }, name) => `the tools of ${server} are back for ${name(agent)}`,
-  unasked: ({ agent, title, why }, name) => `nobody could be asked about ${name(agent)}'s ${excerpt(title)}: ${why}`,
+  aside: ({ agent, what }, name) => `${name(agent)}'s background run ${excerpt(what)}`,
+  revoked: ({ agent, rule, by }, name) => `${by} revoked ${name(agent)}'s rule: ${excerpt(rule)}`,
+  toolsGone: ({ agent, server, why }, name) => `${name(agent)} lost the tools of ${server}: ${why}`,
+  toolsBack: ({ agent, server }, name) => `${name(agent)} has the tools of ${server} again`,
+  unasked: ({ agent, title, why }, name) =>
+    `${name(agent)} was denied, nobody could be asked: ${excerpt(title)}: ${why}`,
 };
 
 const WORDS: Words = {
@@ -115,14 +117,14 @@ const WORDS: Words = {
     `${name(agent)} ${from} → ${to} (${trigger})${cause === undefined ? '' : `: ${cause}`}`,
   seatMarked: ({ agent, mark, on, by }, name) => MARKED[mark](name(agent), on, name(by ?? 'Conch')),
   seatDropped: ({ agent }, name) => `${name(agent)} no longer in the channel's configuration`,
-  seatCreated: ({ seat, by }, name) => `${name(by)} let ${name(seat.agent)} into the channel`,
-  exchangeOpened: () => 'everybody’s rounds begin',
+  seatCreated: ({ seat, by }, name) => `${name(by)} added ${name(seat.agent)} to the channel`,
+  exchangeOpened: () => 'exchange opened',
   usageReset: ({ why, by }, name) => (why === 'more' ? `${name(by ?? 'an operator')} allowed more turns` : RESET[why]),
   exchangeClosed: ({ reason, budget }) =>
     `exchange closed: ${CLOSED[reason]}${budget === undefined ? '' : ` (${budget})`}`,
   floorPaused: ({ on, by }, name) => `${name(by)} ${on ? 'paused' : 'resumed'} the floor`,
   prioritised: ({ agent, by }, name) =>
-    `${name(agent)} named to be next by ${by === 'person' ? 'a person' : `an ${by}`}`,
+    `${by === 'person' ? 'a person' : `an ${by}`} moved ${name(agent)} to the head of the queue`,
   facilitatorAsked: ({ facilitator, candidates }, name) =>
     `${name(facilitator)} asked who is next: ${list(candidates, name)}`,
   facilitatorAnswered: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,
@@ -133,31 +135,31 @@ const WORDS: Words = {
   turnWaited: ({ agent, epoch, wait, parked }, name) =>
     `${name(agent)} #${epoch} waits for ${WAITS_FOR[wait.reason]}${wait.reason === 'answer' && wait.of !== undefined ? ` of ${name(wait.of)}` : ''}${lent(parked)}`,
   runBegun: ({ agent, epoch }, name) => `${name(agent)} #${epoch} uses tools`,
-  runLeft: ({ agent, epoch, outcome }, name) => `the run of ${name(agent)} #${epoch} is over with its turn: ${outcome}`,
-  questionShown: ({ question }) => `question ${question} stands in the channel`,
+  runLeft: ({ agent, epoch, outcome }, name) => `the run of ${name(agent)} #${epoch} ended with its turn: ${outcome}`,
+  questionShown: ({ question }) => `the channel shows request ${question}`,
   questionClosed: ({ agent, question, choice, by, reason }, name) =>
     choice === null
-      ? `${name(agent)} took question ${question} back`
-      : `${name(by ?? 'Conch')} decided ${choice} on question ${question} of ${name(agent)}${reason === undefined || choice === 'allow' ? '' : `: ${excerpt(reason)}`}`,
-  trustAsked: ({ agent, id }, name) => `${name(agent)} is not started beside the files ${id} in its folder`,
-  trustShown: ({ agent, id }, name) => `the question about the files ${id} of ${name(agent)} stands in the channel`,
+      ? `${name(agent)} withdrew request ${question}`
+      : `${name(by ?? 'Conch')} ${choice === 'allow' ? 'allowed' : 'denied'} request ${question} of ${name(agent)}${reason === undefined || choice === 'allow' ? '' : `: ${excerpt(reason)}`}`,
+  trustAsked: ({ agent, id }, name) => `${name(agent)} is not started: its folder has the files ${id}`,
+  trustShown: ({ agent, id }, name) => `the channel shows the question about the files ${id} of ${name(agent)}`,
   trustAnswered: ({ agent, id, choice, by }, name) =>
     choice === null
       ? `the question about the files ${id} of ${name(agent)} is over`
       : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
-  asideBegun: ({ agent }, name) => `${name(agent)} begins to work beside the floor`,
-  asideAsked: ({ agent, question }, name) => `${name(agent)} asks question ${question.question}, beside the floor`,
-  asideShown: ({ question }) => `question ${question} stands in the channel`,
+  asideBegun: ({ agent }, name) => `${name(agent)} starts a background run`,
+  asideAsked: ({ agent, question }, name) => `${name(agent)}'s background run makes request ${question.question}`,
+  asideShown: ({ question }) => `the channel shows request ${question}`,
   asideAnswered: (fact, name) => WORDS.questionClosed({ ...fact, type: 'questionClosed', epoch: 0 }, name),
   asideStopped: ({ agent, by, why }, name) => {
     const stopped =
       by === null
-        ? `what ${name(agent)} did beside the floor was stopped`
-        : `${name(by)} stopped what ${name(agent)} did beside the floor`;
+        ? `${name(agent)}'s background run was stopped`
+        : `${name(by)} stopped ${name(agent)}'s background run`;
     return why === undefined ? stopped : `${stopped}: ${ASIDE_END_WORDS[why]}`;
   },
-  asideEnded: ({ agent }, name) => `the work of ${name(agent)} beside the floor is over`,
-  reported: ({ agent, text }, name) => `${name(agent)} said of its work beside the floor: ${excerpt(text)}`,
+  asideEnded: ({ agent }, name) => `${name(agent)}'s background run ended`,
+  reported: ({ agent, text }, name) => `${name(agent)} reported: ${excerpt(text)}`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,
   waitAnswered: ({ agent, messages, parked }, name) =>
@@ -168,7 +170,7 @@ const WORDS: Words = {
   turnEnded: ({ agent, epoch, outcome, said, signalled, cut = [] }, name) =>
     `turn of ${name(agent)} #${epoch} ${outcome}${said ? '' : ', nothing said'}${
       signalled || outcome !== 'completed' ? '' : ', without its signal'
-    }${cut.length === 0 ? '' : `, its answer to ${cut.join(', ')} cut short`}`,
+    }${cut.length === 0 ? '' : `, its answer to ${cut.join(', ')} was cut short`}`,
   said: ({ agent, epoch, text }, name) => `${name(agent)} #${epoch} said: ${excerpt(text)}`,
   worked: ({ agent, open }, name) =>
     open === 0 ? `${name(agent)} is at work` : `${name(agent)} has ${counted(open, 'piece')} of work open`,
@@ -187,10 +189,10 @@ const WORDS: Words = {
     `message ${id} ${change}${holder === null ? '' : `, ${name(holder)} is told`}`,
   announced: ({ announcement, shown, repeat }, name) =>
     `${shown ? 'announced' : 'noted'}: ${noticeFor(announcement.kind, announcement, name)}${repeat < 2 ? '' : ` (×${repeat})`}`,
-  epochRaised: ({ by }) => `turn numbers jump by ${by}, after a backup was restored`,
-  stoodStill: ({ ms }) => `Conch stood still for ${clockWords(ms)}: that time counts against nobody`,
+  epochRaised: ({ by }) => `epochs jump by ${by} after a restored backup`,
+  stoodStill: ({ ms }) => `Conch stood still for ${clockWords(ms)}: deadlines move by that time`,
   disconnected: ({ restart }) =>
-    restart ? 'the program started' : 'the platform cannot be heard, no turns until the history is read',
+    restart ? 'the program started' : 'the platform is unreachable: no turns until the history is read',
   caughtUp: ({ gap }) => (gap === null ? 'the history was read' : `the history has a gap: ${gap}`),
   actRefused: ({ act, agent, epoch, refusal }, name) =>
     `refused ${name(agent)}'s ${act}${epoch === null ? '' : ` (#${epoch})`}: ${refusal}`,
@@ -205,7 +207,7 @@ function noticeFor<K extends Announcement['kind']>(kind: K, notice: NoticeOf<K>,
 }
 
 function lent(parked: true | undefined): string {
-  return parked === true ? ', and lends the floor meanwhile' : '';
+  return parked === true ? ', and lends the floor' : '';
 }
 
 function plain(agent: string): string {

@@ -39,7 +39,7 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
     `${context.time(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
     ...steps,
     row.fate === null
-      ? 'Now: taken in, not yet given to the floor.'
+      ? 'Now: received, not yet delivered.'
       : `Now: ${isLate ? lateWords(row.fate, name) : fateWords(row.fate, name)}.`,
     ...(row.fate?.state === 'held' ? whyHeldIn(channel, context) : []),
   ].join('\n');
@@ -58,7 +58,7 @@ function whyHeldIn(channel: ChannelId, context: CommandContext): readonly string
 
 /** What stands between a held message and an agent, in one sentence; `null` when nothing does. */
 export function whyHeld({ holder, obstacles }: Pick<FloorView, 'holder' | 'obstacles'>, name: NameOf): string | null {
-  if (holder?.waitingFor === 'approval') return `${name(holder.agent)} waits for an approval.`;
+  if (holder?.waitingFor === 'approval') return `${name(holder.agent)} waits for approval.`;
   const first = firstFor('person', obstacles) ?? obstacles[0];
   return first === undefined ? null : obstacleWords(first, name);
 }
@@ -77,8 +77,8 @@ export function agentsText(context: CommandContext): string {
 export function whoamiText(person: Person, operates: boolean): string {
   const roles = person.roles.length === 0 ? [] : [`Your roles: ${person.roles.join(', ')}.`];
   const may = operates
-    ? 'You are an operator: all commands are open to you.'
-    : 'You may read. To change floors, put your id or one of your roles into "operators" in turnConfig.json.';
+    ? 'You are an operator: you may use all commands.'
+    : 'You may look, not change. To become an operator, add your id or a role to "operators" in turnConfig.json.';
   return [`You are ${excerpt(person.name)}, id ${person.id}.`, ...roles, may].join('\n');
 }
 
@@ -96,19 +96,19 @@ export function helpText(command: string | undefined): string | null {
 /** What to say to `/help` for a command that is not there. */
 export function noHelp(command: string): string {
   const paths = COMMANDS.map((row) => row.path);
-  return `There is no command ${quoted(command)}.${didYouMean(command, paths)} /help shows them all.`;
+  return `There is no command ${quoted(command)}.${didYouMean(command, paths)} All commands: /help`;
 }
 
-const OPEN_TO = 'Everybody may read; changing something needs the operator role.';
+const OPEN_TO = 'Everybody may look. Only operators may change something.';
 
 function rowHelp(row: CommandRow): string {
-  const open = row.needs === 'read' ? 'Open to all.' : 'For operators.';
-  const bare = row.bare === undefined ? '' : ' Without arguments it only shows, and is open to all.';
+  const open = row.needs === 'read' ? 'For everybody.' : 'For operators.';
+  const bare = row.bare === undefined ? '' : ' Without arguments it only shows, for everybody.';
   return [
     `${usage(row)}: ${row.summary}`,
     ...row.arguments.map((argument) => `  ${argument.name}: ${argument.summary}`),
     ...(row.options ?? []).map(({ name, summary }) => `  --${name}: ${summary}`),
-    `For example ${row.example}`,
+    `Example: ${row.example}`,
     `${open}${bare}`,
   ].join('\n');
 }
@@ -118,7 +118,7 @@ function turnLine(turn: TurnRecord, context: CommandContext, now: Instant): stri
   return [
     `${context.time(turn.startedAt, now)}  #${turn.epoch} ${context.names.agent(turn.agent)}`,
     clockWords((turn.endedAt ?? now) - turn.startedAt),
-    turn.outcome ?? 'under way',
+    turn.outcome ?? 'in progress',
     turn.said === 0 ? 'nothing said' : `${counted(turn.said, 'message')} said`,
     ...waits,
   ].join(' · ');
@@ -139,10 +139,10 @@ export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
 /** What is asked and how to answer, a line each. */
 export function questionLines(view: FloorView, name: NameOf): readonly string[] {
   return askedOn(view).map(({ agent, isAside, question: { question, title, about } }) => {
-    const who = `${name(agent)}${isAside ? ', beside the floor,' : ''}`;
+    const who = `${name(agent)}${isAside ? '’s background run' : ''}`;
     if (about?.answer !== undefined)
-      return `${who} asks something. Say /answer ${question} ${about.answer} to answer, /reject ${question} to decline: ${excerpt(title, TITLE_LENGTH)}`;
-    return `${who} asks for a yes. Say /allow ${question} to allow, /reject ${question} to reject: ${excerpt(title, TITLE_LENGTH)}`;
+      return `${who} asks: ${excerpt(title, TITLE_LENGTH)}. To answer: /answer ${question} ${about.answer}. To decline: /reject ${question}`;
+    return `${who} waits for approval: ${excerpt(title, TITLE_LENGTH)}. To decide: /allow ${question} or /reject ${question}`;
   });
 }
 
@@ -154,7 +154,7 @@ export function statusText(view: FloorView, context: CommandContext): string {
   const suspended = context.suspended?.(view.channel) ?? null;
   return [
     floorLine(view, name, context.clock.now()),
-    ...(suspended === null ? [] : [`⏸ ${suspended}: Conch asks every minute, and goes on by itself once it can.`]),
+    ...(suspended === null ? [] : [`⏸ ${suspended}: Conch retries every minute and continues by itself.`]),
     ...notices(view, name),
     ...questionLines(view, name),
     settings.join(' · '),
@@ -182,19 +182,19 @@ export function queueText(view: FloorView, context: CommandContext): string {
 /** The answer of `/floor mode`: the mode now, and what each mode does. */
 export function modeText(view: FloorView): string {
   const rows = Object.entries(MODES).map(([mode, { summary }]) => `${mode}: ${summary}`);
-  return [`Mode: ${view.mode}. There are:`, ...rows].join('\n');
+  return [`Mode: ${view.mode}. Modes:`, ...rows].join('\n');
 }
 
 /** The answer of `/floor order`: the policy now, and what each policy does. */
 export function orderText(view: FloorView, name: NameOf): string {
   const rows = Object.entries(POLICIES).map(([order, { summary }]) => `${order}: ${summary}`);
   const next = list(view.next, name);
-  return [`Order: ${view.order}, next: ${next}. There are:`, ...rows].join('\n');
+  return [`Order: ${view.order}, next: ${next}. Orders:`, ...rows].join('\n');
 }
 
 const CONDITIONS = {
   resting: 'The floor rests',
-  open: 'Nobody has the floor',
+  open: 'Nobody holds the floor',
   paused: '⏸ The floor is paused',
 } as const;
 const MAX_HELD_SHOWN = 20;
@@ -213,20 +213,20 @@ const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'ov
 export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
   switch (obstacle.why) {
     case 'catching-up':
-      return "The channel's history is being read; no turns until then.";
+      return 'Conch reads the channel’s history; turns start after that.';
     case 'paused':
-      return '⏸ The floor is paused: run /floor resume to go on.';
+      return '⏸ The floor is paused. To continue: /floor resume.';
     case 'taken':
-      return `${name(obstacle.agent)} has the floor.`;
+      return `${name(obstacle.agent)} holds the floor.`;
     case 'limit':
     case 'day-limit':
       return limitWords(obstacle.budget);
     case 'over-budget':
       return limitWords(obstacle.limit.budget);
     case 'stopped':
-      return '⏹ A person stopped the floor: write a message or run /floor resume.';
+      return '⏹ A person stopped the floor. To continue: write a message, or /floor resume.';
     case 'facilitation':
-      return `${name(obstacle.agent)} is asked who is next.`;
+      return `${name(obstacle.agent)} chooses the next agent.`;
     case 'nobody-available':
       return 'No agents are available: /agent list shows why.';
     case 'resting':
@@ -235,15 +235,15 @@ export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
 }
 
 const RESTS = {
-  manual: 'The floor rests: run /floor grant <agent> to give a turn.',
-  mention: 'The floor rests: name an agent in a message to give it a turn.',
-  rounds: 'The floor rests, everybody had a turn: write a message or run /floor resume.',
-  nothing: 'The floor rests: write a message or run /floor start.',
+  manual: 'The floor rests. To give a turn: /floor grant <agent>.',
+  mention: 'The floor rests. To give a turn: mention an agent in a message.',
+  rounds: 'The floor rests: all agents had a turn. To continue: write a message, or /floor resume.',
+  nothing: 'The floor rests. To start: write a message, or /floor start.',
 } as const;
 
 function limitWords(limit: string): string {
-  const way = limit === 'turns' ? 'write a message or run /floor resume' : 'run /floor resume to go on';
-  return `⏸ The limit of ${limit} is reached: ${way}.`;
+  const way = limit === 'turns' ? 'write a message, or /floor resume' : '/floor resume';
+  return `⏸ The limit of ${limit} is reached. To continue: ${way}.`;
 }
 
 function seatWords(seat: FloorView['seats'][number], name: NameOf): string {

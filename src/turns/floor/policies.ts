@@ -6,10 +6,10 @@ export type InterruptMode = TurnConfig['humanInterruptMode'];
 /** What each mode does with a message that comes during a turn, and the names under which others know it. */
 export const MODES: Readonly<Record<InterruptMode, { readonly summary: string; readonly aliases: readonly string[] }>> =
   {
-    inject: { summary: 'the holder gets messages at once', aliases: ['steer'] },
-    queue: { summary: 'messages wait for the end of the turn', aliases: ['followup', 'collect'] },
-    interrupt: { summary: 'a message stops the holder and is answered first', aliases: [] },
-    parallel: { summary: 'all agents see messages at once, the turn goes on', aliases: ['concurrent'] },
+    inject: { summary: 'the agent receives messages at once, mid-turn', aliases: ['steer'] },
+    queue: { summary: 'messages wait until the turn ends', aliases: ['followup', 'collect'] },
+    interrupt: { summary: 'a message stops the agent and is answered first', aliases: [] },
+    parallel: { summary: 'all agents see messages at once; the turn continues', aliases: ['concurrent'] },
   };
 
 /** The names of the modes. */
@@ -44,7 +44,7 @@ export type Policy = {
 const EVERYBODY: readonly Caller[] = ['operator', 'person', 'agent'];
 
 const ROUND_ROBIN: Policy = {
-  summary: 'in turn, whoever spoke goes last',
+  summary: 'agents in turn; the last speaker goes to the end',
   heeds: EVERYBODY,
   opensForMessages: true,
   goesRound: true,
@@ -63,12 +63,17 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   },
   manual: {
     ...ROUND_ROBIN,
-    summary: 'only whom an operator grants',
+    summary: 'only agents that an operator grants a turn',
     heeds: ['operator'],
     opensForMessages: false,
     goesRound: false,
   },
-  mention: { ...ROUND_ROBIN, summary: 'only whom a person or the holder addresses', goesRound: false, needsName: true },
+  mention: {
+    ...ROUND_ROBIN,
+    summary: 'only agents that a person or the holder mentions',
+    goesRound: false,
+    needsName: true,
+  },
   facilitator: { ...ROUND_ROBIN, summary: 'the facilitator chooses', asksFacilitator: true },
 };
 

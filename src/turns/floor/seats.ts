@@ -258,10 +258,10 @@ export const ASIDE_ENDS = ['disabled', 'removed', 'unconfigured', 'unseated'] as
 
 /** The same in words. */
 export const ASIDE_END_WORDS: Readonly<Record<(typeof ASIDE_ENDS)[number], string>> = {
-  disabled: 'its agent was switched off',
-  removed: 'its agent was taken out of the channel',
-  unconfigured: 'the configuration has no seat for its agent any more',
-  unseated: 'its agent has no seat here, or is switched off',
+  disabled: 'its agent was disabled',
+  removed: 'its agent was removed from the channel',
+  unconfigured: 'the configuration has no seat for its agent',
+  unseated: 'its agent has no seat here, or is disabled',
 };
 
 /** An open question: whose it is, and under which epoch it was asked; that of work beside the floor goes by the number of its run. */

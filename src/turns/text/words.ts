@@ -7,11 +7,9 @@ import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
 
 /**
- * What people are told: the template of the announcement's kind, filled in, and how often it recurred (" (×3)"), unless it
- * names all whom it is about, or is what became of a question.
- * Names in braces are filled in; one that has no value goes, with the space or the ": " before it, one that the kind does
- * not have stays as it is, and "(s)" after a word becomes "s" or nothing by the number before it. `null` when the kind is
- * switched off.
+ * The text of an announcement: the template of its kind with names in braces replaced, and " (×3)" when it was repeated.
+ * A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)" becomes "s" or nothing,
+ * by the number before it. Returns `null` when the kind is switched off.
  */
 export function announcementText(
   announcement: Announcement,
@@ -33,82 +31,75 @@ export function announcementText(
   return filled(template, { ...valuesOf(announcement, nameOf), ...server }) + behind(announcement, nameOf) + recurred;
 }
 
-/** A question as people are asked it. */
+/** A question with its deadline. */
 export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'gone'> & {
   readonly until?: Instant;
 };
 
-/** What people must know of what would run, a line each; backticks are turned, so that nothing opens code. */
+/** The facts of a request, one line each. Backticks are replaced, so that no line opens a code block. */
 export function factsAsked({ detail, about, gone }: AskedQuestion, agent: string): readonly string[] {
   const mixed = mixedWords(detail).slice(0, MOST_MIXED).join(', ');
   const known = about === undefined ? [] : factsAbout(about, agent, gone === true);
   return [
     ...(gone === true ? [GONE(agent)] : []),
     ...known,
-    ...(mixed === '' ? [] : [`⚠ Letters of more than one alphabet in one word: ${mixed}`]),
+    ...(mixed === '' ? [] : [`⚠ Words with letters of more than one alphabet: ${mixed}`]),
   ].map(inline);
 }
 
-/** A run by its short id, which says whose it is: "run dev#2", or "run dev+#1" for work beside the floor. */
+/** A run by its short id: "run dev#2", or "run dev+#1" for a background run. */
 export function runWords(run: string): string {
   return `run ${run.slice(run.lastIndexOf(' ') + 1)}`;
 }
 
-const GONE = (agent: string): string => `⚠ ${agent} was restarted: a yes now counts for the same request, once`;
+const GONE = (agent: string): string => `⚠ ${agent} was restarted. Your decision counts once, for the same request`;
 
-/** Whether what would run is told as changes in files. */
+/** True when the detail is a diff. */
 export function isDiff(detail: string): boolean {
   return /^@@ -\d/m.test(detail);
 }
 
-/** What each answer does, who may give it and until when, a line each. */
+/** What the buttons do not say: rules on offer, who decides and until when; one line each. */
 export function answersAsked(asked: AskedQuestion, agent: string): readonly string[] {
   const { about, always = [], until } = asked;
   if (until === undefined && about === undefined) return [];
-  const rules = always.map(
-    ({ words }, index) => `Always ${index + 1}: ${words}, for ${agent} in this channel, for 30 days.`,
-  );
-  const back =
-    rules.length === 0 ? [] : [`${rules.pop() ?? ''} /run approvals takes ${always.length > 1 ? 'them' : 'it'} back.`];
-  const time = until === undefined ? '' : ` Until ${utcTime(until)}; nobody’s silence is a yes.`;
-  return [...yesMeans(asked, agent), ...rules, ...back, `Who decides: ${about?.who ?? 'operators'}.${time}`].map(
-    inline,
-  );
+  const rules = always.map(({ words }, index) => `Always allow ${index + 1}: ${words}`);
+  const scope = rules.length === 0 ? [] : [`Rules hold for ${agent} in this channel, for 30 days.`];
+  const who = about?.who === undefined ? 'Operators decide.' : `Only these decide: ${about.who}.`;
+  const time = until === undefined ? '' : ` ${silenceMeans(asked)} at ${utcTime(until)} if nobody answers.`;
+  return [...howToAnswer(asked, agent), ...rules, ...scope, `${who}${time}`].map(inline);
 }
 
-function yesMeans({ question, about, pause, gone }: AskedQuestion, agent: string): readonly string[] {
-  if (pause !== undefined || gone === true) return [];
-  if (about?.answer !== undefined) {
-    const words = `/answer ${question} ${about.answer}`;
-    const way =
-      about.form === undefined
-        ? `Done, or ${words}, says that it is done.`
-        : `Its form answers it, or ${words}. ${formNote(about)}.`;
-    return [`${way} Decline says no.`];
+function silenceMeans({ about, pause }: AskedQuestion): string {
+  if (pause !== undefined) return 'The run ends';
+  return about?.answer === undefined ? 'Denied' : 'Declined';
+}
+
+function howToAnswer({ question, about, pause, gone }: AskedQuestion, agent: string): readonly string[] {
+  if (pause !== undefined || gone === true || about === undefined) return [];
+  if (about.answer !== undefined) {
+    const command = `/answer ${question} ${about.answer}`;
+    if (about.form === undefined) return [`When it is done: ${command}. To decline: /reject ${question}`];
+    return [`Answer in the form, or with ${command}. ${formNote(about)}.`];
   }
-  const { times = 1 } = about ?? {};
-  const howOften = times === 1 ? 'one time' : `${times} times, for so often it is asked for now`;
-  const without = times === 1 ? 'it' : 'any of them';
-  if (about?.bare === true)
-    return [
-      `Once lets ${agent} do this, by its own account, ${howOften}. No is all that ${agent} hears of a no: what you say why is on record, and it may end its answer there.`,
-    ];
+  const { times = 1 } = about;
   return [
-    `Once runs exactly this, ${howOften}. No lets ${agent} go on without ${without}, and it reads why if you say so.`,
+    ...(times === 1 ? [] : [`${agent} asks ${times} times for exactly this. One decision counts for all ${times}.`]),
+    ...(about.bare === true ? [`${agent} does not read the reason of a denial, and may end its answer there.`] : []),
   ];
 }
 
-/** Who sees what is filled into a form, for people to read before they send it. */
+/** Tells before sending whether the channel will show the answer to a form. */
 export function formNote({ showsAnswer }: Pick<AboutCall, 'showsAnswer'>): string {
   return showsAnswer === true ? 'The channel will show your answer' : 'The channel will not show your answer';
 }
 
-/** What becomes of the words of a no, in at most 45 letters; `asked`: what is answered, if that is still asked. */
+/** The label of the field for the reason of a denial, at most 45 letters. `asked`: the question, if it is still open. */
 export function reasonLabel(asked: AskedQuestion | null): string {
   const { bare, answer } = asked?.about ?? {};
-  // Whoever is gone is prompted with them when it is back.
+  // An agent that was restarted reads the reason in its next prompt.
   const isUnread = asked?.gone !== true && (bare === true || answer !== undefined);
-  return isUnread ? 'Why not? On record: whoever asks hears a no' : 'Why not? Its agent reads it';
+  return isUnread ? 'Reason (recorded, not sent to the agent)' : 'Reason (the agent reads it)';
 }
 
 function factsAbout(
@@ -117,14 +108,14 @@ function factsAbout(
   isGone: boolean,
 ): readonly string[] {
   const at = run === undefined ? 'Step' : `R${runWords(run).slice(1)}, step`;
-  // What stood behind it is gone with whoever asked.
-  const place = questions === undefined || isGone ? [] : [`question 1 of ${questions}`];
+  // The requests after it were lost with the agent.
+  const place = questions === undefined || isGone ? [] : [`request 1 of ${questions}`];
   return [
     ...(danger === true
-      ? [`🟥 Danger: somebody else’s text may be speaking through ${agent}. Say no unless you know why it does this`]
+      ? [`🟥 Danger: text from an untrusted source may be steering ${agent}. Deny unless you know why it does this`]
       : []),
     [`${at} ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`]), ...place].join(' · '),
-    `Asked because ${why}`,
+    `Reason: ${why}`,
     ...(says === null ? [] : [`${agent} says: “${says}”`]),
   ];
 }
@@ -135,47 +126,51 @@ function inline(line: string): string {
   return line.replaceAll('`', "'").replaceAll('\n', ' ');
 }
 
-/** Why a command was refused, and what can be done, in one sentence. `agent` is the name of whom it was about. */
+/** Why a command was refused and what to do, in one sentence. `agent`: the name of the agent it was about. */
 export function refusalText(refusal: Refusal, context: { readonly agent?: string }): string {
   const { agent } = context;
   return REFUSALS[refusal](agent ?? 'that agent', agent === undefined ? ' <agent>' : ` ${argument(agent)}`);
 }
 
 const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => string>> = {
-  duplicate: () => 'That message was taken in before: nothing was changed.',
-  'not-holder': (agent) => `The floor is not with ${agent}: /floor status shows who has it.`,
-  'stale-epoch': () => 'That turn is over: /floor status shows whose turn it is now.',
-  'not-waiting': (agent) => `Nothing to resolve: ${agent} is not waiting.`,
-  'asks-back': (agent) => `Not now: ${agent} waits for your answer.`,
-  'asks-too-deep': () => 'Not now: too many agents wait for one another’s answers.',
-  'not-seated': (agent) => `There is no seat for ${agent} in this channel: add it to the channel's configuration.`,
-  'not-queued': (agent, name) => `The queue does not have ${agent}: /floor add${name} puts it there.`,
-  offline: (agent, name) => `Not now: ${agent} is offline; /agent restart${name} starts it again.`,
-  disabled: (agent, name) => `Not now: ${agent} is disabled; /agent enable${name} lets it back in.`,
-  already: () => 'That is so already: nothing was changed.',
-  'still-stopping': (agent) => `Not yet: ${agent} is still stopping; try again in a moment.`,
-  'nothing-to-stop': () => 'Nobody has the floor: there is nothing to stop, skip or extend.',
-  'nothing-to-resume': () => 'Nothing is paused here: write a message or run /floor start to let the agents speak.',
-  'nothing-due': () => 'No time has run out yet: nothing was changed.',
-  paused: () => 'The floor is paused: run /floor resume first.',
-  'catching-up': () => 'This channel is still reading what it missed: try again in a moment.',
+  duplicate: () => 'Nothing changed: that message was received before.',
+  'not-holder': (agent) => `${agent} does not hold the floor: /floor status shows who does.`,
+  'stale-epoch': () => 'That turn is over: /floor status shows whose turn it is.',
+  'not-waiting': (agent) => `${agent} is not waiting: /floor status shows its state.`,
+  'asks-back': (agent) => `Not possible now: ${agent} waits for your answer.`,
+  'asks-too-deep': () => 'Not possible now: too many agents wait for one another’s answers.',
+  'not-seated': (agent) => `${agent} has no seat in this channel: add it to the channel's "agents" in turnConfig.json.`,
+  'not-queued': (agent, name) => `${agent} is not in the queue. To add it: /floor add${name}.`,
+  offline: (agent, name) => `${agent} is offline. To start it: /agent restart${name}.`,
+  disabled: (agent, name) => `${agent} is disabled. To enable it: /agent enable${name}.`,
+  already: () => 'Nothing changed: it is already so.',
+  'still-stopping': (agent) => `${agent} is still stopping: try again in a moment.`,
+  'nothing-to-stop': () => 'Nobody holds the floor, so there is no turn to stop, skip or extend.',
+  'nothing-to-resume': () => 'Nothing is paused here. To start the agents: write a message, or /floor start.',
+  'nothing-due': () => 'Nothing changed: no time has run out yet.',
+  paused: () => 'The floor is paused. To continue: /floor resume.',
+  'catching-up': () => 'Conch is still reading the messages that it missed here: try again in a moment.',
   'nobody-available': () => 'No agents are available in this channel: /agent list shows why.',
-  'not-asked': (agent) => `Nobody asked ${agent} who is next: /floor grant gives the floor to an agent.`,
-  'unknown-message': () => 'There is no such message in this channel: copy its id from the message itself.',
-  'needs-decision': (agent) => `Not now: ${agent} waits for a yes; /allow shows what it asks and how to answer.`,
-  'stale-question': () => 'That question is over.',
-  'not-shown': () => 'Not yet: the question does not stand in the channel as a whole.',
-  'bad-queue': () => 'Every name must be in the queue, and only once: /queue shows who is in it.',
-  'day-limit': () => 'A budget is used up: run /floor resume to let the agents go on.',
+  'not-asked': (agent) => `${agent} was not asked who is next. To give a turn: /floor grant <agent>.`,
+  'unknown-message': () => 'This channel has no such message: copy the id from the message.',
+  'needs-decision': (agent) => `${agent} waits for approval. To see the request: /allow.`,
+  'stale-question': () => 'That request is closed: /run approvals lists the open ones.',
+  'not-shown': () => 'Not yet: the channel does not show the whole request. Try again in a moment.',
+  'bad-queue': () => 'Name each agent of the queue at most once: /queue shows them.',
+  'day-limit': () => 'A budget is used up. To continue: /floor resume.',
 };
 
 type Values = Readonly<Record<string, string | number | null>>;
 
 function templateOf(announcement: Announcement, templates: AnnouncementTexts): string | false {
-  if (announcement.kind === 'approval')
-    return templates.approval[announcement.about?.answer === undefined ? 'yes' : 'words'];
+  if (announcement.kind === 'approval') return templates.approval[questionKind(announcement)];
   if (announcement.kind !== 'limit') return templates[announcement.kind];
   return templates.limit === false ? false : templates.limit[announcement.budget];
+}
+
+function questionKind({ pause, about }: Pick<Question, 'pause' | 'about'>): keyof AnnouncementTexts['approval'] {
+  if (pause !== undefined) return 'pause';
+  return about?.answer === undefined ? 'call' : 'words';
 }
 
 function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string): Values {
@@ -197,7 +192,10 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       const { named, example } = announcement;
       const names = named.map(nameOf).join(', ');
       return {
-        why: names === '' ? `it names no agent. Begin with a name: "@${nameOf(example)} …"` : `${names} cannot now`,
+        why:
+          names === ''
+            ? `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`
+            : `${names} is not available`,
       };
     }
     case 'limit': {
@@ -235,7 +233,7 @@ function valuesOfTools(announcement: AboutTools, agent: string): Values {
     case 'approval':
       return { agent, question: `${announcement.question}`, title: heading(announcement.title), detail: null };
     case 'answered':
-      return { agent, answer: answerWords(announcement), title: heading(announcement.title) };
+      return { agent, answer: outcomeWords(announcement, agent), title: heading(announcement.title) };
     case 'forbidden':
     case 'unasked':
       return { agent, title: heading(announcement.title), why: reason(announcement.why) };
@@ -253,7 +251,7 @@ function heading(title: string): string {
   return excerpt(title.replaceAll('`', "'"), HEADING_LENGTH);
 }
 
-/** What is told whatever a text of the configuration says. */
+/** The text after the template, which the configuration cannot change. */
 function behind(announcement: Announcement, nameOf: (agent: AgentId) => string): string {
   if (announcement.kind === 'approval') {
     const name = nameOf(announcement.agent);
@@ -261,7 +259,7 @@ function behind(announcement: Announcement, nameOf: (agent: AgentId) => string):
     const facts = lines(factsAsked(announcement, name));
     return facts + blockOf(announcement.detail) + lines(answersAsked(announcement, name));
   }
-  if (announcement.kind === 'answered') return cameWords(announcement);
+  if (announcement.kind === 'answered') return decisionDetails(announcement);
   if (announcement.kind === 'trust') return `${blockOf(announcement.detail)}\n${trustAnswers(announcement)}`;
   if (announcement.kind === 'trustAnswered') return ` · ${utcTime(announcement.at)}`;
   if (announcement.kind !== 'nobody' || announcement.lost === undefined) return '';
@@ -269,9 +267,9 @@ function behind(announcement: Announcement, nameOf: (agent: AgentId) => string):
   return `: ${reason(`${agents.map(nameOf).join(', ')}: ${cause}`)}`;
 }
 
-/** What can be said to a question about the files in an agent's folder. */
+/** How to decide about the files in an agent's folder. */
 export function trustAnswers({ agent, id }: { readonly agent: AgentId; readonly id: string }): string {
-  return `Operators decide. /agent trust ${agent} ${id} starts it with exactly these files; /agent distrust ${agent} ${id} leaves it stopped.`;
+  return `Operators decide. To start it with exactly these files: /agent trust ${agent} ${id}. To leave it stopped: /agent distrust ${agent} ${id}.`;
 }
 
 /** "✅ ann trusts". */
@@ -285,46 +283,69 @@ function isAboutTrust({ kind }: Announcement): boolean {
   return kind === 'trust' || kind === 'trustAnswered';
 }
 
-/** What became of a question, in one line. */
+/** How a question was decided and how its call ended, in one line. */
 export function answerText(notice: AnsweredNotice, nameOf: (agent: AgentId) => string): string {
-  const asked = `what ${nameOf(notice.agent)} asked: ${heading(notice.title)}`;
-  return `${answerWords(notice)} ${asked}${cameWords(notice)}`;
+  return outcomeWords(notice, nameOf(notice.agent)) + decisionDetails(notice);
 }
 
-/** What an agent is told that had asked people for something and was gone when they answered. */
+/** Tells an agent how people decided a request that it made before a restart. */
 export function decidedWords({ title, choice, reason: why }: DecidedRequest): string {
-  const asked = `Before you were restarted you asked for "${inline(heading(title))}"`;
+  const asked = `Before you were restarted, you requested "${inline(heading(title))}"`;
   const words = why === undefined ? '' : `, with these words: "${inline(excerpt(why, REASON_LENGTH))}"`;
   return choice === 'allow'
-    ? `${asked}: people said yes. It was not run: ask for exactly the same again, and it is allowed, once.`
-    : `${asked}: people said no${words}. Go on without it.`;
+    ? `${asked}. It was allowed, and has not run. Request exactly the same again: it is allowed once.`
+    : `${asked}. It was denied${words}. Continue without it.`;
 }
 
-/** What an agent is told whose run failed, by whoever had it tried again. */
+/** Tells an agent why its failed run is retried, in the words of the person who retried it. */
 export function retriedWords({ name, words }: Feedback): string {
   const said = words.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ').trim();
-  return `Your last run failed, and ${inline(excerpt(name, HEADING_LENGTH))} had it tried again with these words: "${said}"`;
+  return `Your last run failed. ${inline(excerpt(name, HEADING_LENGTH))} retries it with these words: "${said}"`;
 }
 
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 
-/** "✅ ann allowed once". */
-function answerWords({ choice, by, always, pause, completes, inWords }: AnsweredNotice): string {
-  if (choice === null || by === null) return '⌛ Nobody has to answer any more';
+/** "✅ dev ran git status in 2.1 s · allowed once by ann". */
+function outcomeWords(notice: AnsweredNotice, agent: string): string {
+  const { choice, by, pause, completes, inWords } = notice;
+  const title = heading(notice.title);
+  if (choice === null || by === null) {
+    if (pause !== undefined) return `⌛ No longer needed: a decision about ${agent}’s paused run`;
+    return inWords === true
+      ? `⌛ No longer needed: an answer to ${agent}: ${title}`
+      : `⌛ No longer needed: ${agent}’s request to run ${title}`;
+  }
   const who = inline(excerpt(by, HEADING_LENGTH));
-  if (completes === true) return `✅ ${who} completed`;
-  if (pause !== undefined) return choice === 'allow' ? `▶️ ${who} let go on` : `⏹️ ${who} ended`;
-  if (inWords === true) return choice === 'allow' ? `✅ ${who} answered` : `⛔ ${who} declined`;
-  if (choice === 'reject') return `⛔ ${who} rejected`;
-  return always === undefined ? `✅ ${who} allowed once` : `✅ ${who} allowed by "${inline(always)}" from now on`;
+  if (completes === true) return `✅ ${who} completed ${agent}’s run: ${title}`;
+  if (pause !== undefined)
+    return choice === 'allow' ? `▶️ ${who} continued ${agent}’s run` : `⏹️ ${who} ended ${agent}’s run`;
+  if (inWords === true)
+    return choice === 'allow' ? `✅ ${who} answered ${agent}: ${title}` : `⛔ ${who} declined ${agent}: ${title}`;
+  if (choice === 'reject') return `⛔ ${who} denied ${agent}: ${title}`;
+  return allowedWords(notice, { agent, who, title });
 }
 
-/** " · 12:03 UTC → complete, 2.1 s". */
-function cameWords({ at, came, ...notice }: AnsweredNotice): string {
-  const why = notice.reason === undefined ? '' : `: “${inline(excerpt(notice.reason, REASON_LENGTH))}”`;
-  const took = came === undefined || came.ms === null ? '' : `, ${NUMBER.format(came.ms / 1_000)} s`;
-  const status = came?.status === 'unknown' ? 'nobody knows what came of it' : came?.status;
-  return `${why} · ${utcTime(at)}${status === undefined ? '' : ` → ${status}${took}`}`;
+function allowedWords(
+  { always, came }: AnsweredNotice,
+  { agent, who, title }: { readonly agent: string; readonly who: string; readonly title: string },
+): string {
+  const how = always === undefined ? `allowed once by ${who}` : `always allowed by ${who}: ${inline(always)}`;
+  const took = came === undefined || came.ms === null ? '' : ` in ${NUMBER.format(came.ms / 1_000)} s`;
+  switch (came?.status) {
+    case undefined:
+      return `✅ ${agent} may run ${title} · ${how}`;
+    case 'complete':
+      return `✅ ${agent} ran ${title}${took} · ${how}`;
+    case 'unknown':
+      return `⚠️ ${agent} started ${title}, outcome unknown · ${how}`;
+    default:
+      return `⚠️ ${agent}: ${title} ended with ${came?.status}${took} · ${how}`;
+  }
+}
+
+/** " “use b.txt” · 12:03 UTC". */
+function decisionDetails({ at, reason: why }: AnsweredNotice): string {
+  return `${why === undefined ? '' : ` “${inline(excerpt(why, REASON_LENGTH))}”`} · ${utcTime(at)}`;
 }
 
 /** "14:05 UTC". */
@@ -332,13 +353,13 @@ export function utcTime(at: Instant): string {
   return `${new Date(at).toISOString().slice(11, 16)} UTC`;
 }
 
-/** What would run, whole, as a block of code whatever a text of the configuration says. */
+/** The whole input as a code block. */
 function blockOf(detail: string): string {
   const language = isDiff(detail) ? 'diff' : '';
   return detail === '' ? '' : `\n\`\`\`${language}\n${detail}\n\`\`\``;
 }
 
-/** A cause as one line; `null` when there is none. */
+/** A cause in one line; `null` for an empty one. */
 function reason(text: string): string | null {
   return text.trim() === '' ? null : excerpt(text, REASON_LENGTH);
 }
@@ -370,7 +391,7 @@ function pluralEnd(count: number | null): string | null {
   return count === 1 ? '' : 's';
 }
 
-/** A name as an argument of a command line. */
+/** A name as a command's argument, quoted when it has spaces. */
 function argument(name: string): string {
   return /\s/.test(name) ? `"${name}"` : name;
 }

@@ -166,7 +166,7 @@ export class AsideRuns {
         if (isStill()) this.#lost(key, { message, code, recoverable: !final });
       },
     });
-    if (opened === null) return this.#lost(key, failed('there is no such agent any more'));
+    if (opened === null) return this.#lost(key, failed('the agent no longer exists'));
     if (isStill()) this.#atWork.set(key, { ...worker, worker: opened });
     else opened.stop().catch(this.#ports.failed);
   }
@@ -190,7 +190,7 @@ export class AsideRuns {
       if (quietAt === null || finished !== null || status === 'paused') continue;
       const deadlineAt = quietAt + total - before;
       if (deadlineAt > now) this.#alarm.noLaterThan(deadlineAt);
-      else this.#lost(key, failed('it timed out: no sign of work'));
+      else this.#lost(key, failed('timed out without a sign of work'));
     }
   }
 
@@ -202,7 +202,7 @@ export class AsideRuns {
     at.finished = text;
     if (status === 'paused') return;
     const begin = status === 'starting' ? [firstStep(run)] : [];
-    const over: RunCommand = { type: 'ABORT', reason: 'it ended in the middle of a call', by: null };
+    const over: RunCommand = { type: 'ABORT', reason: 'its agent ended in the middle of a call', by: null };
     this.#send(key, ...begin, { type: 'COMPLETE', session: run.session, result: text }, over);
   }
 
@@ -246,13 +246,13 @@ export class AsideRuns {
     if (turn === 0) return { by: requestedBy, prompt: [prompt, ...retried].join('\n\n') };
     const calls = toolCallRows(entries).slice(-CALLS_TOLD);
     const did = calls.map(({ tool, input, status, outcome, startedAt }) => {
-      const known = startedAt === null ? 'it was not run' : status;
-      const came = outcome === 'unknown' ? 'nobody knows what came of it, look before you do it again' : known;
+      const known = startedAt === null ? 'did not run' : status;
+      const came = outcome === 'unknown' ? 'outcome unknown, check before you repeat it' : known;
       return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_TOLD)}: ${came}`;
     });
-    const before = did.length === 0 ? 'You had used no tool.' : `You had done:\n${did.join('\n')}`;
+    const before = did.length === 0 ? 'You had used no tools.' : `Your calls so far:\n${did.join('\n')}`;
     const decided = grants.map((grant) => `\n${grantWords(grant, entries)}`);
-    const cut = `(This was begun before and cut short. ${before}${decided.join('')}\nGo on from there.)`;
+    const cut = `(You started this before and were interrupted. ${before}${decided.join('')}\nContinue from there.)`;
     return { by: requestedBy, prompt: [prompt, cut, ...retried].join('\n\n') };
   }
 
@@ -282,7 +282,7 @@ export class AsideRuns {
 export function lostWords(written: string): string | null {
   const text = written.trim();
   if (text === '') return null;
-  return `what it had written is lost (${counted(text.length, 'character')}): “${excerpt(text, LOST_LENGTH)}”`;
+  return `its unfinished report is lost (${counted(text.length, 'character')}): “${excerpt(text, LOST_LENGTH)}”`;
 }
 
 const LOST_LENGTH = 100;

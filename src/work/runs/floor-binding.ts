@@ -240,7 +240,7 @@ function decided(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly Run
   const who = by ?? 'Conch';
   return choice === 'allow'
     ? [{ type: 'RESUME', by: who }]
-    : [{ type: 'ABORT', reason: reason ?? 'people said no', by: who }];
+    : [{ type: 'ABORT', reason: reason ?? 'denied by a person', by: who }];
 }
 
 function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
@@ -297,7 +297,7 @@ function besideFloor(fact: RunFact, state: RunState, run: Run): readonly Command
   const command = ((): Command | null => {
     switch (fact.type) {
       case 'runStarted':
-        return { type: 'beginAside', agent, run: number, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
+        return { type: 'beginAside', agent, run: number, what: `starts: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
       case 'paused':
         return fact.muted === true || fact.reason === 'user_input'
           ? { type: 'withdrawAside', agent }
@@ -328,7 +328,7 @@ function besideFloor(fact: RunFact, state: RunState, run: Run): readonly Command
       case 'aborted':
         return { type: 'endAside', agent, what: `was aborted: ${fact.reason}` };
       case 'runCompleted': {
-        const what = `is done, after ${counted(fact.turnCount, 'step')}`;
+        const what = `completed after ${counted(fact.turnCount, 'step')}`;
         return { type: 'endAside', agent, what, ...(fact.result.trim() === '' ? {} : { report: fact.result }) };
       }
       default:
@@ -343,7 +343,7 @@ const ASIDE = '+';
 const PROMPT_LENGTH = 200;
 
 function refusalOf(agent: AgentId, { tool, rule, words }: RequestedCall): Command {
-  const why = rule === null ? 'no rule names it' : `rule "${rule}"`;
+  const why = rule === null ? 'no rule covers it' : `rule "${rule}"`;
   return { type: 'forbidden', agent, title: words?.title ?? tool, why };
 }
 

@@ -63,9 +63,9 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
       if (verb === 'status' || verb === 'approvals') return listed(verb, agent, request, ports);
       if (verb === 'start' && agent !== null) return begun(agent, request, ports);
       if (whose === null || verb === 'start')
-        return { ok: false, text: `Nobody has the floor: say whose run, as in /run ${verb} dev.` };
+        return { ok: false, text: `Nobody holds the floor. Name the agent: /run ${verb} dev` };
       return isOld(verb, keyFor(whose, request, ports), request, ports)
-        ? { ok: false, text: 'That is over: /run status shows what goes on.' }
+        ? { ok: false, text: 'That run is over: /run status shows the runs.' }
         : DO[verb](whose, request, ports);
     },
     totals: (agent) => totalsText(agent, ports.runs),
@@ -83,8 +83,8 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
     answered(channel, named) {
       const closed = ports.closed(channel, named);
       if (closed === null) return null;
-      const did = { allow: 'allowed', reject: 'rejected' }[closed.choice] ?? 'taken back';
-      return `That question is over: it was already ${did}${closed.by === null ? '' : ` by ${ports.nameOf(closed.by)}`}.`;
+      const did = { allow: 'allowed', reject: 'denied' }[closed.choice] ?? 'closed';
+      return `That request is closed: already ${did}${closed.by === null ? '' : ` by ${ports.nameOf(closed.by)}`}.`;
     },
   };
 }
@@ -115,7 +115,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const { clock, time, nameOf } = ports;
     const told = (row: ToolCallRow): string => callWords(row, INPUT_LENGTH, nameOf);
     const lines = rows.map((row) => `${time(row.askedAt, clock.now())}  ${told(row)}`);
-    return { ok: true, text: lines.join('\n') || `${ports.nameOf(agent)} has used no tool here.` };
+    return { ok: true, text: lines.join('\n') || `${ports.nameOf(agent)} has made no tool calls here.` };
   },
   revoke: async (agent, request, ports) => {
     const { words = '' } = request.values;
@@ -128,17 +128,12 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const command = { type: 'REVOKE', id: yes.id, by: request.person.id, name: request.person.name } as const;
     const revoked = await ports.runs.apply(key, command, ports.clock.now());
     if (!revoked.ok) return refused(revoked.refusal, agent, ports);
-    return { ok: true, text: `Taken back: ${yes.rule}. It is asked about again.` };
+    return { ok: true, text: `Revoked: ${yes.rule}. Such calls need approval again.` };
   },
   pause: (agent, request, ports) => {
     const context = IN_WORDS.paused(request.person.name);
     const command = { type: 'PAUSE', reason: 'confirmation', context } as const;
-    return apply(
-      agent,
-      request,
-      { commands: [command], did: 'Paused: it stands still before its next tool call.' },
-      ports,
-    );
+    return apply(agent, request, { commands: [command], did: 'The run pauses before its next tool call.' }, ports);
   },
   resume: goOn,
   continue: goOn,
@@ -154,8 +149,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
       const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
       return status === 'paused' ? [{ type: 'RESUME', by, told }, complete] : [complete];
     };
-    const did =
-      isAside && written.trim() === '' ? 'Completed: it had written nothing.' : 'Completed with what is there.';
+    const did = isAside && written.trim() === '' ? 'Completed without a report.' : 'Completed with the result so far.';
     return end(agent, request, { commands, did, completes: true }, ports);
   },
   abort: async (agent, request, ports) => {
@@ -180,14 +174,13 @@ const DO: Readonly<Record<Verb, Doing>> = {
       const said = feedback === null ? {} : { feedback: feedback.words };
       const told = { name: request.person.name };
       const command = { type: 'RESUME', by: request.person.id, told, ...said } as const;
-      return apply(agent, request, { commands: [command], did: 'It is tried again.' }, ports);
+      return apply(agent, request, { commands: [command], did: 'The run is retried.' }, ports);
     }
     const grant = { type: 'grant', by: request.person.id, agent, ...(feedback && { feedback }) } as const;
     const granted = await ports.floors.apply(request.channel, grant);
-    if (!granted.ok)
-      return { ok: false, text: `${ports.nameOf(agent)} cannot have the next turn: ${granted.refusal}.` };
-    const said = feedback === null ? 'What you write until then is in its prompt.' : 'Your words are in its prompt.';
-    return { ok: true, text: `${ports.nameOf(agent)} has the next turn. ${said}` };
+    if (!granted.ok) return { ok: false, text: `${ports.nameOf(agent)} cannot get the next turn: ${granted.refusal}.` };
+    const said = feedback === null ? 'Your messages until then are in its prompt.' : 'Your words are in its prompt.';
+    return { ok: true, text: `${ports.nameOf(agent)} gets the next turn. ${said}` };
   },
 };
 
@@ -214,15 +207,17 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
   if (state?.run?.pause?.reason === 'user_input' && seatOfRuns(key).aside !== true) {
     const granted = await ports.floors.apply(request.channel, { type: 'grant', by, agent });
     return granted.ok
-      ? { ok: true, text: 'It goes on.' }
-      : { ok: false, text: `It cannot go on yet: ${granted.refusal}.` };
+      ? { ok: true, text: 'The run continues.' }
+      : { ok: false, text: `The run cannot continue yet: ${granted.refusal}.` };
   }
   const { count } = request.values;
   const told = { name: request.person.name };
   const command = { type: 'RESUME', by, told, ...defined({ more: count }) } as const;
-  const answer = await apply(agent, request, { commands: [command], did: 'It goes on.' }, ports);
+  const answer = await apply(agent, request, { commands: [command], did: 'The run continues.' }, ports);
   const after = ports.runs.state(key)?.run;
-  return answer.ok && after ? { ok: true, text: `It goes on: step ${after.turn} of ${after.maxTurns}.` } : answer;
+  return answer.ok && after
+    ? { ok: true, text: `The run continues: step ${after.turn} of ${after.maxTurns}.` }
+    : answer;
 }
 
 type Carried = { readonly commands: readonly RunCommand[]; readonly did: string };
@@ -254,7 +249,7 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
   if (sits === undefined || sits.disabled)
     return {
       ok: false,
-      text: `${name} ${sits === undefined ? 'has no seat here: run /floor add' : 'is disabled: run /agent enable'} ${agent}.`,
+      text: `${name} ${sits === undefined ? 'has no seat here. To add it: /floor add' : 'is disabled. To enable it: /agent enable'} ${agent}`,
     };
   const wanted = optionsFor(agent, values, ports);
   if (!wanted.ok) return wanted;
@@ -279,7 +274,7 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
   if (!started.ok) return refused(started.refusal, agent, ports);
   return {
     ok: true,
-    text: `${name} begins, and reports here when it has ended. /run status ${agent}+ shows how far it is.`,
+    text: `${name} starts, and reports here at the end. Progress: /run status ${agent}+`,
   };
 }
 
@@ -303,14 +298,14 @@ function optionsFor(agent: AgentId, { model, steps, tools }: Request['values'], 
 
 const RUN_OPTIONS = ['model', 'steps', 'tools'] as const satisfies readonly RunOption[];
 const CANNOT: Readonly<Record<RunOption, string>> = {
-  model: 'cannot be given another model for one run.',
-  steps: 'does not tell its steps, so nobody could count them.',
-  tools: 'does not promise to ask before it uses a tool, so a list of tools could not be kept.',
+  model: 'cannot use another model for one run.',
+  steps: 'does not report its steps, so they cannot be limited.',
+  tools: 'does not promise to ask before it uses a tool, so its tools cannot be limited.',
 };
 const INSTEAD: Readonly<Record<RunOption, string>> = {
   model: 'set the model where its backend is configured in turnConfig.json',
   steps: 'end it with /run abort when it takes too long',
-  tools: 'start an agent that asks: /agent list warns of those that do not',
+  tools: 'use an agent that asks: /agent list marks those that do not with ⚠',
 };
 
 /**
@@ -353,9 +348,7 @@ function listed(
   );
   return {
     ok: true,
-    text:
-      lines.join('\n') ||
-      (verb === 'status' ? 'No tool was used here yet.' : 'Nothing is asked, nothing is remembered.'),
+    text: lines.join('\n') || (verb === 'status' ? 'No tool calls here yet.' : 'No open requests, no rules.'),
   };
 }
 
@@ -368,7 +361,7 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
   const error = status === 'error' ? run?.lastError : null;
   return [
     [
-      `${nameOf(agent)}${aside === true ? ', beside the floor' : ''}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
+      `${nameOf(agent)}${aside === true ? '’s background run' : ''}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
       ...(run !== null && isOpen(state) ? [`step ${run.turn} of ${run.maxTurns}`] : []),
       ...(open.length === 0 ? [] : [`open: ${open.join(', ')}`]),
       totalWords(totals),
@@ -386,10 +379,10 @@ function yesLines({ key, run, remembered }: RunState, { nameOf, time, clock }: R
   const asked = run?.pause?.approval ?? null;
   const now = clock.now();
   return [
-    ...(asked === null ? [] : [`${nameOf(agent)}${mark} asks for a yes: ${asked.tool} (${asked.id})`]),
+    ...(asked === null ? [] : [`${nameOf(agent)}${mark} waits for approval: ${asked.tool} (${asked.id})`]),
     ...remembered.map(
       ({ rule, by, at, until }, index) =>
-        `${nameOf(agent)}${mark} ${index + 1}. ${rule} · by ${nameOf(by)} ${time(at, now)} · ${until <= now ? 'over' : `until ${time(until, now)}`} · /run revoke ${agent}${mark} ${index + 1}`,
+        `${nameOf(agent)}${mark} ${index + 1}. ${rule} · by ${nameOf(by)} ${time(at, now)} · ${until <= now ? 'expired' : `until ${time(until, now)}`} · /run revoke ${agent}${mark} ${index + 1}`,
     ),
   ];
 }
@@ -399,7 +392,7 @@ function habitLines({ key }: RunState, { runs, nameOf }: RunCommandPorts): reado
   const remembered = runKeysOf(seatOfRuns(key)).flatMap((each) => runs.state(each)?.remembered ?? []);
   return habits(runs.journal(key, LOG_FACTS), remembered).map(
     ([rule, times]) =>
-      `${nameOf(seatOfRuns(key).agent)} was allowed ${times} times what the rule ${rule} covers: /allow with "always" when it asks next, or "allow": ["${rule}"]`,
+      `${nameOf(seatOfRuns(key).agent)} was allowed ${times} times by hand. A rule saves the request: "allow": ["${rule}"] in turnConfig.json, or /allow with "always" next time`,
   );
 }
 
@@ -408,17 +401,17 @@ const LOG_COUNT = 10;
 const INPUT_LENGTH = 80;
 
 function refused(refusal: RunRefusal, agent: AgentId, { nameOf }: RunCommandPorts): Answer {
-  const words = WHY[refusal] ?? 'that is not possible now: /run status shows what goes on';
+  const words = WHY[refusal] ?? 'not possible now: /run status shows the runs';
   return { ok: false, text: `${refusal}: ${nameOf(agent)}: ${words}.` };
 }
 
 const WHY: Readonly<Partial<Record<RunRefusal, string>>> = {
-  AGENT_NOT_RUNNING: 'no run is in a state for that; /run status shows it',
-  AGENT_ALREADY_RUNNING: 'a run is under way',
+  AGENT_NOT_RUNNING: 'no run is in a state for that: /run status shows the runs',
+  AGENT_ALREADY_RUNNING: 'a run is already active',
   AGENT_NO_AVAILABLE_TASK: 'there is no run to complete',
-  AGENT_EXECUTION_ERROR: 'it failed for good: write a message, and it begins anew',
+  AGENT_EXECUTION_ERROR: 'the run failed for good: write a message to start a new one',
   AGENT_TURN_LIMIT_EXCEEDED: 'from 1 to 200 steps can be added at a time',
-  APPROVAL_OPEN: 'it asks for a yes: answer with /allow or /reject first',
-  CALL_OPEN: 'a tool is running: wait for it, or /run abort',
+  APPROVAL_OPEN: 'a request is open: decide it first with /allow or /reject',
+  CALL_OPEN: 'a tool is running: wait, or /run abort',
   RULE_UNKNOWN: 'there is no such rule',
 };

@@ -45,8 +45,8 @@ type Ended = Decided & { readonly code: string | null };
 /** What an agent is told of a call that people said no to, or could not be asked about. */
 function deniedWords(tool: string, { by, reason }: Decided): string {
   const why = reason === null ? '' : ` These are their words: ${reason}`;
-  const who = by === null ? 'Nobody could be asked' : 'People said no';
-  return `${who} about ${tool}: it was not run.${why} Go on without it.`;
+  const who = by === null ? 'Nobody could be asked' : 'People denied it';
+  return `${tool} did not run. ${who}.${why} Continue without it.`;
 }
 
 /** What an agent is told of a call that nobody decided about. */

@@ -201,8 +201,8 @@ export function aboutOf(
   return { about: { ...words.about, why, run: run.id, step: run.turn, steps: run.maxTurns, ...more } };
 }
 
-const CUT_SHORT = 'nobody knows what came of an equal call, which may have worked';
-const CHANGED = 'what the rules say of it has changed since it was asked for';
+const CUT_SHORT = 'an identical call has an unknown outcome and may have worked';
+const CHANGED = 'the rules for it changed after the request';
 
 /** How many questions there are with this one, what is the very same being one; and for how many calls it is. */
 function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'questions' | 'times'> {
@@ -222,10 +222,10 @@ export function pauseWords(
   ends: string,
 ): Pick<NonNullable<OpenCall['words']>, 'title' | 'detail'> {
   const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
-  const HOW = `A yes lets ${runWords(id)} go on${more}, a no ends ${ends} ends it with what is there.`;
+  const HOW = `Continue (/allow): ${runWords(id)} continues${more}. Abort (/reject): ends ${ends} ends it with the result so far.`;
   if (reason === 'turn_limit') return { title: context ?? `used ${turn} of ${maxTurns} steps`, detail: HOW };
   const call = calls.findLast(({ waits }) => waits === undefined);
-  if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };
+  if (context !== null || call === undefined) return { title: context ?? 'paused by a person', detail: HOW };
   const { title, detail } = wordsAsked(call);
   return { title: `the same call a third time: ${title}`, detail: `${detail}\n\n${HOW}` };
 }

@@ -60,25 +60,25 @@ describe('the card of a floor', () => {
   });
 
   test.each([
-    ['at rest', RESTING, '💤 nobody has the floor'],
+    ['at rest', RESTING, '💤 nobody holds the floor'],
     [
       'T17 at rest after everybody had a turn',
       { ...RESTING, obstacles: [{ why: 'resting', after: 'rounds' }] },
-      '💤 nobody has the floor · The floor rests, everybody had a turn: write a message or run /floor resume.',
+      '💤 nobody holds the floor · The floor rests: all agents had a turn. To continue: write a message, or /floor resume.',
     ],
     [
       'T17 stopped',
       { ...RESTING, obstacles: [{ why: 'stopped' }, { why: 'resting', after: 'rounds' }] },
-      '💤 nobody has the floor · ⏹ A person stopped the floor: write a message or run /floor resume.',
+      '💤 nobody holds the floor · ⏹ A person stopped the floor. To continue: write a message, or /floor resume.',
     ],
     ['paused', { ...RESTING, condition: 'paused' }, '⏸ paused'],
-    ['while history is read', { ...RESTING, obstacles: [{ why: 'catching-up' }] }, '🔄 reading what was missed'],
+    ['while history is read', { ...RESTING, obstacles: [{ why: 'catching-up' }] }, '🔄 reading missed messages'],
     [
       'while it is read in a turn',
       { ...HELD, obstacles: [{ why: 'catching-up' }] },
       '🎤 dev · 1:12 left · next: qa, pm',
     ],
-    ['between two turns', { ...RESTING, condition: 'open' }, '⏳ choosing who is next'],
+    ['between two turns', { ...RESTING, condition: 'open' }, '⏳ choosing the next agent'],
   ] as const)('%s', (_when, view, text) => {
     expect(shown(view)).toBe(text);
   });
@@ -95,9 +95,9 @@ describe('the card of a floor', () => {
       holder: { ...HELD.holder!, status: 'WAITING', waitingFor: 'approval', deadlineAt: null, approval: ASKED },
     };
     expect(buttons(asking).slice(0, 4)).toEqual([
-      'Once: /allow 8 qK8',
-      'No: /reject 8 qK8',
-      'No because…: /reject 8 qK8',
+      'Allow once: /allow 8 qK8',
+      'Deny: /reject 8 qK8',
+      'Deny with reason…: /reject 8 qK8',
       'Whole input: /floor status qK8',
     ]);
     const about = { step: 1, steps: 9, tool: 'fetch', folder: null, why: '⚠ x', says: null, danger: true } as const;
@@ -108,10 +108,10 @@ describe('the card of a floor', () => {
       () => '',
     );
     expect(drawn.buttons.slice(0, 4).map(({ label, style }) => `${label}: ${style}`)).toEqual([
-      'No: good',
-      'No because…: plain',
+      'Deny: good',
+      'Deny with reason…: plain',
       'Whole input: plain',
-      'Once: danger',
+      'Allow once: danger',
     ]);
     for (const { line } of cardOf(
       asking,
@@ -130,7 +130,7 @@ describe('the card of a floor', () => {
       const approval = { ...ASKED, about: { ...known, ...about } };
       const view = { ...HELD, holder: { ...holder, status: 'WAITING', waitingFor: 'approval', approval } } as const;
       const { buttons: drawn, text } = cardOf(view, String, () => '');
-      expect(text).toContain('✋ dev asks something');
+      expect(text).toContain('✋ dev asks a question');
       return drawn.slice(0, 3).map(({ label, line, style, opens }) => `${label} ${line} ${style} ${opens?.what}`);
     };
     const form = { answer: '<name>', form: [field] };
@@ -150,9 +150,9 @@ describe('the card of a floor', () => {
 
     test('says who, and what of that waits for an answer', () => {
       expect(shown({ ...HELD, asides: [{ agent: 'qa', run: 3 }] })).toBe(
-        '🎤 dev · 1:12 left · next: qa, pm · 🏃 beside the floor: qa',
+        '🎤 dev · 1:12 left · next: qa, pm · 🏃 background: qa',
       );
-      expect(shown({ ...RESTING, asides })).toBe('💤 nobody has the floor · 🏃 beside the floor: qa asks (9)');
+      expect(shown({ ...RESTING, asides })).toBe('💤 nobody holds the floor · 🏃 background: qa waits (9)');
     });
 
     test('has buttons for its question, which say which one they answer, beside those of the holder', () => {
@@ -160,14 +160,14 @@ describe('the card of a floor', () => {
       const [aside] = asides;
       const offering = { ...aside!, question: { ...aside!.question, always } };
       expect(buttons({ ...HELD, holder: { ...HELD.holder!, approval: ASKED }, asides: [offering] })).toEqual([
-        'Once: /allow 8 qK8',
-        'No: /reject 8 qK8',
-        'No because…: /reject 8 qK8',
+        'Allow once: /allow 8 qK8',
+        'Deny: /reject 8 qK8',
+        'Deny with reason…: /reject 8 qK8',
         'Whole input: /floor status qK8',
-        'Once (9): /allow 9 qK9',
+        'Allow once (9): /allow 9 qK9',
         'Always… (9): /allow 9 always qK9',
-        'No (9): /reject 9 qK9',
-        'No because… (9): /reject 9 qK9',
+        'Deny (9): /reject 9 qK9',
+        'Deny with reason… (9): /reject 9 qK9',
         'Whole input (9): /run status qa+ qK9',
         'Skip: /floor skip tx.4',
         'Stop: /stop tx.4',
@@ -207,7 +207,7 @@ describe('the card of a floor', () => {
     test('opens what a button of its question stands for, and nothing for one that is over', () => {
       const view = { ...RESTING, asides };
       const pressed = { line: '/run status qa+', drawnFor: 'qK9', opens: 'input' } as const;
-      expect(questionOpened(view, pressed)?.text).toBe('All of what is asked (9):');
+      expect(questionOpened(view, pressed)?.text).toBe('Whole input of request 9:');
       expect(questionOpened(view, { ...pressed, drawnFor: 'qK8' })).toBeNull();
       expect(questionOpened(HELD, pressed)).toBeNull();
     });

@@ -4,7 +4,7 @@ import { CHANNEL, DEV, QA, THREAD, fakePlatform, floorView, said } from './fake-
 import type { FakePlatform } from './fake-client.ts';
 
 const CARD = 'card Conch: 🎤 Dev';
-const RESTING = 'card Conch: 💤 nobody has the floor';
+const RESTING = 'card Conch: 💤 nobody holds the floor';
 
 async function drafted(platform: FakePlatform, text = 'half', sender = platform.sender, epoch = 1): Promise<void> {
   sender.draft(CHANNEL, DEV, epoch, text);
@@ -477,13 +477,13 @@ describe('a floor card', () => {
     platform.sender.card(CHANNEL, view);
     await platform.time.advance(3_000);
     asks(false);
-    platform.write('conch: dev asks for a yes (8): npm test');
+    platform.write('conch: dev waits for approval (8): npm test');
     platform.sender.seen(CHANNEL);
     await platform.time.advance(3_000);
     expect(platform.shown()[0]).toBe(CARD);
     asks(true);
     await platform.time.advance(3_000);
-    expect(platform.shown()).toEqual(['conch: dev asks for a yes (8): npm test', CARD]);
+    expect(platform.shown()).toEqual(['conch: dev waits for approval (8): npm test', CARD]);
   });
 
   test('that somebody deleted comes back with the next change', async () => {

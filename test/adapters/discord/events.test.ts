@@ -533,31 +533,36 @@ describe('a command', () => {
       await mustCome('the card', () => discord.read(discord.channel).some(({ buttons }) => buttons.length > 0));
       const card = discord.read(discord.channel).find(({ buttons }) => buttons.length > 0);
       expect(card?.buttons.map(({ label }) => label).join()).toBe(
-        'Once,Always…,No,No because…,Whole input,Skip,Stop,Pause',
+        'Allow once,Always…,Deny,Deny with reason…,Whole input,Skip,Stop,Pause',
       );
     });
 
     test('takes a no with its words from a form, and does nothing before', async () => {
-      const { modal } = await press('No because…');
+      const { modal } = await press('Deny with reason…');
       expect(here.listener.commands).toEqual([]);
       const answer = await discord.submit('ann', discord.channel, modal, 'use\nb.txt');
       expect(answer).toMatchObject({ ephemeral: true, text: 'done: /reject 8 use b.txt' });
       expect(here.listener.commands).toMatchObject([{ line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
     });
 
-    test.each(['No because…', 'Always…'])('T67 opens nothing by %s for somebody who may not answer', async (label) => {
-      here.listener.trouble.refusal = 'Only operators may run /reject.';
-      const answer = await press(label);
-      expect(answer).toMatchObject({ ephemeral: true, text: 'Only operators may run /reject.', components: [] });
-      expect([answer.modal ?? null, here.listener.commands]).toEqual([null, []]);
-      expect(await press('Whole input')).toMatchObject({ text: 'All of what is asked (8):' });
-    });
+    test.each(['Deny with reason…', 'Always…'])(
+      'T67 opens nothing by %s for somebody who may not answer',
+      async (label) => {
+        here.listener.trouble.refusal = 'Only operators may use /reject.';
+        const answer = await press(label);
+        expect(answer).toMatchObject({ ephemeral: true, text: 'Only operators may use /reject.', components: [] });
+        expect([answer.modal ?? null, here.listener.commands]).toEqual([null, []]);
+        expect(await press('Whole input')).toMatchObject({ text: 'Whole input of request 8:' });
+      },
+    );
 
     test('has a form that says whether its agent reads those words', async () => {
-      expect(JSON.stringify((await press('No because…')).modal)).toContain('Why not? Its agent reads it');
+      expect(JSON.stringify((await press('Deny with reason…')).modal)).toContain('Reason (the agent reads it)');
       const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, bare: true };
       Object.assign(here.queries, { view: () => asking({ about }) });
-      expect(JSON.stringify((await press('No because…')).modal)).toContain('On record: whoever asks hears a no');
+      expect(JSON.stringify((await press('Deny with reason…')).modal)).toContain(
+        'Reason (recorded, not sent to the agent)',
+      );
     });
 
     test('T65 shows what always can mean to whoever asks, each rule whole, and a numbered button for it', async () => {
@@ -573,7 +578,7 @@ describe('a command', () => {
 
     test('that is over by now opens nothing', async () => {
       Object.assign(here.queries, { view: () => asking({ question: 9, key: 'K9' }) });
-      expect(await press('Always…')).toMatchObject({ text: 'That question is over.', components: [] });
+      expect(await press('Always…')).toMatchObject({ text: 'That request is closed.', components: [] });
     });
 
     test('of work beside the floor has buttons of its own, though nobody has the floor', async () => {
@@ -581,11 +586,11 @@ describe('a command', () => {
       const floor: FloorView = { ...asking(), condition: 'resting', holder: null, asides };
       Object.assign(here.queries, { view: () => floor });
       here.adapter.card?.(`discord:${discord.channel}`, floor);
-      const { modal } = await press('No because… (9)');
+      const { modal } = await press('Deny with reason… (9)');
       await discord.submit('ann', discord.channel, modal, 'not now');
-      expect(await press('Whole input (9)')).toMatchObject({ ephemeral: true, text: 'All of what is asked (9):' });
+      expect(await press('Whole input (9)')).toMatchObject({ ephemeral: true, text: 'Whole input of request 9:' });
       expect(JSON.stringify((await press('Always… (9)')).components)).toContain('conch:qK9:/allow 9 always 2');
-      await press('Once (9)');
+      await press('Allow once (9)');
       await press('Stop QA Bot+');
       expect(here.listener.commands.map(({ line, drawnFor }) => `${line} ${drawnFor}`)).toEqual([
         '/reject 9 not now qK9',
@@ -677,7 +682,7 @@ describe('a command', () => {
     });
 
     test('gives its whole input as a file to whoever asks', async () => {
-      expect(await press('Whole input')).toMatchObject({ ephemeral: true, text: 'All of what is asked (8):' });
+      expect(await press('Whole input')).toMatchObject({ ephemeral: true, text: 'Whole input of request 8:' });
       expect(here.listener.commands).toEqual([]);
     });
   });

@@ -323,14 +323,16 @@ describe('texts of any length', () => {
 describe('a question that does not fit one message', () => {
   const code = Array.from({ length: 60 }, (_, line) => `+export const price${line} = ${line}; // of the table`);
   const end = 'Once runs exactly this, one time.\nWho decides: operators. Until 12:00 UTC; nobody’s silence is a yes.';
-  const question = ['✋ dev asks for a yes (1): Edit', '```diff', '@@ -0,0 +1,60 @@', ...code, '```', end].join('\n');
+  const question = ['✋ dev waits for approval (1): Edit', '```diff', '@@ -0,0 +1,60 @@', ...code, '```', end].join(
+    '\n',
+  );
 
   test('is one message: how it begins, how it is answered, and all of it as a file', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(null, question));
     const [shown, ...more] = rig.server.read(rig.server.channel);
     expect(more).toEqual([]);
-    expect(shown?.text).toMatch(/^✋ dev asks for a yes \(1\): Edit\n```diff\n@@/);
+    expect(shown?.text).toMatch(/^✋ dev waits for approval \(1\): Edit\n```diff\n@@/);
     expect(shown?.text).toMatch(
       /\n```\n\n📎 This is the beginning; the whole text \([\d,]+ characters\) is in the file\.\n/,
     );

@@ -309,7 +309,7 @@ describe('a question', () => {
     const ts = button({ line: '/reject 8', drawnFor: 'qK8', opens: { what: 'reason' } });
     const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
     expect(ears.runs).toEqual([]);
-    expect(JSON.stringify(view?.view)).toContain('Why not? Its agent reads it');
+    expect(JSON.stringify(view?.view)).toContain('Reason (the agent reads it)');
     expect(await slack.submit(view?.id ?? '', { why: 'use\nb.txt' })).toMatchObject({ acked: true, errors: null });
     await until('the command', () => ears.runs.length > 0);
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
@@ -317,18 +317,18 @@ describe('a question', () => {
 
   test.each(['reason', 'form'] as const)('T67 opens no %s for somebody who may not answer', async (what) => {
     const { slack, ears } = await begin();
-    ears.refused = 'Only operators may run /reject.';
+    ears.refused = 'Only operators may use /reject.';
     const opens = what === 'form' ? ({ what, of: [] } as const) : { what };
     const ts = button({ line: '/reject 8', drawnFor: 'qK8', opens });
     const { view, answers } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
-    expect([view ?? null, answers[0]?.text, ears.runs]).toEqual([null, 'Only operators may run /conch reject.', []]);
+    expect([view ?? null, answers[0]?.text, ears.runs]).toEqual([null, 'Only operators may use /conch reject.', []]);
   });
 
   test('T67 shows no settings to somebody who may not change them', async () => {
     const { slack, ears } = await begin();
-    ears.refused = 'Only operators may run /floor mode.';
+    ears.refused = 'Only operators may use /floor mode.';
     const { view, answers } = await slack.command(slack.ids.ann, slack.ids.channel, 'settings');
-    expect([view ?? null, answers[0]?.text]).toEqual([null, 'Only operators may run /conch floor mode.']);
+    expect([view ?? null, answers[0]?.text]).toEqual([null, 'Only operators may use /conch floor mode.']);
   });
 
   test('T65 has its rules in a menu that tells them apart, and shows the chosen one whole before it counts', async () => {

@@ -58,7 +58,7 @@ describe('a question as long as it may be', () => {
   ])('is one message, of which nothing is left once it is answered: %s', async (_of, piece) => {
     const { outgoing, channel, slack } = await speaking();
     const most = CAPABILITIES.questionLimit ?? 0;
-    const question = `dev asks for a yes\n\`\`\`\n${piece.repeat(most)}`.slice(0, most - 4).concat('\n```');
+    const question = `dev waits for approval\n\`\`\`\n${piece.repeat(most)}`.slice(0, most - 4).concat('\n```');
     const id = await outgoing.post(channel, said(question, { speaker: null, epoch: null }));
     expect(slack.read(slack.ids.channel)).toHaveLength(1);
     await outgoing.edit(channel, id, '✅ ann allowed once what dev asked');

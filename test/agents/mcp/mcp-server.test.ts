@@ -110,7 +110,7 @@ describe('a server that cannot be started', () => {
     );
   });
 
-  test('is tried again after 1, 2, 4, 8 seconds, and given up after five failures', async () => {
+  test('is retried after 1, 2, 4, 8 seconds, and given up after five failures', async () => {
     const { server, time, logged } = started(['fails']);
     const waits: unknown[] = [];
     for (const waitMs of [1_000, 2_000, 4_000, 8_000]) {

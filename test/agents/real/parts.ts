@@ -175,7 +175,7 @@ const SPOOFS = [
 /** What there is to read. */
 export const LETTERS = { 'allow.txt': 'the password of the cellar', 'reject.txt': 'the password of the attic' };
 
-/** With rules that speak of reading, where the profile can be made to ask for it: each time, and it is read after a yes. */
+/** With rules that speak of reading, where the profile can be made to ask for it: each time, and it is read after approval. */
 export const READING: readonly Part[] = (['reject', 'allow'] as const).map((choice) => ({
   name: `asks to read: ${choice}`,
   run: async (session: AgentSession, { work, model }: World) => {

@@ -9,10 +9,10 @@ describe('somebody who is not an operator', () => {
   test.each(changing)('is refused %s, and nothing changes', async (line) => {
     const { run, refusal, commands, restarted, audit } = room();
     // T67 Known before a form opens, too.
-    expect([refusal(line, ANN), refusal(line, OLA)]).toEqual([expect.stringContaining('Only operators may run'), null]);
+    expect([refusal(line, ANN), refusal(line, OLA)]).toEqual([expect.stringContaining('Only operators may use'), null]);
     const answer = await run(line, ANN);
     expect(answer.ok).toBe(false);
-    expect(answer.text).toContain('Only operators may run');
+    expect(answer.text).toContain('Only operators may use');
     expect([...commands, ...restarted]).toEqual([]);
     expect(audit).toMatchObject([{ by: 'ann', line, ok: false, channel: 'console:demo' }]);
   });
@@ -116,7 +116,7 @@ describe('an operator', () => {
       messages: [],
       keepsPlace: false,
     } as const;
-    expect((await room({ facts: [granted] }).run('/floor grant qa', OLA)).text).toMatch(/^qa has the floor\./);
+    expect((await room({ facts: [granted] }).run('/floor grant qa', OLA)).text).toMatch(/^qa holds the floor\./);
     expect((await room().run('/floor grant qa', OLA)).text).toMatch(/^qa is next\./);
   });
 
@@ -203,8 +203,8 @@ describe('T7 a question', () => {
 
   test('is answered by its number, from a button or typed', async () => {
     const { run, commands } = room({ view: asking });
-    expect((await run('/allow 8', OLA, 'qK8')).text).toContain('Allowed.');
-    expect((await run('!reject #7', OLA)).text).toContain('Rejected.');
+    expect((await run('/allow 8', OLA, 'qK8')).text).toContain('Allowed once.');
+    expect((await run('!reject #7', OLA)).text).toContain('Denied.');
     expect(commands.map(({ command }) => command)).toEqual([
       { type: 'decide', by: 'ola', name: 'Ola', choice: 'allow', question: 8, key: 'K8' },
       { type: 'decide', by: 'ola', name: 'Ola', choice: 'reject', question: 7 },
@@ -213,7 +213,7 @@ describe('T7 a question', () => {
 
   test('is answered by nothing else: whoever gives no number is told it, and what it is about', async () => {
     const { run, commands } = room({ view: asking });
-    const text = 'Developer asks for a yes. Say /allow 8 to allow, /reject 8 to reject: rm -rf build';
+    const text = 'Developer waits for approval: rm -rf build. To decide: /allow 8 or /reject 8';
     for (const line of ['/allow', '/reject']) expect(await run(line, OLA)).toEqual({ ok: false, text });
     expect((await run('/allow once', OLA)).text).toMatch(/^Expected the number that stands with the question/);
     expect((await run('/floor status', ANN)).text).toContain(text);
@@ -244,11 +244,9 @@ describe('T7 a question', () => {
       const wrong = expect.stringContaining('Invalid option');
       expect(await run('/answer 8 green', OLA)).toEqual({ ok: false, text: wrong, fields: { colour: wrong } });
       for (const line of ['/answer 8', '/allow 8', '/allow 8 always'])
-        expect(await run(line, OLA)).toEqual({ ok: false, text: 'Say /answer 8 <colour>, or /reject 8.' });
+        expect(await run(line, OLA)).toEqual({ ok: false, text: 'Use /answer 8 <colour>, or /reject 8' });
       const [told] = (await run('/allow', OLA)).text.split('\n');
-      expect(told).toBe(
-        'Developer asks something. Say /answer 8 <colour> to answer, /reject 8 to decline: rm -rf build',
-      );
+      expect(told).toBe('Developer asks: rm -rf build. To answer: /answer 8 <colour>. To decline: /reject 8');
       expect(commands).toEqual([]);
     });
 
@@ -260,7 +258,7 @@ describe('T7 a question', () => {
 
     test('takes no words when it wants a yes or a no', async () => {
       const { run, commands } = room({ view: asking });
-      expect((await run('/answer 8 yes', OLA)).text).toBe('That takes a yes or a no: /allow 8 or /reject 8.');
+      expect((await run('/answer 8 yes', OLA)).text).toBe('Request 8 takes no words. Use /allow 8 or /reject 8');
       expect(commands).toEqual([]);
     });
 
@@ -271,7 +269,7 @@ describe('T7 a question', () => {
   });
 
   test('is nothing to answer when nobody asks', async () => {
-    expect((await room().run('/allow', OLA)).text).toMatch(/^Nobody waits for a yes here/);
+    expect((await room().run('/allow', OLA)).text).toMatch(/^No request is open here/);
   });
 });
 
@@ -312,8 +310,8 @@ describe('status', () => {
     });
     expect((await run('/floor status', ANN)).text.split('\n').slice(0, 3)).toEqual([
       'The floor rests · next: qa, pm',
-      '⏸ The limit of turns is reached: write a message or run /floor resume.',
-      "The channel's history is being read; no turns until then.",
+      '⏸ The limit of turns is reached. To continue: write a message, or /floor resume.',
+      'Conch reads the channel’s history; turns start after that.',
     ]);
   });
 
@@ -344,7 +342,7 @@ describe('reading', () => {
     expect((await room().run('/floor log', ANN)).text).toBe(
       [
         '21:00:00  #1 pm · 0:12 · completed · 2 messages said',
-        '21:00:12  #2 Developer · 0:18 · under way · nothing said · waited for answer',
+        '21:00:12  #2 Developer · 0:18 · in progress · nothing said · waited for answer',
       ].join('\n'),
     );
   });
@@ -366,12 +364,12 @@ describe('reading', () => {
     });
     expect((await run('/why waiting', ANN)).text.split('\n').slice(-2)).toEqual([
       'Now: held until an agent is prompted.',
-      '⏸ The floor is paused: run /floor resume to go on.',
+      '⏸ The floor is paused. To continue: /floor resume.',
     ]);
   });
 
   test.each([
-    ['injected', 'in the middle of its turn'],
+    ['injected', 'mid-turn'],
     ['next-prompt', 'with its prompt'],
     ['refused', 'with its prompt'],
   ] as const)('T10 a message whose agent answered "%s" is told as delivered %s', async (outcome, how) => {
@@ -383,15 +381,15 @@ describe('reading', () => {
   test('the fate of a message of another channel is not told', async () => {
     const { run } = room();
     const other = await run('/why secret', ANN);
-    expect(other).toEqual({ ok: false, text: 'No message "secret" was received in this channel.' });
-    expect((await run('/why nothing', ANN)).text).toBe('No message "nothing" was received in this channel.');
+    expect(other).toEqual({ ok: false, text: 'This channel received no message "secret".' });
+    expect((await run('/why nothing', ANN)).text).toBe('This channel received no message "nothing".');
   });
 
   test('whoami shows the id and the role', async () => {
     const { run } = room();
-    expect((await run('/whoami', ANN)).text).toContain('You are Ann, id ann.\nYou may read.');
+    expect((await run('/whoami', ANN)).text).toContain('You are Ann, id ann.\nYou may look, not change.');
     expect((await run('/whoami', OLA)).text).toBe(
-      'You are Ola, id ola.\nYour roles: crew.\nYou are an operator: all commands are open to you.',
+      'You are Ola, id ola.\nYour roles: crew.\nYou are an operator: you may use all commands.',
     );
   });
 
@@ -415,10 +413,10 @@ describe('reading', () => {
     expect((await run('/help agent', ANN)).text.split('\n')).toHaveLength(7);
     expect((await run('/help floor mode', ANN)).text).toBe(
       [
-        '/floor mode [mode]: Show or change what a message does to a turn under way',
-        '  mode: what happens to the message',
-        'For example /floor mode queue',
-        'For operators. Without arguments it only shows, and is open to all.',
+        '/floor mode [mode]: Show or change what a message does to the current turn',
+        '  mode: what happens to a message mid-turn',
+        'Example: /floor mode queue',
+        'For operators. Without arguments it only shows, for everybody.',
       ].join('\n'),
     );
     expect((await run('/help floor skp', ANN)).text).toContain('Did you mean "floor skip"?');
@@ -426,8 +424,8 @@ describe('reading', () => {
 
   test('the modes and orders are explained', async () => {
     const { run } = room();
-    expect((await run('/floor mode', ANN)).text).toContain('Mode: inject. There are:\ninject: the holder gets');
-    expect((await run('/floor order', ANN)).text).toContain('Order: round-robin, next: qa, pm. There are:');
+    expect((await run('/floor mode', ANN)).text).toContain('Mode: inject. Modes:\ninject: the agent receives');
+    expect((await run('/floor order', ANN)).text).toContain('Order: round-robin, next: qa, pm. Orders:');
   });
 
   test('whoami, help and the agents need no floor', async () => {

@@ -72,7 +72,7 @@ export function room(options: Options = {}) {
     runs: {
       run: (verb, agent) => ({ ok: true, text: `${verb} ${agent}` }),
       answered: (_, named) =>
-        'question' in named && named.question === OVER ? 'That question is over: it was already allowed by bob.' : null,
+        'question' in named && named.question === OVER ? 'That request is closed: already allowed by bob.' : null,
       totals: (agent) => (agent === 'dev' ? '3 runs' : null),
       approvers: () => options.approvers ?? null,
     },

@@ -96,7 +96,7 @@ describe('an agent', () => {
   test('whose name two have must be named by its id', () => {
     expect(findAgent('Ada', agents)).toEqual({
       ok: false,
-      message: 'More than one agent is called "Ada": write dev, qa instead.',
+      message: 'Several agents are named "Ada". Use an id: dev, qa.',
     });
   });
 
@@ -184,9 +184,9 @@ describe('a fact in words', () => {
 
   test.each([
     [{ state: 'delivered', to: ['pm', 'dev'], via: 'observe' }, 'delivered to pm, dev to observe'],
-    [{ state: 'delivered', to: ['dev'], via: 'inject' }, 'delivered to dev in the middle of its turn'],
+    [{ state: 'delivered', to: ['dev'], via: 'inject' }, 'delivered to dev mid-turn'],
     [{ state: 'held', until: 'prompt' }, 'held until an agent is prompted'],
-    [{ state: 'unrouted', why: 'no agent is available' }, 'not given to any agent: no agent is available'],
+    [{ state: 'unrouted', why: 'no agent is available' }, 'reached no agent: no agent is available'],
     [{ state: 'ignored', rule: 'written by a bot' }, 'not for agents: written by a bot'],
   ] as const)('the fate %j is %j', (fate, words) => {
     expect(fateWords(fate)).toBe(words);

@@ -7,7 +7,7 @@ import type { Act, Stage } from './stage.ts';
 const APPROVAL = { title: 'run the tests', detail: 'npm test' };
 const DANGER = { title: 'clean up', detail: 'rm -rf build' };
 
-/** pm holds the floor as #1 and asks for a yes, which stands in the channel as question 1. */
+/** pm holds the floor as #1 and waits for approval, which stands in the channel as question 1. */
 function asking(settings: Partial<FloorSettings> = {}): Stage {
   const play = stage({ agents: ['pm', 'dev'], settings });
   play.person('m1');
@@ -24,7 +24,7 @@ const allow = (play: Stage, question: number): Act => play.operator({ type: 'dec
 const reject = (play: Stage, question: number): Act => play.operator({ type: 'decide', choice: 'reject', question });
 const late = (play: Stage, question: number) => play.refused({ type: 'decide', by: 'bob', choice: 'allow', question });
 
-describe('a holder that asks for a yes', () => {
+describe('a holder that waits for approval', () => {
   test('waits for approval, keeps the floor and is announced', () => {
     const play = stage({ agents: ['pm', 'dev'], settings: { waitPolicy: 'release' } });
     play.person('m1');
@@ -251,7 +251,7 @@ describe('two refusals of an agent', () => {
   test('T56 are two lines when they are of different tools, and one when they are of the same', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     for (const title of ['git push', 'rm -rf /', 'rm -rf /'])
-      play.act({ type: 'forbidden', agent: 'pm', title, why: 'no rule names it' });
+      play.act({ type: 'forbidden', agent: 'pm', title, why: 'no rule covers it' });
     const told = play.journal.flatMap(({ fact }) => (fact.type === 'announced' ? [fact.repeat] : []));
     expect(told).toEqual([1, 1, 2]);
   });

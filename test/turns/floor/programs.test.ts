@@ -65,7 +65,7 @@ describe('two bots that answer each other for ever', () => {
     expect(play.announced).toEqual([{ kind: 'limit', budget: 'turns', used: 5, max: 5 }]);
   });
 
-  test('stop after as many when the agent cannot take messages in the middle of its turn', () => {
+  test('stop after as many when the agent cannot take messages mid-turn', () => {
     const play = stage({ agents: ['pm'], settings: { maxTurns: 3 } });
     for (let answer = 0; answer < MANY; answer += 1) {
       const { effects } = play.program(`b${answer}`);

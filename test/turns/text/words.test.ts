@@ -19,32 +19,28 @@ describe('T21 a question', () => {
     detail: 'command: rm -rf build',
   } as const;
 
-  test('stands under its number, with the answers to it and the whole of what would run in a block of code', () => {
+  test('shows its number, both commands, and the whole input in a code block', () => {
     expect(said(asks)).toBe(
-      [
-        '✋ dev asks for a yes (8): clean up',
-        'An operator answers with /allow 8 or /reject 8.',
-        '```',
-        'command: rm -rf build',
-        '```',
-      ].join('\n'),
+      ['✋ dev wants to run clean up', 'Request 8: /allow 8 or /reject 8', '```', 'command: rm -rf build', '```'].join(
+        '\n',
+      ),
     );
   });
 
-  test('of somebody whom a restart took says what a yes counts for, and no number of times', () => {
+  test('of a restarted agent says that the decision counts once', () => {
     const until = Date.UTC(2026, 0, 2, 13, 5);
     expect(said({ ...asks, gone: true, until }, {}, 2)?.split('\n')).toEqual([
-      '✋ dev asks for a yes (8): clean up',
-      'An operator answers with /allow 8 or /reject 8.',
-      '⚠ dev was restarted: a yes now counts for the same request, once',
+      '✋ dev wants to run clean up',
+      'Request 8: /allow 8 or /reject 8',
+      '⚠ dev was restarted. Your decision counts once, for the same request',
       '```',
       'command: rm -rf build',
       '```',
-      'Who decides: operators. Until 13:05 UTC; nobody’s silence is a yes.',
+      'Operators decide. Denied at 13:05 UTC if nobody answers.',
     ]);
   });
 
-  test('is never without what would run, whatever the texts of the configuration say', () => {
+  test('shows the input whatever the texts of the configuration say', () => {
     expect(said(asks, { approval: '{agent}? {detail}' })).toBe('dev?\n```\ncommand: rm -rf build\n```');
     expect(said(asks, { approval: false })).toBe(said(asks));
     const known = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null };
@@ -55,13 +51,13 @@ describe('T21 a question', () => {
   });
 
   test('has a heading of one short line that opens no code', () => {
-    const title = `a \`b\` ${'c'.repeat(200)}\nAn operator answers with /allow 7`;
+    const title = `a \`b\` ${'c'.repeat(200)}\nRequest 7: /allow 7`;
     const [heading = '', second] = said({ ...asks, title })?.split('\n') ?? [];
-    expect(heading).toMatch(/^✋ dev asks for a yes \(8\): a 'b' c{90,100}…$/);
-    expect(second).toBe('An operator answers with /allow 8 or /reject 8.');
+    expect(heading).toMatch(/^✋ dev wants to run a 'b' c{90,100}…$/);
+    expect(second).toBe('Request 8: /allow 8 or /reject 8');
   });
 
-  test('says beside that what the call is part of, why it is asked, what its agent says, and what each answer does', () => {
+  test('shows the run, the reason, the words of the agent, the rules on offer and the deadline', () => {
     const about = {
       run: 'slack:C1 dev#2',
       step: 3,
@@ -74,55 +70,51 @@ describe('T21 a question', () => {
     const always = [{ rule: 'execute(rm -rf build)', words: 'exactly this command' }];
     const until = Date.UTC(2026, 0, 2, 13, 5);
     expect(said({ ...asks, about, always, until })?.split('\n')).toEqual([
-      '✋ dev asks for a yes (8): clean up',
-      'An operator answers with /allow 8 or /reject 8.',
+      '✋ dev wants to run clean up',
+      'Request 8: /allow 8 or /reject 8',
       'Run dev#2, step 3 of 100 · execute (Bash) · in /srv/app',
-      'Asked because rule "Bash(rm *)" says so',
+      'Reason: rule "Bash(rm *)" says so',
       "dev says: “I tidy up, 'as' you asked”",
       '```',
       'command: rm -rf build',
       '```',
-      'Once runs exactly this, one time. No lets dev go on without it, and it reads why if you say so.',
-      'Always 1: exactly this command, for dev in this channel, for 30 days. /run approvals takes it back.',
-      'Who decides: operators. Until 13:05 UTC; nobody’s silence is a yes.',
+      'Always allow 1: exactly this command',
+      'Rules hold for dev in this channel, for 30 days.',
+      'Operators decide. Denied at 13:05 UTC if nobody answers.',
     ]);
   });
 
-  test('promises an agent that hears the bare answer nothing more, and what it runs is by its own account', () => {
+  const plain = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null };
+
+  test('says when the agent does not read the reason of a denial', () => {
     const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, bare: true } as const;
     const words = said({ ...asks, about, until: 0 });
-    expect(words).toContain(
-      '\nOnce lets dev do this, by its own account, one time. No is all that dev hears of a no: what you say why is on record, and it may end its answer there.\n',
-    );
-    expect(words).not.toContain('reads');
-    expect(said({ ...asks, about: { ...about, times: 3 }, until: 0 })).toContain('3 times, for so often it is asked');
+    expect(words).toContain('\ndev does not read the reason of a denial, and may end its answer there.\n');
+    expect(said({ ...asks, about: plain, until: 0 })).not.toContain('reason of a denial');
   });
 
-  const plain = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null };
   test.each<[string, Parameters<typeof reasonLabel>[0]]>([
-    ['Why not? Its agent reads it', { ...asks, about: plain }],
-    ['Why not? On record: whoever asks hears a no', { ...asks, about: { ...plain, bare: true } }],
-    ['Why not? On record: whoever asks hears a no', { ...asks, about: { ...plain, answer: 'done' } }],
-    ['Why not? Its agent reads it', { ...asks, about: { ...plain, bare: true }, gone: true }],
-    ['Why not? Its agent reads it', null],
-  ])('has a field for the words of a no that says what becomes of them: "%s"', (label, asked) => {
+    ['Reason (the agent reads it)', { ...asks, about: plain }],
+    ['Reason (recorded, not sent to the agent)', { ...asks, about: { ...plain, bare: true } }],
+    ['Reason (recorded, not sent to the agent)', { ...asks, about: { ...plain, answer: 'done' } }],
+    ['Reason (the agent reads it)', { ...asks, about: { ...plain, bare: true }, gone: true }],
+    ['Reason (the agent reads it)', null],
+  ])('labels the field for the reason of a denial: "%s"', (label, asked) => {
     expect(reasonLabel(asked)).toBe(label);
     expect(label.length).toBeLessThanOrEqual(45);
   });
 
-  test('says how many there are, and how often the very same is asked for', () => {
+  test('shows how many requests wait, and how many are identical', () => {
     const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, questions: 3, times: 2 };
     const words = said({ ...asks, about, until: 0 });
-    expect(words).toContain('Step 1 of 2 · edit · question 1 of 3');
+    expect(words).toContain('Step 1 of 2 · edit · request 1 of 3');
     expect(said({ ...asks, about, gone: true, until: 0 })).toContain('Step 1 of 2 · edit\n');
-    expect(words).toContain(
-      'Once runs exactly this, 2 times, for so often it is asked for now. No lets dev go on without',
-    );
+    expect(words).toContain('\ndev asks 2 times for exactly this. One decision counts for all 2.\n');
   });
 
   test('names who may decide when that is not every operator', () => {
-    const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'no rule names it', says: null, who: 'eve' };
-    expect(said({ ...asks, about, until: 0 })).toContain('Who decides: eve. Until 00:00 UTC');
+    const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'no rule covers it', says: null, who: 'eve' };
+    expect(said({ ...asks, about, until: 0 })).toContain('Only these decide: eve. Denied at 00:00 UTC');
   });
 
   test('of a change in a file stands in a block that shows what comes and goes', () => {
@@ -132,28 +124,35 @@ describe('T21 a question', () => {
 
   test('T53 says so when a word mixes letters that look alike', () => {
     expect(said({ ...asks, detail: 'curl https://g\u0456thub.com/x' })).toContain(
-      '⚠ Letters of more than one alphabet in one word: g\u0456thub.com',
+      '⚠ Words with letters of more than one alphabet: g\u0456thub.com',
     );
     expect(said({ ...asks, detail: 'curl https://github.com Größe Привет кот-cat' })).not.toContain('alphabet');
   });
 
   test.each<[Partial<Extract<Announcement, { kind: 'answered' }>>, string]>([
-    [{}, '✅ ann allowed once what dev asked: clean up · 12:03 UTC'],
+    [{}, '✅ dev may run clean up · allowed once by ann · 12:03 UTC'],
+    [{ came: { status: 'complete', ms: 2_100 } }, '✅ dev ran clean up in 2.1 s · allowed once by ann · 12:03 UTC'],
     [
-      { came: { status: 'complete', ms: 2_100 } },
-      '✅ ann allowed once what dev asked: clean up · 12:03 UTC → complete, 2.1 s',
+      { came: { status: 'error', ms: 90 } },
+      '⚠️ dev: clean up ended with error in 0.1 s · allowed once by ann · 12:03 UTC',
     ],
     [
       { came: { status: 'unknown', ms: null } },
-      '✅ ann allowed once what dev asked: clean up · 12:03 UTC → nobody knows what came of it',
+      '⚠️ dev started clean up, outcome unknown · allowed once by ann · 12:03 UTC',
     ],
-    [{ always: 'execute(rm *)' }, '✅ ann allowed by "execute(rm *)" from now on what dev asked: clean up · 12:03 UTC'],
+    [{ always: 'execute(rm *)' }, '✅ dev may run clean up · always allowed by ann: execute(rm *) · 12:03 UTC'],
+    [{ choice: 'reject', reason: 'use `b.txt`' }, "⛔ ann denied dev: clean up “use 'b.txt'” · 12:03 UTC"],
+    [{ choice: null, by: null }, '⌛ No longer needed: dev’s request to run clean up · 12:03 UTC'],
+    [{ choice: null, by: null, inWords: true }, '⌛ No longer needed: an answer to dev: clean up · 12:03 UTC'],
     [
-      { choice: 'reject', reason: 'use `b.txt`' },
-      "⛔ ann rejected what dev asked: clean up: “use 'b.txt'” · 12:03 UTC",
+      { choice: null, by: null, pause: 'turn_limit' },
+      '⌛ No longer needed: a decision about dev’s paused run · 12:03 UTC',
     ],
-    [{ choice: null, by: null }, '⌛ Nobody has to answer any more what dev asked: clean up · 12:03 UTC'],
-    [{ pause: 'turn_limit' }, '▶️ ann let go on what dev asked: clean up · 12:03 UTC'],
+    [{ inWords: true }, '✅ ann answered dev: clean up · 12:03 UTC'],
+    [{ choice: 'reject', inWords: true }, '⛔ ann declined dev: clean up · 12:03 UTC'],
+    [{ pause: 'turn_limit' }, '▶️ ann continued dev’s run · 12:03 UTC'],
+    [{ choice: 'reject', pause: 'turn_limit' }, '⏹️ ann ended dev’s run · 12:03 UTC'],
+    [{ completes: true }, '✅ ann completed dev’s run: clean up · 12:03 UTC'],
   ])('that is over stands as its outcome: %j', (more, text) => {
     const at = Date.UTC(2026, 0, 2, 12, 3);
     const answer = { question: 8, title: 'clean up', choice: 'allow', by: 'ann', at } as const;
@@ -162,7 +161,7 @@ describe('T21 a question', () => {
 
   test('that nobody could be asked is told with the reason', () => {
     expect(said({ kind: 'unasked', agent: 'dev', title: 'clean up', why: 'it is too long' })).toBe(
-      '⛔ dev got a no, for nobody could be asked about "clean up": it is too long',
+      '⛔ Denied: dev wanted to run clean up, and nobody could be asked: it is too long',
     );
   });
 });
@@ -179,9 +178,9 @@ describe('the built-in texts', () => {
     [{ kind: 'nobody' }, '⚠️ No agents available in this channel'],
     [
       { kind: 'unaddressed', named: [], example: 'dev' },
-      '⚠️ Nobody answers that: it names no agent. Begin with a name: "@dev …"',
+      '⚠️ No agent answers: it names no agent. Begin with a name, such as "@dev …"',
     ],
-    [{ kind: 'unaddressed', named: ['qa'], example: 'dev' }, '⚠️ Nobody answers that: qa cannot now'],
+    [{ kind: 'unaddressed', named: ['qa'], example: 'dev' }, '⚠️ No agent answers: qa is not available'],
     [
       { kind: 'disconnect', agent: 'pm', cause: 'cannot reach it', also: ['dev', 'qa'] },
       '⚠️ dev, qa, pm disconnected, skipping turn: cannot reach it',
@@ -191,18 +190,18 @@ describe('the built-in texts', () => {
       '⚠️ No agents available in this channel: dev, pm: cannot reach it',
     ],
     [{ kind: 'waitTimeout', agent: 'dev' }, '⏱️ dev waited too long, skipping turn'],
-    [{ kind: 'recovered', agent: 'dev' }, '↩️ dev goes on after a restart'],
+    [{ kind: 'recovered', agent: 'dev' }, '↩️ dev continues after a restart'],
     [
       { kind: 'undelivered', agent: 'dev', why: 'it was blocked' },
-      '⚠️ Something that dev said could not be posted: it was blocked',
+      '⚠️ A post of dev was not delivered: it was blocked',
     ],
     [
       { kind: 'toolsGone', agent: 'dev', server: 'github', why: 'exited with code 3' },
-      '🔌 dev is without the tools of github: exited with code 3. /agent restart dev tries it again.',
+      '🔌 dev lost the tools of github: exited with code 3. To retry: /agent restart dev',
     ],
     [
       { kind: 'revoked', agent: 'dev', rule: 'execute(`npm` *)', by: 'Ann' },
-      "↩️ Ann took back that dev need not ask: execute('npm' *)",
+      "↩️ Ann revoked dev’s rule: execute('npm' *)",
     ],
     [{ kind: 'toolsBack', agent: 'dev', server: 'github' }, '🔌 dev has the tools of github again'],
     [{ kind: 'gap', why: 'no permission' }, '⚠️ Some messages could not be read: no permission'],
@@ -222,7 +221,7 @@ describe('the built-in texts', () => {
     expect(limit('cost', 1_502_500, 1_500_000)).toMatch(/^⏸ \$1\.5025 of \$1\.50 spent since the last message\./);
     expect(limit('minutes', 10.04, 10)).toMatch(/^⏸ 10 of 10 minutes since the last message\./);
     expect(limit('tokens a day', 9, 9)).toBe(
-      '⏸ 9 of 9 tokens today. It goes on tomorrow (UTC), or now with /floor resume.',
+      '⏸ 9 of 9 tokens today. Turns continue tomorrow (UTC), or now with /floor resume.',
     );
     expect(limit('cost a day', 20_000_000, 20_000_000)).toMatch(/^⏸ \$20\.00 of \$20\.00 spent today\./);
     expect(limit('minutes a day', 90.25, 90)).toMatch(/^⏸ 90\.3 of 90 minutes today\./);
@@ -304,14 +303,12 @@ describe('a refused command', () => {
   test('is explained in one sentence of its own', () => {
     const texts = Object.keys(all).map((refusal) => refusalText(refusal as Refusal, { agent: 'dev' }));
     expect(new Set(texts).size).toBe(texts.length);
-    expect(texts.filter((text) => !/^[A-Z][^.]{20,110}\.$/.test(text))).toEqual([]);
+    expect(texts.filter((text) => !/^(?:[A-Z]|dev )[^\n]{20,110}\.$/.test(text))).toEqual([]);
   });
 
   test('says whom it was about and which command helps', () => {
-    expect(refusalText('offline', { agent: 'dev' })).toBe(
-      'Not now: dev is offline; /agent restart dev starts it again.',
-    );
-    expect(refusalText('disabled', { agent: 'Dev Name' })).toContain('/agent enable "Dev Name" lets it');
-    expect(refusalText('not-queued', {})).toBe('The queue does not have that agent: /floor add <agent> puts it there.');
+    expect(refusalText('offline', { agent: 'dev' })).toBe('dev is offline. To start it: /agent restart dev.');
+    expect(refusalText('disabled', { agent: 'Dev Name' })).toContain('To enable it: /agent enable "Dev Name"');
+    expect(refusalText('not-queued', {})).toBe('that agent is not in the queue. To add it: /floor add <agent>.');
   });
 });

@@ -91,7 +91,7 @@ describe('work beside a floor', () => {
       'pm',
       'active',
     ]);
-    expect(told(bound)).toEqual(['begins: look for dead links']);
+    expect(told(bound)).toEqual(['starts: look for dead links']);
   });
 
   test('goes on with a yes, once all of the question stands in the channel', async () => {
@@ -130,7 +130,7 @@ describe('work beside a floor', () => {
     await bound.floor({ type: 'end', agent: 'dev', epoch: 2, outcome: 'passed', signalled: true });
     await bound.beside(done);
     expect([bound.hall.turn, said(bound)]).toEqual([null, ['pm: Two links are dead.']]);
-    expect(told(bound).at(-1)).toBe('is done, after 1 step');
+    expect(told(bound).at(-1)).toBe('completed after 1 step');
   });
 
   test('is one at a time for each agent', async () => {
@@ -162,12 +162,12 @@ describe('work beside a floor', () => {
   });
 
   test.each([
-    ['switched off', { type: 'disable', agent: 'pm', by }, 'its agent was switched off', by],
-    ['taken out of the channel', { type: 'remove', agent: 'pm', by }, 'its agent was taken out of the channel', by],
+    ['switched off', { type: 'disable', agent: 'pm', by }, 'its agent was disabled', by],
+    ['taken out of the channel', { type: 'remove', agent: 'pm', by }, 'its agent was removed from the channel', by],
     [
       'no longer configured',
       { type: 'configure', settings: PLAIN_SETTINGS, seats: [seatOf('dev')] },
-      'the configuration has no seat for its agent any more',
+      'the configuration has no seat for its agent',
       null,
     ],
   ] as const)('ends when its agent is %s, which is told with who did it', async (_, command, why, who) => {
@@ -217,7 +217,7 @@ describe('work beside a floor', () => {
       await bound.beside({ type: 'STEP', session: '1', turn, toolCalls: [] });
     expect(bound.aside).toBe('paused turn_limit · used 200 of 200 steps');
     expect(asideOf(bound.hall, 'pm')?.question?.detail).toBe(
-      'A yes lets run pm+#1 go on with 200 more, a no ends it; /run complete pm+ ends it with what is there.',
+      'Continue (/allow): run pm+#1 continues with 200 more. Abort (/reject): ends it; /run complete pm+ ends it with the result so far.',
     );
     expect(await bound.beside({ type: 'RESUME', by: null })).toEqual(['APPROVAL_OPEN']);
     const { question = 0 } = asideOf(bound.hall, 'pm')?.question ?? {};
@@ -298,9 +298,9 @@ describe('the lines of background runs', () => {
     await bound.beside(starts('look for dead links'), step(1, [], '1'), done);
     await bound.beside(starts('look again'), step(1, [], '1'), { type: 'ABORT', reason: 'not needed', by });
     expect(lines(bound)).toEqual([
-      'begins: look for dead links ×1',
-      'is done, after 1 step ×1',
-      'begins: look again ×1',
+      'starts: look for dead links ×1',
+      'completed after 1 step ×1',
+      'starts: look again ×1',
       'was aborted: not needed ×1',
     ]);
   });
@@ -323,7 +323,7 @@ describe('the lines of background runs', () => {
     expect(failed).toMatchObject({ label: 'Retry pm+', line: '/run retry pm+', drawnFor: forTurn(bound.store.id, 1) });
     await bound.beside({ type: 'RESUME', by });
     expect(asideOf(bound.hall, 'pm')?.failed).toBeUndefined();
-    expect(lines(bound).at(-1)).toBe('is tried again ×1');
+    expect(lines(bound).at(-1)).toBe('is retried ×1');
   });
 
   test('T58 tells what came of a call that people allowed beside the floor', async () => {

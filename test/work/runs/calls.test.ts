@@ -93,7 +93,7 @@ describe('a call that asks', () => {
     });
   });
 
-  test('runs after a yes, and the next question follows', () => {
+  test('runs after approval, and the next question follows', () => {
     const bench = stepping(asking('a'), asking('b'));
     expect([bench.do(decide(bench, 'allow')).status, bench.todo]).toEqual([
       'running',
@@ -121,7 +121,7 @@ describe('a call that asks', () => {
     expect(no.do(decide(no, 'deny')).todo).toEqual(['question denied', 'reject a']);
   });
 
-  test('does not start after a yes when it is another call by then', () => {
+  test('does not start after approval when it is another call by then', () => {
     const bench = stepping(asking('a'));
     bench.do(decide(bench, 'allow'), claim('a', { digest: 'other', verdict: 'ask' }));
     expect(bench.ended).toEqual(['a CALL_CHANGED']);

@@ -15,7 +15,7 @@ const person = (id: string, roles: readonly string[] = []): Person => ({ id, nam
 const ANN = person('ann');
 const OTHER_HALL = 'console:other';
 
-/** pm asks for a yes, by the word of bob. */
+/** pm waits for approval, by the word of bob. */
 async function asking(approvers: 'other' | readonly string[] | null = null) {
   const bound = await new Bound().granted();
   await bound.floor({ type: 'use', agent: 'pm', epoch: 1, requestedBy: 'bob' });
@@ -92,7 +92,7 @@ describe('a click', () => {
     expect(await run(ANN, '/allow 1')).toMatchObject({ ok: true });
     expect(await run(ANN, '/allow 1')).toEqual({
       ok: false,
-      text: 'That question is over: it was already allowed by ann.',
+      text: 'That request is closed: already allowed by ann.',
     });
     expect(dispatched(bound)).toEqual(['ann']);
   });
@@ -103,7 +103,7 @@ describe('a click', () => {
     const clicks = Array.from({ length: 50 }, (_, nth) => run(nth % 2 ? person('bob') : ANN, words[nth % 3] ?? ''));
     const answers = await Promise.all(clicks);
     expect(answers.filter(({ ok }) => ok)).toHaveLength(1);
-    const told = answers.filter(({ text }) => /^That question is over: it was already \w+ by \w+\.$/.test(text));
+    const told = answers.filter(({ text }) => /^That request is closed: already \w+ by \w+\.$/.test(text));
     expect(told).toHaveLength(49);
     expect(dispatched(bound)).toEqual(['ann']);
   });
@@ -126,10 +126,10 @@ describe('a click', () => {
     expect([dispatched(bound), bound.state.run?.grants]).toMatchObject([[], [{ choice: 'allow', by: 'ann' }]]);
   });
 
-  test('of somebody who is no operator any more counts for nothing', async () => {
+  test('of somebody who is not an operator any more counts for nothing', async () => {
     const { bound, operators, run } = await asking();
     operators.users = ['bob'];
-    expect((await run(ANN, '/allow 1')).text).toContain('Only operators may run /allow');
+    expect((await run(ANN, '/allow 1')).text).toContain('Only operators may use /allow');
     expect(dispatched(bound)).toEqual([]);
   });
 
@@ -151,7 +151,9 @@ describe('a click', () => {
     const { bound, run } = await asking();
     await run(ANN, '/reject 1');
     await bound.requests('b');
-    expect((await run(ANN, '/allow 2')).text).toBe('Not yet: the question does not stand in the channel as a whole.');
+    expect((await run(ANN, '/allow 2')).text).toBe(
+      'Not yet: the channel does not show the whole request. Try again in a moment.',
+    );
     expect(dispatched(bound)).toEqual([]);
   });
 
@@ -167,7 +169,7 @@ describe('a click', () => {
 describe('a question that is left to some people', () => {
   test('is answered by them alone, whoever else operates', async () => {
     const { bound, run } = await asking(['carol', 'reviewers']);
-    expect(await run(ANN, '/allow 1')).toEqual({ ok: false, text: 'Only these may answer that: carol, reviewers.' });
+    expect(await run(ANN, '/allow 1')).toEqual({ ok: false, text: 'Only these may decide that: carol, reviewers.' });
     expect((await run(ANN, '/reject 1')).ok).toBe(false);
     expect(await run(person('dora', ['reviewers']), '/allow 1')).toMatchObject({ ok: true });
     expect(dispatched(bound)).toEqual(['dora']);
@@ -186,9 +188,9 @@ describe('a question that is left to some people', () => {
     const { bound, run } = await asking('other');
     expect(await run(person('bob'), '/allow 1')).toEqual({
       ok: false,
-      text: 'Another operator has to answer that: the work began with what you wrote.',
+      text: 'Another operator must decide that, because the run was started by your message.',
     });
-    expect((await run(person('carol'), '/allow 1')).text).toContain('Only operators may run /allow');
+    expect((await run(person('carol'), '/allow 1')).text).toContain('Only operators may use /allow');
     expect(await run(ANN, '/allow 1')).toMatchObject({ ok: true });
     expect(dispatched(bound)).toEqual(['ann']);
   });
@@ -196,9 +198,7 @@ describe('a question that is left to some people', () => {
   test('tells whoever comes late who answered, operator or not', async () => {
     const { run } = await asking(['carol']);
     await run(person('carol'), '/allow 1');
-    expect((await run(person('carol'), '/reject 1')).text).toBe(
-      'That question is over: it was already allowed by carol.',
-    );
+    expect((await run(person('carol'), '/reject 1')).text).toBe('That request is closed: already allowed by carol.');
   });
 
   test('leaves stopping to every operator', async () => {
@@ -231,13 +231,13 @@ describe('the limit of a run', () => {
     expect(await bound.run({ type: 'STEP', session: '1', turn: 3, toolCalls: [] })).toBe('AGENT_NOT_RUNNING');
     for (const who of [person('carol'), person('pm'), { ...ANN, bot: true }])
       for (const line of ['/run continue', '/run resume', '/allow 1'])
-        expect((await run(who, line)).text).toContain('Only operators may run');
+        expect((await run(who, line)).text).toContain('Only operators may use');
     expect([bound.both, bound.state.run?.maxTurns]).toEqual(STILL);
   });
 
   test('is raised by an operator, by as many again', async () => {
     const { bound, run } = await atLimit();
-    expect(await run(ANN, '/run continue')).toEqual({ ok: true, text: 'It goes on: step 2 of 4.' });
+    expect(await run(ANN, '/run continue')).toEqual({ ok: true, text: 'The run continues: step 2 of 4.' });
     expect(bound.both).toBe('running · pm #1 active');
   });
 });

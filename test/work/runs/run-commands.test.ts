@@ -98,7 +98,10 @@ describe('T87 a restored backup', () => {
 describe('a button that ends a run', () => {
   test('ends none but that of the turn that it was drawn for', async () => {
     const { bound, type } = await atWork();
-    expect(await type('/run complete', 2)).toMatchObject({ ok: false, text: expect.stringContaining('That is over') });
+    expect(await type('/run complete', 2)).toMatchObject({
+      ok: false,
+      text: expect.stringContaining('That run is over'),
+    });
     expect(bound.both).toBe('running · pm #1 active');
     expect((await type('/run complete', 1)).ok).toBe(true);
   });
@@ -193,14 +196,14 @@ describe('/run', () => {
   test('approvals shows what is asked and what is remembered, and revoke takes that back', async () => {
     const { bound, type } = await atWork();
     await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
-    expect((await type('/run approvals')).text).toContain('pm asks for a yes: mcp__files__write');
+    expect((await type('/run approvals')).text).toContain('pm waits for approval: mcp__files__write');
     await bound.answers('allow', { always: 'execute(npm test)' });
     expect((await type('/run approvals pm')).text).toMatch(
       /^pm 1\. execute\(npm test\) · by Ann .* \/run revoke pm 1$/,
     );
     expect((await type('/run revoke pm 2')).ok).toBe(false);
     expect((await type('/run revoke pm 1')).ok).toBe(true);
-    expect((await type('/run approvals')).text).toBe('Nothing is asked, nothing is remembered.');
+    expect((await type('/run approvals')).text).toBe('No open requests, no rules.');
   });
 
   test('revoke by a button takes back the very yes that it was drawn for, whatever number that has by now', async () => {
@@ -216,7 +219,7 @@ describe('/run', () => {
     }
     const [first, second] = bound.state.remembered.map(({ id }) => id.slice(id.lastIndexOf('#')));
     expect((await type(`/run revoke pm ${first}`)).text).toBe(
-      'Taken back: execute(npm test). It is asked about again.',
+      'Revoked: execute(npm test). Such calls need approval again.',
     );
     expect((await type(`/run revoke pm ${first}`)).ok).toBe(false);
     expect((await type(`/run revoke pm+ ${second}`)).ok).toBe(false);
@@ -241,7 +244,7 @@ describe('/run', () => {
       await bound.runs.apply(runKeyOf(SEAT), settle(id), bound.at);
     }
     expect((await type('/run approvals pm')).text).toBe(
-      'pm was allowed 3 times what the rule execute(npm test) covers: /allow with "always" when it asks next, or "allow": ["execute(npm test)"]',
+      'pm was allowed 3 times by hand. A rule saves the request: "allow": ["execute(npm test)"] in turnConfig.json, or /allow with "always" next time',
     );
   });
 
@@ -249,7 +252,7 @@ describe('/run', () => {
     const { bound, type } = await atWork();
     await type('/run pause');
     expect(bound.both).toBe('paused confirmation · pm #1 approval');
-    expect((await type('/run resume')).text).toBe('It goes on: step 1 of 100.');
+    expect((await type('/run resume')).text).toBe('The run continues: step 1 of 100.');
     expect(bound.both).toBe('running · pm #1 active');
   });
 
@@ -269,7 +272,7 @@ describe('/run', () => {
     const { bound, type } = await atWork(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [call('a')] });
     expect((await type('/run status')).text).toContain('AGENT_TURN_LIMIT_EXCEEDED: /run continue pm, ');
-    expect((await type(line)).text).toBe(`It goes on: step 2 of ${limit}.`);
+    expect((await type(line)).text).toBe(`The run continues: step 2 of ${limit}.`);
     expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', ['a cleared']]);
   });
 
@@ -314,17 +317,17 @@ describe('/run', () => {
       return told.map((notice) => answerText(notice, String)).join();
     };
     expect(await line(false)).toBe(await line(true));
-    expect(await line(false)).toMatch(/^▶️ Ann let go on/u);
+    expect(await line(false)).toMatch(/^▶️ Ann continued pm’s run/u);
   });
 
   test('complete ends a run at its limit with what is there, and its turn', async () => {
     const { bound, type } = await atWork(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
-    expect(await type('/run complete')).toEqual({ ok: true, text: 'Completed with what is there.' });
+    expect(await type('/run complete')).toEqual({ ok: true, text: 'Completed with the result so far.' });
     expect(bound.both).toBe('completed · dev #2 active');
   });
 
-  test('abort ends a run and its turn, also while it asks for a yes', async () => {
+  test('abort ends a run and its turn, also while it waits for approval', async () => {
     const { bound, type } = await atWork();
     await bound.requests('a');
     await type('/run abort pm not needed');
@@ -364,7 +367,7 @@ describe('/run', () => {
 
   test('is told of whoever answered a question before', async () => {
     const { commands } = await atWork();
-    expect(commands.answered(HALL, { question: 1 })).toBe('That question is over: it was already allowed by Bob.');
+    expect(commands.answered(HALL, { question: 1 })).toBe('That request is closed: already allowed by Bob.');
     expect(commands.answered(HALL, { question: 2 })).toBeNull();
   });
 });

@@ -23,7 +23,7 @@ const line = (agent: string, at: number) => ({ ...spoken(1, agent, 'Write it'), 
 const CLEAN = { untrusted: null, private: null };
 const settled = (): Promise<void> => new Promise(setImmediate);
 
-describe('a session that has read what nobody vouches for', () => {
+describe('a session that has read untrusted text', () => {
   test('is tainted from the moment that the call is let through, and stays so over a restart', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
@@ -107,7 +107,7 @@ describe('a session that has read what nobody vouches for', () => {
     const bound = await new Bound().begins();
     const wrote = (id: string, at: number) => ({ at, author: { kind: 'person', id, name: id } as const });
     const said = [wrote('bob', 1), ...Array.from({ length: 50 }, (_, index) => wrote('ann', 2 + index))];
-    const from = 'what bob wrote, who is no operator';
+    const from = 'what bob wrote, who is not an operator';
     const taints = taintsOf(bound, said);
     expect(taints.of(SEAT)).toEqual({ untrusted: { since: 1, from }, private: null });
     taints.forget(SEAT);

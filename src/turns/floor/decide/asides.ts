@@ -85,7 +85,7 @@ export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'wit
   const aside = asideOf(decision.floor, agent);
   if (aside?.failed === true) {
     const of = defined({ run: aside.run });
-    decision.announce({ kind: 'aside', agent, what: 'is tried again', ...of, failed: false });
+    decision.announce({ kind: 'aside', agent, what: 'is retried', ...of, failed: false });
   }
   const asked = aside?.question;
   if (asked === undefined) return aside?.failed === true ? null : 'stale-question';

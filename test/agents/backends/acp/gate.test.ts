@@ -7,7 +7,7 @@ import { toolUse } from '../../../../src/rules/tool-use.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import { prompt, recorder } from '../conversation.ts';
 
-const ONCE = { optionId: 'once', name: 'Once', kind: 'allow_once' };
+const ONCE = { optionId: 'once', name: 'Allow once', kind: 'allow_once' };
 const NO = { optionId: 'no', name: 'No', kind: 'reject_once' };
 
 /** A generation whose gate answers everything alike, and what the gate was told, in order. */

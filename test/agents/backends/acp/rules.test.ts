@@ -9,7 +9,7 @@ import { gateThat, prompt, recorder } from '../conversation.ts';
 
 const OPTIONS = [
   { optionId: 'always', name: 'Always', kind: 'allow_always' },
-  { optionId: 'once', name: 'Once', kind: 'allow_once' },
+  { optionId: 'once', name: 'Allow once', kind: 'allow_once' },
   { optionId: 'no', name: 'No', kind: 'reject_once' },
 ];
 const DEV = { id: 'dev', backend: { kind: 'acp', profile: 'opencode', cwd: '/work' } };

@@ -383,7 +383,7 @@ describe('a call', () => {
     await turn.over;
     expect(toolNames(rig)[0]).not.toContain('raw__write');
     expect(results(rig)).toEqual([
-      'AGENT_TOOL_NOT_ALLOWED: mcp__raw__write is refused by rule "mcp__raw__write". You may: mcp__raw__*.',
+      'AGENT_TOOL_NOT_ALLOWED: mcp__raw__write is denied by rule "mcp__raw__write". You may: mcp__raw__*.',
     ]);
     expect(turn.text()).toBe('I may not.');
   });

@@ -59,7 +59,7 @@ describe('a remote agent whose turn a crash of Conch left open', () => {
       const page = await floor.restart();
       await ended(child);
       floor.run(process.execPath, [AGENT, floor.url]);
-      const back = '↩️ dev goes on after a restart';
+      const back = '↩️ dev continues after a restart';
       await page.until(() => page.texts('system').includes(back), 'the recovery');
       await page.until(() => page.view?.holder?.agent === 'dev' && page.view.holder.epoch === 2, 'dev at it again');
       expect(page.texts('system').some((text) => text.startsWith(GONE))).toBe(false);

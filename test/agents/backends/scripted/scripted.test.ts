@@ -267,7 +267,7 @@ describe('an interrupted turn', () => {
     expect(text()).not.toContain('what we build');
   });
 
-  test('goes on after a restart where the channel says that it was', async () => {
+  test('continues after a restart where the channel says that it was', async () => {
     const whole = (await once('pm', { messages: [m1] })).text;
     const said = whole.slice(0, 60).trimEnd();
     const { text } = await once('pm', { reason: 'resume', lines: [m1], messages: [], saidSoFar: [said] });
@@ -312,7 +312,7 @@ describe('a demo word', () => {
   });
 
   test('works beside the floor, too, where the host has something to add', async () => {
-    const { text } = await once('dev', { messages: [person(1, 'write a note\n\n(This is work beside the floor.)')] });
+    const { text } = await once('dev', { messages: [person(1, 'write a note\n\n(This is a background run.)')] });
     expect(text).toMatch(/^I write that down\./);
   });
 
