@@ -337,7 +337,7 @@ async function answeredOverRestart({ name, line, isAside }: (typeof ANSWERS)[num
     await bot.end('SIGKILL');
     page.close();
     const again = await pageIn(await stage.start());
-    const isEdited = (text: string): boolean => text.includes('was restarted: a yes now counts');
+    const isEdited = (text: string): boolean => text.includes('was restarted. Your decision counts');
     await again.until(() => again.texts('system').some(isEdited), 'the edited card');
     const edited = again.texts('system').filter(isEdited).length;
     await again.command(CHANNEL, `${line} ${asked}`);

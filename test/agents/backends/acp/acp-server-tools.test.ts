@@ -92,7 +92,7 @@ describe('a coding agent with tools of servers', () => {
   test('is told of a no, and nothing is run', async () => {
     const { turn, call, told } = await begun();
     const came = await turn('reject', () => call('raw__write', { path: 'a' }));
-    expect([JSON.stringify(came), told]).toEqual([expect.stringContaining('People said no'), ['step']]);
+    expect([JSON.stringify(came), told]).toEqual([expect.stringContaining('People denied it'), ['step']]);
   });
 
   test('runs nothing while it does not have the floor', async () => {
