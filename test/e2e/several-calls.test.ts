@@ -105,7 +105,8 @@ describe('a coding agent that asks for several calls at once', () => {
       expect(seen.rows().slice(2)).toEqual(['make b open pending', 'make c open pending']);
 
       const again = await start();
-      const gone = () => again.texts('system').find((text) => text.includes('a yes now counts for the same request'));
+      const gone = () =>
+        again.texts('system').find((text) => text.includes('Your decision counts once, for the same request'));
       await again.until(() => gone() !== undefined, 'that its agent is gone');
       expect(gone()).not.toContain('1 of 2');
       await asked(again, 2);

@@ -188,16 +188,8 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       };
     case 'nobody':
       return {};
-    case 'unaddressed': {
-      const { named, example } = announcement;
-      const names = named.map(nameOf).join(', ');
-      return {
-        why:
-          names === ''
-            ? `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`
-            : `${names} is not available`,
-      };
-    }
+    case 'unaddressed':
+      return { why: whyUnaddressed(announcement, nameOf) };
     case 'limit': {
       const { budget, used, max } = announcement;
       return { budget, used: amount(budget, used), max: amount(budget, max) };
@@ -224,6 +216,14 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
     case 'revoked':
       return valuesOfTools(announcement, nameOf(announcement.agent));
   }
+}
+
+function whyUnaddressed(
+  { named, example }: Extract<Announcement, { kind: 'unaddressed' }>,
+  nameOf: (agent: AgentId) => string,
+): string {
+  if (named.length > 0) return `${named.map(nameOf).join(', ')} is not available`;
+  return `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`;
 }
 
 type AboutTools = Extract<Announcement, { kind: 'approval' | 'answered' | 'forbidden' | 'unasked' | 'revoked' }>;
