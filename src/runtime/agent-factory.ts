@@ -10,7 +10,7 @@ import type { SandboxPlan } from '../agents/process/sandbox.ts';
 import type { ServerTools } from '../agents/mcp/session-tools.ts';
 import type { KnownSecrets } from '../agents/tools/known-secrets.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
-import type { AgentSpec } from '../agents/session/seated-agent.ts';
+import type { AgentSpec } from '../agents/session/session-executor.ts';
 import type { AgentConfig, ChannelConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import { TOOL_KINDS } from '../rules/rule.ts';

@@ -8,7 +8,7 @@ import type {
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
 import type { SeatTaint } from '../../src/agents/session/floor-port.ts';
-import type { AgentSpec } from '../../src/agents/session/seated-agent.ts';
+import type { AgentSpec } from '../../src/agents/session/session-executor.ts';
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
 import type { Thresholds } from '../../src/agents/session/session-machine.ts';
 import type { SessionJournal } from '../../src/agents/session/session-journal.ts';

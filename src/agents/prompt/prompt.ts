@@ -1,5 +1,5 @@
 import type { Effect } from '../../turns/floor/react.ts';
-import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
+import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { OrderPolicy } from '../../turns/floor/policies.ts';
 import { decidedWords, retriedWords } from '../../turns/text/words.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
@@ -86,57 +86,85 @@ export class SessionKnowledge {
   }
 }
 
-/** A prompt, and the messages to answer for which it had no room. */
-type MadePrompt = { readonly turn: TurnPrompt; readonly left: readonly MessageId[] };
+/** A piece of work for a session: a turn that a floor granted, or goes on with, or a background run. */
+export type Work = {
+  readonly epoch: number;
+  readonly reason: TurnPrompt['reason'];
+  /** The conversation that the session lacks, oldest first, and the number of its last line. */
+  readonly lines: readonly Line[];
+  readonly uptoLine: number;
+  /** The messages to answer. */
+  readonly messages: readonly Line[];
+  /** Of these, the ones that an earlier prompt of this turn held. */
+  readonly open: readonly MessageId[];
+  /** What this agent said in this turn, if the turn goes on. */
+  readonly said: readonly Line[];
+  readonly view: Pick<FloorView, 'seats' | 'order' | 'next' | 'turns'> | null;
+  readonly ask: Pick<PromptEffect, 'askedBy' | 'asked' | 'decided' | 'feedback'>;
+};
 
-/** Reads from the floor what a prompt effect stands for. What the agent said in this turn is what the floor recorded. */
-export function turnPrompt(
-  effect: Extract<Effect, { type: 'prompt' }>,
-  seat: SeatContext,
+type PromptEffect = Extract<Effect, { type: 'prompt' }>;
+
+/** Reads the work that a prompt effect stands for from the floor. */
+export function floorWork(
+  effect: PromptEffect,
   floors: FloorPort,
-  settings: PromptSettings,
-): MadePrompt {
-  const { channel, agent } = seat;
-  const { epoch, reason, afterLine, uptoLine, open } = effect;
+  channel: ChannelId,
+  knowledge: SessionKnowledge,
+): Work {
+  const { agent, epoch, reason, afterLine, uptoLine, open } = effect;
   const view = floors.view(channel);
-  const { knowledge } = settings;
-  const from = knowledge.fresh ? Math.max(0, uptoLine - LINES_FOR_A_NEW_SESSION) : knowledge.upto;
-  const lines = floors
-    .linesBetween(channel, Math.min(afterLine, from), uptoLine)
-    .filter((line) => knowledge.lacks(line, agent, afterLine));
+  const lines = lackedLines({ channel, agent, afterLine, uptoLine }, floors, knowledge);
   const messages = effect.messages.map((id) => floors.message(id)).filter((line) => line !== null);
   const startedAt = reason === 'grant' ? null : (view?.holder?.startedAt ?? null);
   const recent = startedAt === null ? [] : floors.lines(channel, TURN_LINES);
   const said = recent.filter(
     ({ at, author }) => at >= (startedAt ?? 0) && author.kind === 'agent' && author.id === agent,
   );
+  return { epoch, reason, lines, uptoLine, messages, open, said, view, ask: effect };
+}
+
+/** The lines of a conversation up to one that the session's next prompt has to hold. */
+export function lackedLines(
+  {
+    channel,
+    agent,
+    afterLine,
+    uptoLine,
+  }: Pick<PromptEffect, 'agent' | 'afterLine' | 'uptoLine'> & { channel: ChannelId },
+  floors: Pick<FloorPort, 'linesBetween'>,
+  knowledge: SessionKnowledge,
+): readonly Line[] {
+  const from = knowledge.fresh ? Math.max(0, uptoLine - LINES_FOR_A_NEW_SESSION) : knowledge.upto;
+  const lines = floors.linesBetween(channel, Math.min(afterLine, from), uptoLine);
+  return lines.filter((line) => knowledge.lacks(line, agent, afterLine));
+}
+
+/** A prompt, and the messages to answer for which it had no room. */
+export type MadePrompt = { readonly turn: TurnPrompt; readonly left: readonly MessageId[] };
+
+/** Makes the prompt of a piece of work. */
+export function turnPrompt(work: Work, seat: SeatContext, settings: PromptSettings): MadePrompt {
+  const { epoch, reason, lines, messages, open, said, view } = work;
   const roster = (view?.seats ?? []).map(({ agent: id, status }) => {
     const { name, description } = settings.describe(id);
     return { id, name, status, description };
   });
-  const made = { seat, reason, messages, open, lines, said, roster, view, ask: effect };
-  const { text, system, parts, left } = buildPrompt({ ...settings, ...made });
+  const { text, system, parts, left } = buildPrompt({ ...settings, ...work, seat, roster });
   const isIn = ({ message }: Line): boolean => message === null || !left.includes(message);
   const shown = { lines: lines.filter(isIn), messages: messages.filter(isIn) };
   const known = { open: open.filter((id) => !left.includes(id)), saidSoFar: said.map((line) => line.text), roster };
   const longest = settings.contextTokens * CHARACTERS_PER_TOKEN;
-  return { turn: { channel, epoch, reason, ...shown, ...known, system, parts, longest, text }, left };
+  return { turn: { channel: seat.channel, epoch, reason, ...shown, ...known, system, parts, longest, text }, left };
 }
 
 /** What a prompt is made of. */
-export type PromptParts = Omit<PromptSettings, 'describe'> & {
-  readonly seat: SeatContext;
-  readonly reason: TurnPrompt['reason'];
-  readonly lines: readonly Line[];
-  readonly messages: readonly Line[];
-  /** Of these, the ones that an earlier prompt of this turn held. */
-  readonly open: readonly MessageId[];
-  /** What this agent said in this turn, if the turn goes on. */
-  readonly said: readonly Line[];
-  readonly roster: TurnPrompt['roster'];
-  readonly view: Pick<FloorView, 'order' | 'next' | 'turns'> | null;
-  readonly ask: Pick<Extract<Effect, { type: 'prompt' }>, 'askedBy' | 'asked' | 'decided' | 'feedback'>;
-};
+export type PromptParts = Omit<PromptSettings, 'describe'> &
+  Omit<Work, 'epoch' | 'uptoLine' | 'view'> & {
+    readonly seat: SeatContext;
+    readonly roster: TurnPrompt['roster'];
+    readonly view: Pick<FloorView, 'order' | 'next' | 'turns'> | null;
+  };
 
 /** A prompt's texts, and the messages to answer for which it had no room: the floor must hand them over again. */
 type BuiltPrompt = Pick<TurnPrompt, 'text' | 'system' | 'parts'> & { readonly left: readonly MessageId[] };
@@ -241,11 +269,12 @@ function present({ roster, seat }: PromptParts): string {
 
 function task(parts: PromptParts): string {
   const answer = 'the messages marked "to answer now"';
-  const words = {
-    grant: granted(parts, answer),
-    resume: resumed(parts, answer),
-    again: `While you were speaking more was written. Answer ${answer}.`,
-  }[parts.reason];
+  const words =
+    parts.reason === 'grant'
+      ? granted(parts, answer)
+      : parts.reason === 'resume'
+        ? resumed(parts, answer)
+        : `While you were speaking more was written. Answer ${answer}.`;
   return joined([now(parts), wasCut(parts), words, saidBefore(parts), feedbackOn(parts)], ' ');
 }
 

@@ -1,14 +1,15 @@
 import type { AgentCommand, CommandOf } from '../../turns/floor/command.ts';
 import { besideOf } from '../../turns/floor/seats.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { defined } from '../../lib/defined.ts';
+import type { Line } from '../../turns/view.ts';
 import { EXECUTION_ERROR, codeOf } from '../backends/backend.ts';
 import type { SessionFailure } from '../backends/backend.ts';
-import type { OutboxRow } from '../../turns/floor-store.ts';
-import type { FloorView, Line } from '../../turns/view.ts';
-import type { FloorPort } from './floor-port.ts';
+import { lackedLines } from '../prompt/prompt.ts';
+import type { SessionKnowledge, Work } from '../prompt/prompt.ts';
 import type { Beat } from './heartbeat.ts';
-import { SeatedAgent } from './seated-agent.ts';
-import type { AgentSpec, SeatedAgentPorts } from './seated-agent.ts';
+import { SessionExecutor } from './session-executor.ts';
+import type { AgentSpec, SessionPorts } from './session-executor.ts';
 
 /** What an agent is asked to do beside its floor, under a session's number. */
 export type AsideOrder = {
@@ -34,43 +35,45 @@ export type AsideListener = {
 };
 
 /**
- * One agent at work beside a floor: a session of its own with one prompt, which sees the conversation and says nothing into it.
- * What it says is kept until it has ended.
+ * A background run: a session of its own with one prompt, which sees the conversation and says nothing into it. Its texts are
+ * kept until it has ended. Nothing of it outlives the program but its run.
  */
 export class AsideSession {
+  readonly #spec: AgentSpec;
+  readonly #order: AsideOrder;
+  readonly #ports: SessionPorts;
   readonly #listener: AsideListener;
+  readonly #executor: SessionExecutor;
   readonly #said: string[] = [];
-  readonly #agent: SeatedAgent;
   #isOver = false;
 
-  constructor(spec: AgentSpec, order: AsideOrder, ports: Omit<SeatedAgentPorts, 'commands'>, listener: AsideListener) {
+  constructor(spec: AgentSpec, order: AsideOrder, ports: SessionPorts, listener: AsideListener) {
+    const { model = spec.model, reaches } = order;
+    this.#spec = { ...spec, ...defined({ model }) };
+    this.#order = order;
+    this.#ports = ports;
     this.#listener = listener;
-    const { model, reaches = () => true } = order;
-    const set = model === undefined ? spec : { ...spec, model };
-    this.#agent = new SeatedAgent(set, besideOf(order.channel), {
-      ...ports,
-      sessionSettings: (channel) => {
-        const settings = ports.sessionSettings(channel);
-        const { reaches: known = () => true } = settings;
-        return { ...settings, reaches: (agent, ...tool) => known(agent, ...tool) && reaches(...tool) };
-      },
-      floors: { ...floorsFor(spec, order, ports), draft: (...[, , , text]) => listener.drafted(text) },
-      // It begins anew with every session: nothing of it outlives the program but its run.
-      journal: { state: () => null, apply: async () => {} },
+    const channel = besideOf(order.channel);
+    this.#executor = new SessionExecutor({ spec: this.#spec, channel, record: null }, ports, {
       commands: {
         send: async (command) => {
           this.#hear(command);
           return null;
         },
-        close: async () => {},
       },
+      drafted: (_, text) => listener.drafted(text),
+      leftMs: () => order.timeoutMs,
+      opened: async () => {},
+      lost: (failure) => this.#lose(failure),
+      absent: (message) => this.#lose({ ...ABSENT, message }),
+      ...defined({ reaches }),
     });
-    this.#begin(spec, order, ports).catch((error: unknown) => this.#lose(String(error), { code: codeOf(error) }));
+    this.#begin().catch((error: unknown) => this.#lose({ message: String(error), code: codeOf(error), final: false }));
   }
 
-  /** What it has said so far, and is just saying. */
+  /** The texts that it has said so far, and the one that it is writing. */
   written(): string {
-    const draft = this.#agent.draft?.text ?? '';
+    const draft = this.#executor.generation?.draft?.text ?? '';
     return [...this.#said, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
   }
 
@@ -81,118 +84,76 @@ export class AsideSession {
 
   /** A heartbeat is due. */
   beat(beat: Beat): void {
-    this.#agent.beat(beat);
+    this.#executor.beat(beat);
   }
 
   /** Ends it without a word. */
   async stop(): Promise<void> {
     this.#isOver = true;
-    await this.#agent.close();
+    this.#executor.generation?.abandon();
+    await this.#executor.close();
   }
 
-  async #begin(spec: AgentSpec, order: AsideOrder, { floors }: Pick<SeatedAgentPorts, 'floors'>): Promise<void> {
-    await this.#agent.open();
-    if (!this.#agent.connected) return this.#lose(this.#agent.lastCause ?? 'it is not there', this.#agent.failure);
-    const uptoLine = floors.lines(order.channel, 1).at(-1)?.line ?? 0;
-    const { session: epoch } = order;
-    const effect = {
-      type: 'prompt',
-      agent: spec.id,
+  async #begin(): Promise<void> {
+    const executor = this.#executor;
+    await executor.begin();
+    const { session, lastCause } = executor;
+    if (session === null) return this.#lose({ ...ABSENT, message: lastCause ?? ABSENT.message });
+    this.#listener.worked({ open: 0 });
+    executor.prompt(executor.promptFor(session, (knowledge) => this.#work(knowledge)).turn);
+  }
+
+  /** The conversation, and one message to answer, which is no part of it. */
+  #work(knowledge: SessionKnowledge): Work {
+    const { channel, session: epoch, by, prompt } = this.#order;
+    const { floors, clock } = this.#ports;
+    const uptoLine = floors.lines(channel, 1).at(-1)?.line ?? 0;
+    const author = { kind: 'person', id: by, name: by } as const;
+    const message: Line = {
+      line: 0,
+      at: clock.now(),
+      author,
+      text: `${prompt}\n\n${HOW}`,
+      attachments: [],
+      message: ORDER,
+      change: null,
+    };
+    const view = floors.view(channel);
+    return {
       epoch,
       reason: 'grant',
-      afterLine: uptoLine,
+      lines: lackedLines({ channel, agent: this.#spec.id, afterLine: uptoLine, uptoLine }, floors, knowledge),
       uptoLine,
-      messages: [ORDER],
+      messages: [message],
       open: [],
-    } as const;
-    this.#hear({ type: 'work', agent: spec.id, epoch, open: 0 });
-    const taken = await this.#agent.prompt({ ...ROW, id: `${order.channel} ${epoch}`, effect }, effect);
-    if (taken.state !== 'confirmed') this.#lose('it took no prompt');
+      said: [],
+      view: view && { ...view, next: [], turns: null },
+      ask: {},
+    };
   }
 
+  /** Commands about a floor are dropped: a background run has none. */
   #hear(command: AgentCommand): void {
     if (this.#isOver) return;
-    switch (command.type) {
-      case 'say':
-        this.#said.push(command.text);
-        return;
-      case 'spend':
-      case 'tellTools':
-        return this.#listener.told(command);
-      case 'work':
-        return this.#listener.worked(command);
-      case 'leave':
-        return this.#lose(command.cause, {
-          code: command.error?.code,
-          final: command.error?.recoverable === false,
-        });
-      case 'end':
-      case 'wait':
-        this.#isOver = true;
-        return this.#listener.done(this.#said.join('\n\n'));
-      case 'join':
-      case 'use':
-      case 'request':
-      case 'withdraw':
-      case 'injected':
-      case 'interrupted':
-      case 'choose':
-        return; // A floor's own matters: there is none here.
+    if (command.type === 'say') this.#said.push(command.text);
+    else if (command.type === 'spend' || command.type === 'tellTools') this.#listener.told(command);
+    else if (command.type === 'work') this.#listener.worked(command);
+    else if (command.type === 'end' || command.type === 'wait') {
+      this.#isOver = true;
+      this.#listener.done(this.#said.join('\n\n'));
     }
   }
 
-  #lose(message: string, { code = EXECUTION_ERROR, final = false }: FailureKind = {}): void {
+  #lose(failure: SessionFailure): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#listener.lost({ message, code, final });
+    this.#listener.lost(failure);
   }
 }
 
-type FailureKind = { readonly code?: string | undefined; readonly final?: boolean };
-
 /** Unlike the id of any platform's message. */
 const ORDER = '\u0001order';
-
-const ROW: Omit<OutboxRow, 'id' | 'effect'> = {
-  channel: '',
-  lane: '',
-  part: 0,
-  text: null,
-  attempts: 0,
-  uncertain: false,
-  afterId: null,
-  editsId: null,
-};
-
-/** The floor as it looks from beside: its conversation, and one message to answer, which is no part of it. */
-function floorsFor(
-  { id: agent }: AgentSpec,
-  { channel, session, by, prompt, timeoutMs }: AsideOrder,
-  { floors, clock }: Pick<SeatedAgentPorts, 'floors' | 'clock'>,
-): FloorPort {
-  const startedAt = clock.now();
-  const author = { kind: 'person', id: by, name: by } as const;
-  const text = `${prompt}\n\n${HOW}`;
-  const order: Line = { line: 0, at: startedAt, author, text, attachments: [], message: ORDER, change: null };
-  const at = { epoch: session, startedAt, waitingFor: null, working: false, approval: null } as const;
-  const holder = (): FloorView['holder'] => ({
-    agent,
-    status: 'ACTIVE',
-    ...at,
-    deadlineAt: clock.now() + timeoutMs,
-  });
-  return {
-    ...floors,
-    linesBetween: (_, after, upto) => floors.linesBetween(channel, after, upto),
-    lines: (_, limit) => floors.lines(channel, limit),
-    message: (id) => (id === ORDER ? order : floors.message(id)),
-    view: () => {
-      const view = floors.view(channel);
-      return view === null ? null : { ...view, holder: holder(), next: [], turns: null };
-    },
-    holder,
-  };
-}
+const ABSENT: SessionFailure = { message: 'it is not there', code: EXECUTION_ERROR, final: false };
 
 const HOW =
   '(This is a background run. Nobody waits for you. What you write is posted as your report at the end. ' +

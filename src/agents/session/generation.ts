@@ -3,11 +3,10 @@ import type { AgentCommand, TurnDraft } from '../../turns/floor/command.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { SignalScanner } from '../../turns/text/recognition.ts';
 import { cutOff } from '../../turns/text/split.ts';
-import type { Applied } from '../../turns/floor-store.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { AgentSession, Ending, Report, TurnPrompt, Usage } from '../backends/backend.ts';
-import type { AgentLog } from './floor-port.ts';
+import type { AgentLog, CommandSender } from './floor-port.ts';
 import { Injections } from './injections.ts';
 import type { Injection } from './injections.ts';
 import { defined } from '../../lib/defined.ts';
@@ -29,13 +28,13 @@ type GenerationPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: AgentLog;
-  /** `null`: it could not be told. */
-  readonly send: (command: AgentCommand) => Promise<Applied | null>;
-  readonly draft: (text: string | null) => void;
+  readonly commands: Pick<CommandSender, 'send'>;
+  /** The text that is written and not yet said. */
+  readonly drafted: (epoch: number, text: string | null) => void;
   /** The first sign of life. */
   readonly started: () => void;
   /** How long the turn may last without a further one, in milliseconds. */
-  readonly leftMs: () => number;
+  readonly leftMs: (epoch: number) => number;
   /** Makes what stands between the agent and its tools. */
   readonly gate: () => ToolGate;
 };
@@ -45,7 +44,9 @@ export class Generation {
   readonly epoch: number;
   readonly report: Report;
   readonly #ports: GenerationPorts;
-  readonly #done = Promise.withResolvers<void>();
+  /** Resolves when nothing more comes of it. */
+  readonly done: Promise<void>;
+  readonly #close: () => void;
   #generating = true;
   #muted = false;
   #whole = false;
@@ -86,6 +87,7 @@ export class Generation {
   constructor(ports: GenerationPorts) {
     this.#ports = ports;
     this.epoch = ports.epoch;
+    ({ promise: this.done, resolve: this.#close } = Promise.withResolvers<void>());
     this.#workedAt = ports.clock.now();
     this.#scanner = createSignalScanner(ports);
     this.report = {
@@ -94,7 +96,7 @@ export class Generation {
       work: (open, by, limitMs) => this.#work(open, { by, limitMs }),
       usage: (usage) => this.#spend(usage),
       now: () => ports.clock.now(),
-      leftMs: ports.leftMs,
+      leftMs: () => ports.leftMs(ports.epoch),
       gate: this.#gated(ports.gate),
     };
   }
@@ -112,11 +114,6 @@ export class Generation {
   /** Whether it ended by itself, and all that it said was told. */
   get whole(): boolean {
     return this.#whole;
-  }
-
-  /** Resolves when nothing more comes of it. */
-  get done(): Promise<void> {
-    return this.#done.promise;
   }
 
   /** What was streamed and not yet said. */
@@ -141,7 +138,7 @@ export class Generation {
 
   /** Drops all output from here on. */
   mute(): void {
-    if (!this.#muted) this.#ports.draft(null);
+    if (!this.#muted) this.#ports.drafted(this.epoch, null);
     this.#muted = true;
     this.#unheld?.();
     this.#quiet?.cancel();
@@ -168,14 +165,14 @@ export class Generation {
     await this.#stands();
     await this.#gate?.close();
     if (this.#muted) return;
-    const { agent, epoch, send, draft } = this.#ports;
+    const { agent, epoch, commands, drafted } = this.#ports;
     if (ending.how === 'passed') this.#text = '';
     const said = ending.how === 'passed' ? null : this.#endMessage();
-    draft(null);
+    drafted(epoch, null);
     const closing = this.#closing(ending);
-    const [told] = await Promise.all([send({ agent, epoch, ...closing }), said]);
+    const [told] = await Promise.all([commands.send({ agent, epoch, ...closing }), said]);
     if (closing.type === 'wait' && closing.of !== undefined && told?.ok === false)
-      await send({ agent, epoch, type: 'end', ...this.#endOf({ how: 'completed' }) });
+      await commands.send({ agent, epoch, type: 'end', ...this.#endOf({ how: 'completed' }) });
     this.#whole = ending.how !== 'interrupted';
   }
 
@@ -200,7 +197,7 @@ export class Generation {
     this.mute();
     this.generated();
     this.#injections?.abandon();
-    this.#done.resolve();
+    this.#close();
   }
 
   /** What was written before a call stands before it in the channel; what comes while people are asked is said after that. */
@@ -250,7 +247,8 @@ export class Generation {
     this.#workedAt = this.#textAt;
     this.#quiet ??= this.#ports.timers.after(QUIET_MS, () => this.#afterQuiet());
     this.#visible ||= /\S/.test(this.#text);
-    if (this.#visible && !beginsPassWord(this.#text, this.#ports.passWords)) this.#ports.draft(this.#text);
+    if (this.#visible && !beginsPassWord(this.#text, this.#ports.passWords))
+      this.#ports.drafted(this.epoch, this.#text);
     this.#beat();
   }
 
@@ -269,19 +267,19 @@ export class Generation {
 
   /** What only says that there is nothing to say is a pass. */
   #spend({ use, ...spent }: Usage): void {
-    const { agent, epoch, send } = this.#ports;
+    const { agent, epoch, commands } = this.#ports;
     const isPass = use.outcome === 'answered' && this.#isPassWord;
-    void send({ type: 'spend', agent, epoch, ...spent, use: isPass ? { ...use, outcome: 'passed' } : use });
+    void commands.send({ type: 'spend', agent, epoch, ...spent, use: isPass ? { ...use, outcome: 'passed' } : use });
   }
 
   /** A sign of work, at most one a second; whether it was told. What text says of it is known without. */
   #beat(limitMs?: number): boolean {
-    const { agent, epoch, clock, leftMs, send } = this.#ports;
+    const { agent, epoch, clock, leftMs, commands } = this.#ports;
     const now = clock.now();
-    this.#beatMs ??= Math.min(BEAT_MS, (leftMs() || Infinity) / BEATS_LEAST);
+    this.#beatMs ??= Math.min(BEAT_MS, (leftMs(epoch) || Infinity) / BEATS_LEAST);
     if (this.#asking > 0 || now - this.#beatAt < this.#beatMs) return false;
     this.#beatAt = now;
-    void send({ type: 'work', agent, epoch, open: this.#open, ...defined({ limitMs }) });
+    void commands.send({ type: 'work', agent, epoch, open: this.#open, ...defined({ limitMs }) });
     return true;
   }
 
@@ -330,8 +328,8 @@ export class Generation {
     if (this.#asking > 0 && this.#generating) return;
     const draft = this.takeDraft();
     if (draft === null) return;
-    await this.#ports.send({ type: 'say', ...draft, ...(cut === null ? {} : { text: cutOff(draft.text) }) });
-    if (!this.#muted && this.#text === '') this.#ports.draft(null);
+    await this.#ports.commands.send({ type: 'say', ...draft, ...(cut === null ? {} : { text: cutOff(draft.text) }) });
+    if (!this.#muted && this.#text === '') this.#ports.drafted(this.epoch, null);
   }
 
   #closing(ending: Ending): ClosingOf<'wait'> | ClosingOf<'end'> {

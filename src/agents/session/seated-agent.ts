@@ -1,80 +1,26 @@
-import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { Effect } from '../../turns/floor/react.ts';
-import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/floor/command.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
-import type { Clock, Instant, Timers } from '../../lib/time.ts';
-import type {
-  AgentBackend,
-  AgentSession,
-  SessionFailure,
-  InjectOutcome,
-  SeatContext,
-  TurnPrompt,
-  Usage,
-} from '../backends/backend.ts';
-import type { AgentLog, CommandSender, FloorPort, SeatTaint } from './floor-port.ts';
-import type { ToolGate } from '../tools/tool-gate.ts';
+import type { Instant } from '../../lib/time.ts';
+import type { SessionFailure, InjectOutcome, Usage } from '../backends/backend.ts';
+import { floorWork } from '../prompt/prompt.ts';
+import type { CommandSender } from './floor-port.ts';
 import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
-import { createSessionMachine } from './session-machine.ts';
-import type { SessionState, Thresholds } from './session-machine.ts';
+import type { AgentSpec, SessionPorts } from './session-executor.ts';
+import type { SessionState } from './session-machine.ts';
 import { SessionRecord } from './session-journal.ts';
 import type { SessionJournal } from './session-journal.ts';
-import { SessionKnowledge, turnPrompt } from '../prompt/prompt.ts';
-import { Generation } from './generation.ts';
-import { defined } from '../../lib/defined.ts';
-
-/** One agent of the configuration. */
-export type AgentSpec = {
-  readonly id: AgentId;
-  readonly name: string;
-  /** What it is good at, in words for the others. */
-  readonly description: string;
-  /** Who it is, in words for itself. */
-  readonly persona: string;
-  /** The model that is to do it, if not that of the backend. */
-  readonly model?: string;
-  readonly backend: AgentBackend;
-};
-
-/** What sessions in one channel go by. */
-export type SessionSettings = {
-  /** A burst of messages within this time reaches a generation in one go. */
-  readonly coalesceMs: number;
-  readonly contextTokens: number;
-  /** What ends a turn at the very end of an agent's output. */
-  readonly signal: string;
-  /** What is a pass when it is the whole answer; agents are told the first. */
-  readonly passWords: readonly string[];
-  /** What the channel is called, and what it is about. */
-  readonly place: { readonly name: string; readonly topic: string };
-  /** How many errors stop a session; the specification's defaults unless given. */
-  readonly thresholds?: Thresholds;
-  /** Whether the rules let any tool of a server, or this one, ever be used by an agent; without it they do. */
-  readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
-  /** Is told what an agent's session reads; without it that is not looked at. */
-  readonly taint?: (agent: AgentId) => SeatTaint;
-  /** What stands between an agent and its tools while it has the floor under an epoch. */
-  readonly gate: (agent: AgentId, epoch: number) => ToolGate;
-};
 
 /** What a seated agent needs; all but `commands` is shared by all. */
-export type SeatedAgentPorts = {
-  readonly floors: FloorPort;
+export type SeatedAgentPorts = SessionPorts & {
   readonly commands: CommandSender;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: AgentLog;
   /** Where sessions are on record. */
   readonly journal: SessionJournal;
   readonly interruptGraceMs: number;
-  readonly sessionSettings: (channel: ChannelId) => SessionSettings;
-  readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
-  /** Unpredictable letters and digits. */
-  readonly boundary: () => string;
 };
 
 type Of<Type extends Effect['type']> = Extract<Effect, { type: Type }>;
@@ -87,9 +33,7 @@ export class SeatedAgent {
   readonly #commands: CommandSender;
   readonly #executor: SessionExecutor;
   #joined = false;
-  #failure: SessionFailure | null = null;
   #busyAt: Instant;
-  readonly #knowledge = new SessionKnowledge();
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
   /** The rows and messages that were handed over. */
@@ -101,18 +45,16 @@ export class SeatedAgent {
     this.#ports = ports;
     this.#commands = ports.commands;
     this.#busyAt = ports.clock.now();
-    this.#executor = new SessionExecutor({
-      ...ports,
-      machine: () => createSessionMachine(ports.sessionSettings(channel).thresholds),
-      open: () => spec.backend.open(this.#seat()),
-      generation: (session, prompt) => this.#generation(session, prompt),
-      record: new SessionRecord({ ...ports, channel, agent: spec.id }),
-      about: { channel, agent: spec.id },
-      opened: () => this.#join(),
-      lost: (failure) => {
-        this.#failure = failure;
-        this.#goOffline(failure.message, failure);
+    const record = new SessionRecord({ ...ports, channel, agent: spec.id });
+    this.#executor = new SessionExecutor({ spec, channel, record }, ports, {
+      commands: ports.commands,
+      drafted: (epoch, text) => ports.floors.draft(channel, spec.id, epoch, text),
+      leftMs: (epoch) => {
+        const holder = ports.floors.holder(channel);
+        return holder?.epoch === epoch ? (holder.deadlineAt ?? Infinity) - ports.clock.now() : 0;
       },
+      opened: () => this.#join(),
+      lost: (failure) => this.#goOffline(failure.message, failure),
       absent: (cause) => void this.#commands.send({ type: 'leave', agent: spec.id, cause }),
     });
   }
@@ -131,11 +73,6 @@ export class SeatedAgent {
     const now = this.#ports.clock.now();
     if (!this.#executor.isIdle) this.#busyAt = now;
     return this.spec.backend.comesByItself !== true && now - this.#busyAt >= afterMs;
-  }
-
-  /** How the last session was lost; empty when none was. */
-  get failure(): { readonly code?: string; readonly final?: boolean } {
-    return this.#failure ?? {};
   }
 
   /** Why the last session was lost, in one line. */
@@ -179,7 +116,13 @@ export class SeatedAgent {
     }
     this.#handed.set(row.id, true);
     this.#busyAt = this.#ports.clock.now();
-    this.#start(session, effect);
+    const { agent, epoch } = effect;
+    const { turn, left } = this.#executor.promptFor(session, (knowledge) =>
+      floorWork(effect, this.#ports.floors, this.channel, knowledge),
+    );
+    // A message to answer for which the prompt had no room comes with the next one.
+    for (const id of left) void this.#commands.send({ type: 'injected', agent, epoch, id, outcome: 'no-room' });
+    this.#executor.prompt(turn);
     return CONFIRMED;
   }
 
@@ -193,7 +136,7 @@ export class SeatedAgent {
     const line = known === null || change === undefined ? known : { ...known, change };
     const { id: agent } = this.spec;
     const report = (outcome: InjectOutcome) => {
-      if (outcome === 'injected') this.#knowledge.told(message);
+      if (outcome === 'injected') this.#executor.knowledge.told(message);
       if (change === undefined && (!observed || outcome === 'injected'))
         void this.#commands.send({ type: 'injected', agent, epoch, id: message, outcome });
       else if (outcome !== 'injected' && line !== null) this.#executor.session?.observe?.(line);
@@ -282,7 +225,7 @@ export class SeatedAgent {
   /** Ends a session that has nothing to do. What it has read is forgotten unless its agent may go on with it. */
   rest(): Promise<void> {
     const { session } = this.#executor;
-    if (session !== null && session.resumed === undefined) this.#taint()?.forget();
+    if (session !== null && session.resumed === undefined) this.#executor.taint?.forget();
     return this.close();
   }
 
@@ -313,61 +256,6 @@ export class SeatedAgent {
     return seats.some(({ agent, status }) => agent === this.spec.id && status !== 'OFFLINE');
   }
 
-  #start(session: AgentSession, effect: Of<'prompt'>): void {
-    const { floors, clock, sessionSettings, describe, boundary } = this.#ports;
-    const { contextTokens, signal, passWords, place } = sessionSettings(this.channel);
-    const knowledge = this.#knowledge;
-    knowledge.begin(session, boundary);
-    const seat = this.#seat();
-    const { turn, left } = turnPrompt(effect, seat, floors, {
-      describe,
-      place,
-      signal: this.spec.backend.needsSignal ? signal : null,
-      passWord: passWords[0] ?? signal,
-      contextTokens,
-      at: clock.now(),
-      knowledge,
-    });
-    if (knowledge.renewed) this.#taint()?.forget();
-    if (turn.lines.some(({ author }) => author.kind === 'agent')) this.#taint()?.read(turn.lines);
-    knowledge.prompted(turn, effect.uptoLine);
-    for (const id of left) void this.#commands.send(this.#notTaken(id, effect.epoch));
-    this.#executor.prompt(turn);
-  }
-
-  #generation(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
-    const { clock, timers, log, floors, sessionSettings } = this.#ports;
-    const { coalesceMs, signal, passWords, gate } = sessionSettings(this.channel);
-    const generation = new Generation({
-      agent: this.spec.id,
-      epoch,
-      roster,
-      signal,
-      passWords,
-      needsSignal: this.spec.backend.needsSignal,
-      session,
-      coalesceMs,
-      clock,
-      timers,
-      log,
-      send: (command) => this.#commands.send(command),
-      draft: (text) => floors.draft(this.channel, this.spec.id, epoch, text),
-      started: () => this.#executor.started(),
-      leftMs: () => {
-        const holder = floors.holder(this.channel);
-        return holder?.epoch === epoch ? (holder.deadlineAt ?? Infinity) - clock.now() : 0;
-      },
-      gate: () => gate(this.spec.id, epoch),
-    });
-    void generation.done.then(() => void (this.#knowledge.cut = !generation.whole));
-    return generation;
-  }
-
-  /** A message to answer for which the prompt had no room comes with the next one. */
-  #notTaken(id: MessageId, epoch: number): AgentCommand {
-    return { type: 'injected', agent: this.spec.id, epoch, id, outcome: 'no-room' };
-  }
-
   /** Waits until the generation before this epoch is over; one that nobody has stopped yet is stopped. */
   async #former(epoch: number): Promise<void> {
     const { generation } = this.#executor;
@@ -387,24 +275,6 @@ export class SeatedAgent {
     if (effect.epoch <= this.#fence || this.#handed.has(row.id)) return true;
     const holder = this.#ports.floors.holder(this.channel);
     return holder !== undefined && (holder?.agent !== this.spec.id || holder.epoch !== effect.epoch);
-  }
-
-  #seat(): SeatContext {
-    const { id: agent, name, persona, model } = this.spec;
-    const settings = (): SessionSettings => this.#ports.sessionSettings(this.channel);
-    return {
-      channel: this.channel,
-      agent,
-      name,
-      persona,
-      ...defined({ model }),
-      reaches: (server, tool) => settings().reaches?.(agent, server, tool) ?? true,
-      tellTools: (server, why) => void this.#commands.send({ type: 'tellTools', agent, server, why }),
-    };
-  }
-
-  #taint(): SeatTaint | undefined {
-    return this.#ports.sessionSettings(this.channel).taint?.(this.spec.id);
   }
 
   #warn(error: unknown, what: string): void {

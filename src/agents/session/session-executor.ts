@@ -1,43 +1,108 @@
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { defined } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { AbsentError, BackendError, EXECUTION_ERROR, UntrustedError, codeOf } from '../backends/backend.ts';
-import type { AgentSession, SessionFailure, TurnPrompt } from '../backends/backend.ts';
-import type { AgentLog } from './floor-port.ts';
-import type { Generation } from './generation.ts';
+import type { AgentBackend, AgentSession, SeatContext, SessionFailure, TurnPrompt } from '../backends/backend.ts';
+import { SessionKnowledge, turnPrompt } from '../prompt/prompt.ts';
+import type { MadePrompt, Work } from '../prompt/prompt.ts';
+import type { ToolGate } from '../tools/tool-gate.ts';
+import type { AgentLog, CommandSender, FloorPort, SeatTaint } from './floor-port.ts';
+import { Generation } from './generation.ts';
 import type { Beat } from './heartbeat.ts';
 import { resumed } from './session-journal.ts';
 import type { SessionRecord } from './session-journal.ts';
-import { NEW_SESSION, OPEN_MS, outlives } from './session-machine.ts';
-import type { Phase, SessionEffect, SessionEvent, SessionMachine, SessionState } from './session-machine.ts';
+import { NEW_SESSION, OPEN_MS, createSessionMachine, outlives } from './session-machine.ts';
+import type {
+  Phase,
+  SessionEffect,
+  SessionEvent,
+  SessionMachine,
+  SessionState,
+  Thresholds,
+} from './session-machine.ts';
 
-/** What carries out the effects of one session's machine, and who is told. */
-type ExecutorPorts = {
-  /** The machine, with the thresholds of now. */
-  readonly machine: () => SessionMachine;
-  readonly open: () => Promise<AgentSession>;
-  /** Makes what hears the answer to a prompt. */
-  readonly generation: (session: AgentSession, prompt: TurnPrompt) => Generation;
+/** One agent of the configuration. */
+export type AgentSpec = {
+  readonly id: AgentId;
+  readonly name: string;
+  /** What it is good at, in words for the others. */
+  readonly description: string;
+  /** Who it is, in words for itself. */
+  readonly persona: string;
+  /** The model that is to do it, if not that of the backend. */
+  readonly model?: string;
+  readonly backend: AgentBackend;
+};
+
+/** What sessions in one channel go by. */
+export type SessionSettings = {
+  /** A burst of messages within this time reaches a generation in one go. */
+  readonly coalesceMs: number;
+  readonly contextTokens: number;
+  /** What ends a turn at the very end of an agent's output. */
+  readonly signal: string;
+  /** What is a pass when it is the whole answer; agents are told the first. */
+  readonly passWords: readonly string[];
+  /** What the channel is called, and what it is about. */
+  readonly place: { readonly name: string; readonly topic: string };
+  /** How many errors stop a session; the specification's defaults unless given. */
+  readonly thresholds?: Thresholds;
+  /** Whether the rules let any tool of a server, or this one, ever be used by an agent; without it they do. */
+  readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
+  /** Is told what an agent's session reads; without it that is not looked at. */
+  readonly taint?: (agent: AgentId) => SeatTaint;
+  /** What stands between an agent and its tools while it has the floor under an epoch. */
+  readonly gate: (agent: AgentId, epoch: number) => ToolGate;
+};
+
+/** What all sessions share. */
+export type SessionPorts = {
+  readonly floors: FloorPort;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: AgentLog;
-  /** What outlives the program. */
-  readonly record: SessionRecord;
-  /** Fields for every log line. */
-  readonly about: object;
-  /** A session is open. */
+  readonly sessionSettings: (channel: ChannelId) => SessionSettings;
+  readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
+  /** Unpredictable letters and digits. */
+  readonly boundary: () => string;
+};
+
+/** Who gives a session work, and hears of it: a seat at a floor, or a background run. */
+export type WorkListener = {
+  readonly commands: Pick<CommandSender, 'send'>;
+  /** The text that is written and not yet said. */
+  readonly drafted: (epoch: number, text: string | null) => void;
+  /** How long the work may last without a further sign of it, in milliseconds. */
+  readonly leftMs: (epoch: number) => number;
   readonly opened: () => Promise<void>;
-  /** The agent is gone from the floor, for this reason. */
   readonly lost: (failure: SessionFailure) => void;
   /** The agent has not been there since the start, or since it was lost, and its time to return is over. */
   readonly absent: (cause: string) => void;
+  /** Whether the listener lets it use any tool of a server, or this one, beside what the settings say; it does unless given. */
+  readonly reaches?: (server: string, tool: string | null) => boolean;
+};
+
+/** Whose session it is and where; `record`: `null` when it begins anew with every program. */
+type SessionPlace = {
+  readonly spec: AgentSpec;
+  readonly channel: ChannelId;
+  readonly record: SessionRecord | null;
 };
 
 /**
- * Drives one session by the session machine: tells it what happened, and alone carries out what it answers. A session that
- * failed is opened again after its backoff, until it is stopped.
+ * One agent's session, what it knows, and the piece of work that it is doing. Drives it by the session machine: tells the machine
+ * what happened, and alone carries out its effects. A session that failed is opened again after its backoff, until it is stopped.
  */
 export class SessionExecutor {
-  readonly #ports: ExecutorPorts;
+  readonly knowledge = new SessionKnowledge();
+  readonly #spec: AgentSpec;
+  readonly #channel: ChannelId;
+  readonly #record: SessionRecord | null;
+  readonly #ports: SessionPorts;
+  readonly #listener: WorkListener;
+  /** Fields for every log line. */
+  readonly #about: object;
   readonly #alarm: Alarm;
   #state: SessionState = NEW_SESSION;
   #session: AgentSession | null = null;
@@ -54,8 +119,13 @@ export class SessionExecutor {
   #isLeaving = false;
   #closed = false;
 
-  constructor(ports: ExecutorPorts) {
+  constructor({ spec, channel, record }: SessionPlace, ports: SessionPorts, listener: WorkListener) {
+    this.#spec = spec;
+    this.#channel = channel;
+    this.#record = record;
     this.#ports = ports;
+    this.#listener = listener;
+    this.#about = { channel, agent: spec.id };
     this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#deadline());
   }
 
@@ -87,22 +157,22 @@ export class SessionExecutor {
    * Resolves after the attempt, successful or not.
    */
   async begin(): Promise<void> {
-    const { clock, machine, record, lost } = this.#ports;
-    const kept = record.load();
+    const { clock } = this.#ports;
+    const kept = this.#record?.load() ?? null;
     if (kept !== null) {
       this.#state = resumed(kept, clock.now());
       this.#lastCause = kept.lastCause;
     }
     const { phase } = this.#state;
     if (phase.name !== 'Initializing')
-      lost({
+      this.#listener.lost({
         message: this.#lastCause ?? UNKNOWN_CAUSE,
         code: EXECUTION_ERROR,
         final: phase.name === 'Stopped',
       });
     if (phase.name === 'Stopped') this.#logFatal(phase.why);
     if (phase.name === 'CoolingDown') this.#warnCooling(phase);
-    this.#alarm.noLaterThan(machine().nextDeadline(this.#state));
+    this.#alarm.noLaterThan(this.#machine.nextDeadline(this.#state));
     this.#goOn();
     await this.settled();
   }
@@ -115,6 +185,33 @@ export class SessionExecutor {
   /** Resolves when no session is being opened. */
   async settled(): Promise<void> {
     await this.#attempt?.promise;
+  }
+
+  get taint(): SeatTaint | undefined {
+    return this.#settings.taint?.(this.#spec.id);
+  }
+
+  /** Makes the prompt for the open session, which `prompt` hands over. `left`: the messages for which it had no room. */
+  promptFor(session: AgentSession, workFor: (knowledge: SessionKnowledge) => Work): MadePrompt {
+    const { clock, describe, boundary } = this.#ports;
+    const { contextTokens, signal, passWords, place } = this.#settings;
+    const { knowledge } = this;
+    knowledge.begin(session, boundary);
+    const work = workFor(knowledge);
+    const made = turnPrompt(work, this.#seat(), {
+      describe,
+      place,
+      signal: this.#spec.backend.needsSignal ? signal : null,
+      passWord: passWords[0] ?? signal,
+      contextTokens,
+      at: clock.now(),
+      knowledge,
+    });
+    if (knowledge.renewed) this.taint?.forget();
+    const { lines } = made.turn;
+    if (lines.some(({ author }) => author.kind === 'agent')) this.taint?.read(lines);
+    knowledge.prompted(made.turn, work.uptoLine);
+    return made;
   }
 
   /** Hands a prompt to the session, which has to be open and idle. */
@@ -136,7 +233,7 @@ export class SessionExecutor {
     this.#step({ type: 'SessionExited', exit: { how: 'Timeout' } });
     const { phase } = this.#state;
     if (phase.name === 'CoolingDown') this.#warnCooling(phase);
-    else if (phase.name === 'Stopped') this.#ports.lost({ message: TIMED_OUT, code: EXECUTION_ERROR, final: true });
+    else if (phase.name === 'Stopped') this.#listener.lost({ message: TIMED_OUT, code: EXECUTION_ERROR, final: true });
   }
 
   /** Closes the session and opens another, with the counters at zero; resolves after the attempt. */
@@ -147,10 +244,9 @@ export class SessionExecutor {
 
   /** Stops the session for good; what was counted is forgotten, so that whoever comes next in this place starts anew. */
   async stop(): Promise<void> {
-    const { machine, record, clock } = this.#ports;
-    const at = clock.now();
-    const forgotten = machine().decide(this.#state, { type: 'OperatorRestart' }, at);
-    for (const fact of forgotten.facts) if (outlives(this.#state, fact)) record.add(fact, null, at);
+    const at = this.#ports.clock.now();
+    const forgotten = this.#machine.decide(this.#state, { type: 'OperatorRestart' }, at);
+    for (const fact of forgotten.facts) if (outlives(this.#state, fact)) this.#record?.add(fact, null, at);
     this.#isLeaving = true;
     this.#step({ type: 'OperatorStop' });
     await this.close();
@@ -166,7 +262,7 @@ export class SessionExecutor {
     this.#absence?.cancel();
     this.#attempt?.resolve();
     this.#drop();
-    await Promise.all([this.#closing, this.#inTime(this.#ports.record.settled)]);
+    await Promise.all([this.#closing, this.#inTime(this.#record?.settled ?? Promise.resolve())]);
   }
 
   /** A heartbeat is due. A session that leaves too many in a row unanswered is lost; late beats judge nobody. */
@@ -187,27 +283,74 @@ export class SessionExecutor {
   }
 
   /** The generation gives a sign of life. */
-  started(): void {
+  readonly started = (): void => {
     const { phase, sessionSeq } = this.#state;
     if (phase.name === 'Spawning') this.#step({ type: 'SessionStarted', seq: sessionSeq });
+  };
+
+  get #machine(): SessionMachine {
+    return createSessionMachine(this.#settings.thresholds);
+  }
+
+  get #settings(): SessionSettings {
+    return this.#ports.sessionSettings(this.#channel);
+  }
+
+  /** Makes what hears the answer to a prompt. */
+  #made(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
+    const { commands, drafted, leftMs } = this.#listener;
+    const agent = this.#spec.id;
+    const generation = new Generation({
+      ...this.#ports,
+      ...this.#settings,
+      agent,
+      epoch,
+      roster,
+      needsSignal: this.#spec.backend.needsSignal,
+      session,
+      commands,
+      drafted,
+      started: this.started,
+      leftMs,
+      gate: () => this.#settings.gate(agent, epoch),
+    });
+    void generation.done.then(() => void (this.knowledge.cut = !generation.whole));
+    return generation;
+  }
+
+  #seat(): SeatContext {
+    const { id: agent, name, persona, model } = this.#spec;
+    const { commands, reaches } = this.#listener;
+    return {
+      channel: this.#channel,
+      agent,
+      name,
+      persona,
+      ...defined({ model }),
+      reaches: (server, tool) =>
+        (this.#settings.reaches?.(agent, server, tool) ?? true) && (reaches?.(server, tool) ?? true),
+      tellTools: (server, why) => void commands.send({ type: 'tellTools', agent, server, why }),
+    };
   }
 
   #step(event: SessionEvent): void {
-    const { about, clock, log, record } = this.#ports;
+    const { clock, log } = this.#ports;
+    const record = this.#record;
     if (this.#closed) return;
-    const machine = this.#ports.machine();
+    const machine = this.#machine;
     const wasOpening = isOpening(this.#state.phase);
     const at = clock.now();
     const decision = machine.decide(this.#state, event, at);
     if (!decision.ok) {
-      log.warn({ ...about, refusal: decision.refusal }, 'session event refused');
+      log.warn({ ...this.#about, refusal: decision.refusal }, 'session event refused');
       return;
     }
     for (const fact of decision.facts) {
-      if (!this.#isLeaving && (record.isBehind || outlives(this.#state, fact))) record.add(fact, this.#lastCause, at);
+      const isRecorded = !this.#isLeaving && (record?.isBehind === true || outlives(this.#state, fact));
+      if (isRecorded) record?.add(fact, this.#lastCause, at);
       this.#state = machine.evolve(this.#state, fact, at);
       const { from, trigger, to } = fact;
-      log.debug({ ...about, from, trigger, to: to.name, effect: fact.effect?.type ?? 'None' }, 'session');
+      log.debug({ ...this.#about, from, trigger, to: to.name, effect: fact.effect?.type ?? 'None' }, 'session');
       if (wasOpening && event.type !== 'SessionOpened') this.#attempt?.resolve();
       for (const effect of machine.react(fact, this.#state)) this.#carryOut(effect);
     }
@@ -259,7 +402,7 @@ export class SessionExecutor {
     try {
       await this.#closing;
       if (!isWanted()) return;
-      const session = await this.#ports.open();
+      const session = await this.#spec.backend.open(this.#seat());
       if (!isWanted()) return await this.#discard(session);
       this.#session = session;
     } catch (error) {
@@ -269,18 +412,18 @@ export class SessionExecutor {
       return;
     }
     this.#step({ type: 'SessionOpened' });
-    await this.#ports.opened();
+    await this.#listener.opened();
     attempt.resolve();
   }
 
   #awaitReturn(absence: AbsentError): void {
     const { message, returns, graceMs } = absence;
-    const { about, log, timers, absent } = this.#ports;
-    log.debug({ ...about, cause: message }, 'waiting for the agent');
+    const { log, timers } = this.#ports;
+    log.debug({ ...this.#about, cause: message }, 'waiting for the agent');
     this.#step({ type: 'SessionAbsent' });
     this.#lastCause = absence instanceof UntrustedError ? message : (this.#lastCause ?? message);
     this.#untrusted = absence instanceof UntrustedError ? message : null;
-    this.#absence = timers.after(graceMs, () => absent(message));
+    this.#absence = timers.after(graceMs, () => this.#listener.absent(message));
     const { phase } = this.#state;
     const back = () => {
       if (this.#state.phase === phase) this.#goOn();
@@ -291,7 +434,7 @@ export class SessionExecutor {
   async #generate(prompt: TurnPrompt): Promise<void> {
     const session = this.#session;
     if (session === null) throw new Error('impossible: a prompt for a session that is not open');
-    const generation = this.#ports.generation(session, prompt);
+    const generation = this.#made(session, prompt);
     this.#generation = generation;
     let ending;
     try {
@@ -316,7 +459,7 @@ export class SessionExecutor {
   #failed(error: unknown, how: 'Error' | 'Timeout'): void {
     const message = oneLine(error);
     if (error instanceof UntrustedError && HAS_PROMPT.has(this.#state.phase.name)) {
-      this.#ports.lost({ message, code: codeOf(error), final: false });
+      this.#listener.lost({ message, code: codeOf(error), final: false });
       this.#drop();
       return this.#awaitReturn(error);
     }
@@ -324,7 +467,7 @@ export class SessionExecutor {
     const exit = how === 'Error' ? { how, message } : { how };
     const event: SessionEvent = isFatal ? { type: 'FatalError', message } : { type: 'SessionExited', exit };
     if (isFatal || this.#state.phase.name !== 'Interrupting')
-      this.#ports.lost({ message, code: codeOf(error), final: this.#stops(event) });
+      this.#listener.lost({ message, code: codeOf(error), final: this.#stops(event) });
     this.#lastCause = message;
     this.#drop();
     this.#step(event);
@@ -335,7 +478,7 @@ export class SessionExecutor {
 
   /** Whether the session would be stopped by this. */
   #stops(event: SessionEvent): boolean {
-    const { facts } = this.#ports.machine().decide(this.#state, event, this.#ports.clock.now());
+    const { facts } = this.#machine.decide(this.#state, event, this.#ports.clock.now());
     return facts.some(({ to }) => to.name === 'Stopped');
   }
 
@@ -345,8 +488,8 @@ export class SessionExecutor {
   }
 
   #logFatal(why: string): void {
-    const { about, log } = this.#ports;
-    log.error({ ...about, cause: this.#lastCause ?? UNKNOWN_CAUSE, why }, 'agent stopped');
+    const { log } = this.#ports;
+    log.error({ ...this.#about, cause: this.#lastCause ?? UNKNOWN_CAUSE, why }, 'agent stopped');
   }
 
   /** Closes the session, whatever it is doing: nothing more comes of its generation. */
@@ -378,7 +521,7 @@ export class SessionExecutor {
   }
 
   #warn(fields: object, what: string): void {
-    this.#ports.log.warn({ ...this.#ports.about, ...fields }, what);
+    this.#ports.log.warn({ ...this.#about, ...fields }, what);
   }
 }
 

@@ -1,7 +1,8 @@
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Roster } from '../../turns/commands/context.ts';
 import type { AgentBackend } from '../backends/backend.ts';
-import type { AgentSpec, SeatedAgent } from './seated-agent.ts';
+import type { SeatedAgent } from './seated-agent.ts';
+import type { AgentSpec } from './session-executor.ts';
 import type { Phase } from './session-machine.ts';
 
 /** Where the roster looks. */

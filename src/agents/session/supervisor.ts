@@ -9,7 +9,8 @@ import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { SeatedAgent } from './seated-agent.ts';
-import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agent.ts';
+import type { SeatedAgentPorts } from './seated-agent.ts';
+import type { AgentSpec, SessionSettings } from './session-executor.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import { AsideSession } from './aside-session.ts';
 import type { AgentBackend } from '../backends/backend.ts';
@@ -184,7 +185,7 @@ class SessionPool {
       journal,
       interruptGraceMs: settings.interruptGraceMs,
       sessionSettings: settings.channel,
-      describe: (agent) => this.#describe(agent),
+      describe: this.#describe,
       boundary: options.boundary ?? (() => randomBytes(8).toString('hex')),
     };
     this.#heartbeat = new Heartbeat({ ...settings, clock, timers, beat: (beat) => this.#beat(beat) });
@@ -345,10 +346,10 @@ class SessionPool {
     if (this.#seated.size + this.#asides.size === 0) this.#heartbeat.stop();
   }
 
-  #describe(agent: AgentId): { readonly name: string; readonly description: string } {
+  readonly #describe: SeatedAgentPorts['describe'] = (agent) => {
     const spec = this.agents.find(({ id }) => id === agent);
     return { name: spec?.name ?? agent, description: spec?.description ?? '' };
-  }
+  };
 }
 
 /** A session that has had nothing to do for so long is closed; the next turn opens it again. */

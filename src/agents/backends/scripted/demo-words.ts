@@ -56,10 +56,7 @@ export const DEMO_WORDS = [
     word: 'forget',
     example: 'dev: forget',
     shows: 'says its text and forgets to end its turn: the turn times out',
-    steps: [
-      { do: 'say', text: 'This is all I have to sayAndEnd, and I forget to say that I am done.' },
-      { do: 'hang' },
-    ],
+    steps: [{ do: 'say', text: 'This is all I have to say, and I forget to say that I am done.' }, { do: 'hang' }],
   },
   {
     word: 'crash',
