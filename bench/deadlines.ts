@@ -53,7 +53,7 @@ export async function deadlines(path: string, channels: number): Promise<Met> {
   await store.recover();
   for (let from = 0; from < channels; from += AT_ONCE) {
     const some = ids.slice(from, from + AT_ONCE);
-    await Promise.all(some.flatMap((id) => prepared.map((command) => store.apply(id, command, clock.now()))));
+    await Promise.all(some.flatMap((id) => prepared.map((command) => store.floors.apply(id, command, clock.now()))));
   }
   for (let from = 0; from < channels; from += AT_ONCE) {
     await Promise.all(ids.slice(from, from + AT_ONCE).map((id) => manager.apply(id, { type: 'start', by: 'bench' })));
@@ -83,14 +83,14 @@ export async function loopDelay(path: string, channels: number): Promise<{ reado
   const ids = channelsNamed(channels);
   const until = performance.now() + HELD_UP_MS * 1.5;
   const speak = async (id: string): Promise<void> => {
-    const apply = (command: Command) => store.apply(id, command, clock.now());
+    const apply = (command: Command) => store.floors.apply(id, command, clock.now());
     await Promise.all([
       apply({ type: 'configure', settings, seats }),
       ...AGENTS.map((agent) => apply({ type: 'join', agent })),
       apply({ type: 'start', by: 'bench' }),
     ]);
     while (performance.now() < until) {
-      const { agent = '', epoch = 0 } = store.floor(id)?.turn ?? {};
+      const { agent = '', epoch = 0 } = store.floors.state(id)?.turn ?? {};
       await Promise.all([
         apply({ type: 'say', agent, epoch, text: SAID, mentions: [] }),
         apply({ type: 'end', agent, epoch, outcome: 'completed', signalled: true }),

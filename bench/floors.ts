@@ -150,5 +150,7 @@ export async function managed(
 export async function seatAll(store: FloorStore, channels: number): Promise<void> {
   const at = systemClock().now();
   await store.recover();
-  await Promise.all(channelsNamed(channels).flatMap((id) => SEATED.map((command) => store.apply(id, command, at))));
+  await Promise.all(
+    channelsNamed(channels).flatMap((id) => SEATED.map((command) => store.floors.apply(id, command, at))),
+  );
 }

@@ -16,13 +16,13 @@ export async function growth(path: string, most: number): Promise<Growth> {
   const clock = systemClock();
   await store.recover();
   const ids = channelsNamed(CHANNELS);
-  const apply = store.apply.bind(store);
+  const apply = store.floors.apply.bind(store);
   for (const id of ids)
     await Promise.all(
       [...SEATED, { type: 'start', by: 'bench' } as const].map((command) => apply(id, command, clock.now())),
     );
   const handOver = async (id: string): Promise<void> => {
-    const { agent = '', epoch = 0 } = store.floor(id)?.turn ?? {};
+    const { agent = '', epoch = 0 } = store.floors.state(id)?.turn ?? {};
     const at = clock.now();
     await Promise.all([
       apply(id, { type: 'say', agent, epoch, text: SAID, mentions: [] }, at),

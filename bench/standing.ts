@@ -30,12 +30,14 @@ export async function makeFolder(path: string, channels: number, { warmUpMs: mid
   for (let from = 0; from < channels; from += AT_ONCE) {
     const some = plans.slice(from, from + AT_ONCE);
     const seated = ({ id, settings, seats }: ChannelPlan) => [
-      store.apply(id, { type: 'configure', settings, seats }, at),
-      ...AGENTS.map((agent) => store.apply(id, { type: 'join', agent }, at)),
+      store.floors.apply(id, { type: 'configure', settings, seats }, at),
+      ...AGENTS.map((agent) => store.floors.apply(id, { type: 'join', agent }, at)),
     ];
     await Promise.all(some.flatMap(seated));
   }
-  await Promise.all(plans.slice(0, midTurn).map(({ id }) => store.apply(id, { type: 'start', by: 'bench' }, at)));
+  await Promise.all(
+    plans.slice(0, midTurn).map(({ id }) => store.floors.apply(id, { type: 'start', by: 'bench' }, at)),
+  );
   await store.close();
   // A first life looks at every floor once.
   const first = await startProgram({ config: configOf(channels), path, backend: thinking() });

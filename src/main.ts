@@ -161,7 +161,7 @@ async function ofAgents(
   if (!config.agents.some(({ id }) => id === agent))
     return fail(`There is no agent ${agent} in the configuration.`, EXIT_CODES.usage);
   try {
-    return await withStore(async (store) => say(await trust.revokeTrust(agent, store)));
+    return await withStore(async (store) => say(await trust.revokeTrust(agent, store.keyValues)));
   } catch (error) {
     if (!(error instanceof StoreError) || error.code !== 'locked') throw error;
     return ctl({ line: `agent distrust ${agent}`, channel: null, json: false }, config);
@@ -320,14 +320,13 @@ async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode
 const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch: conch start and conch restore make it.';
 
 function replay(store: FloorStore, call: Extract<CommandLine, { verb: 'replay' }>): ExitCode {
-  const floors = { keys: () => store.channels(), replay: store.replay.bind(store), ...FLOOR_WORDS };
   const sessions = store.host(sessionJournal);
   const isWhole =
     call.machine === 'floor'
-      ? replayAll(floors, call, say)
-      : replayAll({ keys: () => sessions.keys(), replay: sessions.replay.bind(sessions), ...SESSION_WORDS }, call, say);
+      ? replayAll(store.floors, FLOOR_WORDS, call, say)
+      : replayAll(sessions, SESSION_WORDS, call, say);
   if (isWhole !== null) return isWhole ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
-  const known = call.machine === 'floor' ? store.channels() : sessions.keys();
+  const known = call.machine === 'floor' ? store.floors.keys() : sessions.keys();
   return fail(
     `There is no ${call.machine} ${call.key ?? ''} on record. On record: ${known.join(', ') || 'none'}`,
     EXIT_CODES.usage,

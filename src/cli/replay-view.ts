@@ -4,10 +4,14 @@ import { factWords, list, WAITS_FOR } from '../turns/commands/fact-words.ts';
 import type { KeptSession, RecordedMove } from '../agents/session/session-journal.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 
-/** A machine whose journals can be replayed, with how its facts and states read. */
+/** A machine whose journals can be replayed. */
 type Replayable<State, Fact> = {
-  readonly keys: () => readonly string[];
-  readonly replay: (key: string, onStep: (step: ReplayStep<State, Fact>) => void) => Replayed;
+  keys(): readonly string[];
+  replay(key: string, onStep: (step: ReplayStep<State, Fact>) => void): Replayed;
+};
+
+/** How the facts and states of a machine read. */
+type MachineWords<State, Fact> = {
   readonly fact: (fact: Fact) => string;
   readonly state: (state: State) => string;
 };
@@ -24,6 +28,7 @@ export const SESSION_WORDS = { fact: moveWords, state: sessionShort } as const;
 /** Replays what is on record of a machine, a line for a fact; `null` when there is no such key, else whether all is whole. */
 export function replayAll<State, Fact>(
   machine: Replayable<State, Fact>,
+  words: MachineWords<State, Fact>,
   { key, from }: ReplayPlan,
   say: (line: string) => void,
 ): boolean | null {
@@ -31,7 +36,7 @@ export function replayAll<State, Fact>(
   if (keys.length === 0) return null;
   const verdicts = keys.map((id) => {
     const found = machine.replay(id, (step) => {
-      if (isShown(step, from)) say(stepLine(step, machine));
+      if (isShown(step, from)) say(stepLine(step, words));
     });
     say(verdictLine(id, found));
     return found.equal && found.booked && found.brokenAt === null && found.stoppedBy === null;
@@ -40,10 +45,7 @@ export function replayAll<State, Fact>(
 }
 
 /** One line for one fact: number, time in UTC, what happened, and the state after it in short. */
-export function stepLine<State, Fact>(
-  step: ReplayStep<State, Fact>,
-  words: Pick<Replayable<State, Fact>, 'fact' | 'state'>,
-): string {
+export function stepLine<State, Fact>(step: ReplayStep<State, Fact>, words: MachineWords<State, Fact>): string {
   const time = new Date(step.at).toISOString();
   const mark = step.hashOk ? '' : '  ✗ the hash does not hold';
   return `${String(step.seq).padStart(6)}  ${time}  ${words.fact(step.fact)}  |  ${words.state(step.state)}${mark}`;

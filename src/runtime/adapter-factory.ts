@@ -136,5 +136,8 @@ async function openSlack(parts: PlatformsParts): Promise<ChatAdapter> {
 }
 
 function memoryOf(store: FloorStore, owner: string): Memory {
-  return { get: (key) => store.recall(owner, key), set: (key, value) => store.remember(owner, key, value) };
+  return {
+    get: (key) => store.keyValues.recall(owner, key),
+    set: (key, value) => store.keyValues.remember(owner, key, value),
+  };
 }

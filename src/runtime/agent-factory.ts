@@ -20,7 +20,7 @@ import { toolRulesOf } from '../config/config.ts';
 import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { planOf, plansWord } from '../turns/channel-plan.ts';
-import type { FloorStore } from '../turns/floor-store.ts';
+import type { KeptTexts } from '../turns/floor-store.ts';
 import type { Plans } from '../turns/channel-plan.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 
@@ -37,7 +37,7 @@ export type BackendsParts = {
   readonly timers: Timers;
   readonly log: Log;
   /** Keeps what servers of tools said of them. */
-  readonly store?: Pick<FloorStore, 'recall' | 'remember'>;
+  readonly texts?: Pick<KeptTexts, 'recall' | 'remember'>;
   /** Who is signed in at servers of tools; without it nobody is. */
   readonly logins?: ServerLogins;
   /** Told of every session of a coding agent of this machine, with the release as which it runs, if it tells that. */
@@ -213,14 +213,14 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
 
 /** The servers of tools, for all agents that Conch runs tools for; none is started by it. */
 async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTools> {
-  const { clock, timers, log, logins, inForce, store } = parts;
+  const { clock, timers, log, logins, inForce, texts } = parts;
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
   const secrets = await secretsOf(parts);
   if (doors.serverTools !== null) return doors.serverTools;
   const lost = (error: unknown): void => log.error({ err: error }, 'what a server says of its tools could not be kept');
-  const memory = store && {
-    recall: (name: string) => store.recall(TOOLS, name),
-    remember: (name: string, text: string) => void store.remember(TOOLS, name, text).catch(lost),
+  const memory = texts && {
+    recall: (name: string) => texts.recall(TOOLS, name),
+    remember: (name: string, text: string) => void texts.remember(TOOLS, name, text).catch(lost),
   };
   const kept = { ...(logins && { logins }), ...(memory && { memory }) };
   const sandboxed = (id: AgentId): AgentSandbox | undefined => agentSandbox(inForce(), id);

@@ -115,7 +115,7 @@ export class App {
     this.#backendFor = keptBackends(parts.backendFor);
     this.runs = new Runs({ ...shared, manager, floors: this.#floors });
     this.#agents = this.#createAgents(shared.clean);
-    this.#suspensions = new Suspensions({ store, log, manager });
+    this.#suspensions = new Suspensions({ texts: store.keyValues, log, manager });
     this.#threads = new Threads(store);
     this.#outbox = this.#createOutbox(shared.clean);
     this.#sync = new ChannelSync({

@@ -3,7 +3,7 @@ import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
-import type { FloorStore } from '../turns/floor-store.ts';
+import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 import type { Log } from './log.ts';
 
 /** A check under way in another process. */
@@ -17,7 +17,7 @@ export type CheckUnderWay = {
 /** What checks of the whole database need. */
 export type BackgroundCheckParts = {
   readonly path: string;
-  readonly store: Pick<FloorStore, 'endedWell' | 'recall' | 'remember'>;
+  readonly store: Pick<FloorStore, 'endedWell'> & { readonly keyValues: Pick<KeptTexts, 'recall' | 'remember'> };
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
@@ -93,7 +93,7 @@ export class BackgroundCheck {
     this.#isDamaged = problems.length > 0;
     for (const problem of problems) log.error({ file: path, problem }, DAMAGED);
     if (problems.length === 0) log.info({ file: path }, 'the database was checked and is whole');
-    await store.remember(CHECKED.owner, CHECKED.name, JSON.stringify({ at: clock.now(), problems }));
+    await store.keyValues.remember(CHECKED.owner, CHECKED.name, JSON.stringify({ at: clock.now(), problems }));
     this.#after(EVERY_MS);
   }
 
@@ -105,13 +105,13 @@ export class BackgroundCheck {
   }
 
   #last(): LastCheck | null {
-    return readLastCheck(this.#parts.store);
+    return readLastCheck(this.#parts.store.keyValues);
   }
 }
 
 /** What the last check found; `null` when there was none. */
-export function readLastCheck(store: Pick<FloorStore, 'recall'>): LastCheck | null {
-  const kept = store.recall(CHECKED.owner, CHECKED.name);
+export function readLastCheck(texts: Pick<KeptTexts, 'recall'>): LastCheck | null {
+  const kept = texts.recall(CHECKED.owner, CHECKED.name);
   return kept === null ? null : lastCheck.parse(JSON.parse(kept));
 }
 

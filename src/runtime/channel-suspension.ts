@@ -2,11 +2,11 @@ import { z } from 'zod';
 import type { Log } from './log.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import type { FloorStore } from '../turns/floor-store.ts';
+import type { KeptTexts } from '../turns/floor-store.ts';
 
 /** What suspending channels needs. */
 type SuspensionsPorts = {
-  readonly store: Pick<FloorStore, 'remember' | 'recall' | 'forget'>;
+  readonly texts: Pick<KeptTexts, 'remember' | 'recall' | 'forget'>;
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly log: Log;
 };
@@ -28,30 +28,30 @@ export class Suspensions {
 
   /** Why the platform took a channel away; `null` when it did not. */
   why(channel: ChannelId): string | null {
-    const kept = this.#ports.store.recall(OWNER, channel);
+    const kept = this.#ports.texts.recall(OWNER, channel);
     return kept === null ? null : keptSchema.parse(JSON.parse(kept)).why;
   }
 
   /** Ends the turn under way and pauses the floor. A floor that people paused already stays theirs. */
   suspend(channel: ChannelId, why: string): Promise<void> {
     return this.#next(async () => {
-      const { store, manager, log } = this.#ports;
-      if (store.recall(OWNER, channel) !== null) return;
+      const { texts, manager, log } = this.#ports;
+      if (texts.recall(OWNER, channel) !== null) return;
       log.warn({ channel, why }, 'channel suspended');
       await manager.apply(channel, { type: 'stop', by: BY });
       const paused = await manager.apply(channel, { type: 'pause', by: BY });
-      await store.remember(OWNER, channel, JSON.stringify({ why, paused: paused.ok }));
+      await texts.remember(OWNER, channel, JSON.stringify({ why, paused: paused.ok }));
     });
   }
 
   /** Lets the floor go on, if it was this that paused it. */
   restore(channel: ChannelId): Promise<void> {
     return this.#next(async () => {
-      const { store, manager, log } = this.#ports;
-      const kept = store.recall(OWNER, channel);
+      const { texts, manager, log } = this.#ports;
+      const kept = texts.recall(OWNER, channel);
       if (kept === null) return;
       log.info({ channel }, 'channel can be used again');
-      await store.forget(OWNER, channel);
+      await texts.forget(OWNER, channel);
       if (keptSchema.parse(JSON.parse(kept)).paused) await manager.apply(channel, { type: 'resume', by: BY });
     });
   }

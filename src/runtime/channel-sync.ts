@@ -4,7 +4,7 @@ import type { Log } from './log.ts';
 import { compareOrder } from '../turns/floor/evolve.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import type { FloorStore } from '../turns/floor-store.ts';
+import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
 /** What keeping channels in step with their platforms needs of the program. */
@@ -13,7 +13,7 @@ type ChannelSyncPorts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
-  readonly store: Pick<FloorStore, 'lastSeen' | 'remember' | 'recall'>;
+  readonly store: Pick<FloorStore, 'lastSeen'> & { readonly keyValues: Pick<KeptTexts, 'remember' | 'recall'> };
   /** Does work again while the disk is full; rejects when the store is broken. */
   readonly retrying: (work: () => Promise<unknown>) => Promise<unknown>;
   readonly failed: (error: unknown) => void;
@@ -71,7 +71,7 @@ export class ChannelSync {
   async mark(thread: ChannelId, parent: ChannelId, since: Position): Promise<void> {
     const known = this.#mark(parent);
     if (known === null || compareOrder(since.order, known.order) <= 0) return;
-    await this.#ports.store.remember(MARKS, thread, JSON.stringify(since));
+    await this.#ports.store.keyValues.remember(MARKS, thread, JSON.stringify(since));
   }
 
   /** A single channel is caught up: a thread that was just opened, or one that can be read again. */
@@ -115,7 +115,7 @@ export class ChannelSync {
     const mark = this.#mark(channel);
     const { messages, changes, gap, ...found } = await this.#history(adapter, channel, mark);
     if (mark === null && found.mark !== undefined) {
-      await retrying(() => store.remember(MARKS, channel, JSON.stringify(found.mark)));
+      await retrying(() => store.keyValues.remember(MARKS, channel, JSON.stringify(found.mark)));
     }
     const meant = messages.filter(({ order }) => mark === null || compareOrder(order, mark.order) > 0);
     for (const message of meant) await retrying(() => manager.receive(message));
@@ -136,7 +136,7 @@ export class ChannelSync {
 
   /** Where the channel stood when Conch first read it. */
   #mark(channel: ChannelId): Position | null {
-    const kept = this.#ports.store.recall(MARKS, channel);
+    const kept = this.#ports.store.keyValues.recall(MARKS, channel);
     return kept === null ? null : positionSchema.parse(JSON.parse(kept));
   }
 

@@ -7,7 +7,7 @@ import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.t
 import type { TurnManager } from '../turns/manager.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
 import type { CommandContext, Roster, RunCommands, TrustCommands } from '../turns/commands/context.ts';
-import type { FloorReader } from '../turns/view.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock } from '../lib/time.ts';
 import type { KnownPeople } from './read-model.ts';
 import { refusalText } from '../turns/text/words.ts';
@@ -17,7 +17,7 @@ export type CommandContextPorts = {
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly roster: Roster;
   readonly floors: Pick<FloorQueries, 'view' | 'turns'>;
-  readonly store: Pick<FloorReader, 'why' | 'message'>;
+  readonly store: Pick<FloorStore, 'why' | 'message'>;
   readonly config: () => Config;
   readonly clock: Clock;
   readonly log: Log;

@@ -43,15 +43,14 @@ export async function runBot(first: Config): Promise<ExitCode> {
   let platforms: Platforms | null = null;
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
   const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
-  const failed = (error: unknown): void => health.failed(error);
   const onBroken = (error: unknown): void => end.resolve(broken(error, log));
-  const store = openStore({ config: () => config, clock, adapters, log, failed, lost: onBroken });
-  health.watch(store);
-  const shared = { ...known, clock, timers: systemTimers, log, store };
+  const store = openStore({ config: () => config, clock, adapters, log, health, lost: onBroken });
+  const shared = { ...known, clock, timers: systemTimers, log, store, texts: store.keyValues };
   const upkeep = new Upkeep({ ...shared, config: () => config });
   const database = () => health.stuck ?? (upkeep.isDamaged ? 'degraded' : 'ok');
   const waiting = () => known.logins.waiting(config.mcp);
-  const parts = { ...shared, trust: new FolderTrust(shared), config: first, current: () => config, database, waiting };
+  const trust = new FolderTrust({ ...shared, store: store.keyValues });
+  const parts = { ...shared, trust, config: first, current: () => config, database, waiting };
   const made = await createPlatforms(parts);
   platforms = made;
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
@@ -161,17 +160,17 @@ type StoreParts = {
   readonly clock: Clock;
   readonly adapters: () => readonly ChatAdapter[];
   readonly log: Log;
-  readonly failed: (error: unknown) => void;
+  readonly health: StoreHealth;
   /** The database cannot be used any more. */
   readonly lost: (error: unknown) => void;
 };
 
-function openStore({ config, clock, adapters, log, failed, lost }: StoreParts): FloorStore {
+function openStore({ config, clock, adapters, log, health, lost }: StoreParts): FloorStore {
   const { dataDir } = config();
-  return openDataFolder({
+  const store = openDataFolder({
     dataDir,
     clock,
-    failed,
+    failed: (error) => health.failed(error),
     lost,
     say: (line) => log.warn({ file: databaseIn(dataDir) }, line),
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
@@ -182,6 +181,8 @@ function openStore({ config, clock, adapters, log, failed, lost }: StoreParts): 
       return announcementText(announcement, config().announcements, nameOf, repeat);
     },
   });
+  health.watch(store.keyValues);
+  return store;
 }
 
 function watch(config: Config, log: Log, apply: (next: Config) => Promise<void>): { close(): void } | null {

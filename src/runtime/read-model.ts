@@ -13,12 +13,12 @@ import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import { BoundedMap, foundOnce, idIndex } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
-import type { OutboxRow } from '../turns/floor-store.ts';
+import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
 import type { Floor } from '../turns/floor/floor.ts';
 import { placeOf } from '../turns/floor/seats.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Change } from '../turns/manager.ts';
-import type { FloorReader, FloorView, InboxRow, Line } from '../turns/view.ts';
+import type { FloorView, InboxRow, Line } from '../turns/view.ts';
 import { holderOf, outlookOf, turnRecords, viewOf } from '../turns/view.ts';
 import { addressedIn } from '../turns/text/recognition.ts';
 
@@ -47,7 +47,12 @@ export type ReadModel = FloorQueries & {
 };
 
 /** What the floors are read by: as they are stored, and as what happens next will find them. */
-type Readers = { readonly store: Omit<FloorReader, 'floor'>; readonly floor: FloorReader['floor'] };
+type Readers = {
+  readonly store: Pick<FloorStore, 'id' | 'lines' | 'message' | 'thread'> & {
+    readonly floors: Pick<FloorStore['floors'], 'awake' | 'journal'>;
+  };
+  readonly floor: (channel: ChannelId) => Floor | null;
+};
 
 /** How much of the journal is read for a list of turns: each turn leaves a few dozen entries. */
 const ENTRIES_PER_TURN = 40;
@@ -77,13 +82,13 @@ export function createReadModel(
   return {
     ...names,
     ...threadsIn(reader, names.channel),
-    awake: () => reader.awake(),
+    awake: () => reader.floors.awake(),
     linesBetween,
     view: (channel) => look(channel, (floor) => viewOf(floor, clock.now(), reader.id)) ?? null,
     holder: (channel) => look(channel, holderOf),
     outlook: (channel) => look(channel, (floor) => outlookOf(floor, clock.now())) ?? null,
-    turns: (channel, limit) => turnRecords(reader.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
-    journal: (channel, limit, before) => reader.journal(channel, limit, before),
+    turns: (channel, limit) => turnRecords(reader.floors.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
+    journal: (channel, limit, before) => reader.floors.journal(channel, limit, before),
     lines(channel, limit) {
       const last = floorOf(channel)?.lines ?? 0;
       return linesBetween(channel, Math.max(0, last - limit), last);
@@ -101,7 +106,7 @@ export function createReadModel(
     seatedIn: (channel) => idsOf(enabledIn(channel)),
     missingIn: (channel) => idsOf(enabledIn(channel).filter(({ present }) => !present)),
     seatsOf: (agent) =>
-      seatsOf(agent, config(), { awake: reader.awake(), seatedIn: (channel) => idsOf(seatsIn(channel)) }),
+      seatsOf(agent, config(), { awake: reader.floors.awake(), seatedIn: (channel) => idsOf(seatsIn(channel)) }),
   };
 }
 

@@ -41,7 +41,7 @@ import type { CallCircumstances } from './tool-judge.ts';
 
 /** What runs need of the program. */
 type RunsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'journal' | 'newest' | 'message' | 'lines' | 'recall' | 'remember'>;
+  readonly store: Pick<FloorStore, 'host' | 'floors' | 'message' | 'lines' | 'keyValues'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** Who may operate without being named in the configuration. */
@@ -93,8 +93,8 @@ export class Runs {
     this.events = (asked, sink) => this.#read(feeds, asked, sink);
     const failed = (error: unknown): void => log.error({ err: error }, 'a run’s command could not be written');
     const memory = {
-      get: (id: string) => store.recall(NAMES, id),
-      set: (id: string, name: string) => void store.remember(NAMES, id, name).catch(failed),
+      get: (id: string) => store.keyValues.recall(NAMES, id),
+      set: (id: string, name: string) => void store.keyValues.remember(NAMES, id, name).catch(failed),
     };
     this.people = createKnownPeople(config, ports.owners, memory);
     const vouched: TaintPorts['vouched'] = (seat, author) =>
@@ -114,7 +114,7 @@ export class Runs {
       clock,
       time: timeWords(),
       nameOf,
-      closed: (channel, named) => closedQuestion(store, channel, named),
+      closed: (channel, named) => closedQuestion(store.floors, channel, named),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
       written: (seat) => this.#writtenBy(seat),
       settable: (agent) => settableOf(this.#agents?.backend(agent) ?? null),
@@ -220,7 +220,7 @@ export class Runs {
     const by = aside === true ? this.store.state(runKeyOf(seat))?.run?.requestedBy : undefined;
     if (by !== undefined) return [{ id: by, name: by }];
     return requestersOf(manager.floor(channel), agent, {
-      newest: () => first(store.newest(channel), LOOKED_AT),
+      newest: () => first(store.floors.newest(channel), LOOKED_AT),
       authorOf: (id) => authorIn(store, id),
     });
   }
@@ -318,11 +318,11 @@ const CHANNELS = 100;
 const LOOKED_AT = 1_000;
 
 function closedQuestion(
-  store: Pick<FloorStore, 'journal'>,
+  floors: Pick<FloorStore['floors'], 'journal'>,
   channel: ChannelId,
   named: { readonly question: number } | { readonly key: string },
 ): { readonly choice: string; readonly by: string | null } | null {
-  for (const { fact } of store.journal(channel, LOOKED_AT).toReversed()) {
+  for (const { fact } of floors.journal(channel, LOOKED_AT).toReversed()) {
     if (fact.type !== 'questionClosed' && fact.type !== 'asideAnswered') continue;
     if ('key' in named ? fact.key === named.key : fact.question === named.question)
       return { choice: fact.choice ?? 'withdrawn', by: fact.by };

@@ -3,10 +3,13 @@ import type { Thread } from '../adapters/port.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
-import type { FloorStore } from '../turns/floor-store.ts';
+import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 
 /** Where threads are remembered. */
-type ThreadsStore = Pick<FloorStore, 'awake' | 'forget' | 'lastSeen' | 'remember' | 'remembered'>;
+type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
+  readonly floors: Pick<FloorStore['floors'], 'awake'>;
+  readonly keyValues: Pick<KeptTexts, 'forget' | 'remember' | 'remembered'>;
+};
 
 /** A thread at rest for so long is let go of; the next message in it opens its floor again. */
 const FORGET_AFTER_MS = 7 * 86_400_000;
@@ -24,7 +27,7 @@ export class Threads {
 
   /** Reads what was remembered. */
   load(): void {
-    for (const [id, value] of this.#store.remembered(OWNER))
+    for (const [id, value] of this.#store.keyValues.remembered(OWNER))
       this.#known.set(id, { id, ...keptSchema.parse(JSON.parse(value)) });
   }
 
@@ -37,17 +40,17 @@ export class Threads {
 
   /** Remembers a thread. */
   async keep({ id, parent, name }: Thread): Promise<void> {
-    await this.#store.remember(OWNER, id, JSON.stringify({ parent, name }));
+    await this.#store.keyValues.remember(OWNER, id, JSON.stringify({ parent, name }));
   }
 
   /** Lets go of the threads at rest that nobody wrote in for a week; resolves with those. */
   async forgetOld(now: Instant): Promise<readonly ChannelId[]> {
-    const awake = new Set(this.#store.awake());
+    const awake = new Set(this.#store.floors.awake());
     const gone: ChannelId[] = [];
     for (const id of [...this.#known.keys()].filter((known) => !awake.has(known))) {
       if (now - (this.#store.lastSeen(id)?.sentAt ?? 0) <= FORGET_AFTER_MS) continue;
       this.#known.delete(id);
-      await this.#store.forget(OWNER, id);
+      await this.#store.keyValues.forget(OWNER, id);
       gone.push(id);
     }
     return gone;

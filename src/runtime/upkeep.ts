@@ -102,8 +102,8 @@ async function done(order: UpkeepOrder, parts: UpkeepParts): Promise<string> {
 async function erased(order: Erasure, { store }: UpkeepParts): Promise<string> {
   const also = await alsoErased(order, store);
   const isPerson = order.what === 'person';
-  if (isPerson) await store.forget(NAMES, order.id);
-  const trusted = isPerson ? await eraseDecider(store, order.id) : 0;
+  if (isPerson) await store.keyValues.forget(NAMES, order.id);
+  const trusted = isPerson ? await eraseDecider(store.keyValues, order.id) : 0;
   const found = await store.erase(order, also);
   return erasedText(order.id, { ...found, acts: found.acts + trusted });
 }
@@ -114,16 +114,16 @@ async function erased(order: Erasure, { store }: UpkeepParts): Promise<string> {
  */
 async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoErased> {
   const { what, id } = erasure;
-  const person = what === 'person' ? new Traces(id, store.recall(NAMES, id)) : null;
+  const person = what === 'person' ? new Traces(id, store.keyValues.recall(NAMES, id)) : null;
   const isMeant = (message: MessageId): boolean => {
     if (person === null) return message === id;
     const author = store.message(message)?.author;
     return author?.id === id && person.isCalled(author.name);
   };
   const turns = new Map<ChannelId, ReadonlySet<string>>();
-  const channels = person === null ? [store.message(id)?.channel ?? ''] : store.channels();
+  const channels = person === null ? [store.message(id)?.channel ?? ''] : store.floors.keys();
   for (const channel of channels) {
-    turns.set(channel, turnsGiven(noted(store.newest(channel), person), isMeant));
+    turns.set(channel, turnsGiven(noted(store.floors.newest(channel), person), isMeant));
     await store.tables.write(() => undefined);
   }
   const stretches: TextStretch[] = [];
@@ -143,7 +143,7 @@ async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoEras
     await store.tables.write(() => undefined);
   }
   for (const [key, instants] of worked) {
-    const told = toldOf(store.newest(key), (agent, at) => instants.has(`${agent} ${at}`));
+    const told = toldOf(store.floors.newest(key), (agent, at) => instants.has(`${agent} ${at}`));
     stretches.push(...told.map((seq) => ({ machine: floorMachine.name, key, from: seq, upto: seq })));
     await store.tables.write(() => undefined);
   }

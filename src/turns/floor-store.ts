@@ -1,23 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import type { CommandResult, Machine, Reading } from '../engine/machine.ts';
+import type { CommandResult, Machine } from '../engine/machine.ts';
 import type { Cancel, Debt, KnownMessage, LedgerEntry, MachineUses } from '../engine/machine-uses.ts';
-import type {
-  HumanMessage,
-  Lease,
-  MessageChange,
-  OwedEffect,
-  Recovery,
-  Settlement,
-  StateChange,
-} from '../engine/port.ts';
-import type { Replayed, ReplayStep } from '../engine/replay.ts';
+import type { Lease, OwedEffect } from '../engine/port.ts';
+import type { ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
-import type { AlsoErased, Erased, Erasure } from '../engine/sqlite/erasing.ts';
-import type { Pruned } from '../engine/sqlite/retention.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
-import type { KeyFacts, StoreOptions, Tables } from '../engine/sqlite/sqlite.ts';
-import type { Due, Instant } from '../lib/time.ts';
+import type { StoreOptions } from '../engine/sqlite/sqlite.ts';
+import type { Instant } from '../lib/time.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import { decide } from './floor/decide.ts';
 import type { Decision } from './floor/decide.ts';
@@ -36,7 +26,7 @@ import { FLOOR_TEXTS } from './requesters.ts';
 import { writtenOf } from './text/split.ts';
 import type { TextRendering } from './text/split.ts';
 import { linesOf, threadOf } from './view.ts';
-import type { FloorReader, InboxRow, JournalEntry, Line } from './view.ts';
+import type { InboxRow, JournalEntry, Line } from './view.ts';
 
 /** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
 export const RESTORE_JUMP = 1_000_000;
@@ -132,111 +122,32 @@ export function openFloorStore(options: FloorStoreOptions): FloorStore {
 }
 
 /** The engine's store with floors in it: a floor's key is its channel. */
-export class FloorStore implements FloorReader {
-  readonly #store: SqliteStore;
-  readonly #floors: Keeper<Floor, Command, Fact, Effect, Refusal>;
+export class FloorStore extends SqliteStore {
+  readonly floors: Keeper<Floor, Command, Fact, Effect, Refusal>;
 
   /** `db` comes from `openDatabase` and belongs to the store from now on. */
   constructor(db: ReturnType<typeof openDatabase>, { machine = floorMachine, ...options }: FloorStoreOptions) {
-    this.#store = new SqliteStore(db, options);
-    this.#floors = this.#store.host(machine, floorUses(options));
+    super(db, options);
+    this.floors = this.host(machine, floorUses(options));
   }
 
-  /** Never used by another store; a restored backup gets a new one. */
-  get id(): string {
-    return this.#store.id;
-  }
-
-  /** For parts of the program that keep rows of their own in the file. */
-  get tables(): Tables {
-    return this.#store.tables;
-  }
-
-  /** Takes in another machine beside the floors; before `recover`. */
-  host<State, Action, Happened, Owing, Refused extends string>(
-    machine: Machine<State, Action, Happened, Owing, Refused>,
-  ): Keeper<State, Action, Happened, Owing, Refused> {
-    return this.#store.host(machine);
-  }
-
-  /** Whether whoever had the file before closed it in good order, or there was nobody. */
-  get endedWell(): boolean {
-    return this.#store.endedWell;
-  }
-
-  accept(message: HumanMessage): Promise<'new' | 'duplicate'> {
-    return this.#store.accept(message);
-  }
-
-  /** Called in the same task as the `apply` of the matching command, both are durable together. */
-  amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'> {
-    return this.#store.amend(change);
-  }
-
-  /** A message can be received once: a second time is refused as `duplicate`, one never accepted as `unknown-message`. */
-  apply(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
-    return this.#floors.apply(channel, command, at);
-  }
-
-  /** Whoever listens is told of every change once it is durable, also of one that another machine caused. */
-  onChange(listener: (change: StateChange<Floor, Fact, Effect>) => void): void {
-    this.#floors.onChange(listener);
-  }
-
-  due(before: Instant): Promise<Due> {
-    return this.#floors.due(before);
-  }
-
-  async owed(limit: number, at: Instant): Promise<Lease<Effect>> {
-    const { rows, next } = await this.#store.owed(limit, at);
+  override async owed(limit: number, at: Instant): Promise<Lease<Effect>> {
+    const { rows, next } = await super.owed(limit, at);
     return { rows: rows.map((row) => ({ ...row, effect: effectOf(row.effect, row.text) })), next };
   }
 
-  settle(row: OutboxRow, settlement: Settlement): Promise<void> {
-    return this.#store.settle(row, settlement);
+  override message(id: MessageId): InboxRow | null {
+    return super.message(id) as InboxRow | null;
   }
 
-  recover(): Promise<Recovery> {
-    return this.#store.recover();
-  }
-
-  floor(channel: ChannelId): Floor | null {
-    return this.#floors.state(channel);
-  }
-
-  channels(): readonly ChannelId[] {
-    return this.#floors.keys();
-  }
-
-  /** The channels at whose floors something may be under way. */
-  awake(): readonly ChannelId[] {
-    return this.#floors.awake();
-  }
-
-  /** The words with which the others are at rest; see `planWord`. */
-  resting(): ReadonlyMap<ChannelId, string> {
-    return this.#floors.resting();
-  }
-
+  /** Lines after one and up to another, oldest first. */
   lines(channel: ChannelId, after: number, upto: number): readonly Line[] {
-    return linesOf(this.#floors.newest(channel), { after, upto }, (id) => this.message(id));
+    return linesOf(this.floors.newest(channel), { after, upto }, this);
   }
 
+  /** The thread in which a line of an agent belongs, or (without one) the next line; `null` for the channel itself. */
   thread(channel: ChannelId, line: number | null): ChannelId | null {
-    return threadOf(this.#floors.newest(channel), line, (id) => this.message(id));
-  }
-
-  message(id: MessageId): InboxRow | null {
-    return this.#store.message(id) as InboxRow | null;
-  }
-
-  journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[] {
-    return this.#floors.journal(channel, limit, before);
-  }
-
-  /** The entries of a channel, the newest first, read as far as is asked. */
-  newest(channel: ChannelId): Generator<JournalEntry> {
-    return this.#floors.newest(channel);
+    return threadOf(this.floors.newest(channel), line, this);
   }
 
   /** The entries that name this message, oldest first. */
@@ -244,74 +155,15 @@ export class FloorStore implements FloorReader {
     const message = this.message(id);
     if (message === null) return [];
     const found: JournalEntry[] = [];
-    for (const entry of this.#floors.newest(message.channel, message.since)) {
+    for (const entry of this.floors.newest(message.channel, message.since)) {
       if (messagesOf(entry.fact).includes(id)) found.push(entry);
     }
     return found.toReversed();
   }
-
-  /** The newest message of a channel, in the platform's order. */
-  lastSeen(channel: ChannelId): HumanMessage | null {
-    return this.#store.lastSeen(channel);
-  }
-
-  /** Keeps a text under a name for one part of the program. */
-  remember(owner: string, name: string, value: string): Promise<void> {
-    return this.#store.keyValues.remember(owner, name, value);
-  }
-
-  /** Lets go of what was kept under a name. */
-  forget(owner: string, name: string): Promise<void> {
-    return this.#store.keyValues.forget(owner, name);
-  }
-
-  /** What was kept under a name; `null` when nothing was. */
-  recall(owner: string, name: string): string | null {
-    return this.#store.keyValues.recall(owner, name);
-  }
-
-  /** Everything that one part of the program keeps, by name. */
-  remembered(owner: string): ReadonlyMap<string, string> {
-    return this.#store.keyValues.remembered(owner);
-  }
-
-  /** Folds a channel's journal step by step and compares the result with the stored floor. */
-  replay(channel: ChannelId, onStep?: (step: FloorStep) => void): Replayed {
-    return this.#floors.replay(channel, onStep);
-  }
-
-  /** Checks every byte that can be checked; one sentence per problem, none when all is well. Takes time with long journals. */
-  verify(): readonly string[] {
-    return this.#store.verify();
-  }
-
-  /** What is on record of a machine, hosted or not: each key with its facts, the newest first. */
-  journals<State, Happened>(machine: Reading<State, Happened>): Iterable<KeyFacts<Happened>> {
-    return this.#store.journals(machine);
-  }
-
-  /** Writes a consistent copy of everything committed into a new file, while the store goes on working. */
-  backupTo(path: string): Promise<void> {
-    return this.#store.backupTo(path);
-  }
-
-  /** Takes the texts of a person, or of one message, out for good, and those of `also`. */
-  erase(erasure: Erasure, also?: AlsoErased): Promise<Erased> {
-    return this.#store.erase(erasure, also);
-  }
-
-  /**
-   * Deletes what is older than each channel's instant (`null`: nothing), of every hosted machine; a dry run only counts it.
-   */
-  prune(before: (channel: ChannelId) => Instant | null, isDryRun: boolean): Promise<Pruned> {
-    return this.#store.prune(before, isDryRun);
-  }
-
-  /** Commits what waits and lets go of the file. Whatever is asked later is rejected. */
-  close(): Promise<void> {
-    return this.#store.close();
-  }
 }
+
+/** The texts that a part of the program keeps by name. */
+export type KeptTexts = Pick<FloorStore['keyValues'], 'remember' | 'forget' | 'recall' | 'remembered'>;
 
 /** What was spent before calls were told apart has no more than its tokens, and its cost if it had one. */
 function bookedOf(fact: Fact): LedgerEntry | null {

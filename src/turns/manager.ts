@@ -14,28 +14,16 @@ import { isNewerEdit } from '../engine/port.ts';
 import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts';
 import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
-import type { Applied, FloorStore } from './floor-store.ts';
+import type { Applied, FloorStore, KeptTexts } from './floor-store.ts';
 import { cutOff } from './text/split.ts';
 import { defined } from '../lib/defined.ts';
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
-  readonly store: Pick<
-    FloorStore,
-    | 'accept'
-    | 'amend'
-    | 'apply'
-    | 'onChange'
-    | 'awake'
-    | 'due'
-    | 'floor'
-    | 'forget'
-    | 'message'
-    | 'recall'
-    | 'recover'
-    | 'remember'
-    | 'resting'
-  >;
+  readonly store: Pick<FloorStore, 'accept' | 'amend' | 'message' | 'recover'> & {
+    readonly floors: Pick<FloorStore['floors'], 'apply' | 'awake' | 'due' | 'onChange' | 'resting' | 'state'>;
+    readonly keyValues: Pick<KeptTexts, 'forget' | 'recall' | 'remember'>;
+  };
   readonly clock: Clock;
   readonly timers: Timers;
   /** The agents that a text addresses. */
@@ -115,7 +103,7 @@ export class TurnManager {
     this.#alarm = new Alarm({ now: () => ports.clock.now() }, ports.timers, () => void this.#meetDeadlines());
     this.#signAlarm = new Alarm(ports.clock, ports.timers, () => this.#takeSigns());
     this.#shownAlarm = new Alarm(ports.clock, ports.timers, () => this.#keepShown());
-    ports.store.onChange((change) => this.#told(change));
+    ports.store.floors.onChange((change) => this.#told(change));
   }
 
   /**
@@ -126,13 +114,13 @@ export class TurnManager {
     this.#tellStandstill();
     const untold = this.#untold.get(channel);
     if (untold !== undefined) return this.#applyAfter(untold, channel, command);
-    const floor = this.#ports.store.floor(channel);
+    const floor = this.#ports.store.floors.state(channel);
     if (floor !== null && isSign(floor, command)) return this.#keepSign(floor, command);
     const sign = this.#takeSign(channel, command);
     if (command.type === 'tick') await sign;
     const at = this.#ports.clock.now();
     const saying = this.#keep(channel, command, at);
-    const applied = this.#ports.store.apply(channel, command, at);
+    const applied = this.#ports.store.floors.apply(channel, command, at);
     const said = saying !== null || SAYING.has(command.type) ? this.#forget(channel, saying !== null) : null;
     if (saying !== null || sign !== null || said !== null) await Promise.all([applied, saying, sign, said]);
     return await applied;
@@ -175,8 +163,9 @@ export class TurnManager {
     const { store } = this.#ports;
     const { unapplied } = await store.recover();
     const others = await this.#withOtherPlans(plans);
-    const mayRest = (id: ChannelId): boolean => store.floor(id) !== null && plans.mayRest(plans.of(id)?.seats ?? []);
-    const awake = [...unapplied.map(({ channel }) => channel), ...store.awake()];
+    const mayRest = (id: ChannelId): boolean =>
+      store.floors.state(id) !== null && plans.mayRest(plans.of(id)?.seats ?? []);
+    const awake = [...unapplied.map(({ channel }) => channel), ...store.floors.awake()];
     const channels = new Set([...awake, ...others]);
     for (const id of [...awake, ...others.filter((each) => !mayRest(each))]) this.#untold.set(id, 'restart');
     for (const { channel } of unapplied) await this.#bringBack(channel, plans);
@@ -194,19 +183,19 @@ export class TurnManager {
   /** All floors go by these plans: the next start need not look. */
   async settle(plans: Plans): Promise<void> {
     if (plans.word === null || this.#areKnown(plans) || !this.#running) return;
-    await this.#ports.store.remember(PLANS.owner, PLANS.name, plans.word);
+    await this.#ports.store.keyValues.remember(PLANS.owner, PLANS.name, plans.word);
   }
 
   /** Applies what changed in the configuration to the floors; turns under way are not touched unless their agent is gone. */
   async configure(plans: Plans): Promise<void> {
     const others = await this.#withOtherPlans(plans);
-    await this.bringBack([...new Set([...others, ...this.#ports.store.awake()])], plans);
+    await this.bringBack([...new Set([...others, ...this.#ports.store.floors.awake()])], plans);
     await this.settle(plans);
   }
 
   /** The platform of these channels cannot be heard. A floor at rest is told so when something happens there. */
   async lose(channels: readonly ChannelId[]): Promise<void> {
-    const awake = new Set(this.#ports.store.awake());
+    const awake = new Set(this.#ports.store.floors.awake());
     const others = channels.filter((channel) => !this.#untold.has(channel));
     for (const channel of others) if (!awake.has(channel)) this.#untold.set(channel, 'disconnect');
     await Promise.all(others.filter((id) => awake.has(id)).map((id) => this.apply(id, { type: 'disconnect' })));
@@ -226,7 +215,7 @@ export class TurnManager {
 
   /** A floor as whatever happens next will find it; `null` when there is none. */
   floor(channel: ChannelId): Floor | null {
-    const floor = this.#ports.store.floor(channel);
+    const floor = this.#ports.store.floors.state(channel);
     return floor === null || this.#untold.get(channel) !== 'disconnect' ? floor : { ...floor, catchingUp: true };
   }
 
@@ -251,7 +240,9 @@ export class TurnManager {
     this.#signs.delete(channel);
     const isOutdone = before?.type === 'say' && before.epoch === sign.command.epoch;
     if (isOutdone && (before.workedAt ?? sign.at) >= sign.at) return null;
-    return this.#ports.store.apply(channel, sign.command, sign.at).catch((error: unknown) => this.#ports.failed(error));
+    return this.#ports.store.floors
+      .apply(channel, sign.command, sign.at)
+      .catch((error: unknown) => this.#ports.failed(error));
   }
 
   #takeSigns(): void {
@@ -264,7 +255,7 @@ export class TurnManager {
     const ms = total - this.#stoodStillMs;
     if (ms === 0) return;
     this.#stoodStillMs = total;
-    for (const channel of this.#ports.store.awake()) {
+    for (const channel of this.#ports.store.floors.awake()) {
       if (this.#untold.has(channel)) continue;
       this.apply(channel, { type: 'standstill', ms }).catch((error: unknown) => this.#ports.failed(error));
     }
@@ -291,8 +282,8 @@ export class TurnManager {
   /** The channels of plans by which no floor at rest goes yet, and of floors at rest that have none any more. No word holds until `settle`. */
   async #withOtherPlans(plans: Plans): Promise<readonly ChannelId[]> {
     if (this.#areKnown(plans)) return [];
-    await this.#ports.store.forget(PLANS.owner, PLANS.name);
-    const resting = this.#ports.store.resting();
+    await this.#ports.store.keyValues.forget(PLANS.owner, PLANS.name);
+    const resting = this.#ports.store.floors.resting();
     const all = plans.all();
     const changed = all.filter((plan) => !plans.mayRest(plan.seats) || resting.get(plan.id) !== planWord(plan));
     const gone = [...resting.keys()].filter((channel) => plans.of(channel) === null);
@@ -301,11 +292,11 @@ export class TurnManager {
 
   /** Whether these are the plans that all floors at rest go by. */
   #areKnown({ word }: Plans): boolean {
-    return word !== null && this.#ports.store.recall(PLANS.owner, PLANS.name) === word;
+    return word !== null && this.#ports.store.keyValues.recall(PLANS.owner, PLANS.name) === word;
   }
 
   async #bringBack(channel: ChannelId, plans: Pick<Plans, 'of'>): Promise<void> {
-    const floor = this.#ports.store.floor(channel);
+    const floor = this.#ports.store.floors.state(channel);
     const retired = floor === null || floor.seats.length === 0 ? null : { settings: floor.settings, seats: [] };
     const plan = plans.of(channel) ?? retired;
     if (plan === null) this.#untold.delete(channel);
@@ -333,7 +324,7 @@ export class TurnManager {
    * `text` is what is said, empty for nothing.
    */
   keep(channel: ChannelId, agent: AgentId, by: string, completes = false): Kept {
-    const epoch = this.#ports.store.floor(channel)?.turn?.epoch ?? 0;
+    const epoch = this.#ports.store.floors.state(channel)?.turn?.epoch ?? 0;
     const ending: Command = completes ? { type: 'completeTurn', agent, epoch, by } : { type: 'skip', agent, by };
     const at = this.#ports.clock.now();
     const said = this.#takeShown(channel, ending, at);
@@ -349,12 +340,12 @@ export class TurnManager {
   }
 
   #say(channel: ChannelId, said: TurnDraft, at: Instant): Promise<Applied> {
-    return this.#ports.store.apply(channel, { type: 'say', ...said }, at);
+    return this.#ports.store.floors.apply(channel, { type: 'say', ...said }, at);
   }
 
   /** What people have seen of a text whose turn the command ends or interrupts; `null`: nothing, or no turn ends. */
   #takeShown(channel: ChannelId, command: Command, at: Instant): TurnDraft | null {
-    const floor = this.#ports.store.floor(channel);
+    const floor = this.#ports.store.floors.state(channel);
     const broken = floor === null ? null : breakOf(floor, command, at);
     const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
     return draft !== null && broken === 'cut' ? { ...draft, text: cutOff(draft.text) } : draft;
@@ -362,7 +353,7 @@ export class TurnManager {
 
   /** What was shown of the turn under way before this process began, or by another. */
   #keptDraft(channel: ChannelId, floor: Floor | null): TurnDraft | null {
-    const kept = this.#kept.has(channel) ? null : this.#ports.store.recall(DRAFTS, channel);
+    const kept = this.#kept.has(channel) ? null : this.#ports.store.keyValues.recall(DRAFTS, channel);
     if (kept === null) return null;
     this.#kept.set(channel, {});
     const { data: draft } = draftSchema.safeParse(JSON.parse(kept));
@@ -376,7 +367,7 @@ export class TurnManager {
       const shown = draft();
       if (shown === null) continue;
       this.#kept.set(channel, {});
-      store.remember(DRAFTS, channel, JSON.stringify(shown)).catch((error: unknown) => {
+      store.keyValues.remember(DRAFTS, channel, JSON.stringify(shown)).catch((error: unknown) => {
         failed(error);
         if (this.#running) this.shown(channel, draft);
       });
@@ -391,7 +382,7 @@ export class TurnManager {
     // Until it is gone it is known: nobody says it once more.
     this.#kept.set(channel, kept);
     const gone = (): unknown => this.#kept.get(channel) === kept && this.#kept.delete(channel);
-    return this.#ports.store.forget(DRAFTS, channel).then(gone);
+    return this.#ports.store.keyValues.forget(DRAFTS, channel).then(gone);
   }
 
   #arm(at: Instant | null): void {
@@ -416,7 +407,7 @@ export class TurnManager {
     const vain = new Map<ChannelId, number>();
     for (;;) {
       const before = this.#ports.clock.now();
-      const { keys: channels, next } = await this.#ports.store.due(before);
+      const { keys: channels, next } = await this.#ports.store.floors.due(before);
       const due = channels.filter((channel) => vain.get(channel) !== MOST_IN_VAIN);
       if (due.length === 0 || !this.#running) return this.#arm(next);
       const failures = new Set<unknown>();

@@ -187,24 +187,8 @@ export type Line = {
   readonly change: 'edited' | 'deleted' | null;
 };
 
-/** Reading, for prompts, operators and the console; never waits for writers. */
-export type FloorReader = {
-  /** The id of the store. */
-  readonly id: string;
-  floor(channel: ChannelId): Floor | null;
-  channels(): readonly ChannelId[];
-  /** The channels at whose floors something may be under way. */
-  awake(): readonly ChannelId[];
-  /** Lines after one and up to another, oldest first. */
-  lines(channel: ChannelId, after: number, upto: number): readonly Line[];
-  message(id: MessageId): InboxRow | null;
-  /** The thread in which a line of an agent belongs, or (without one) what is said next; `null` for the channel itself. */
-  thread(channel: ChannelId, line: number | null): ChannelId | null;
-  /** The newest entries before `before` (or the newest of all), oldest first. */
-  journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
-  /** The entries that name this message, oldest first. */
-  why(message: MessageId): readonly JournalEntry[];
-};
+/** Finds a person's message in its latest wording. */
+export type MessageReader<Row = InboxRow> = { message(id: MessageId): Row | null };
 
 /**
  * The lines after one and up to another that a journal holds, with the latest wording of people's messages; `newest` is read only
@@ -213,14 +197,14 @@ export type FloorReader = {
 export function linesOf(
   newest: Iterable<JournalEntry>,
   { after, upto }: { readonly after: number; readonly upto: number },
-  messageOf: (id: MessageId) => InboxRow | null,
+  messages: MessageReader,
 ): readonly Line[] {
   const found: Line[] = [];
   for (const entry of newest) {
     const { fact } = entry;
     const number = 'line' in fact ? fact.line : null;
     if (number !== null && number <= after) break;
-    const line = number === null || number > upto ? null : lineOf(entry, messageOf);
+    const line = number === null || number > upto ? null : lineOf(entry, messages);
     if (line !== null) found.push(line);
     if (number === after + 1) break;
   }
@@ -234,13 +218,13 @@ export function linesOf(
 export function threadOf(
   newest: Iterable<Pick<JournalEntry, 'fact'>>,
   line: number | null,
-  messageOf: (id: MessageId) => Pick<InboxRow, 'thread'> | null,
+  messages: MessageReader<Pick<InboxRow, 'thread'>>,
 ): ChannelId | null {
   let isBefore = line === null;
   for (const { fact } of newest) {
     if (isBefore) {
       const given = givenBy(fact).at(-1);
-      if (given !== undefined) return messageOf(given)?.thread ?? null;
+      if (given !== undefined) return messages.message(given)?.thread ?? null;
       if (fact.type === 'exchangeClosed' && fact.reason !== 'limit') return null;
     }
     isBefore ||= fact.type === 'said' && fact.line === line;
@@ -269,14 +253,14 @@ export function givenBy(fact: Fact): readonly MessageId[] {
   }
 }
 
-function lineOf({ fact, at }: JournalEntry, messageOf: (id: MessageId) => InboxRow | null): Line | null {
+function lineOf({ fact, at }: JournalEntry, messages: MessageReader): Line | null {
   if (fact.type === 'said' || fact.type === 'reported') {
     const author = { kind: 'agent', id: fact.agent, name: fact.agent } as const;
     const beside = fact.type === 'reported' ? { aside: true as const } : {};
     return { line: fact.line, at, author, text: fact.text, attachments: [], message: null, change: null, ...beside };
   }
   if (fact.type !== 'messageRouted' && fact.type !== 'messageAmended') return null;
-  const message = messageOf(fact.id);
+  const message = messages.message(fact.id);
   if (message === null || fact.line === null) return null;
   const { author, deleted, text, attachments } = message;
   return {

@@ -298,7 +298,7 @@ export async function begin(
   const cast = new Cast();
   options.cast?.(cast);
   const broken: unknown[] = [];
-  const trust = new FolderTrust({ store, clock, timers });
+  const trust = new FolderTrust({ store: store.keyValues, clock, timers });
   const backends = new Map<AgentId, AgentBackend>();
   const backendOf = (id: AgentId): AgentBackend => {
     const known = backends.get(id) ?? options.backendFor?.(id, trust) ?? cast.backend(id);
@@ -329,7 +329,7 @@ export async function begin(
     )
     .pluck();
   const view = (where = channel): FloorView => {
-    const floor = store.floor(where);
+    const floor = store.floors.state(where);
     if (floor === null) throw new Error(`there is no floor in ${where}`);
     return viewOf(floor, clock.now(), store.id);
   };
@@ -383,5 +383,8 @@ function configOf(
 
 function memoryOf(store: FloorStore, { channel }: Stage): Memory {
   const owner = channel.slice(0, channel.indexOf(':'));
-  return { get: (key) => store.recall(owner, key), set: (key, value) => store.remember(owner, key, value) };
+  return {
+    get: (key) => store.keyValues.recall(owner, key),
+    set: (key, value) => store.keyValues.remember(owner, key, value),
+  };
 }

@@ -43,8 +43,8 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     backendFor: ({ id, name }) => (id === 'dev' ? backend : saying(`${name} here.`)),
     logged: (line) => void logged.push(line),
   });
-  await until(() => store.floor(CHANNEL)?.seats.every(({ status }) => status === 'QUEUED') === true);
-  const facts = () => store.journal(CHANNEL, 1_000).map(({ fact }) => fact);
+  await until(() => store.floors.state(CHANNEL)?.seats.every(({ status }) => status === 'QUEUED') === true);
+  const facts = () => store.floors.journal(CHANNEL, 1_000).map(({ fact }) => fact);
   let written = 0;
   return {
     posts,
@@ -60,7 +60,8 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     },
     /** Resolves when nothing goes on in the channel and all is posted. */
     async rests(): Promise<void> {
-      const isAtRest = () => store.floor(CHANNEL)?.turn === null && store.floor(CHANNEL)?.exchange === null;
+      const isAtRest = () =>
+        store.floors.state(CHANNEL)?.turn === null && store.floors.state(CHANNEL)?.exchange === null;
       const said = () => facts().filter(({ type }) => type === 'said').length;
       await until(() => isAtRest() && posts.length === said());
     },
@@ -75,7 +76,7 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     },
     /** Who has the floor: its id, and what it waits for. */
     holder(): string | null {
-      const turn = store.floor(CHANNEL)?.turn ?? null;
+      const turn = store.floors.state(CHANNEL)?.turn ?? null;
       return turn === null ? null : [turn.agent, waitOf(turn)?.reason].filter((word) => word !== undefined).join(' ');
     },
     stop: () => app.stop(),

@@ -77,8 +77,8 @@ export async function openArena(name: PlatformName, mind: Mind, turnConfig: obje
   const store = openFloorStore({ path: ':memory:', clock, textLimit: () => CAPABILITIES.textLimit, words });
   const log = createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: { write: () => {} } });
   const memory: Memory = {
-    get: (key) => store.recall(name, key),
-    set: (key, value) => store.remember(name, key, value),
+    get: (key) => store.keyValues.recall(name, key),
+    set: (key, value) => store.keyValues.remember(name, key, value),
   };
   const broken: unknown[] = [];
   const app = new App({
@@ -95,7 +95,7 @@ export async function openArena(name: PlatformName, mind: Mind, turnConfig: obje
   const started = app.start().then(() => app.connect());
   let isUp = false;
   void started.then(() => (isUp = true));
-  const everybody = () => isUp && store.floor(id)?.seats.every(({ status }) => status === 'QUEUED') === true;
+  const everybody = () => isUp && store.floors.state(id)?.seats.every(({ status }) => status === 'QUEUED') === true;
   if (!(await time.until(everybody, 600_000))) throw new Error('the agents do not come to the channel');
   return {
     time,
@@ -105,7 +105,7 @@ export async function openArena(name: PlatformName, mind: Mind, turnConfig: obje
     broken,
     write: (text) => platform.write(text),
     shown: () => platform.shown(),
-    facts: () => store.journal(id, 100_000).map(({ fact }) => fact),
+    facts: () => store.floors.journal(id, 100_000).map(({ fact }) => fact),
     async close() {
       let isDown = false;
       const down = app.stop().finally(() => (isDown = true));

@@ -224,7 +224,7 @@ function opened(text: string): Game['play'] {
 /** Whether the floor comes to rest after so many messages of the person, with all that was said shown. */
 async function rests(channel: ArenaChannel, messages: number): Promise<boolean> {
   const isOver = (): boolean => {
-    const floor = channel.store.floor(channel.id);
+    const floor = channel.store.floors.state(channel.id);
     const routed = channel.facts().filter(({ type }) => type === 'messageRouted').length;
     return routed >= messages && floor?.turn === null && floor.exchange === null && isShown(channel);
   };

@@ -48,7 +48,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
 
   mkdirSync(config.dataDir);
   const store = open(config.dataDir);
-  const trust = new FolderTrust({ store, clock, timers: systemTimers });
+  const trust = new FolderTrust({ store: store.keyValues, clock, timers: systemTimers });
   trust.gateFor('dev', folder);
   const asked = { channel: 'console:demo', person: { id: 'ann', name: 'Ann', roles: [] } };
   const shown = await trust.trust('dev', null, asked);
@@ -63,7 +63,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
 
   await store.backupTo(`${ROOM}/copy.db`);
   expect(databaseProblems(`${ROOM}/copy.db`, [])).toEqual([]);
-  expect(await revokeTrust('dev', store)).toContain('Forgotten: 1');
+  expect(await revokeTrust('dev', store.keyValues)).toContain('Forgotten: 1');
   await store.close();
   expect(databaseProblems(databaseIn(config.dataDir), [])).toEqual([]);
   expect(await listTrust(config, false)).toContain('not trusted');

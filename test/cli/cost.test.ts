@@ -115,8 +115,8 @@ describe('conch cost', () => {
     const store = open(place.file());
     await seat(store);
     const spend = { type: 'spend', agent: 'pm', epoch: 1, tokens: 50, costMicros: 9 } as const;
-    await store.apply('test:one', spend, AT);
-    await store.apply('test:one', { ...spend, agent: 'dev', tokens: 70 }, AT + DAY_MS);
+    await store.floors.apply('test:one', spend, AT);
+    await store.floors.apply('test:one', { ...spend, agent: 'dev', tokens: 70 }, AT + DAY_MS);
     const all = JSON.parse((await cost(place.file(), ['--json'])).text) as unknown;
     expect(all).toMatchObject({ by: 'agent', groups: [{ name: 'dev' }, { name: 'pm' }], total: { tokens: 120 } });
     const since = (await cost(place.file(), ['--since', '36h', '--csv', '--by', 'channel'])).text.split('\n');

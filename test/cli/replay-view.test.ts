@@ -58,14 +58,13 @@ describe("a session's journal", () => {
     const to = { name: 'CoolingDown', delayMs: 2_000, endsAt: AT + 2_000 } as const;
     const counted = { consecutiveErrors: 1, totalErrors: 4, cause: 'exited with code 1' };
     await sessions.apply('console:demo dev', { ...fact, to, ...counted }, AT);
-    const machine = { keys: () => sessions.keys(), replay: sessions.replay.bind(sessions), ...SESSION_WORDS };
     const lines: string[] = [];
-    expect(replayAll(machine, { key: 'demo dev', from: 1 }, (line) => lines.push(line))).toBe(true);
+    expect(replayAll(sessions, SESSION_WORDS, { key: 'demo dev', from: 1 }, (line) => lines.push(line))).toBe(true);
     expect(lines).toEqual([
       '     1  2023-11-14T22:13:20.000Z  Running → CoolingDown: SessionExited(Error) (exited with code 1)  |  session 3 · 1 errors in a row · 4 in all',
       '✓ console:demo dev: 1 entry replayed; the result is the stored state, byte for byte, and the hash chain is whole.',
     ]);
-    expect(replayAll(machine, { key: 'qa', from: 1 }, () => {})).toBeNull();
+    expect(replayAll(sessions, SESSION_WORDS, { key: 'qa', from: 1 }, () => {})).toBeNull();
     await store.close();
   });
 });

@@ -101,13 +101,13 @@ function memories(on: On): void {
     'has what was kept last under each name, after a restart too',
     on(async (subject) => {
       const { store } = subject;
-      await store.remember('discord', 'card', '1');
-      await store.remember('discord', 'card', '2');
-      await store.remember('discord', 'gone', '3');
-      await store.remember('slack', 'card', '4');
-      await store.forget('discord', 'gone');
+      await store.keyValues.remember('discord', 'card', '1');
+      await store.keyValues.remember('discord', 'card', '2');
+      await store.keyValues.remember('discord', 'gone', '3');
+      await store.keyValues.remember('slack', 'card', '4');
+      await store.keyValues.forget('discord', 'gone');
       const again = await subject.restart();
-      expect([...again.remembered('discord')]).toEqual([['card', '2']]);
+      expect([...again.keyValues.remembered('discord')]).toEqual([['card', '2']]);
       expect(again.verify()).toEqual([]);
     }),
   );
@@ -117,8 +117,8 @@ function floors(on: On): void {
   test(
     'does not exist before its first fact',
     on(async ({ store }) => {
-      expect(store.floor(ONE)).toBeNull();
-      expect(store.channels()).toEqual([]);
+      expect(store.floors.state(ONE)).toBeNull();
+      expect(store.floors.keys()).toEqual([]);
     }),
   );
 
@@ -127,11 +127,11 @@ function floors(on: On): void {
     on(async ({ store }) => {
       await seat(store);
       await store.accept(written('m1'));
-      const applied = await store.apply(ONE, { type: 'receive', id: 'm1', addressed: [] }, AT);
+      const applied = await store.floors.apply(ONE, { type: 'receive', id: 'm1', addressed: [] }, AT);
       expect(applied).toMatchObject({ ok: true, state: { epoch: 1, turn: { agent: 'pm', epoch: 1 } } });
       expect(applied.ok && applied.effects.map((effect) => effect.type)).toContain('prompt');
-      expect(store.floor(ONE)).toEqual(applied.state);
-      const stored = store.journal(ONE, 100).map((entry) => entry.fact);
+      expect(store.floors.state(ONE)).toEqual(applied.state);
+      const stored = store.floors.journal(ONE, 100).map((entry) => entry.fact);
       expect(applied.ok && stored.slice(-applied.facts.length)).toEqual(applied.ok && applied.facts);
     }),
   );
@@ -141,11 +141,11 @@ function floors(on: On): void {
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
-      const before = store.floor(ONE);
+      const before = store.floors.state(ONE);
       const say = { type: 'say', agent: 'qa', epoch: 1, text: 'me too', mentions: [] } as const;
-      expect(await store.apply(ONE, say, AT)).toEqual({ ok: false, state: before, refusal: 'not-holder' });
-      expect(store.floor(ONE)).toEqual(before);
-      expect(store.journal(ONE, 1)[0]?.fact).toMatchObject({ type: 'actRefused', agent: 'qa' });
+      expect(await store.floors.apply(ONE, say, AT)).toEqual({ ok: false, state: before, refusal: 'not-holder' });
+      expect(store.floors.state(ONE)).toEqual(before);
+      expect(store.floors.journal(ONE, 1)[0]?.fact).toMatchObject({ type: 'actRefused', agent: 'qa' });
       expect(store.verify()).toEqual([]);
     }),
   );
@@ -161,11 +161,11 @@ function floors(on: On): void {
         [ONE, 'm2'],
         ['test:two', 'm1'],
       ] as const) {
-        const applied = await store.apply(channel, { type: 'receive', id, addressed: [] }, AT);
+        const applied = await store.floors.apply(channel, { type: 'receive', id, addressed: [] }, AT);
         refusals.push(applied.ok ? null : applied.refusal);
       }
       expect(refusals).toEqual(['duplicate', 'unknown-message', 'unknown-message']);
-      expect(store.channels()).toEqual([ONE]);
+      expect(store.floors.keys()).toEqual([ONE]);
     }),
   );
 
@@ -175,8 +175,8 @@ function floors(on: On): void {
       await seat(store);
       await seat(store, 'test:two');
       await write(store, 'm1');
-      expect(await store.due(AT + 59_999)).toEqual({ keys: [], next: AT + 60_000 });
-      expect(await store.due(AT + 60_000)).toEqual({ keys: [ONE], next: null });
+      expect(await store.floors.due(AT + 59_999)).toEqual({ keys: [], next: AT + 60_000 });
+      expect(await store.floors.due(AT + 60_000)).toEqual({ keys: [ONE], next: null });
     }),
   );
 }
@@ -281,7 +281,7 @@ function owed(on: On): void {
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
-      await store.apply(ONE, { type: 'stop', by: 'u1' }, AT);
+      await store.floors.apply(ONE, { type: 'stop', by: 'u1' }, AT);
       const { rows } = await store.owed(100, AT);
       expect(rows.map((row) => row.effect.type)).not.toContain('prompt');
       expect(rows.map((row) => row.lane)).toContain('interrupt:pm');
@@ -326,7 +326,7 @@ function records(on: On): void {
       await write(store, 'm1', 'first');
       await turn(store, 'noted');
       const amended = store.amend({ change: 'edited', id: 'm1', channel: ONE, text: 'second' });
-      await store.apply(ONE, { type: 'edit', id: 'm1' }, AT);
+      await store.floors.apply(ONE, { type: 'edit', id: 'm1' }, AT);
       expect(await amended).toBe('changed');
       expect(store.lines(ONE, 0, 9).map((line) => [line.text, line.change])).toEqual([
         ['second', null],
@@ -341,10 +341,10 @@ function records(on: On): void {
     on(async ({ store }) => {
       await seat(store);
       await write(store, 'm1');
-      const all = store.journal(ONE, 1000).map((entry) => entry.seq);
+      const all = store.floors.journal(ONE, 1000).map((entry) => entry.seq);
       expect(all).toEqual(all.map((_, index) => index + 1));
-      expect(store.journal(ONE, 2).map((entry) => entry.seq)).toEqual(all.slice(-2));
-      expect(store.journal(ONE, 2, 4).map((entry) => entry.seq)).toEqual([2, 3]);
+      expect(store.floors.journal(ONE, 2).map((entry) => entry.seq)).toEqual(all.slice(-2));
+      expect(store.floors.journal(ONE, 2, 4).map((entry) => entry.seq)).toEqual([2, 3]);
     }),
   );
 
@@ -369,9 +369,9 @@ function records(on: On): void {
       await turn(store, 'one');
       await write(store, 'm2');
       const steps: string[] = [];
-      const replayed = store.replay(ONE, (step) => steps.push(`${step.seq} ${step.hashOk}`));
+      const replayed = store.floors.replay(ONE, (step) => steps.push(`${step.seq} ${step.hashOk}`));
       expect(replayed).toMatchObject({ equal: true, brokenAt: null, stoppedBy: null, steps: steps.length });
-      expect(steps.at(-1)).toBe(`${store.journal(ONE, 1)[0]?.seq} true`);
+      expect(steps.at(-1)).toBe(`${store.floors.journal(ONE, 1)[0]?.seq} true`);
       expect(store.verify()).toEqual([]);
     }),
   );
@@ -390,9 +390,9 @@ function restarts(on: On): void {
       const after = await store.owed(100, AT);
       expect(after.rows.map(({ lane }) => lane).toSorted()).toEqual(['posts', 'receipts']);
       expect(posts(after)[0]).toMatchObject({ id: before[0].id, uncertain: true });
-      await store.apply(ONE, { type: 'restart' }, AT);
-      await store.apply(ONE, { type: 'catchUp' }, AT);
-      await store.apply(ONE, { type: 'join', agent: 'dev' }, AT);
+      await store.floors.apply(ONE, { type: 'restart' }, AT);
+      await store.floors.apply(ONE, { type: 'catchUp' }, AT);
+      await store.floors.apply(ONE, { type: 'join', agent: 'dev' }, AT);
       const [prompt] = (await store.owed(100, AT)).rows;
       expect(prompt).toMatchObject({ lane: 'agent:dev', effect: { type: 'prompt', reason: 'resume' } });
     }),
@@ -419,10 +419,10 @@ function restarts(on: On): void {
     on(async (subject) => {
       await seat(subject.store);
       await write(subject.store, 'm1');
-      const left = subject.store.floor(ONE);
+      const left = subject.store.floors.state(ONE);
       const store = await subject.restart();
-      expect(store.floor(ONE)).toEqual(left);
-      expect(await store.apply(ONE, { type: 'tick' }, AT + 60_000)).toMatchObject({
+      expect(store.floors.state(ONE)).toEqual(left);
+      expect(await store.floors.apply(ONE, { type: 'tick' }, AT + 60_000)).toMatchObject({
         ok: true,
         state: { turn: { agent: 'dev' } },
       });

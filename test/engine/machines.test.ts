@@ -82,7 +82,7 @@ describe('a machine in a store', () => {
     await counters.apply('a', { type: 'add', by: 1 }, AT);
     await store.close();
     const again = openFloors(place.file());
-    expect([again.channels(), again.floor('a')?.queue.length, again.verify()]).toEqual([['a'], 3, []]);
+    expect([again.floors.keys(), again.floors.state('a')?.queue.length, again.verify()]).toEqual([['a'], 3, []]);
     await again.close();
   });
 

@@ -28,13 +28,13 @@ async function floors(): Promise<readonly GoldenJournal[]> {
   const found: GoldenJournal[] = [];
   for (let seed = 1; seed <= MOST_SEEDS && missing.size > 0; seed += 1) {
     await runSeed(seed, EVENTS, floorMachine, (store) => {
-      for (const key of store.channels()) {
-        const entries = store.journal(key, Infinity);
+      for (const key of store.floors.keys()) {
+        const entries = store.floors.journal(key, Infinity);
         const fresh = new Set(entries.map(({ fact }) => fact.type).filter((type) => missing.has(type)));
         if (fresh.size === 0) continue;
         for (const type of fresh) missing.delete(type);
         const rows = entries.map(({ at, fact }) => ({ at, facts: [fact] }));
-        found.push({ machine: 'floor', version: floorMachine.version, key, rows, state: store.floor(key) });
+        found.push({ machine: 'floor', version: floorMachine.version, key, rows, state: store.floors.state(key) });
       }
     });
   }
@@ -89,7 +89,7 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
       machine: 'floor',
       version: floorMachine.version,
       key: HALL,
-      rows: rowsOf(store.journal(HALL, Infinity)),
+      rows: rowsOf(store.floors.journal(HALL, Infinity)),
       state: bound.hall,
     },
     runs: [
@@ -121,7 +121,7 @@ async function cuts(): Promise<{ readonly floor: GoldenJournal; readonly run: Go
   const rowsOf = (entries: readonly { readonly at: number; readonly fact: unknown }[]) =>
     entries.map(({ at, fact }) => ({ at, facts: [fact] }));
   const [key, { store, runs: hosted }] = [runKeyOf(SEAT), bound];
-  const [ofFloor, ofRun] = [rowsOf(store.journal(HALL, Infinity)), rowsOf(hosted.journal(key, Infinity))];
+  const [ofFloor, ofRun] = [rowsOf(store.floors.journal(HALL, Infinity)), rowsOf(hosted.journal(key, Infinity))];
   return {
     floor: { machine: 'floor', version: floorMachine.version, key: HALL, rows: ofFloor, state: bound.hall },
     run: { machine: 'run', version: runOnFloor.version, key, rows: ofRun, state: bound.state },
@@ -136,7 +136,7 @@ async function trust(): Promise<GoldenJournal> {
   await bound.floor({ type: 'askTrust', id: 'b2', ...about });
   await bound.floor({ type: 'answerTrust', agent: 'dev', id: 'b2', choice: 'trusted', by: 'Ann' });
   await bound.floor({ type: 'askTrust', id: 'c3', ...about });
-  const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
+  const rows = bound.store.floors.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
@@ -145,7 +145,7 @@ async function standstill(): Promise<GoldenJournal> {
   const bound = await new Bound().granted();
   await bound.floor({ type: 'standstill', ms: 40_000 }, { type: 'wait', agent: 'pm', epoch: 1, reason: 'answer' });
   await bound.floor({ type: 'standstill', ms: 5_000 });
-  const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
+  const rows = bound.store.floors.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
@@ -160,7 +160,7 @@ async function asides(): Promise<GoldenJournal> {
   await bound.besideAsking();
   await bound.floor({ type: 'remove', agent: 'pm', by });
   await bound.besideAsking();
-  const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
+  const rows = bound.store.floors.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
@@ -186,7 +186,7 @@ async function spending(): Promise<GoldenJournal> {
     spent,
     { type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true },
   );
-  const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
+  const rows = bound.store.floors.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 

@@ -19,7 +19,7 @@ export async function readFacts(path: string, faults: JournalFaults): Promise<Re
   });
   try {
     faults.other.push(...store.verify());
-    return new Map(store.channels().map((channel) => [channel, replay(store, channel, faults)]));
+    return new Map(store.floors.keys().map((channel) => [channel, replay(store, channel, faults)]));
   } finally {
     await store.close();
   }
@@ -69,7 +69,7 @@ export function brief(text: string): string {
 function replay(store: FloorStore, channel: string, faults: JournalFaults): readonly Fact[] {
   const facts: Fact[] = [];
   const holders = new Map<number, string>();
-  const found = store.replay(channel, ({ seq, fact, state: floor }) => {
+  const found = store.floors.replay(channel, ({ seq, fact, state: floor }) => {
     facts.push(fact);
     const active = floor.seats.filter((seat) => seat.status === 'ACTIVE').map((seat) => seat.agent);
     if (active.length > 1) faults.doubleHolders.push(`${channel}, entry ${seq}: ${active.join(' and ')} are ACTIVE`);

@@ -149,7 +149,7 @@ async function asking({ seat, asker, line }: Scene): Promise<Bound> {
 function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { leftTo }: Scene): CommandContext {
   const clock = { now: () => bound.at };
   const floors: CommandContext['floors'] = {
-    apply: (channel, command) => bound.store.apply(channel, command, bound.at),
+    apply: (channel, command) => bound.store.floors.apply(channel, command, bound.at),
     view: () => viewOf(bound.hall, bound.at, bound.store.id),
     turns: () => [],
     why: () => [],

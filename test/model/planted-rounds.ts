@@ -8,9 +8,9 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
     find: '() => void this.#meetDeadlines());',
     replace: `() => {
       const tick = async () => {
-        const { keys } = await ports.store.due(ports.clock.now());
+        const { keys } = await ports.store.floors.due(ports.clock.now());
         await Promise.all(keys.map((channel) => this.apply(channel, { type: 'tick' })));
-        const { next } = await ports.store.due(ports.clock.now());
+        const { next } = await ports.store.floors.due(ports.clock.now());
         if (this.#running) this.#alarm.noLaterThan(next);
       };
       tick().catch(ports.failed);
@@ -55,8 +55,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'what is due in a millisecond counts as due',
     file: 'turns/manager.ts',
-    find: 'store.due(before)',
-    replace: 'store.due(before + 1)',
+    find: 'store.floors.due(before)',
+    replace: 'store.floors.due(before + 1)',
   },
   {
     name: 'a command is dated a millisecond ahead',
@@ -79,8 +79,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'the clock is read again between the draft and its command',
     file: 'turns/manager.ts',
-    find: 'const applied = this.#ports.store.apply(channel, command, at);',
-    replace: 'const applied = this.#ports.store.apply(channel, command, this.#ports.clock.now());',
+    find: 'const applied = this.#ports.store.floors.apply(channel, command, at);',
+    replace: 'const applied = this.#ports.store.floors.apply(channel, command, this.#ports.clock.now());',
   },
   {
     name: 'an alarm is not moved to an earlier deadline',

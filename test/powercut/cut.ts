@@ -120,7 +120,7 @@ async function problemsIn(path: string, told: readonly string[]): Promise<readon
   const lost = told.flatMap((line) => {
     const [, what, key = '', count] = line.split(' ');
     if (what === 'message') return store.message(key)?.fate == null ? [`lost: ${line}`] : [];
-    return (store.floor(key)?.lines ?? 0) < Number(count) ? [`lost: ${line}`] : [];
+    return (store.floors.state(key)?.lines ?? 0) < Number(count) ? [`lost: ${line}`] : [];
   });
   const found = [...lost, ...store.verify()];
   await store.close();

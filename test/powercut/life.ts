@@ -19,9 +19,9 @@ async function round(channel: string, number: number): Promise<void> {
   const id = `m${(messages += 1)}`;
   await write(store, id, `round ${number} of ${channel}`, channel);
   told(`message ${id}`);
-  for (let turns = 0; turns < 3 && store.floor(channel)?.turn !== null; turns += 1) {
+  for (let turns = 0; turns < 3 && store.floors.state(channel)?.turn !== null; turns += 1) {
     await turn(store, `an answer to ${id}`, channel);
-    told(`line ${channel} ${store.floor(channel)?.lines}`);
+    told(`line ${channel} ${store.floors.state(channel)?.lines}`);
   }
   const { rows } = await store.owed(10, plain.clock.now());
   for (const row of rows) await store.settle(row, { state: 'confirmed', platformId: `p-${row.id}` });

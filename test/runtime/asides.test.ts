@@ -44,7 +44,7 @@ async function program(path = ':memory:', settable: AgentBackend['settable'] = [
       .lines(CHANNEL, 20)
       .map(({ author, text }) => `${author.id}: ${text}`);
   const told = () =>
-    store
+    store.floors
       .journal(CHANNEL, 1_000)
       .flatMap(({ fact }) => (fact.type === 'announced' ? [wordsOf(fact.announcement)] : []));
   /** The session that works beside the floor. */
@@ -214,7 +214,7 @@ describe('work beside a floor that somebody ends', () => {
     worker().ends({ how: 'completed' });
     await time.advance(1_000);
     expect(lines()).toEqual(['dev: The token is [secret].']);
-    expect(JSON.stringify(store.journal(CHANNEL, 100))).not.toContain(SECRET);
+    expect(JSON.stringify(store.floors.journal(CHANNEL, 100))).not.toContain(SECRET);
     await app.stop();
   });
 });
@@ -234,7 +234,7 @@ describe('the tools of work beside a floor', () => {
     await gate?.settled(call('npm test'), DONE);
     const asked = gate?.ask(call('npm publish'), never);
     await time.advance(1_000);
-    expect([told().at(-1), store.floor(CHANNEL)?.turn]).toEqual(['approval Bash', null]);
+    expect([told().at(-1), store.floors.state(CHANNEL)?.turn]).toEqual(['approval Bash', null]);
     await type('/allow 1');
     expect(await asked).toEqual({ verdict: 'go' });
     await gate?.settled(call('npm publish'), DONE);
@@ -283,7 +283,7 @@ describe('the tools of work beside a floor', () => {
     void gate?.ask(call('npm publish'), never);
     await time.advance(1_000);
     await type('/run resume dev+');
-    const said = store.journal(CHANNEL, 1_000).flatMap(({ fact }) => {
+    const said = store.floors.journal(CHANNEL, 1_000).flatMap(({ fact }) => {
       if (fact.type !== 'announced' || fact.announcement.kind === 'aside') return [];
       return [announcementText(fact.announcement, completeTexts({}), String, fact.repeat)?.split('\n')[0]];
     });
@@ -292,7 +292,7 @@ describe('the tools of work beside a floor', () => {
       expect.stringMatching(/^▶️ Ada continued dev’s run/),
       expect.stringContaining('wants to run'),
     ]);
-    expect(store.floor(CHANNEL)?.asides?.[0]?.question?.question).toBe(2);
+    expect(store.floors.state(CHANNEL)?.asides?.[0]?.question?.question).toBe(2);
     await app.stop();
   });
 
@@ -310,7 +310,7 @@ describe('the tools of work beside a floor', () => {
     await asked;
     await gate?.settled(call(long), DONE);
     await time.advance(1_000);
-    const titles = store.journal(CHANNEL, 1_000).flatMap(({ fact }) => {
+    const titles = store.floors.journal(CHANNEL, 1_000).flatMap(({ fact }) => {
       const told = fact.type === 'announced' ? fact.announcement : null;
       return told?.kind === 'approval' || told?.kind === 'answered' ? [`${told.kind} ${told.title}`] : [];
     });

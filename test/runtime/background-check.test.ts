@@ -16,8 +16,10 @@ function stage({ endedWell = true, kept = null as string | null } = {}) {
   let now = 0;
   const store = {
     endedWell,
-    recall: () => kept,
-    remember: async (_owner: string, _name: string, value: string) => void (kept = value),
+    keyValues: {
+      recall: () => kept,
+      remember: async (_owner: string, _name: string, value: string) => void (kept = value),
+    },
   };
   const parts: BackgroundCheckParts = {
     path: 'conch.db',
@@ -68,7 +70,7 @@ describe('after an end in good order', () => {
     expect(delays()).toEqual([WEEK]);
     ring();
     await answer([]);
-    expect(readLastCheck(store)).toEqual({ at: WEEK, problems: [] });
+    expect(readLastCheck(store.keyValues)).toEqual({ at: WEEK, problems: [] });
     expect(check.isDamaged).toBe(false);
     expect(lines.map(({ level }) => level)).toEqual(['info']);
     expect(delays()).toEqual([WEEK]);
@@ -95,7 +97,7 @@ describe('after an end that was none', () => {
     expect(lines).toEqual([
       expect.objectContaining({ level: 'error', problem: 'inbox: a row is not what was written', file: 'conch.db' }),
     ]);
-    expect(readLastCheck(store)?.problems).toEqual(['inbox: a row is not what was written']);
+    expect(readLastCheck(store.keyValues)?.problems).toEqual(['inbox: a row is not what was written']);
     ring();
     await answer([]);
     expect(check.isDamaged).toBe(false);

@@ -85,14 +85,14 @@ describe('contact with a platform', () => {
     const time = createTime();
     const missed = { ...NOTHING, messages: [message(7)] };
     const { app, store, intake, until } = await program(place.file(), time, [NOTHING, missed]);
-    await until(() => store.floor(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
     intake().disconnected();
-    await until(() => store.floor(CHANNEL)?.catchingUp === true);
+    await until(() => store.floors.state(CHANNEL)?.catchingUp === true);
     await intake().message(message(8));
-    expect(store.floor(CHANNEL)).toMatchObject({ epoch: 0, turn: null });
+    expect(store.floors.state(CHANNEL)).toMatchObject({ epoch: 0, turn: null });
     intake().reconnected({ missed: 'perhaps' });
-    await until(() => store.floor(CHANNEL)?.catchingUp === false);
-    expect(store.floor(CHANNEL)).toMatchObject({ epoch: 1, turn: { agent: 'dev' } });
+    await until(() => store.floors.state(CHANNEL)?.catchingUp === false);
+    expect(store.floors.state(CHANNEL)).toMatchObject({ epoch: 1, turn: { agent: 'dev' } });
     expect(store.lines(CHANNEL, 0, 9).map((line) => line.message)).toEqual(['m7', 'm8']);
     await app.stop();
   });
@@ -108,9 +108,9 @@ describe('contact with a platform', () => {
     intake().disconnected();
     slow.resolve(NOTHING);
     for (let turn = 0; turn < 20; turn += 1) await time.settle();
-    expect(store.floor(CHANNEL)?.catchingUp).toBe(true);
+    expect(store.floors.state(CHANNEL)?.catchingUp).toBe(true);
     intake().reconnected({ missed: 'nothing' });
-    await until(() => store.floor(CHANNEL)?.catchingUp === false);
+    await until(() => store.floors.state(CHANNEL)?.catchingUp === false);
     await app.stop();
   });
 
@@ -121,11 +121,11 @@ describe('contact with a platform', () => {
       NOTHING,
       { ...NOTHING, messages: [message(7)] },
     ]);
-    await until(() => store.floor(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
     await time.advance(299_999);
     expect(asked).toHaveLength(1);
     await time.advance(1);
-    await until(() => store.floor(CHANNEL)?.epoch === 1);
+    await until(() => store.floors.state(CHANNEL)?.epoch === 1);
     await until(
       () => asked.length === 3,
       () => time.advance(300_000),
@@ -140,7 +140,7 @@ describe('contact with a platform', () => {
     const { app, store, until, posts } = await program(place.file(), time, [new Error('no permission to read it')]);
     await until(() => posts.length === 1);
     expect(posts).toEqual(['gap 1']);
-    expect(store.journal(CHANNEL, 20).map(({ fact }) => fact)).toContainEqual({
+    expect(store.floors.journal(CHANNEL, 20).map(({ fact }) => fact)).toContainEqual({
       type: 'caughtUp',
       gap: 'no permission to read it',
     });
@@ -154,7 +154,7 @@ describe('contact with a platform', () => {
     await before.app.stop();
     const again = await program(place.file(), time, [{ ...NOTHING, messages: [message(4), message(5), message(6)] }]);
     expect(again.asked).toEqual([{ channel: CHANNEL, after: { id: 'm5', order: '5' } }]);
-    await again.until(() => again.store.floor(CHANNEL)?.epoch === 1);
+    await again.until(() => again.store.floors.state(CHANNEL)?.epoch === 1);
     expect(again.store.lines(CHANNEL, 0, 9).map((line) => line.message)).toEqual(['m6']);
     await again.app.stop();
   });
@@ -192,9 +192,9 @@ describe('a thread', () => {
     const { app, store, intake, until, posts, places } = await program(place.file(), time);
     await intake().thread(thread);
     await intake().message(message(501, THREAD));
-    await until(() => store.floor(THREAD)?.turn?.agent === 'dev');
+    await until(() => store.floors.state(THREAD)?.turn?.agent === 'dev');
     expect(places()).toEqual([CHANNEL, THREAD]);
-    expect(store.floor(CHANNEL)?.epoch).toBe(0);
+    expect(store.floors.state(CHANNEL)?.epoch).toBe(0);
     expect(posts).toEqual([]);
     await app.stop();
   });
@@ -206,7 +206,7 @@ describe('a thread', () => {
     const opened = intake().thread(thread);
     await opened;
     await intake().message({ ...message(501, THREAD), text: 'dev: hello' });
-    await until(() => store.floor(THREAD)?.turn?.agent === 'dev');
+    await until(() => store.floors.state(THREAD)?.turn?.agent === 'dev');
     const routed = store.why('m501').flatMap(({ fact }) => (fact.type === 'messageRouted' ? [fact.addressed] : []));
     expect(routed.at(-1)).toEqual(['dev']);
     await app.stop();
@@ -255,7 +255,7 @@ describe('what an agent said and the platform refuses for good', () => {
     using place = folder();
     const time = createTime();
     const { app, store, intake, until, sessions, refusals, posts } = await program(place.file(), time);
-    await until(() => store.floor(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
     await intake().message(message(7));
     await time.advance(1_000);
     await until(() => sessions[0]?.turn !== null && sessions[0] !== undefined);
@@ -265,7 +265,7 @@ describe('what an agent said and the platform refuses for good', () => {
     await until(() => refusals.length === 0);
     for (let turn = 0; turn < 20; turn += 1) await time.settle();
     expect(posts).toEqual([]);
-    const told = store.journal(CHANNEL, 100).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));
+    const told = store.floors.journal(CHANNEL, 100).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));
     expect(told.map(({ announcement }) => announcement)).toEqual([
       { kind: 'undelivered', agent: 'dev', why: 'it was blocked' },
     ]);
@@ -278,17 +278,17 @@ describe('a channel that the platform took away', () => {
     using place = folder();
     const time = createTime();
     const { app, store, intake, until } = await program(place.file(), time);
-    await until(() => store.floor(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
     await intake().message(message(7));
-    await until(() => store.floor(CHANNEL)?.turn !== null);
+    await until(() => store.floors.state(CHANNEL)?.turn !== null);
     intake().suspend(CHANNEL, 'it was archived');
     intake().suspend(CHANNEL, 'it was archived');
-    await until(() => store.recall('suspended', CHANNEL) !== null);
-    expect(store.floor(CHANNEL)).toMatchObject({ condition: 'paused', turn: null });
+    await until(() => store.keyValues.recall('suspended', CHANNEL) !== null);
+    expect(store.floors.state(CHANNEL)).toMatchObject({ condition: 'paused', turn: null });
     await app.stop();
     const again = await program(place.file(), time);
     again.intake().restore(CHANNEL);
-    await again.until(() => again.store.floor(CHANNEL)?.condition !== 'paused');
+    await again.until(() => again.store.floors.state(CHANNEL)?.condition !== 'paused');
     await again.app.stop();
   });
 
@@ -298,10 +298,10 @@ describe('a channel that the platform took away', () => {
     const { app, store, intake, until } = await program(place.file(), time);
     await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, '/floor pause');
     intake().suspend(CHANNEL, 'the bot was removed');
-    await until(() => store.recall('suspended', CHANNEL) !== null);
+    await until(() => store.keyValues.recall('suspended', CHANNEL) !== null);
     intake().restore(CHANNEL);
-    await until(() => store.recall('suspended', CHANNEL) === null);
-    expect(store.floor(CHANNEL)?.condition).toBe('paused');
+    await until(() => store.keyValues.recall('suspended', CHANNEL) === null);
+    expect(store.floors.state(CHANNEL)?.condition).toBe('paused');
     await app.stop();
   });
 });

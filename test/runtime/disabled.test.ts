@@ -49,7 +49,7 @@ test('T64 an agent that an operator disables has its session closed, and another
     await time.advance(1_000);
     return text;
   };
-  const statusOf = (agent: string) => store.floor(CHANNEL)?.seats.find((seat) => seat.agent === agent)?.status;
+  const statusOf = (agent: string) => store.floors.state(CHANNEL)?.seats.find((seat) => seat.agent === agent)?.status;
   happened.length = 0;
   await type('/agent disable dev');
   expect([happened, statusOf('dev')]).toEqual([['dev closes'], 'OFFLINE']);

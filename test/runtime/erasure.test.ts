@@ -115,7 +115,7 @@ describe('an erasure', () => {
     expect(leftSteps(bound.runs.newest(runKeyOf(SEAT)))).toMatchObject({ steps: [{ calls: '["word-ben-4"]' }] });
     await erase(bound, 'message', 'm4');
     expect(leftSteps(bound.runs.newest(runKeyOf(SEAT)))).toBeNull();
-    expect(bound.store.journal(HALL, 1)).toHaveLength(1);
+    expect(bound.store.floors.journal(HALL, 1)).toHaveLength(1);
     await bound.store.close();
   });
 
@@ -125,7 +125,11 @@ describe('an erasure', () => {
     const work = dirname(place.file());
     writeFileSync(join(work, '.mcp.json'), '{}');
     const files = [{ path: '.mcp.json', searched: 'folder', can: ['run'], note: 'starts tool servers' }] as const;
-    const trust = new FolderTrust({ store: bound.store, clock: { now: () => bound.at }, timers: createTime().timers });
+    const trust = new FolderTrust({
+      store: bound.store.keyValues,
+      clock: { now: () => bound.at },
+      timers: createTime().timers,
+    });
     const told: Promise<unknown>[] = [];
     const tell = (_: string, command: TrustCommand) => void told.push(bound.floor(command).catch(() => undefined));
     trust.connect({ tell, channelsOf: () => [HALL], clean: (text) => text });
@@ -134,7 +138,7 @@ describe('an erasure', () => {
     await expect(gate.admit(seat)).rejects.toThrow('not trusted');
     const ids = await trust.standing('dev');
     const person = { id: 'U-trusting', name: 'Ann Trusting', roles: [] };
-    await bound.store.remember('names', person.id, person.name);
+    await bound.store.keyValues.remember('names', person.id, person.name);
     const id = idOf(ids?.scan.digest ?? '');
     expect(await trust.trust('dev', id, { channel: HALL, person })).toMatchObject({ ok: true });
     await Promise.all(told);
@@ -221,7 +225,7 @@ async function program(path: string) {
     const call = { ...plain, id: `c${word.length}`, title: `print ${word}`, input, detail: input.command };
     const asked = gateOf(beside)?.ask(call, never);
     // A database on disk takes its time.
-    const isShown = () => JSON.stringify(store.floor(CHANNEL)).includes('"shown":true');
+    const isShown = () => JSON.stringify(store.floors.state(CHANNEL)).includes('"shown":true');
     for (let look = 0; look < 1_000 && !isShown(); look += 1) await time.advance(10);
     const answer = async () => {
       const { verdict } = (await asked) ?? {};
@@ -231,7 +235,7 @@ async function program(path: string) {
     };
     return { answer };
   };
-  const question = () => store.floor(CHANNEL)?.questions ?? 0;
+  const question = () => store.floors.state(CHANNEL)?.questions ?? 0;
   const found = () => files().flatMap((bytes) => bytes.match(/[ -~]{0,60}mark-(id|name|word)[ -~]{0,60}/giu) ?? []);
   const files = () => readdirSync(dirname(path)).map((name) => readFileSync(join(dirname(path), name), 'latin1'));
   return { app, store, config, time, type, says, asks, end, question, files, found, gateOf, platform };

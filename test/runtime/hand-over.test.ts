@@ -68,9 +68,9 @@ async function talk(path: string, { channels, turns }: { channels: number; turns
       }),
     ),
   );
-  for (let waits = 0; waits < 40 * turns && ids.some((id) => store.floor(id)?.turn !== null); waits += 1)
+  for (let waits = 0; waits < 40 * turns && ids.some((id) => store.floors.state(id)?.turn !== null); waits += 1)
     await time.settle();
-  expect(ids.map((id) => store.floor(id)?.epoch)).toEqual(ids.map(() => turns));
+  expect(ids.map((id) => store.floors.state(id)?.epoch)).toEqual(ids.map(() => turns));
   const handOvers = channels * turns;
   const spent = {
     commits: (disk.syncs - start.commits) / handOvers,

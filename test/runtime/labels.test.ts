@@ -47,7 +47,7 @@ async function coding() {
     const taints = new RunTaints({ runs: bound.runs, clock, failed, vouched: () => true, said: () => [] });
     const gates = createRunGates({
       runs: bound.runs,
-      manager: { apply: (channel, command) => bound.store.apply(channel, command, bound.at) },
+      manager: { apply: (channel, command) => bound.store.floors.apply(channel, command, bound.at) },
       clock,
       clean: (text) => text,
       maxTurns: () => undefined,

@@ -50,9 +50,9 @@ async function world(rules: object, agents: readonly string[] = ['dev'], runs: o
     const { db, store } = open();
     store.host(runOnFloor);
     await store.recover();
-    await store.apply(CHANNEL, { type: 'restart' }, ports.clock.now());
+    await store.floors.apply(CHANNEL, { type: 'restart' }, ports.clock.now());
     const answer = { type: 'decide', by: 'ada', choice: 'allow', question: 1 } as const;
-    expect(await store.apply(CHANNEL, answer, ports.clock.now())).toMatchObject({ ok: true });
+    expect(await store.floors.apply(CHANNEL, answer, ports.clock.now())).toMatchObject({ ok: true });
     db.close();
   };
   const start = async () => {
@@ -90,7 +90,7 @@ async function world(rules: object, agents: readonly string[] = ['dev'], runs: o
       await app.stop().catch(() => undefined);
       await pool.close();
     };
-    const floor = () => store.floor(CHANNEL);
+    const floor = () => store.floors.state(CHANNEL);
     const asked = () => {
       const turn = floor();
       return turn === null ? null : openQuestion(turn);
@@ -102,10 +102,10 @@ async function world(rules: object, agents: readonly string[] = ['dev'], runs: o
       kill: () => kill(),
       isShown: () => vi.waitFor(() => expect(asked()?.shown).toBe(true), PATIENCE),
       answers: (choice: 'allow' | 'reject', question = asked()?.question ?? 0, reason = 'use b') =>
-        store.apply(CHANNEL, { type: 'decide', by: 'ada', choice, question, reason }, ports.clock.now()),
+        store.floors.apply(CHANNEL, { type: 'decide', by: 'ada', choice, question, reason }, ports.clock.now()),
       rests: () => vi.waitFor(() => expect([floor()?.turn, floor()?.exchange]).toEqual([null, null]), PATIENCE),
       types: (line: string) => intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, line),
-      facts: () => store.journal(CHANNEL, 1_000).map(({ fact }) => fact),
+      facts: () => store.floors.journal(CHANNEL, 1_000).map(({ fact }) => fact),
       results: () =>
         [...app.runs.store.newest(`${CHANNEL} dev`)].flatMap(({ fact }) =>
           fact.type === 'runCompleted' ? [fact.result] : [],

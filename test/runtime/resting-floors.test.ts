@@ -70,11 +70,12 @@ async function live(path: string, time: Time, life: Life) {
   /** Lets everybody answer what Ada says. */
   const say = async (id: string): Promise<void> => {
     await started.intake().message(said(id));
-    for (let waits = 0; waits < 100 && store.floor('console:c0')?.exchange !== null; waits += 1) await time.settle();
+    for (let waits = 0; waits < 100 && store.floors.state('console:c0')?.exchange !== null; waits += 1)
+      await time.settle();
   };
   /** How many statements the database has carried out. */
   const statements = () => [...asked.values()].reduce((sum, count) => sum + count, 0);
-  return { ...started, store, say, statements, journal: () => store.journal('console:c0', 100).length };
+  return { ...started, store, say, statements, journal: () => store.floors.journal('console:c0', 100).length };
 }
 
 function said(id: string): HumanMessage {
@@ -87,7 +88,7 @@ async function leftAtRest(path: string, backend = quick().backend) {
   const time = createTime();
   const first = await live(path, time, { backend });
   await first.say('1');
-  expect(first.store.floor('console:c0')).toMatchObject({ turn: null, exchange: null, lines: 3 });
+  expect(first.store.floors.state('console:c0')).toMatchObject({ turn: null, exchange: null, lines: 3 });
   const entries = first.journal();
   await first.app.stop();
   return { time, entries };
@@ -150,7 +151,7 @@ describe('a program that starts with floors at rest', () => {
     const { time } = await leftAtRest(path);
     const { opened, backend } = quick();
     const second = await live(path, time, { backend, rounds: 2 });
-    expect([opened, second.store.floor('console:c0')?.settings.rounds]).toEqual([[], 2]);
+    expect([opened, second.store.floors.state('console:c0')?.settings.rounds]).toEqual([[], 2]);
     await second.app.stop();
     const { app, say, store } = await live(path, time, { backend, agents: [...AGENTS, 'qa'] });
     expect(opened).toEqual(['qa in console:c0', 'qa in console:c1']);
@@ -188,7 +189,7 @@ describe('a program that starts with floors at rest', () => {
     expect(opened).toEqual([]);
     history.resolve();
     const { app, say, store } = await living;
-    expect(store.floor('console:c0')?.catchingUp).toBe(false);
+    expect(store.floors.state('console:c0')?.catchingUp).toBe(false);
     await say('2');
     expect(opened).toEqual(['pm in console:c0', 'dev in console:c0']);
     await app.stop();

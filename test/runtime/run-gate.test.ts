@@ -20,7 +20,7 @@ async function gated(rules: Rules = () => ({}), maxTurns?: number) {
   const asked: (readonly string[])[] = [];
   const gates = createRunGates({
     runs: bound.runs,
-    manager: { apply: (channel, command) => bound.store.apply(channel, command, bound.at) },
+    manager: { apply: (channel, command) => bound.store.floors.apply(channel, command, bound.at) },
     clock: { now: () => bound.at },
     clean: (text) => text.replaceAll('s3cret', '«TOKEN»'),
     maxTurns: () => maxTurns,
@@ -151,7 +151,7 @@ describe('a call that the rules allow', () => {
     await bound.answers('allow');
     await answer;
     await gate.settled(call('a'), DONE);
-    const told = bound.store
+    const told = bound.store.floors
       .journal(HALL, 100)
       .flatMap(({ fact }) => (fact.type === 'announced' && fact.announcement.kind === 'answered' ? [fact] : []));
     expect(told).toMatchObject([

@@ -52,10 +52,9 @@ test('what a run does to its floor is told like any change of it, and its deadli
   );
   expect(told).toEqual(['turnWaited', 'seatMoved', 'announced']);
   await time.advance(PLAIN_SETTINGS.waitTimeoutMs);
-  expect([store.floor(HALL)?.turn?.agent, runs.state(runKeyOf({ channel: HALL, agent: 'pm' }))?.status]).toEqual([
-    'dev',
-    'idle',
-  ]);
+  expect([store.floors.state(HALL)?.turn?.agent, runs.state(runKeyOf({ channel: HALL, agent: 'pm' }))?.status]).toEqual(
+    ['dev', 'idle'],
+  );
   manager.stop();
   await store.close();
 });
@@ -98,7 +97,7 @@ test.each(['abort', 'complete'] as const)(
       floors: {
         apply: (channel, command) => manager.apply(channel, command),
         keep: (channel, agent, by, completes) => manager.keep(channel, agent, by, completes),
-        view: () => viewOf(store.floor(HALL)!, clock.now(), store.id),
+        view: () => viewOf(store.floors.state(HALL)!, clock.now(), store.id),
         turns: () => [],
       },
       clock,

@@ -97,7 +97,7 @@ const WAYS = {
 
 /** What has become of it all: of the text, the call, the run and the question, and who has the floor. */
 function cameOf({ app, store, queries }: Program): string {
-  const facts = store.journal(CHANNEL, 1_000).map(({ fact }) => fact);
+  const facts = store.floors.journal(CHANNEL, 1_000).map(({ fact }) => fact);
   const said = facts.flatMap((fact) => (fact.type === 'said' ? [fact.text] : []));
   const words: Readonly<Record<string, string>> = { [TEXT]: 'whole', [`${TEXT} … (cut off)`]: 'cut' };
   const calls = app.runs.audit.calls({});
@@ -238,7 +238,7 @@ describe('T57 a turn at its limit, completed after a restart', () => {
     await next.settled();
     expect(await next.intake().command(CHANNEL, ADA, '/run complete dev')).toMatchObject({ ok: true });
     await next.settled();
-    const facts = next.store.journal(CHANNEL, 1_000).map(({ fact }) => fact);
+    const facts = next.store.floors.journal(CHANNEL, 1_000).map(({ fact }) => fact);
     const ended = facts.find((fact) => fact.type === 'turnEnded');
     expect(ended).toMatchObject({ agent: 'dev', outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
     const given = facts.flatMap((fact) => (fact.type === 'turnGranted' ? [[fact.agent, fact.messages]] : []));

@@ -59,7 +59,11 @@ describe('what is old', () => {
     using place = folder();
     const channels = ['test:parent', 'test:thread'];
     const store = await withTalk(place.file(), channels);
-    await store.remember('threads', 'test:thread', JSON.stringify({ parent: 'test:parent', name: 'a thread' }));
+    await store.keyValues.remember(
+      'threads',
+      'test:thread',
+      JSON.stringify({ parent: 'test:parent', name: 'a thread' }),
+    );
     await carryOut(PRUNE, { store, config: kept(1, { 'test:parent': 9 }), clock: { now: () => AT + 5 * DAY } });
     expect(left(store, channels)).toEqual(channels);
     await store.close();

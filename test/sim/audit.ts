@@ -37,7 +37,7 @@ type Row = {
 export function audit(books: Books): void {
   const problems = books.store.verify();
   must('I16', problems.length === 0, () => problems.join('; '));
-  for (const channel of books.store.channels()) {
+  for (const channel of books.store.floors.keys()) {
     const expected = readJournal(books, channel);
     const rows = rowsOf(books.db, channel);
     checkRows(channel, rows, expected);
@@ -52,7 +52,7 @@ function readJournal(books: Books, channel: string): readonly string[] {
   const { store, textLimit, cast } = books;
   const reader = new JournalReader(channel, textLimit, cast);
   let broken: unknown = null;
-  const replayed = store.replay(channel, (step) => {
+  const replayed = store.floors.replay(channel, (step) => {
     if (broken !== null) return;
     try {
       reader.read(step);
@@ -74,7 +74,7 @@ function readJournal(books: Books, channel: string): readonly string[] {
 
 /** What people saw of a text when the program went is part of what was said in that turn. */
 function checkSeen({ store, platform }: Books, channel: string): void {
-  const said = store.journal(channel, Infinity).flatMap(({ fact }) => (fact.type === 'said' ? [fact] : []));
+  const said = store.floors.journal(channel, Infinity).flatMap(({ fact }) => (fact.type === 'said' ? [fact] : []));
   for (const seen of platform.seen.filter((each) => each.channel === channel)) {
     const isSaid = said.some(
       ({ agent, epoch, text }) => agent === seen.agent && epoch === seen.epoch && text.startsWith(seen.text.trim()),

@@ -91,7 +91,7 @@ export class Bot {
   }
 
   floor(channel: string): Floor | null {
-    return this.store?.floor(channel) ?? null;
+    return this.store?.floors.state(channel) ?? null;
   }
 
   start(): void {
@@ -225,7 +225,7 @@ export class Bot {
         closing: (image) => void (this.#image = image),
       },
     );
-    store.onChange(({ key, facts, state }) => {
+    store.floors.onChange(({ key, facts, state }) => {
       if (life.alive) this.#durable(key, facts.length, state);
     });
     return store;
@@ -315,8 +315,8 @@ export class Bot {
 
   #remember(store: WatchedStore): void {
     const floors = new Map<string, Floor>();
-    for (const channel of store.channels()) {
-      const floor = store.floor(channel);
+    for (const channel of store.floors.keys()) {
+      const floor = store.floors.state(channel);
       if (floor !== null) floors.set(channel, floor);
     }
     this.#ports.referee.begin(floors);
@@ -325,7 +325,7 @@ export class Bot {
 
   #floors(): readonly Floor[] {
     const { store } = this;
-    return store === null ? [] : store.channels().flatMap((channel) => store.floor(channel) ?? []);
+    return store === null ? [] : store.floors.keys().flatMap((channel) => store.floors.state(channel) ?? []);
   }
 
   #logged(line: string): void {

@@ -434,7 +434,7 @@ export class Driver {
       { type: 'choose', agent, ask: floor.asks - 1, next: agent },
     ]);
     const judge = async (): Promise<void> => {
-      const applied = await store.apply(channel, command, timeline.now);
+      const applied = await store.floors.apply(channel, command, timeline.now);
       must('I2', !applied.ok, () => `${command.type} of ${agent} #${epoch} counted in ${channel}`);
       situations.reach('an act without the floor is refused');
     };

@@ -42,6 +42,14 @@ export class WatchedStore extends FloorStore {
     super(db, options);
     this.#db = db;
     this.#watch = watch;
+    const { floors } = this;
+    const apply = floors.apply.bind(floors);
+    floors.apply = (channel, command, at) =>
+      this.#answer(
+        JSON.stringify(command),
+        () => apply(channel, command, at),
+        (applied) => watch.applied(channel, command, at, applied),
+      );
   }
 
   /** How many calls were not yet answered. */
@@ -61,14 +69,6 @@ export class WatchedStore extends FloorStore {
     return this.#answer('amend', () => super.amend(change));
   }
 
-  override apply(channel: string, command: Command, at: Instant): Promise<Applied> {
-    return this.#answer(
-      JSON.stringify(command),
-      () => super.apply(channel, command, at),
-      (applied) => this.#watch.applied(channel, command, at, applied),
-    );
-  }
-
   override owed(
     limit: number,
     at: Instant,
@@ -86,7 +86,7 @@ export class WatchedStore extends FloorStore {
 
   override async close(): Promise<void> {
     if (!this.#watch.life.alive) return NEVER;
-    do await this.#answer('close', () => super.remember('simulation', 'end', 'closed'));
+    do await this.#answer('close', () => this.keyValues.remember('simulation', 'end', 'closed'));
     while (this.#pending > 0);
     this.#watch.closing(this.#db.serialize());
     await super.close();

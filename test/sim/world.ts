@@ -222,7 +222,7 @@ class World {
     if (store === null) return this.#overdue.clear();
     const isBehind = this.#timeline.isBehind || !isReady || isStopping;
     for (const [channel, mirrored] of this.#referee.floors) {
-      const floor = store.floor(channel);
+      const floor = store.floors.state(channel);
       // One that nobody changed for a while was read from the file again.
       const isSame = floor === mirrored || isDeepStrictEqual(floor, mirrored);
       must('I16', isSame, () => `the floor of ${channel} changed without a command`);

@@ -42,7 +42,7 @@ class Play {
   }
 
   get floor() {
-    const floor = this.store.floor(CHANNEL);
+    const floor = this.store.floors.state(CHANNEL);
     assert(floor !== null);
     return floor;
   }

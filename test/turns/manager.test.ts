@@ -81,7 +81,7 @@ describe('a sign of work of the holder', () => {
     await manager.apply(A, { type: 'pause', by: 'ada' });
     expect(worked(commits)).toEqual([given]);
     expect(commits.at(-1)?.command.type).toBe('pause');
-    expect(floors.floor(A)?.turn).toMatchObject({ deadlineAt: given + LIMIT_MS });
+    expect(floors.state(A)?.turn).toMatchObject({ deadlineAt: given + LIMIT_MS });
   });
 
   test('counts before the deadline that it puts off', async () => {
@@ -92,10 +92,10 @@ describe('a sign of work of the holder', () => {
     await time.advance(1);
     expect(ticks()).toEqual([]);
     await time.advance(LIMIT_MS - 2);
-    expect(floors.floor(A)?.turn?.agent).toBe('pm');
+    expect(floors.state(A)?.turn?.agent).toBe('pm');
     await time.advance(1);
     expect(ticks()).toHaveLength(1);
-    expect(floors.floor(A)?.turn?.agent).toBe('dev');
+    expect(floors.state(A)?.turn?.agent).toBe('dev');
   });
 
   test('counts within five seconds, however many follow', async () => {
@@ -248,9 +248,9 @@ test('T18 a turn whose unsaid text its own deadline brings out ends then, and no
   const workedAt = time.clock.now();
   drafts.push({ agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt });
   await time.advance(LIMIT_MS - 1);
-  expect(floors.floor(A)?.turn?.agent).toBe('pm');
+  expect(floors.state(A)?.turn?.agent).toBe('pm');
   await time.advance(1);
-  expect(floors.floor(A)?.turn?.agent).toBe('dev');
+  expect(floors.state(A)?.turn?.agent).toBe('dev');
   const texts = commits.flatMap(({ command }) => (command.type === 'say' ? [command.text] : []));
   expect(texts).toEqual(['half a … (cut off)']);
 });
@@ -329,10 +329,13 @@ test('T48 a channel that stays due after its tick is a fault that is told of, an
   const { port } = new SlowFloors({ pass: async () => undefined });
   const store: ManagerPorts['store'] = {
     ...port,
-    due: async (before) => {
-      looks += 1;
-      const { keys, next } = await port.due(before);
-      return { keys: [B, ...keys], next };
+    floors: {
+      ...port.floors,
+      due: async (before) => {
+        looks += 1;
+        const { keys, next } = await port.floors.due(before);
+        return { keys: [B, ...keys], next };
+      },
     },
   };
   const failures: unknown[] = [];
@@ -341,7 +344,7 @@ test('T48 a channel that stays due after its tick is a fault that is told of, an
   await time.advance(LIMIT_MS);
   expect(failures.map(String)).toEqual([expect.stringContaining(`impossible: ${B} is due`)]);
   expect(looks).toBeLessThan(10);
-  expect(store.floor(A)?.turn?.agent).toBe('dev');
+  expect(store.floors.state(A)?.turn?.agent).toBe('dev');
   manager.stop();
   await time.advance(10 * LIMIT_MS);
   expect(looks).toBeLessThan(10);

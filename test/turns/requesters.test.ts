@@ -5,7 +5,7 @@ import { Bound, HALL, by } from '../work/runs/bound.ts';
 /** Who asked for what an agent does in its turn, by id. */
 function requesters({ store, hall }: Bound, agent: string): readonly string[] {
   return requestersOf(hall, agent, {
-    newest: () => store.journal(HALL, 100).toReversed(),
+    newest: () => store.floors.journal(HALL, 100).toReversed(),
     authorOf: (id) => store.message(id)?.author ?? null,
   }).map(({ id }) => id);
 }

@@ -45,7 +45,7 @@ async function streaming(store: FloorStore, settings: Partial<FloorSettings> = {
 }
 
 function saidIn(store: FloorStore): readonly string[] {
-  return store.journal(A, Infinity).flatMap(({ fact }) => (fact.type === 'said' ? [fact.text] : []));
+  return store.floors.journal(A, Infinity).flatMap(({ fact }) => (fact.type === 'said' ? [fact.text] : []));
 }
 
 describe('what people see of a text that is not said yet', () => {
@@ -53,9 +53,9 @@ describe('what people see of a text that is not said yet', () => {
     const store = open();
     const { time } = await streaming(store);
     await time.advance(999);
-    expect(store.remembered('drafts').size).toBe(0);
+    expect(store.keyValues.remembered('drafts').size).toBe(0);
     await time.advance(1);
-    expect([...store.remembered('drafts')]).toEqual([[A, JSON.stringify(SEEN)]]);
+    expect([...store.keyValues.remembered('drafts')]).toEqual([[A, JSON.stringify(SEEN)]]);
   });
 
   test.for([
@@ -72,11 +72,11 @@ describe('what people see of a text that is not said yet', () => {
     const next = managed(store);
     await next.manager.recover(PLANS);
     await next.manager.heard(A, null);
-    const types = store.journal(A, Infinity).map(({ fact }) => fact.type);
+    const types = store.floors.journal(A, Infinity).map(({ fact }) => fact.type);
     expect(saidIn(store)).toEqual([text]);
     expect(types.indexOf('said')).toBeLessThan(types.indexOf('disconnected'));
-    expect(store.remembered('drafts').size).toBe(0);
-    expect(store.floor(A)?.epoch).toBe(1);
+    expect(store.keyValues.remembered('drafts').size).toBe(0);
+    expect(store.floors.state(A)?.epoch).toBe(1);
     await store.close();
   });
 
@@ -85,12 +85,12 @@ describe('what people see of a text that is not said yet', () => {
     const { time } = await streaming(store);
     await time.advance(1_000);
     const other = managed(store);
-    const before = store.journal(A, 1)[0]?.seq ?? 0;
+    const before = store.floors.journal(A, 1)[0]?.seq ?? 0;
     await other.manager.apply(A, { type: 'stop', by: 'ada' });
     expect(saidIn(store)).toEqual(['half a … (cut off)']);
-    const rows = new Set(store.journal(A, Infinity).flatMap(({ seq, hash }) => (seq > before ? [hash] : [])));
+    const rows = new Set(store.floors.journal(A, Infinity).flatMap(({ seq, hash }) => (seq > before ? [hash] : [])));
     expect(rows.size).toBe(1);
-    expect(store.remembered('drafts').size).toBe(0);
+    expect(store.keyValues.remembered('drafts').size).toBe(0);
   });
 
   test('is not said again once its agent has said it', async () => {
@@ -100,7 +100,7 @@ describe('what people see of a text that is not said yet', () => {
     await time.advance(1_000);
     await manager.apply(A, { type: 'say', ...SEEN, text: 'half a sentence' });
     await time.advance(5_000);
-    expect(killed.remembered('drafts').size).toBe(0);
+    expect(killed.keyValues.remembered('drafts').size).toBe(0);
     manager.stop();
     await killed.close();
     const store = open(place.file());
@@ -120,7 +120,7 @@ describe('what people see of a text that is not said yet', () => {
     await other.manager.apply(A, { type: 'skip', by: 'ada' });
     expect(saidIn(store)).toEqual(['half a sentence … (cut off)']);
     await other.time.advance(5_000);
-    expect(store.remembered('drafts').size).toBe(0);
+    expect(store.keyValues.remembered('drafts').size).toBe(0);
   });
 
   test('of an earlier turn is said by nobody', async () => {
@@ -128,9 +128,9 @@ describe('what people see of a text that is not said yet', () => {
     const { time } = await streaming(store);
     await time.advance(1_000);
     const end = { type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true } as const;
-    await store.apply(A, end, time.clock.now());
+    await store.floors.apply(A, end, time.clock.now());
     await managed(store).manager.apply(A, { type: 'stop', by: 'ada' });
-    expect([store.floor(A)?.epoch, saidIn(store)]).toEqual([2, []]);
+    expect([store.floors.state(A)?.epoch, saidIn(store)]).toEqual([2, []]);
   });
 
   test('stays kept when the commit that says it fails, and goes with the next one', async () => {
@@ -140,10 +140,10 @@ describe('what people see of a text that is not said yet', () => {
     const { db } = store.tables;
     db.exec("CREATE TRIGGER full BEFORE INSERT ON journal BEGIN SELECT RAISE(ABORT, 'no room'); END");
     await expect(manager.apply(A, { type: 'say', ...SEEN })).rejects.toThrow('no room');
-    expect(store.remembered('drafts').size).toBe(1);
+    expect(store.keyValues.remembered('drafts').size).toBe(1);
     db.exec('DROP TRIGGER full');
     await manager.apply(A, { type: 'say', ...SEEN });
-    expect([store.remembered('drafts').size, saidIn(store)]).toEqual([0, ['half a']]);
+    expect([store.keyValues.remembered('drafts').size, saidIn(store)]).toEqual([0, ['half a']]);
   });
 
   test('that cannot be kept is tried again each second, and holds nothing up', async () => {
@@ -152,11 +152,11 @@ describe('what people see of a text that is not said yet', () => {
     const { db } = store.tables;
     db.exec("CREATE TRIGGER full BEFORE INSERT ON memory BEGIN SELECT RAISE(ABORT, 'no room'); END");
     await time.advance(2_999);
-    expect([failures.length, store.remembered('drafts').size]).toEqual([2, 0]);
+    expect([failures.length, store.keyValues.remembered('drafts').size]).toEqual([2, 0]);
     db.exec('DROP TRIGGER full');
     await time.advance(1);
-    expect([failures.length, store.remembered('drafts').size]).toEqual([2, 1]);
+    expect([failures.length, store.keyValues.remembered('drafts').size]).toEqual([2, 1]);
     await manager.apply(A, { type: 'say', ...SEEN });
-    expect([store.remembered('drafts').size, saidIn(store)]).toEqual([0, ['half a']]);
+    expect([store.keyValues.remembered('drafts').size, saidIn(store)]).toEqual([0, ['half a']]);
   });
 });

@@ -28,10 +28,10 @@ export type SlowPorts = {
 };
 
 /** Floors in memory behind the port of a store: one commit after the other, each as slow as it is told to be. */
-export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' | 'floor'> {
+export class SlowFloors implements Pick<ManagerPorts['store']['floors'], 'apply' | 'due' | 'state'> {
   readonly floors = new Map<ChannelId, Floor>();
   readonly #ports: SlowPorts;
-  readonly #listeners: Parameters<ManagerPorts['store']['onChange']>[0][] = [];
+  readonly #listeners: Parameters<ManagerPorts['store']['floors']['onChange']>[0][] = [];
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(ports: SlowPorts) {
@@ -55,7 +55,7 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
     return { keys, next: next === Infinity ? null : next };
   }
 
-  floor(channel: ChannelId): Floor | null {
+  state(channel: ChannelId): Floor | null {
     return this.floors.get(channel) ?? null;
   }
 
@@ -65,15 +65,15 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
       throw new Error('no messages are taken in here');
     };
     return {
-      apply: (channel, command, at) => this.apply(channel, command, at),
-      onChange: (listener) => void this.#listeners.push(listener),
-      due: (before) => this.due(before),
-      floor: (channel) => this.floor(channel),
-      awake: none,
-      resting: none,
-      recall: () => null,
-      remember: none,
-      forget: async () => undefined,
+      floors: {
+        apply: (channel, command, at) => this.apply(channel, command, at),
+        onChange: (listener) => void this.#listeners.push(listener),
+        due: (before) => this.due(before),
+        state: (channel) => this.state(channel),
+        awake: none,
+        resting: none,
+      },
+      keyValues: { recall: () => null, remember: none, forget: async () => undefined },
       message: none,
       accept: none,
       amend: none,

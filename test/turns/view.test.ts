@@ -107,7 +107,9 @@ describe('what would become of a message', () => {
 describe('T37 where an agent speaks when threads share the floor', () => {
   /** Messages that begin with "t" stand in a thread. */
   const threadIn = ({ journal }: Stage, line: number | null = null): string | null =>
-    threadOf(journal.toReversed(), line, (id) => (id.startsWith('t') ? { thread: 'test:one/thread' } : {}));
+    threadOf(journal.toReversed(), line, {
+      message: (id: string) => (id.startsWith('t') ? { thread: 'test:one/thread' } : {}),
+    });
 
   test('is where the newest message stands that an agent was given', () => {
     const play = stage();

@@ -3,7 +3,7 @@ import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { willPass } from '../../engine/errors.ts';
-import type { FloorStore } from '../../turns/floor-store.ts';
+import type { KeptTexts } from '../../turns/floor-store.ts';
 import type { ChatAdapter } from '../port.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 
@@ -35,7 +35,7 @@ const OVER = '✅ Conch can write again and goes on.';
 export class StoreHealth {
   readonly #ports: StoreHealthPorts;
   readonly #ending = new AbortController();
-  #store: Pick<FloorStore, 'remember'> | null = null;
+  #texts: Pick<KeptTexts, 'remember'> | null = null;
   #stuck: Stuck | null = null;
 
   constructor(ports: StoreHealthPorts) {
@@ -48,28 +48,28 @@ export class StoreHealth {
   }
 
   /** The store that is open from now on. */
-  watch(store: Pick<FloorStore, 'remember'>): void {
-    this.#store = store;
+  watch(texts: Pick<KeptTexts, 'remember'>): void {
+    this.#texts = texts;
   }
 
   /** The store did not write what it should have. */
   failed(cause: unknown): void {
-    if (!willPass(cause) || this.#store === null || this.#stuck !== null || this.#ending.signal.aborted) return;
+    if (!willPass(cause) || this.#texts === null || this.#stuck !== null || this.#ending.signal.aborted) return;
     const { code: why } = cause;
     this.#stuck = why;
     this.#ports.log.error({ why }, cause.message);
-    void this.#untilItWrites(this.#store, this.#tell(why));
+    void this.#untilItWrites(this.#texts, this.#tell(why));
   }
 
   stop(): void {
     this.#ending.abort();
   }
 
-  async #untilItWrites(store: Pick<FloorStore, 'remember'>, told: readonly Promise<Told | null>[]): Promise<void> {
+  async #untilItWrites(texts: Pick<KeptTexts, 'remember'>, told: readonly Promise<Told | null>[]): Promise<void> {
     const { timers, log } = this.#ports;
     const { signal } = this.#ending;
     try {
-      await retry(() => store.remember('runtime', 'room', ''), LOOK, { timers, signal, judge: judgeOf });
+      await retry(() => texts.remember('runtime', 'room', ''), LOOK, { timers, signal, judge: judgeOf });
     } catch {
       return; // The program ends, or the store has another fault, which ends it.
     }

@@ -25,7 +25,7 @@ async function program(file: string, time: Time, failures: Error[]) {
   });
   const run = async (line: string) =>
     (await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, line)).text;
-  const status = () => store.floor(CHANNEL)?.seats[0]?.status;
+  const status = () => store.floors.state(CHANNEL)?.seats[0]?.status;
   return { app, run, sessions, broken, status };
 }
 

@@ -28,7 +28,7 @@ describe('a backup', () => {
     const store = open(place.file());
     await seat(store);
     await expect(store.backupTo(place.file())).rejects.toThrow('exists already');
-    expect(store.channels()).toEqual(['test:one']);
+    expect(store.floors.keys()).toEqual(['test:one']);
     await store.close();
   });
 });
@@ -42,14 +42,14 @@ describe('a restored backup', () => {
     await turn(store, 'one');
     await store.backupTo(place.file('copy.db'));
     await turn(store, 'two');
-    const epoch = store.floor('test:one')?.epoch ?? 0;
+    const epoch = store.floors.state('test:one')?.epoch ?? 0;
     const before = new Set((await store.owed(100, AT)).rows.map((row) => row.id));
     await store.close();
 
     const restored = open(place.file('copy.db'));
     await restored.recover();
-    expect(restored.journal('test:one', 1)[0]?.fact).toEqual({ type: 'epochRaised', by: RESTORE_JUMP });
-    expect(restored.floor('test:one')?.epoch).toBeGreaterThan(epoch);
+    expect(restored.floors.journal('test:one', 1)[0]?.fact).toEqual({ type: 'epochRaised', by: RESTORE_JUMP });
+    expect(restored.floors.state('test:one')?.epoch).toBeGreaterThan(epoch);
     const owed = (await restored.owed(100, AT)).rows;
     expect(owed.filter((row) => row.lane === 'posts').map((row) => [row.text, row.uncertain])).toEqual([['one', true]]);
     for (const row of owed) await restored.settle(row, { state: 'confirmed', platformId: row.id });

@@ -39,14 +39,14 @@ const script = fc.array(fc.tuple(fc.constantFrom(...CHANNELS), command, fc.nat(3
 
 async function prepared(statesInMemory: number): Promise<FloorStore> {
   const store = open(':memory:', { ids: () => 'same', statesInMemory });
-  for (const channel of CHANNELS) for (const each of seating()) await store.apply(channel, each, AT);
+  for (const channel of CHANNELS) for (const each of seating()) await store.floors.apply(channel, each, AT);
   for (const id of MESSAGES) await store.accept(written(id));
   return store;
 }
 
 async function outcome(store: FloorStore): Promise<string> {
   const owed = await store.owed(1000, AT + 10_000_000);
-  const due = await store.due(AT + 10_000_000);
+  const due = await store.floors.due(AT + 10_000_000);
   const problems = store.verify();
   await store.close();
   return JSON.stringify([owed, due, problems]);
@@ -70,8 +70,8 @@ describe('commands that arrive together', () => {
         let at = AT;
         const timed = steps.map(([channel, each, ms]) => ({ channel, each, at: (at += ms) }));
         const one: unknown[] = [];
-        for (const step of timed) one.push(await alone.apply(step.channel, step.each, step.at));
-        const many = await Promise.all(timed.map((step) => together.apply(step.channel, step.each, step.at)));
+        for (const step of timed) one.push(await alone.floors.apply(step.channel, step.each, step.at));
+        const many = await Promise.all(timed.map((step) => together.floors.apply(step.channel, step.each, step.at)));
         expect(many).toEqual(one);
         expect(unchained(together)).toBe(unchained(alone));
         expect(unplaced(await outcome(together))).toBe(unplaced(await outcome(alone)));
@@ -89,7 +89,9 @@ describe('commands that arrive together', () => {
     const [first, ...rest] = seating();
     if (first === undefined) throw new Error('no seating');
     const pause: Command = { type: 'pause', by: 'u1' };
-    const results = await Promise.allSettled([first, pause, ...rest].map((each) => store.apply('test:one', each, AT)));
+    const results = await Promise.allSettled(
+      [first, pause, ...rest].map((each) => store.floors.apply('test:one', each, AT)),
+    );
     expect(results.map((result) => result.status)).toEqual([
       'fulfilled',
       'rejected',
@@ -98,7 +100,7 @@ describe('commands that arrive together', () => {
       'fulfilled',
     ]);
     expect(results[1]).toMatchObject({ reason: { message: 'impossible: planted' } });
-    expect(store.floor('test:one')?.queue).toEqual(['pm', 'dev', 'qa']);
+    expect(store.floors.state('test:one')?.queue).toEqual(['pm', 'dev', 'qa']);
     expect(store.verify()).toEqual([]);
     await store.close();
   });
@@ -109,10 +111,12 @@ describe('commands that arrive together', () => {
       return floorMachine.react(fact, floor);
     };
     const store = open(':memory:', { machine: { ...floorMachine, react } });
-    for (const each of seating()) await store.apply('test:one', each, AT);
+    for (const each of seating()) await store.floors.apply('test:one', each, AT);
     await store.accept(written('m1'));
     const before = everything(store, ['m1']);
-    await expect(store.apply('test:one', { type: 'receive', id: 'm1', addressed: [] }, AT)).rejects.toThrow('planted');
+    await expect(store.floors.apply('test:one', { type: 'receive', id: 'm1', addressed: [] }, AT)).rejects.toThrow(
+      'planted',
+    );
     expect(everything(store, ['m1'])).toBe(before);
     expect((await store.recover()).unapplied.map((message) => message.id)).toEqual(['m1']);
     await store.close();
@@ -127,11 +131,11 @@ test('after a failed write to the disk nothing is acknowledged, and the file is 
     return floorMachine.decide(floor, each, at);
   };
   const store = open(place.file(), { machine: { ...floorMachine, decide } });
-  for (const each of seating()) await store.apply('test:one', each, AT);
+  for (const each of seating()) await store.floors.apply('test:one', each, AT);
   isBroken = true;
   const both = await Promise.allSettled([
     store.accept(written('m1')),
-    store.apply('test:one', { type: 'start', by: 'u1' }, AT),
+    store.floors.apply('test:one', { type: 'start', by: 'u1' }, AT),
   ]);
   expect(both.map((each) => each.status === 'rejected' && each.reason)).toMatchObject([
     { code: 'unavailable' },
@@ -149,8 +153,8 @@ describe('memory', () => {
   test('keeps the floors in use, and loses none', async () => {
     const store = open(':memory:', { statesInMemory: 2 });
     const channels = ['a', 'b', 'c', 'd'];
-    for (const channel of channels) for (const each of seating()) await store.apply(channel, each, AT);
-    expect(channels.map((channel) => store.floor(channel)?.queue.length)).toEqual([3, 3, 3, 3]);
+    for (const channel of channels) for (const each of seating()) await store.floors.apply(channel, each, AT);
+    expect(channels.map((channel) => store.floors.state(channel)?.queue.length)).toEqual([3, 3, 3, 3]);
     await store.close();
   });
 });

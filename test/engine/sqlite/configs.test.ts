@@ -26,13 +26,13 @@ describe('the configuration of floors', () => {
     const store = open(place.file());
     for (const channel of CHANNELS) await seat(store, channel);
     expect(configsIn(store)).toBe(2);
-    const floors = CHANNELS.map((channel) => store.floor(channel));
+    const floors = CHANNELS.map((channel) => store.floors.state(channel));
     await store.close();
     const again = open(place.file());
     expect(longestOf(again, 'facts')).toBeLessThan(900);
     expect(longestOf(again, 'state')).toBeLessThan(1_500);
-    expect(CHANNELS.map((channel) => again.floor(channel))).toEqual(floors);
-    const [one, other] = CHANNELS.map((channel) => again.floor(channel));
+    expect(CHANNELS.map((channel) => again.floors.state(channel))).toEqual(floors);
+    const [one, other] = CHANNELS.map((channel) => again.floors.state(channel));
     expect(one?.settings).toBe(one?.configured?.settings);
     expect(one?.settings).toBe(other?.settings);
     expect(one?.configured?.seats).toBe(other?.configured?.seats);
@@ -44,13 +44,13 @@ describe('the configuration of floors', () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
-    await store.apply('test:one', { type: 'mode', by: 'u1', mode: 'queue' }, AT);
+    await store.floors.apply('test:one', { type: 'mode', by: 'u1', mode: 'queue' }, AT);
     await seat(store, 'test:two');
     expect(configsIn(store)).toBe(3);
     await store.close();
     const again = open(place.file());
-    expect(['test:one', 'test:two'].map((id) => again.floor(id)?.settings.mode)).toEqual(['queue', 'inject']);
-    expect(again.journal('test:one', 1)[0]?.fact).toMatchObject({
+    expect(['test:one', 'test:two'].map((id) => again.floors.state(id)?.settings.mode)).toEqual(['queue', 'inject']);
+    expect(again.floors.journal('test:one', 1)[0]?.fact).toMatchObject({
       type: 'settingsChanged',
       settings: { mode: 'queue' },
     });
@@ -64,10 +64,10 @@ describe('the configuration of floors', () => {
     const [configure] = seating();
     if (configure === undefined) throw new Error('there is no command');
     store.tables.db.exec("CREATE TRIGGER full BEFORE INSERT ON machines BEGIN SELECT RAISE(ABORT, 'no room'); END");
-    await expect(store.apply('test:one', configure, AT)).rejects.toThrow('no room');
+    await expect(store.floors.apply('test:one', configure, AT)).rejects.toThrow('no room');
     expect(configsIn(store)).toBe(0);
     store.tables.db.exec('DROP TRIGGER full');
-    await store.apply('test:one', configure, AT);
+    await store.floors.apply('test:one', configure, AT);
     await store.close();
     const again = open(place.file());
     expect(again.verify()).toEqual([]);
@@ -90,12 +90,12 @@ describe('a configuration that nothing names any more', () => {
   async function changed(path: string): Promise<FloorStore> {
     const store = open(path);
     await seat(store);
-    await store.apply('test:one', { type: 'mode', by: 'u1', mode: 'queue' }, AT);
-    await store.apply('test:one', { type: 'mode', by: 'u1', mode: 'parallel' }, AT);
+    await store.floors.apply('test:one', { type: 'mode', by: 'u1', mode: 'queue' }, AT);
+    await store.floors.apply('test:one', { type: 'mode', by: 'u1', mode: 'parallel' }, AT);
     await write(store, 'm1');
     await store.close();
     const again = open(path);
-    await again.apply('test:one', { type: 'pause', by: 'u1' }, AT + DAY);
+    await again.floors.apply('test:one', { type: 'pause', by: 'u1' }, AT + DAY);
     expect(configsIn(again)).toBe(4);
     return again;
   }
@@ -103,7 +103,7 @@ describe('a configuration that nothing names any more', () => {
   test('goes with what named it, and all that is left is read back', async () => {
     using place = folder();
     const store = await changed(place.file());
-    const floor = store.floor('test:one');
+    const floor = store.floors.state('test:one');
     const counted = await store.prune(() => AT + 1, true);
     expect([configsIn(store), counted.configs]).toEqual([4, 1]);
     expect(await store.prune(() => AT + 1, false)).toEqual(counted);
@@ -111,7 +111,7 @@ describe('a configuration that nothing names any more', () => {
     expect(store.verify()).toEqual([]);
     await store.close();
     const again = open(place.file());
-    expect(again.floor('test:one')).toEqual(floor);
+    expect(again.floors.state('test:one')).toEqual(floor);
     expect(again.verify()).toEqual([]);
     await again.close();
   });

@@ -69,29 +69,29 @@ export function seating(): readonly Command[] {
 }
 
 export async function seat(store: FloorStore, channel = 'test:one'): Promise<void> {
-  for (const command of seating()) await store.apply(channel, command, AT);
+  for (const command of seating()) await store.floors.apply(channel, command, AT);
 }
 
 /** Accepts a message of a person and gives it to its floor. */
 export async function write(store: FloorStore, id: string, text?: string, channel = 'test:one'): Promise<void> {
   await store.accept(written(id, text, channel));
-  await store.apply(channel, { type: 'receive', id, addressed: [] }, AT);
+  await store.floors.apply(channel, { type: 'receive', id, addressed: [] }, AT);
 }
 
 /** What the holder says, and the end of its turn. */
 export async function turn(store: FloorStore, text: string, channel = 'test:one'): Promise<void> {
-  const held = store.floor(channel)?.turn;
+  const held = store.floors.state(channel)?.turn;
   if (held === null || held === undefined) throw new Error('nobody holds the floor');
   const { agent, epoch } = held;
-  await store.apply(channel, { type: 'say', agent, epoch, text, mentions: [] }, AT);
-  await store.apply(channel, { type: 'end', agent, epoch, outcome: 'completed', signalled: true }, AT);
+  await store.floors.apply(channel, { type: 'say', agent, epoch, text, mentions: [] }, AT);
+  await store.floors.apply(channel, { type: 'end', agent, epoch, outcome: 'completed', signalled: true }, AT);
 }
 
 /** Everything that can be read from a store, as one text. */
 export function everything(store: FloorStore, messages: readonly string[]): string {
-  const channels = store.channels().map((channel) => ({
-    floor: store.floor(channel),
-    journal: store.journal(channel, 10_000),
+  const channels = store.floors.keys().map((channel) => ({
+    floor: store.floors.state(channel),
+    journal: store.floors.journal(channel, 10_000),
     lines: store.lines(channel, 0, 10_000),
   }));
   const inbox = messages.map((id) => ({ row: store.message(id), why: store.why(id) }));

@@ -32,7 +32,7 @@ async function spend(
   at = AT,
 ): Promise<void> {
   const spent = { type: 'spend', agent: 'pm', epoch: 1, tokens: 1_200, costMicros: 3_500, use: USE } as const;
-  await store.apply('test:one', { ...spent, ...change }, at);
+  await store.floors.apply('test:one', { ...spent, ...change }, at);
 }
 
 async function withCalls(path: string): Promise<FloorStore> {
@@ -100,11 +100,11 @@ describe('the ledger', () => {
   test('is written with the fact, or not at all', async () => {
     using place = folder();
     const store = await withCalls(place.file());
-    const before = store.journal('test:one', 999).length;
+    const before = store.floors.journal('test:one', 999).length;
     store.tables.db.exec("CREATE TRIGGER full BEFORE INSERT ON ledger BEGIN SELECT RAISE(ABORT, 'no room'); END");
     await expect(spend(store)).rejects.toThrow('no room');
     store.tables.db.exec('DROP TRIGGER full');
-    expect(store.journal('test:one', 999).length).toBe(before);
+    expect(store.floors.journal('test:one', 999).length).toBe(before);
     expect(store.verify()).toEqual([]);
     await store.close();
   });
@@ -122,7 +122,7 @@ describe('the ledger', () => {
     edit(place.file(), change);
     expect(databaseProblems(place.file(), [FLOORS])).not.toEqual([]);
     const store = open(place.file());
-    expect(store.replay('test:one').booked).toBe(false);
+    expect(store.floors.replay('test:one').booked).toBe(false);
     await store.close();
   });
 

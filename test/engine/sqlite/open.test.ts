@@ -97,7 +97,7 @@ describe('a database in use', () => {
     const store = open(place.file());
     const { unapplied } = await store.recover();
     expect(unapplied.map((message) => message.id)).toEqual(['m2']);
-    const applied = await store.apply('test:one', { type: 'receive', id: 'm2', addressed: [] }, AT);
+    const applied = await store.floors.apply('test:one', { type: 'receive', id: 'm2', addressed: [] }, AT);
     expect(applied.ok).toBe(true);
     expect((await store.recover()).unapplied).toEqual([]);
     await store.close();
@@ -237,7 +237,7 @@ describe('a full disk', () => {
       code: 'full',
       message: expect.stringContaining('free some space'),
     });
-    expect(store.floor('test:one')?.turn?.agent).toBe('pm');
+    expect(store.floors.state('test:one')?.turn?.agent).toBe('pm');
     expect(store.verify()).toEqual([]);
     db.pragma('max_page_count = 1000000');
     await turn(store, 'still here');

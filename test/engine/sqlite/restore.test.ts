@@ -23,9 +23,9 @@ describe('a restore', () => {
     expect(readFileSync(place.file('conch.db.before-restore')).equals(was)).toBe(true);
     expect(statSync(place.file()).mode & 0o777).toBe(0o600);
     const store = open(place.file());
-    expect(store.floor('test:one')?.turn?.agent).toBe('pm');
+    expect(store.floors.state('test:one')?.turn?.agent).toBe('pm');
     await store.recover();
-    expect(store.floor('test:one')?.epoch).toBeGreaterThan(1_000_000);
+    expect(store.floors.state('test:one')?.epoch).toBeGreaterThan(1_000_000);
     expect(store.verify()).toEqual([]);
     await store.close();
     expect(existsSync(place.file('copy.db-wal'))).toBe(false);

@@ -36,7 +36,7 @@ async function deliver(store: FloorStore): Promise<void> {
 
 async function today(store: FloorStore, id: string): Promise<void> {
   await store.accept({ ...written(id), sentAt: AT + DAY });
-  await store.apply('test:one', { type: 'receive', id, addressed: [] }, AT + DAY);
+  await store.floors.apply('test:one', { type: 'receive', id, addressed: [] }, AT + DAY);
 }
 
 const OLD = () => AT + 1;
@@ -45,7 +45,7 @@ describe('retention', () => {
   test('takes away what is old, and leaves a whole journal, the same floor, and what is new', async () => {
     using place = folder();
     const store = await withHistory(place.file());
-    const floor = store.floor('test:one');
+    const floor = store.floors.state('test:one');
     const before = statSync(place.file()).size;
     const counted = await store.prune(OLD, true);
     expect(counted.entries).toBeGreaterThan(300);
@@ -55,9 +55,9 @@ describe('retention', () => {
     expect(await store.prune(OLD, false)).toEqual(counted);
     expect([store.message('m1'), store.message('m60')]).toEqual([null, null]);
     expect(store.message('m61')?.fate?.state).toBe('delivered');
-    expect(store.floor('test:one')).toEqual(floor);
+    expect(store.floors.state('test:one')).toEqual(floor);
     expect(store.verify()).toEqual([]);
-    expect(store.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
+    expect(store.floors.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
     expect(statSync(place.file()).size).toBeLessThan(before / 2);
     await turn(store, 'the answer of today');
     await store.close();
@@ -120,9 +120,9 @@ describe('retention', () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
-    await store.apply('test:one', { type: 'mode', mode: 'queue', by: 'ada' }, AT);
+    await store.floors.apply('test:one', { type: 'mode', mode: 'queue', by: 'ada' }, AT);
     for (const id of ['m1', 'm2', 'm3']) await write(store, id);
-    expect(store.floor('test:one')?.held.map(({ id }) => id)).toEqual(['m2', 'm3']);
+    expect(store.floors.state('test:one')?.held.map(({ id }) => id)).toEqual(['m2', 'm3']);
     await today(store, 'm4');
     await store.prune(OLD, false);
     expect(store.message('m2')?.text).toBe('text of m2');
@@ -142,7 +142,7 @@ describe('retention', () => {
       faults.push(...left.verify());
       await left.prune(OLD, false);
       faults.push(...left.verify());
-      if (left.message('m1') !== null || left.floor('test:one')?.lines === undefined) faults.push('not pruned');
+      if (left.message('m1') !== null || left.floors.state('test:one')?.lines === undefined) faults.push('not pruned');
       await left.close();
       moments += 1;
     };
@@ -209,7 +209,7 @@ describe('an erasure', () => {
     expect(erased.posts).toBeGreaterThan(1);
     expect(isLeft(place.file, '5551234')).toBe(false);
     expect(store.lines('test:one', 0, 9).map(({ text }) => text)).toContain('[erased]');
-    expect(store.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
+    expect(store.floors.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
     expect(store.verify()).toEqual([]);
     await store.close();
     const again = open(place.file());
@@ -232,10 +232,14 @@ describe('an erasure', () => {
       await write(store, `m${n}`, `unique-word ${n}`);
       const use = { backend: 'b', model: 'm', input: 1, output: 1, cached: 0, source: 'computed', ms: 1 } as const;
       const asked = { ...use, outcome: 'answered', requestedBy: 'u1' } as const;
-      await store.apply('test:one', { type: 'spend', agent: 'pm', epoch: 0, tokens: 2, costMicros: 3, use: asked }, AT);
+      await store.floors.apply(
+        'test:one',
+        { type: 'spend', agent: 'pm', epoch: 0, tokens: 2, costMicros: 3, use: asked },
+        AT,
+      );
       await turn(store, `answer ${n}`);
-      await store.apply('test:one', { type: 'pause', by: 'u1' }, AT);
-      await store.apply('test:one', { type: 'resume', by: 'u1' }, AT);
+      await store.floors.apply('test:one', { type: 'pause', by: 'u1' }, AT);
+      await store.floors.apply('test:one', { type: 'resume', by: 'u1' }, AT);
     }
     await store.close();
     return open(path);
@@ -270,8 +274,8 @@ describe('an erasure', () => {
     const store = await withPerson(place.file());
     const erased = store.erase({ what: 'person', id: 'u1' });
     for (let n = 0; n < 30; n += 1) {
-      await store.apply('test:one', { type: 'pause', by: 'u1' }, AT);
-      await store.apply('test:one', { type: 'resume', by: 'u2' }, AT);
+      await store.floors.apply('test:one', { type: 'pause', by: 'u1' }, AT);
+      await store.floors.apply('test:one', { type: 'resume', by: 'u2' }, AT);
     }
     await erased;
     expect(store.verify()).toEqual([]);

@@ -89,8 +89,8 @@ describe("a lane's last post that is confirmed", () => {
     const first = await post();
     const { promise, resolve } = Promise.withResolvers<void>();
     disk.gate = promise;
-    const { agent = '', epoch = 0 } = store.floor('test:one')?.turn ?? {};
-    const next = store.apply('test:one', { type: 'say', agent, epoch, text: 'some code', mentions: [] }, AT);
+    const { agent = '', epoch = 0 } = store.floors.state('test:one')?.turn ?? {};
+    const next = store.floors.apply('test:one', { type: 'say', agent, epoch, text: 'some code', mentions: [] }, AT);
     await new Promise((done) => setImmediate(done));
     await store.settle(first, CONFIRMED);
     disk.gate = null;

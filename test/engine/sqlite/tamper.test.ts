@@ -16,7 +16,7 @@ async function record(path: string): Promise<void> {
   await seat(store, 'test:two');
   await write(store, 'm3', 'and here?', 'test:two');
   await store.accept(written('m4'));
-  await store.remember('threads', 'test:thread', '{}');
+  await store.keyValues.remember('threads', 'test:thread', '{}');
   await store.close();
 }
 
@@ -124,7 +124,7 @@ describe('a journal that its stored state lags behind', () => {
     const changed = db.prepare(`UPDATE journal SET ${change} WHERE ${lagging}`).run({ key: 'test:one' });
     expect(changed.changes).toBeGreaterThan(0);
     const again = open(crashed.file());
-    expect(() => again.floor('test:one')).toThrow(/was changed|not what was written/);
+    expect(() => again.floors.state('test:one')).toThrow(/was changed|not what was written/);
     db.close();
     await again.close().catch(() => undefined);
   });
@@ -171,7 +171,7 @@ describe('a damaged file', () => {
 
 async function reread(path: string): Promise<string> {
   const store = open(path);
-  const state = everything(store, MESSAGES) + JSON.stringify(store.recall('threads', 'test:thread'));
+  const state = everything(store, MESSAGES) + JSON.stringify(store.keyValues.recall('threads', 'test:thread'));
   const { unapplied } = await store.recover();
   const owed = await store.owed(100, AT);
   await store.close();

@@ -11,7 +11,7 @@ import { viewOf } from '../../../src/turns/view.ts';
 import { AT, WAIT_MS, claim, error, settle, start, step } from './fixture.ts';
 
 const told = (bound: Bound): readonly string[] =>
-  bound.store
+  bound.store.floors
     .journal(HALL, 1_000)
     .flatMap(({ fact }) =>
       fact.type === 'announced' && fact.announcement.kind === 'aside' ? [fact.announcement.what] : [],
@@ -19,7 +19,7 @@ const told = (bound: Bound): readonly string[] =>
 
 /** What people were told of questions: the number, whether who asked is gone, and how often it was told. */
 const notices = (bound: Bound): readonly unknown[] =>
-  bound.store
+  bound.store.floors
     .journal(HALL, 1_000)
     .flatMap(({ fact }) =>
       fact.type === 'announced' && fact.announcement.kind === 'approval'
@@ -282,7 +282,7 @@ const CALL = {
 describe('the lines of background runs', () => {
   /** What was told, with how often: 2 and more is an edit of the line that stands last. */
   const lines = (bound: Bound): readonly string[] =>
-    bound.store
+    bound.store.floors
       .journal(HALL, 1_000)
       .flatMap(({ fact }) =>
         fact.type === 'announced' && fact.announcement.kind === 'aside'
@@ -330,7 +330,7 @@ describe('the lines of background runs', () => {
     const bound = await asking();
     await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
     await bound.beside(claim('a'), settle('a'));
-    const came = bound.store
+    const came = bound.store.floors
       .journal(HALL, 1_000)
       .flatMap(({ fact }) =>
         fact.type === 'announced' && fact.announcement.kind === 'answered' ? [fact.announcement.came?.status] : [],

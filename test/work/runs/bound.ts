@@ -49,7 +49,7 @@ export class Bound {
 
   async floor(...commands: readonly Command[]): Promise<this> {
     for (const command of commands) {
-      const applied = await this.store.apply(HALL, command, this.at);
+      const applied = await this.store.floors.apply(HALL, command, this.at);
       if (!applied.ok) throw new Error(`${JSON.stringify(command)} is refused: ${applied.refusal}`);
     }
     return this;
@@ -102,7 +102,7 @@ export class Bound {
   }
 
   get hall(): Floor {
-    const floor = this.store.floor(HALL);
+    const floor = this.store.floors.state(HALL);
     if (floor === null) throw new Error('the hall has no floor');
     return floor;
   }

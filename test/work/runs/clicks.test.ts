@@ -28,13 +28,13 @@ async function asking(approvers: 'other' | readonly string[] | null = null) {
 function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
   const operators = { users: ['ann', 'bob', 'pm'], roles: ['crew'] };
   const floors = {
-    apply: bound.store.apply.bind(bound.store),
+    apply: bound.store.floors.apply.bind(bound.store.floors),
     view: (channel: string) => (channel === HALL ? viewOf(bound.hall, bound.at, bound.store.id) : null),
     turns: () => [],
     keep: () => ({ text: '', durable: Promise.resolve() }),
   };
   const closed = (_: string, named: { readonly question: number } | { readonly key: string }) => {
-    for (const { fact } of bound.store.journal(HALL, 100))
+    for (const { fact } of bound.store.floors.journal(HALL, 100))
       if (
         fact.type === 'questionClosed' &&
         ('key' in named ? fact.key === named.key : fact.question === named.question)

@@ -17,7 +17,7 @@ describe('a turn that uses tools', () => {
 
   test('begins one run, however often that is told', async () => {
     const bound = await new Bound().begins();
-    const again = await bound.store.apply(HALL, { type: 'use', agent: 'pm', epoch: 1 }, AT);
+    const again = await bound.store.floors.apply(HALL, { type: 'use', agent: 'pm', epoch: 1 }, AT);
     expect([again.ok, bound.state.totals.runs]).toEqual([false, 1]);
   });
 
@@ -355,7 +355,7 @@ describe('a call that the rules refuse', () => {
     await bound.requests('a', { verdict: 'deny', tool: 'execute', rule: 'Bash(curl *)' });
     await bound.requests('b', { verdict: 'deny' });
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
-    const told = bound.store
+    const told = bound.store.floors
       .journal(HALL, 50)
       .flatMap(({ fact }) => (fact.type === 'announced' ? [fact.announcement] : []));
     expect(told).toEqual([{ kind: 'forbidden', agent: 'pm', title: 'execute', why: 'rule "Bash(curl *)"' }]);
@@ -434,10 +434,10 @@ describe('a remembered yes that is taken back', () => {
     const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
     await bound.requests('a', { words: { title: 'run the tests', detail: 'npm test', offers } });
     await bound.answers('allow', { always: 'execute(npm test)' });
-    const before = bound.store.journal(HALL, 1_000).length;
+    const before = bound.store.floors.journal(HALL, 1_000).length;
     const revoke = { type: 'REVOKE', id: bound.state.remembered[0]?.id ?? '', by, name: 'Ann' } as const;
     expect([await bound.run(revoke), await bound.run(revoke)]).toEqual([null, 'RULE_UNKNOWN']);
-    const told = bound.store.journal(HALL, 1_000).slice(before);
+    const told = bound.store.floors.journal(HALL, 1_000).slice(before);
     expect(told.map(({ fact }) => fact)).toMatchObject([
       { type: 'announced', announcement: { kind: 'revoked', agent: 'pm', rule: 'execute(npm test)', by: 'Ann' } },
     ]);
@@ -446,7 +446,7 @@ describe('a remembered yes that is taken back', () => {
 
 /** What people were told of questions: the number, whether its agent is gone or what came of it, and how often it was told. */
 function asked({ store }: Bound): readonly (readonly unknown[])[] {
-  const told = store.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));
+  const told = store.floors.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));
   return told.flatMap(({ announcement, repeat }): (readonly unknown[])[] => {
     const { kind } = announcement;
     if (kind === 'approval') return [[kind, announcement.question, announcement.gone, repeat]];
@@ -456,7 +456,7 @@ function asked({ store }: Bound): readonly (readonly unknown[])[] {
 
 /** What a turn that goes on is told of what people said meanwhile. */
 function resumed({ store }: Bound): readonly unknown[] {
-  return store.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'turnResumed' ? [fact.decided] : []));
+  return store.floors.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'turnResumed' ? [fact.decided] : []));
 }
 
 function message(id: string) {

@@ -19,10 +19,10 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
   const commands = createRunCommands({
     runs: bound.runs,
     floors: {
-      apply: (channel, command) => store.apply(channel, command, bound.at),
+      apply: (channel, command) => store.floors.apply(channel, command, bound.at),
       view: () => viewOf(bound.hall, bound.at, bound.store.id),
       keep: () => ({ text: '', durable: Promise.resolve() }),
-      turns: (channel, limit) => turnRecords(store.journal(channel, 200)).slice(-limit),
+      turns: (channel, limit) => turnRecords(store.floors.journal(channel, 200)).slice(-limit),
     },
     clock: { now: () => bound.at },
     time: timeWords('UTC'),
@@ -225,7 +225,7 @@ describe('/run', () => {
     expect((await type(`/run revoke pm+ ${second}`)).ok).toBe(false);
     expect((await type(`/run revoke pm ${second}`)).ok).toBe(true);
     expect(bound.state.remembered).toEqual([]);
-    const told = [...bound.store.journal(HALL, 100)].flatMap(({ fact }) =>
+    const told = [...bound.store.floors.journal(HALL, 100)].flatMap(({ fact }) =>
       fact.type === 'announced' && fact.announcement.kind === 'revoked' ? [fact] : [],
     );
     expect(told.map(({ announcement, repeat }) => [announcement, repeat])).toEqual([
@@ -289,7 +289,7 @@ describe('/run', () => {
     );
     const { type } = commandsOver(bound);
     expect((await type(`/run complete ${agent}`)).ok).toBe(true);
-    const facts = bound.store.journal(HALL, 1_000).map(({ fact }) => fact);
+    const facts = bound.store.floors.journal(HALL, 1_000).map(({ fact }) => fact);
     const ended = facts.findLast((fact) => fact.type === 'turnEnded');
     expect(ended).toMatchObject({ agent, outcome: 'completed', answered: ['5'], returned: [], by: 'ann' });
     expect(facts.findLast((fact) => fact.type === 'turnGranted')).toMatchObject({ messages: [] });
@@ -309,7 +309,7 @@ describe('/run', () => {
           { type: 'decide', by: 'ann', name: 'Ann', choice: 'allow', question: 1 },
         );
       else await type('/run continue pm');
-      const told = bound.store
+      const told = bound.store.floors
         .journal(HALL, 1_000)
         .flatMap(({ fact }) =>
           fact.type === 'announced' && fact.announcement.kind === 'answered' ? [fact.announcement] : [],

@@ -37,7 +37,7 @@ const unasked: Act = async (bound, index) => {
 };
 /** Its turn ends, and pm has the floor again, whoever would be next. */
 const nextTurn: Act = async (bound) => {
-  const apply = (command: Command) => bound.store.apply(HALL, command, AT);
+  const apply = (command: Command) => bound.store.floors.apply(HALL, command, AT);
   const { turn } = bound.hall;
   const end = { type: 'end', outcome: 'completed', signalled: true } as const;
   if (turn !== null) await apply({ ...end, agent: turn.agent, epoch: turn.epoch });
