@@ -54,9 +54,11 @@ export async function scanFolder(
   const folder = await real(given);
   const places = await placesOf([...new Set([folder, given])], home);
   const found = new Map<string, Found>();
+  const listings: Listings = new Map();
   for (const file of files) {
+    const pattern = patternOf(file);
     for (const place of places[file.searched]) {
-      const hits = await new Walk(place).find(place, patternOf(file));
+      const hits = await new Walk(place, listings).find(place, pattern);
       for (const hit of hits) await keep(found, { file, hit, hashes });
     }
   }
@@ -168,15 +170,15 @@ function folded(name: string): string {
     .replace(/[. ]+$/, '');
 }
 
-/** Names of a path, each with what it must match; `null` is `**`. */
-type Pattern = readonly ((((name: string) => boolean) & { readonly literal?: string | undefined }) | null)[];
+/** Names of a path, each with a test for a folded name; `null` is `**`. */
+type Pattern = readonly ((((plain: string) => boolean) & { readonly literal?: string | undefined }) | null)[];
 
 function patternOf({ path, searched }: RepositoryFile): Pattern {
   const names = path.split('/').map((name) => {
     if (name === '**') return null;
     const letters = name.split('*').map((part) => escaped(folded(`${part}_`).slice(0, -1)));
     const fits = new RegExp(`^${letters.join('.*')}$`, 'su');
-    const matches = (each: string): boolean => fits.test(folded(each));
+    const matches = (plain: string): boolean => fits.test(plain);
     return Object.assign(matches, { literal: name.includes('*') ? undefined : name });
   });
   return searched === 'any-depth' ? [null, ...names] : names;
@@ -189,24 +191,33 @@ function escaped(text: string): string {
 /** Something at a path; `remark`: why it counts although nothing more is known. */
 type Hit = { readonly at: string; readonly remark: string | null };
 
+/** The entries of a folder with their folded names; see `listed`. */
+type Listing = readonly { readonly entry: Dirent; readonly plain: string }[] | null;
+
+/** The folders listed during one scan: each folder is read once, however many patterns are looked for in it. */
+type Listings = Map<string, Promise<Listing>>;
+
 /** One search for one pattern. Folders that were seen by way of another link are not looked into again. */
 class Walk {
   readonly #place: string;
   readonly #seen = new Set<string>();
+  readonly #listings: Listings;
   #left = MOST_ENTRIES;
 
-  constructor(place: string) {
+  constructor(place: string, listings: Listings) {
     this.#place = place;
+    this.#listings = listings;
   }
 
   async find(folder: string, pattern: Pattern): Promise<readonly Hit[]> {
     const [first, ...rest] = pattern;
     if (first === undefined) return [];
     if (first === null) return await this.#below(folder, rest);
-    const entries = await listed(folder);
+    const entries = await this.#listed(folder);
     if (entries === null) return await this.#unlisted(folder, first.literal, rest);
     const hits: Hit[] = [];
-    for (const { name } of entries) if (first(name)) hits.push(...(await this.#at(join(folder, name), rest)));
+    for (const { entry, plain } of entries)
+      if (first(plain)) hits.push(...(await this.#at(join(folder, entry.name), rest)));
     return hits;
   }
 
@@ -220,16 +231,24 @@ class Walk {
     if (this.#seen.has(at)) return [];
     this.#seen.add(at);
     const hits = rest.length === 0 ? [] : [...(await this.find(folder, rest))];
-    const entries = await listed(folder);
+    const entries = await this.#listed(folder);
     if (entries === null) return [...hits, { at: folder, remark: 'cannot be listed' }];
     this.#left -= entries.length;
     if (this.#left < 0) return [...hits, { at: this.#place, remark: 'holds more than can be looked through' }];
-    for (const entry of entries) {
+    for (const { entry } of entries) {
       const path = join(folder, entry.name);
       if (await isFolder(path, entry)) hits.push(...(await this.#below(path, rest)));
       else if (rest.length === 0) hits.push({ at: path, remark: null });
     }
     return hits;
+  }
+
+  #listed(folder: string): Promise<Listing> {
+    const known = this.#listings.get(folder);
+    if (known !== undefined) return known;
+    const listing = listed(folder);
+    this.#listings.set(folder, listing);
+    return listing;
   }
 
   /** A name is found in a folder that cannot be listed, too. */
@@ -241,9 +260,10 @@ class Walk {
 }
 
 /** What stands in a folder, nothing in what is none; `null`: something, and it cannot be listed. */
-async function listed(folder: string): Promise<readonly Dirent[] | null> {
+async function listed(folder: string): Promise<Listing> {
   try {
-    return await readdir(folder, { withFileTypes: true });
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries.map((entry) => ({ entry, plain: folded(entry.name) }));
   } catch (error) {
     return isAbsence(error) ? [] : null;
   }
