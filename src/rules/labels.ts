@@ -9,26 +9,26 @@ import { isAbout, isNamed } from './verdict.ts';
 import type { LabelRules } from './verdict.ts';
 
 /**
- * What a call may bring into its session, each by where it comes from: text that nobody vouches for, and what should not leave; and
- * whether it may carry something away, or change something.
+ * The labels of a call: sources of untrusted text, sources of private data, and whether the call may send data away or
+ * change something.
  */
 export type CallLabels = {
   readonly untrusted: string | null;
   readonly private: string | null;
   readonly outward: boolean;
-  /** Whether it does more than look at the agent's own files. */
+  /** True when the call does more than look at the agent's own files. */
   readonly acts: boolean;
 };
 
-/** What is known of a tool of a server beside its name. */
+/** What is known of a server's tool besides its name. */
 export type ServerFacts = {
-  /** Whether it may have to do with more than its own server. */
+  /** True when the tool may reach more than its own server. */
   readonly open: boolean;
-  /** It changes nothing, by the word of somebody who is trusted. */
+  /** True when a trusted person says that the tool changes nothing. */
   readonly isHarmless: boolean;
 };
 
-/** The labels of a call: of all its parts together. What a rule of `trusted` covers brings nothing in, and acts for nobody else. */
+/** The labels of a call, over all its parts. A part that a `trusted` rule covers adds no labels. */
 export function labelsOf(use: ToolUse, rules: LabelRules, server: ServerFacts): CallLabels {
   const parts = use.parts.map((part) => labelsOfPart(part, rules, server));
   return {
@@ -56,7 +56,7 @@ function labelsOfPart(part: UsePart, rules: LabelRules, server: ServerFacts): Ca
 
 const LOOKING: ReadonlySet<UsePart['kind']> = new Set(['read', 'search', 'think']);
 
-/** Where what a part returns comes from, for people: a command by its first words. */
+/** The source of a part's result, for people: a command's first words. */
 function sourceOf(part: UsePart): string {
   const { kind, mcp, about } = part;
   if (mcp !== null) return `mcp__${mcp.server}__${mcp.name}`;
@@ -93,7 +93,7 @@ function comesFromElsewhere(part: UsePart, server: ServerFacts): boolean {
   }
 }
 
-/** What an agent keeps for itself under no name that is known: its list of tasks. */
+/** True for the agent's own list of tasks, under any tool name. */
 function isOwnList(about: UsePart['about']): boolean {
   return about.of === 'input' && about.keys.length > 0 && about.keys.every((key) => /^(?:todos|plan)$/.test(key));
 }
@@ -123,7 +123,7 @@ function usesNetwork(words: Argv): boolean {
   return NETWORK_PROGRAMS.has(name) || NETWORK_VERBS[name]?.test(verb) === true;
 }
 
-/** Programs whose purpose it is to reach other machines. */
+/** Programs that reach other machines. */
 const NETWORK_PROGRAMS: ReadonlySet<string> = new Set(
   'curl wget aria2c http https xh nc ncat netcat socat telnet ssh scp sftp ftp rsync rclone lynx w3m links elinks dig nslookup host ping gh glab hub aws gcloud az mail sendmail openssl'.split(
     ' ',
@@ -143,7 +143,7 @@ const NETWORK_VERBS: Readonly<Record<string, RegExp>> = {
   docker: /^(?:pull|push|login|search)$/,
 };
 
-/** Files that hold keys, wherever they lie: one rule with a line for each. */
+/** Files with keys, in any folder, as one rule with a line per file. */
 const PRIVATE_FILES = ruleOf('read', [
   ...PRIVATE_NAMES.map((name) => `/**/${name}`),
   ...'/**/.env.* /**/.docker/config.json /**/.config/gh /**/.config/gcloud /**/*.pem /**/*.key /**/*.p12 /**/*.pfx /**/*.kdbx /proc/*/environ /run/secrets'.split(

@@ -7,25 +7,25 @@ import type { ToolUse, UsePart } from './tool-use.ts';
 import { isAbout } from './verdict.ts';
 import type { ToolVerdict } from './verdict.ts';
 
-/** A rule that can be remembered for a call, with what it means in words. */
+/** An always-allow rule on offer, and its meaning in words. */
 export type AlwaysOffer = { readonly rule: string; readonly words: string };
 
-/** What beside the rules says whether anything may be remembered. */
+/** Facts beside the rules that decide whether a rule may be offered. */
 export type OfferFacts = {
-  /** Whether people saw the whole input. */
+  /** True when people saw the whole input. */
   readonly shownWhole: boolean;
-  /** Whether the session has read what nobody vouches for. */
+  /** True when the session has read untrusted text. */
   readonly tainted: boolean;
-  /** Whether an operator vouches for the tool's server. */
+  /** True when an operator trusts the tool's server. */
   readonly trusted: boolean;
-  /** What the server says about itself; absent if it says nothing. */
+  /** The server's own hint; absent when it gives none. */
   readonly destructive?: boolean;
 };
 
 /**
- * What "always" can mean for a call that asks, the narrowest first. Nothing is offered for what cannot be taken apart or stands in
- * several parts, for running code, deleting, a change of mode, a path outside the folder, a rule that always asks, or somebody who
- * is no operator.
+ * The always-allow rules for a call that became a request, narrowest first. No rule is offered for a call that cannot
+ * be parsed, that has several parts, runs code, deletes, changes a mode, or leaves the folder; nor against a rule that
+ * always asks, nor in a run of somebody who is not an operator.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;
@@ -39,7 +39,7 @@ export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts):
 }
 
 const LONGEST_VALUE = 200;
-/** What has a meaning of its own in a rule. */
+/** Characters with a meaning of their own in a rule. */
 const SPECIAL = /[*\\,()!\n[\]?#]|^\s|\s$/;
 
 function offersOf({ kind, about }: UsePart): readonly AlwaysOffer[] {
@@ -78,7 +78,7 @@ function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[]
   ];
 }
 
-/** The whole input if it is short and plain, what it names of a place, the tool. */
+/** Offers the whole input if it is short and plain, then the path or place in it, then the tool with any input. */
 function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
   if (mcp === null || about.of !== 'input' || SPECIAL.test(mcp.name)) return [];
   const tool = `mcp__${mcp.server}__${mcp.name}`;

@@ -1,24 +1,27 @@
 import { basename, dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:path';
 
-/** Where an agent works; all paths are absolute. */
+/** The place where an agent works. All paths are absolute. */
 export type WorkPlace = {
   readonly folder: string;
   readonly home: string;
-  /** Where a path leads when its links are followed, also to what is not there yet; `null` for what is not there itself. */
+  /** Resolves the links of a path, also of a missing one; `null` for a missing file itself. */
   readonly realpath: (path: string) => string | null;
-  /** Names of what is in a folder; none unless given. */
+  /** The names in a folder; none by default. */
   readonly namesIn?: (folder: string) => readonly string[];
-  /** What decides what agents may do, and what lets in whoever answers for people: absolute paths, links followed or not. */
+  /** Conch's own configuration files and data folders: absolute paths, with and without resolved links. */
   readonly own?: { readonly config: readonly string[]; readonly data: readonly string[] };
 };
 
-/** A path as seen from the agent's folder, from its home and from the root; `null` where it does not lie. */
+/** A path relative to the agent's folder, its home and the root; `null` where the path lies outside. */
 export type PathFrom = { readonly folder: string | null; readonly home: string | null; readonly disk: string };
 
-/** A path that a call names: as it is written, and where it leads; two places when links make it mean different things to the system and to a program. */
+/**
+ * A path of a call: as written, and resolved. It has two resolved forms when the system and a program read its links
+ * differently.
+ */
 export type NamedPath = { readonly written: PathFrom; readonly real: readonly PathFrom[] };
 
-/** A path, as seen from everywhere. */
+/** A path in all its relative forms. */
 export function namedPath(path: string, place: WorkPlace): NamedPath {
   return {
     written: pathFrom(absolute(path, place), place.folder, place.home),
@@ -29,15 +32,15 @@ export function namedPath(path: string, place: WorkPlace): NamedPath {
 }
 
 /**
- * Where a path leads when its links are followed: those of the nearest parent that is there, when it is not there itself. After
- * a link, `..` leads elsewhere for the system than for a program that shortens paths itself: both places are given then.
+ * Resolves a path, or its nearest existing parent. Behind a link, `..` differs for the system and for programs that
+ * shorten paths themselves, so both results are returned.
  */
 function realPathsOf(path: string, place: WorkPlace): readonly string[] {
   const direct = followed(absolute(path, place), place);
   return path.split(/[\\/]/).includes('..') ? [...new Set([direct, walked(path, place)])] : [direct];
 }
 
-/** Which of a place's own files a path is, or lies in. */
+/** Which of Conch's own files a path is, or lies in. */
 export function ownAt({ written, real }: NamedPath, { own }: WorkPlace): 'config' | 'data' | null {
   const isAt = (files: readonly string[] = []): boolean =>
     [written, ...real].some(({ disk }) =>
@@ -46,12 +49,12 @@ export function ownAt({ written, real }: NamedPath, { own }: WorkPlace): 'config
   return isAt(own?.data) ? 'data' : isAt(own?.config) ? 'config' : null;
 }
 
-/** Names of what is in a folder, which may be named by a relative path. */
+/** The names in a folder that may be given by a relative path. */
 export function namesIn(folder: string, place: WorkPlace): readonly string[] {
   return place.namesIn?.(absolute(folder === '' ? '.' : folder, place)) ?? [];
 }
 
-/** Whether something is at a path, links followed. */
+/** True when a file exists at the path, links resolved. */
 export function isThere(path: string, place: WorkPlace): boolean {
   return place.realpath(absolute(path, place)) !== null;
 }
@@ -65,7 +68,7 @@ function followed(path: string, { realpath }: WorkPlace): string {
   if (whole !== null) return whole;
   const parent = realpath(dirname(path));
   if (parent !== null) return join(parent, basename(path));
-  // From the root down: long paths of which little is there cost little.
+  // From the root down: a long path of which little exists costs little.
   const { root } = parse(path);
   const names = relative(root, path).split(sep);
   const missing = names.findIndex((_, at) => realpath(join(root, ...names.slice(0, at + 1))) === null);
@@ -73,7 +76,7 @@ function followed(path: string, { realpath }: WorkPlace): string {
   return there === null ? path : join(there, ...names.slice(missing));
 }
 
-/** Step by step, as the system goes. */
+/** Follows the links step by step, as the system does. */
 function walked(path: string, place: WorkPlace): string {
   const from = path.startsWith('~/') ? place.home : isAbsolute(path) ? '/' : place.folder;
   const steps = path.replace(/^~\//, '').split(/[\\/]/);
@@ -84,7 +87,7 @@ function pathFrom(path: string, folder: string, home: string): PathFrom {
   return { folder: below(folder, path), home: below(home, path), disk: below('/', path) ?? '' };
 }
 
-/** A path below another, with slashes; empty for that one itself. */
+/** The path relative to a root, with slashes; empty for the root; `null` outside. */
 function below(root: string, path: string): string | null {
   const from = relative(root, path);
   if (from === '..' || from.startsWith(`..${sep}`) || isAbsolute(from)) return null;

@@ -4,19 +4,19 @@ import { isSafeBeginning, safeVerbs } from './safe-commands.ts';
 import { LABEL_LISTS, withoutMark } from './verdict.ts';
 import type { ToolLists } from './verdict.ts';
 
-/** Something about a list of rules that is wrong, or hardly meant. */
+/** A mistake in a list of rules, or a likely one. */
 type RuleFinding = {
   readonly list: (typeof LISTS)[number] | (typeof LABEL_LISTS)[number] | 'default';
-  /** The place in the list, from 0; `null` for `default`. */
+  /** The position in the list, from 0; `null` for `default`. */
   readonly index: number | null;
-  /** Whether nothing can start with it. */
+  /** True when Conch must not start with it. */
   readonly wrong: boolean;
   readonly message: string;
 };
 
 /**
- * Looks at the lists of one place: rules that cannot be read, never decide, never fit, or allow more than they seem to. `wider`:
- * lists of places that hold here, too.
+ * Finds rules that cannot be parsed, never decide, never fit, or allow more than they seem to. `wider`: the lists of
+ * places that apply here, too.
  */
 export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): readonly RuleFinding[] {
   const entriesOf = (each: ToolLists): readonly Entry[] =>
@@ -52,7 +52,7 @@ type Entry = {
   readonly message: string;
 };
 
-/** Of a list that labels; one that trusts as much as anything has no labels at all. */
+/** Checks a rule of a label list. A `trusted` rule that covers everything removes all labels. */
 function lintLabel(list: (typeof LABEL_LISTS)[number], index: number, text: string): readonly RuleFinding[] {
   const { place, rule, message } = entryOf(list, index, text);
   if (rule === null) return [{ ...place, wrong: true, message }];
@@ -73,7 +73,7 @@ function entryOf(list: Entry['place']['list'], index: number, text: string): Ent
   return read.ok ? { place, text, rule: read.rule, message: '' } : { place, text, rule: null, message: read.message };
 }
 
-/** Deny goes before ask, and ask before allow; in one list the wider one is enough. */
+/** Deny precedes ask, and ask precedes allow. In one list, the wider rule is enough. */
 function isBefore(one: Entry, other: Entry): boolean {
   const orderOf = ({ place }: Entry): number => LISTS.findIndex((list) => list === place.list);
   const [first, second] = [orderOf(one), orderOf(other)];
@@ -87,7 +87,7 @@ function shadowed({ place, text }: Entry): string {
   return `It never decides: "${text}" of "${place.list}" goes before it and covers it; take one away`;
 }
 
-/** Whether all that one rule is about another is about, too, as far as their texts tell. */
+/** True when one rule covers everything that another covers, by their texts. */
 function contains(wider: ToolRule | null, narrower: ToolRule | null): boolean {
   if (wider === null || narrower === null || !coversAll(wider, narrower)) return false;
   if (wider.spec === null) return true;
@@ -112,21 +112,24 @@ function specOf({ text }: ToolRule): string {
   return text.slice(text.indexOf('('));
 }
 
-/** About a rule that allows commands, beside a rule on the paths of files. */
+/** A warning for a rule that allows commands, beside a rule on paths. */
 function halfHeld(entry: Entry, others: readonly Entry[]): string | null {
   const path = others.find((other) => reaches(entry, other));
   if (path === undefined) return null;
   return `"${path.text}" of "${path.place.list}" holds here only for files that a command names: one that it reaches by a folder, or writes, is not seen`;
 }
 
-/** About a rule on the paths of files, beside a wider place's rule that allows commands. */
+/** A warning for a rule on paths, beside a wider place's rule that allows commands. */
 function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
   const commands = wider.find((other) => reaches(other, entry));
   if (commands === undefined) return null;
   return `It holds for "${commands.text}" only where a command names the file: one that it reaches by a folder, or writes, is not seen`;
 }
 
-/** Whether commands that a rule allows can do what a rule on paths is about: safe ones write nothing, and git shows what it keeps. */
+/**
+ * True when an allowed command can reach the files of a rule on paths. Safe commands write nothing; git shows stored
+ * files.
+ */
 function reaches(commands: Entry, path: Entry): boolean {
   if (path.place.list === 'allow' || path.rule?.spec?.of !== 'path' || !isCommands(commands)) return false;
   const { covers } = path.rule;

@@ -1,7 +1,7 @@
 import ignore from 'ignore';
 import { readShell } from './shell.ts';
 
-/** What a tool does, by the kinds of the Agent Client Protocol. */
+/** Kinds of tools in the Agent Client Protocol. */
 export const TOOL_KINDS = [
   'read',
   'search',
@@ -17,7 +17,7 @@ export const TOOL_KINDS = [
 
 export type ToolKind = (typeof TOOL_KINDS)[number];
 
-/** Names of tools as users of Claude Code know them, and the kinds that a rule with such a name covers. */
+/** Tool names of Claude Code, and the kinds that a rule with such a name covers. */
 export const TOOL_ALIASES: Readonly<Record<string, readonly [ToolKind, ...ToolKind[]]>> = {
   Read: ['read'],
   Grep: ['search'],
@@ -33,24 +33,24 @@ export const TOOL_ALIASES: Readonly<Record<string, readonly [ToolKind, ...ToolKi
 /** A tool of an MCP server. */
 export type McpTool = { readonly server: string; readonly name: string };
 
-/** Which tools a rule covers: every one, those of some kinds, or some of some MCP servers. */
+/** The tools that a rule covers: all, some kinds, or some tools of MCP servers. */
 export type Covered =
   | { readonly by: 'any' }
   | { readonly by: 'kind'; readonly kinds: readonly ToolKind[] }
   | { readonly by: 'mcp'; readonly server: Wildcard; readonly name: Wildcard };
 
-/** What a rule says in brackets. */
+/** The part of a rule in brackets. */
 export type RuleSpec =
-  /** Words with which a command begins; `open`: more may follow. */
+  /** The first words of a command; `open`: more words may follow. */
   | { readonly of: 'words'; readonly words: readonly string[]; readonly open: boolean }
-  /** Paths below a root; a rule that forbids takes no notice of the case of letters, one that allows does. */
+  /** Paths below a root. `wide` ignores letter case, for rules that deny; `exact` does not, for rules that allow. */
   | { readonly of: 'path'; readonly root: 'folder' | 'home' | 'disk'; readonly exact: Paths; readonly wide: Paths }
   /** A host, or every host below it. */
   | { readonly of: 'host'; readonly host: string; readonly below: boolean }
-  /** What must stand in the input, by key. */
+  /** Required values in the input, by key. */
   | { readonly of: 'input'; readonly wanted: ReadonlyMap<string, Wildcard> };
 
-/** A rule as it is written, and what it means; without brackets it holds for every use of its tools. */
+/** A rule as text and parsed. Without brackets it covers every use of its tools. */
 export type ToolRule = {
   readonly text: string;
   readonly tool: string;
@@ -58,17 +58,17 @@ export type ToolRule = {
   readonly spec: RuleSpec | null;
 };
 
-/** Whether a text fits. */
+/** True when a text fits. */
 export type Wildcard = (text: string) => boolean;
 
-/** Whether a relative path is meant. */
+/** True when a relative path fits. */
 export type Paths = (path: string) => boolean;
 
 type RuleReading = { readonly ok: true; readonly rule: ToolRule } | { readonly ok: false; readonly message: string };
 
 /**
- * Reads `tool` or `tool(spec)`; a `!` at the end, which only rules that ask can have, is not part of a rule. The message says
- * what was expected.
+ * Parses `tool` or `tool(spec)`. A trailing `!`, which only rules that ask may have, must be removed before. The
+ * message says what was expected.
  */
 export function parseRule(text: string): RuleReading {
   const { tool = '', spec } = /^(?<tool>[^()\s]+)(?:\((?<spec>[\s\S]*)\))?$/.exec(text.trim())?.groups ?? {};
@@ -81,7 +81,7 @@ export function parseRule(text: string): RuleReading {
   return typeof read === 'string' ? wrong(read) : right({ text: text.trim(), tool, covers, spec: read });
 }
 
-/** A pattern in which `*` stands for anything, also for nothing; everything else for itself. */
+/** A pattern in which `*` stands for any text, also an empty one. */
 export function wildcard(pattern: string): Wildcard {
   const [head = '', ...rest] = pattern.split('*');
   const tail = rest.pop();
@@ -99,7 +99,7 @@ export function wildcard(pattern: string): Wildcard {
   };
 }
 
-/** The server and the tool that a name such as `mcp__github__create_issue` means; `null` for any other name. */
+/** The server and tool of a name such as `mcp__github__create_issue`; `null` for other names. */
 export function mcpToolOf(name: string): McpTool | null {
   const { server, tool } = /^mcp__(?<server>[^_]+)__(?<tool>.+)$/s.exec(name)?.groups ?? {};
   return server === undefined || tool === undefined ? null : { server, name: tool };
@@ -161,7 +161,7 @@ function readPath(spec: string): RuleSpec | string {
   return { of: 'path', root, exact: pathsOf(pattern, false), wide: pathsOf(pattern, true) };
 }
 
-/** The patterns of `.gitignore`; letters that are written in two ways are one where the case is none, too. */
+/** Compiles `.gitignore` patterns. Without letter case, letters with two spellings are equal, too. */
 function pathsOf(pattern: string, isWide: boolean): Paths {
   const fold = (text: string): string => (isWide ? text.normalize('NFC') : text);
   const patterns = ignore({ ignorecase: isWide, allowRelativePaths: true }).add(fold(pattern));
@@ -175,7 +175,7 @@ function readHost(spec: string): RuleSpec | string {
   return { of: 'host', host: name, below: below !== undefined };
 }
 
-/** The host of an address of the web, as browsers know it; `null` for what is none. */
+/** The host of a web address, as browsers parse it; `null` for other texts. */
 export function hostOf(address: string): string | null {
   const url = URL.parse(address);
   if (url === null || !/^https?:$/.test(url.protocol)) return null;

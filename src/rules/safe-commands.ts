@@ -1,36 +1,36 @@
 /** The words of one command, the program first. */
 export type Argv = readonly string[];
 
-/** What is known of a program, or of a verb of one: any other option may start, write or send something. */
+/** The safe options of a program, or of one of its verbs. Any other option may start, write or send something. */
 type Known = {
-  /** Letters of options without a value; they may stand in one word (`-la`). */
+  /** Letters of options without a value; they may be joined (`-la`). */
   readonly flags?: string;
   /** Letters of options with a value; the rest of the word is the value. */
   readonly valued?: string;
-  /** Long options without their dashes, with or without a value. Shortened ones are not known. */
+  /** Long options without their dashes, with or without a value. Abbreviations are not accepted. */
   readonly long?: ReadonlySet<string>;
   /** Other words that begin with a dash. */
   readonly dashed?: RegExp;
-  /** What its other words must be; anything unless given. */
+  /** What the other words must match; any text by default. */
   readonly operand?: RegExp;
-  /** A word that no use of it may have. */
+  /** What no word may match. */
   readonly never?: RegExp;
-  /** True if no option at all starts, writes or sends something: then a file may be named like an option. */
+  /** True when no option starts, writes or sends anything; then a file may be named like an option. */
   readonly plain?: true;
-  /** Its verbs; options before the verb are those above. */
+  /** The verbs of the program. Options before the verb are those above. */
   readonly verbs?: Readonly<Record<string, Known>>;
 };
 
 /**
- * Returns whether a command is known to start no other program, to write and to send nothing: its program and its verb are on the
- * list, and so is every option. What the configuration of git starts (`core.fsmonitor`, `diff.external`) is not looked at: a
- * change of `.git` always asks.
+ * True when a command starts no other program, writes nothing and sends nothing: its program, its verb and every
+ * option are on the list. Programs in git's configuration (`core.fsmonitor`, `diff.external`) are not checked here,
+ * because every change of `.git` needs approval.
  */
 export function isSafe(words: Argv): boolean {
   return words.length > 0 && isSafeBeginning(words);
 }
 
-/** Returns whether some safe command begins with these words; no words begin any. */
+/** True when some safe command begins with these words. No words begin any command. */
 export function isSafeBeginning([program, ...given]: Argv): boolean {
   if (program === undefined) return true;
   const known = knownOf(program);
@@ -44,7 +44,7 @@ export function isSafeBeginning([program, ...given]: Argv): boolean {
   return knownVerb !== undefined && after.every((word) => isKnown(word, knownVerb));
 }
 
-/** Returns whether an option may decide what a program does, so that it matters whether a word is one. */
+/** True when options can change what the program does. */
 export function heedsOptions(program: string): boolean {
   return knownOf(program)?.plain !== true;
 }
@@ -55,13 +55,13 @@ export function safeVerbs(program: string): readonly string[] | null {
   return verbs === undefined ? null : Object.keys(verbs);
 }
 
-/** By its plain name, or where the system keeps it: `./ls` is somebody's. */
+/** Finds a program by its plain name or its system path. `./ls` is unknown. */
 function knownOf(program: string): Known | undefined {
   const name = program.replace(/^(?:\/usr)?\/bin\//, '');
   return Object.hasOwn(SAFE, name) ? SAFE[name] : undefined;
 }
 
-/** `--` ends no options here: it may be the value of the option before it. */
+/** `--` does not end the options here: it may be the value of the option before. */
 function isKnown(word: string, known: Known): boolean {
   const { flags = '', valued = '', long, dashed, operand = /^/, never } = known;
   if (never?.test(word) === true) return false;
@@ -99,7 +99,7 @@ const HASH: Known = {
   plain: true,
 };
 
-/** In a name of a variable what stands in brackets is carried out by some shells. */
+/** Some shells execute what stands in the brackets of a variable's name. */
 export const CARRIED_OUT = /[$`]/;
 
 const TEST: Known = {
@@ -110,7 +110,7 @@ const TEST: Known = {
 const DIFF_OPTIONS =
   'patch no-patch unified raw patch-with-raw indent-heuristic no-indent-heuristic minimal patience histogram anchored diff-algorithm stat compact-summary numstat shortstat dirstat cumulative summary patch-with-stat name-only name-status submodule color no-color color-moved no-color-moved color-moved-ws word-diff word-diff-regex color-words no-renames rename-empty no-rename-empty check ws-error-highlight full-index binary abbrev no-abbrev break-rewrites find-renames find-copies find-copies-harder irreversible-delete diff-filter pickaxe-all pickaxe-regex relative no-relative text ignore-cr-at-eol ignore-space-at-eol ignore-space-change ignore-all-space ignore-blank-lines ignore-matching-lines inter-hunk-context function-context exit-code quiet no-ext-diff no-textconv ignore-submodules src-prefix dst-prefix no-prefix default-prefix line-prefix';
 
-/** `%G` in a format starts a program that checks signatures; a sign may stand between. */
+/** `%G` in a format starts a program that checks signatures. A sign may precede the letter. */
 const SIGNATURE = /%[-+ ]?G/;
 
 const LOG: Known = {
@@ -278,7 +278,7 @@ const SAFE: Readonly<Record<string, Known>> = {
   echo: { ...ANY, plain: true },
   true: { ...ANY, plain: true },
   false: { ...ANY, plain: true },
-  // `%n` sets a variable, and `PATH` is one; a pattern may stand for the name of a file that holds it.
+  // `%n` sets a variable, `PATH` among them. A pattern may match a file whose name contains it.
   printf: { never: /[$`*?]|%[^a-zA-Z%]*[hjlLqtz]*n/ },
   test: TEST,
   '[': TEST,

@@ -1,14 +1,14 @@
 import { CARRIED_OUT, isSafe } from './safe-commands.ts';
 import type { Argv } from './safe-commands.ts';
 
-/** A program without the folder that it lies in. */
+/** The name of a program without its folder. */
 export function programOf(program: string): string {
   return program.slice(program.lastIndexOf('/') + 1);
 }
 
 /**
- * Returns whether a program is known to run what it is given: code, a command or a script; also as `python3.12` or `node.exe`. The
- * list is never whole: it helps rules that forbid to look further, and no rule allows anything by it.
+ * True when a program is known to run code, a command or a script from its words; also `python3.12` and `node.exe`.
+ * The list is incomplete: it widens rules that deny, and never allows anything.
  */
 export function isRunner(program: string): boolean {
   const name = programOf(program).toLowerCase();
@@ -27,12 +27,12 @@ const RUNNERS: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** Programs that take away what was there. */
+/** Programs that delete data. */
 export const DELETERS: ReadonlySet<string> = new Set('rm rmdir unlink shred srm dd mkfs truncate wipefs'.split(' '));
 
 /**
- * Returns whether a command is known to start a program that its words name. Like the list above, this is for rules that forbid,
- * and for what is offered: what is allowed goes by `isSafe`.
+ * True when a command starts a program that its words name. Used by rules that deny and by offers; `isSafe` decides
+ * what is allowed.
  */
 export function startsOther(words: Argv): boolean {
   const [program = '', ...given] = words;
@@ -61,21 +61,21 @@ const STARTING: Readonly<Record<string, RegExp>> = {
   '[': CARRIED_OUT,
 };
 
-/** The place of the last word by which a program works in another folder than it is started in (`git -C`), from 0; -1 for none. */
+/** The index of the last word that sets another working folder (`git -C`); -1 for none. */
 export function elsewhereAt(words: Argv): number {
   return isSafe(words) ? -1 : words.findLastIndex((word, at) => at > 0 && ELSEWHERE.test(word));
 }
 
 const ELSEWHERE = /^-+\w*C|^-+(?:directory|chdir|cwd|dir|prefix|git-dir|work-tree|manifest-path)(?:=|$)/;
 
-/** Returns whether a command changes the folder in which those behind it run. */
+/** True when a command changes the folder of the commands after it. */
 export function changesFolder(words: Argv): boolean {
   return FOLDER_CHANGERS.has(programOf(words[0] ?? ''));
 }
 
 const FOLDER_CHANGERS: ReadonlySet<string> = new Set(['cd', 'chdir', 'pushd', 'popd']);
 
-/** Returns whether a command leaves the files that it names as they are, as far as its words tell. */
+/** True when a command leaves the named files unchanged, by its words. */
 export function onlyReads(words: Argv): boolean {
   const [program = '', verb = ''] = words;
   return (isSafe(words) && !changesFolder(words)) || (program === 'git' && /^(?:add|commit)$/.test(verb));

@@ -5,13 +5,13 @@ import { heedsOptions } from './safe-commands.ts';
 import { programOf, startsOther } from './shell-programs.ts';
 import type { Argv } from './safe-commands.ts';
 
-/** A command line taken apart. */
+/** A parsed command line. */
 type ShellReading = {
-  /** Its simple commands; `null` when they are not known with certainty: nothing that allows by words may pass it. */
+  /** Its simple commands; `null` when they are not certain. Without certainty, no rule with words allows the call. */
   readonly parts: readonly Argv[] | null;
-  /** Every list of words that stands anywhere in it, and what programs that start others would start: for what forbids. */
+  /** Every list of words in it, and the commands that other programs may start: for rules that deny. */
   readonly seen: readonly Argv[];
-  /** The files that its output goes to, as they are written. */
+  /** Files that its output is redirected to, as written. */
   readonly written: readonly string[];
 };
 
@@ -35,8 +35,8 @@ export function readShell(text: string, asWritten = false): ShellReading {
 }
 
 /**
- * Words that carry out others in the shell itself, or change what those behind them mean; what stands in the brackets of a
- * variable's name is carried out, too.
+ * Words that execute other words in the shell, or change their meaning. The brackets of a variable's name are
+ * executed, too.
  */
 const EVALUATORS: ReadonlySet<string> = new Set(
   (
@@ -45,12 +45,12 @@ const EVALUATORS: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** How deep commands in the words of commands are looked for, how many of a command's words may begin one, and how long it is then. */
+/** Limits for commands inside the words of commands: depth, words that may begin one, and their length. */
 const NESTED = 3;
 const SUFFIXES = 256;
 const LONGEST_SUFFIX = 64;
 
-/** Longer texts, in UTF-16 units, and those that open more brackets or substitutions take too long to be taken apart. */
+/** Texts longer than this, in UTF-16 units, or with more brackets or substitutions, take too long to parse. */
 const LONGEST_SCRIPT = 65_536;
 const MOST_OPENED = 500;
 
@@ -58,7 +58,7 @@ function isSmall(text: string): boolean {
   return text.length <= LONGEST_SCRIPT && text.split(/[({`[]/, MOST_OPENED + 1).length <= MOST_OPENED;
 }
 
-/** What may be a command in a text that is not taken apart. */
+/** Possible commands in a text that was not parsed. */
 function roughly(text: string): Found {
   const lines = text.replaceAll(/["'\\]/g, '').split(/[;&|()`{}<>\n$]+/);
   const lists = lines.map((line) => line.trim().split(/\s+/)).filter(([program]) => program !== '');
@@ -94,7 +94,7 @@ function literalWords(command: Command, asWritten: boolean): Argv | null {
   return words;
 }
 
-/** Whether names of files that are filled in for a word may begin like an option: somebody can have made such a file. */
+/** True when file names that replace a pattern may begin like an option: somebody may have created such a file. */
 function mayBeOption({ value, parts = [] }: Word): boolean {
   const [first] = parts;
   return first?.type === 'Glob' || (value.startsWith('-') && parts.some(({ type }) => type === 'Glob'));
@@ -110,7 +110,7 @@ function isLiteral({ parts = [] }: Word): boolean {
   );
 }
 
-/** Streams joined with each other, or thrown away. */
+/** True for streams that are joined or discarded. */
 function isHarmless(redirection: Command['redirects'][number]): boolean {
   if (redirection.type !== 'Redirect' || redirection.descriptor?.type === 'FileDescriptorVariable') return false;
   const { operator, target } = redirection;
@@ -120,7 +120,10 @@ function isHarmless(redirection: Command['redirects'][number]): boolean {
 
 type Found = { readonly lists: readonly Argv[]; readonly written: readonly string[] };
 
-/** The words of every command in a tree, however deep, and what it writes to; of a word that is made when it runs, as it is written. */
+/**
+ * The words of every command in a syntax tree, and its output files. A word that is computed at run time is taken as
+ * written.
+ */
 function wordsIn(script: SyntaxNode): Found {
   const lists: Argv[] = [];
   const written: string[] = [];
@@ -141,13 +144,13 @@ function wordsIn(script: SyntaxNode): Found {
   return { lists, written };
 }
 
-/** Braces make several words of one: the program, and what it is given. */
+/** Braces expand to several words. */
 function alternatives({ text, parts = [] }: Word, args: Argv): readonly Argv[] {
   if (!parts.some(({ type }) => type === 'BraceExpansion')) return [];
   return [[...text.replaceAll(/[{}"'\\]/g, '').split(','), ...args]];
 }
 
-/** The words that may be scripts of their own. */
+/** The words that may be scripts. */
 function scriptsIn(words: Argv): readonly string[] {
   return words
     .slice(1, SUFFIXES)
@@ -155,14 +158,14 @@ function scriptsIn(words: Argv): readonly string[] {
     .filter((text) => /\s/.test(text));
 }
 
-/** A word, what stands behind its first `=`, and behind a letter that it is joined to; without the `!` of a command for a shell. */
+/** A word, the text after its first `=`, the text after an option letter, and the text after a leading `!`. */
 function meantBy(word: string): readonly string[] {
   const joined = /^-[^-]/.test(word) ? [word.slice(2)] : [];
   const meant = new Set([word, word.slice(word.indexOf('=') + 1), ...joined]);
   return [...meant].map((text) => text.replace(/^!/, ''));
 }
 
-/** With what programs that start others would start: any of their words may be the first of it, or hold a script. */
+/** Commands that other programs may start: each of their words may begin one, or be a script. */
 function inner(lists: readonly Argv[], depth: number): readonly Argv[] {
   if (depth === 0) return lists;
   return lists.flatMap((words) => {

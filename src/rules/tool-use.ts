@@ -17,45 +17,48 @@ import {
 } from './used-paths.ts';
 import type { UsedPath } from './used-paths.ts';
 
-/** A tool call as it is asked for. */
+/** A tool call as an agent requests it. */
 export type ToolRequest = {
   /** The tool's own name, never its title: `Bash`, `mcp__github__create_issue`; `null` when only the kind is known. */
   readonly name: string | null;
   readonly kind: ToolKind | null;
   readonly input: unknown;
-  /** Paths that are told beside the input. */
+  /** Paths that are reported beside the input. */
   readonly locations: readonly string[];
 };
 
-/** One thing that a call would do: rules look at each by itself. */
+/** One thing that a call does. Rules decide each part by itself. */
 export type UsePart = {
   readonly kind: ToolKind;
   readonly mcp: McpTool | null;
   readonly about: About;
-  /** Every path that it names, as far as that can be told of such a tool. */
+  /** Every path that the part names, as far as known. */
   readonly paths: readonly UsedPath[];
 };
 
-/** What a part is about. */
+/** The object of a part. */
 export type About =
-  /** `words` is `null` when they are not known with certainty; `seen` is what else may run; `outside`: it names a path outside the folder. */
+  /**
+   * `words` is `null` when they are uncertain. `seen`: other commands that may run. `outside`: the command names a
+   * path outside the folder.
+   */
   | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[]; readonly outside: boolean }
   | ({ readonly of: 'path' } & NamedPath)
-  /** `plain`: every program reads that host from the address. */
+  /** `plain`: every program reads the same host from the address. */
   | { readonly of: 'host'; readonly host: string | null; readonly plain: boolean }
   | { readonly of: 'input'; readonly values: Readonly<Record<string, string>>; readonly keys: readonly string[] }
   | { readonly of: 'nothing' };
 
 /** A tool call as rules see it. */
 export type ToolUse = {
-  /** What it is called in words for people and models. */
+  /** The call in words for people and models. */
   readonly title: string;
   readonly parts: readonly [UsePart, ...UsePart[]];
 };
 
 /**
- * Takes a tool call apart. A command in the input is one whatever kind of tool is claimed. Without a place, of an agent on another
- * machine, nobody knows where its paths lead.
+ * Splits a tool call into parts. A command in the input counts as a command for any kind of tool. Without a place (an
+ * agent on another machine), paths cannot be resolved.
  */
 export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse {
   const { name } = request;
@@ -81,7 +84,10 @@ const NO_COMMAND: About = { of: 'words', words: null, seen: [], outside: false }
 
 const LONGEST_TITLE = 80;
 
-/** By its own name, else by the kind that is told; a name that nobody knows is no kind, but one that speaks of the web is `fetch`. */
+/**
+ * The kind by the tool's own name, else the reported kind. An unknown name has no kind, except that a name about the
+ * web is `fetch`.
+ */
 function kindOf({ name, kind }: ToolRequest): ToolKind {
   const named = TOOL_KINDS.find((each) => each === name);
   return (
@@ -95,7 +101,7 @@ function kindOf({ name, kind }: ToolRequest): ToolKind {
 
 const WEB_NAME = /web[-_ ]?(?:search|fetch|page|get|read)|google|browse|^fetch(?:[-_]|$)|[-_]fetch$/i;
 
-/** `elsewhere`: the folder in which it would run, if that is another; its words do not say what it does then. */
+/** `elsewhere`: another working folder. Then the words do not tell what the command does. */
 function commandParts(
   command: string,
   { place, elsewhere }: { readonly place: WorkPlace | null; readonly elsewhere: string | null },
@@ -131,14 +137,14 @@ function inFolder(parts: readonly Argv[], place: WorkPlace | null): readonly (Ar
   });
 }
 
-/** Whether a change of the folder leads to the agent's own; a relative path may be looked up elsewhere. */
+/** True when a change of the folder leads to the agent's own folder. A relative path may be resolved elsewhere. */
 function staysIn([program, folder = '', more]: Argv, place: WorkPlace | null): boolean {
   return (
     program === 'cd' && more === undefined && /^(?:\/|\.$)/.test(folder) && place !== null && isFolderOf(place, folder)
   );
 }
 
-/** Each thing that a tool of a kind is about by itself; where no path is known, any text of its input may be one. */
+/** One part per object of the call. Where no path is known, every text of the input may be a path. */
 function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null): readonly UsePart[] {
   const changed = !READING_KINDS.has(kind);
   return aboutOf(kind, request, place).map((about, at) => {
@@ -150,12 +156,12 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
 }
 
 const READING_KINDS: ReadonlySet<ToolKind> = new Set(['read', 'search', 'fetch', 'think']);
-/** The names of servers' tools that only look. */
+/** Names of server tools that only read. */
 const READING_NAME = /^(?:read|get|list|search|find|view|show|stat|describe|query|glob|grep|directory)(?:[_-]|$)/i;
-/** What such a name may say beside that: `search_and_replace`. */
+/** Words in such a name that mean writing: `search_and_replace`. */
 const WRITING_NAME =
   /writ|replac|creat|delet|updat|edit|mov|remov|insert|append|patch|put|set|save|renam|cop(?:y|ies)|exec|run|appl/i;
-/** What is written into files or compared with what stands in them is no path. */
+/** Keys whose values are file contents, not paths. */
 const CONTENT_KEYS: ReadonlySet<string> = new Set(
   'content contents text body data message oldText newText old_text new_text old_string new_string oldString newString'.split(
     ' ',
@@ -198,10 +204,10 @@ function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place:
   }
 }
 
-/** In an address: what browsers leave out or turn round, and other programs do not. */
+/** Characters in an address that browsers drop or replace and other programs do not. */
 const NOT_PLAIN = /[\\\s\p{Cc}]/u;
 
-/** Keys of paths, without `_`, `-` and capitals, as all sorts of tools have them. */
+/** Keys of paths, without `_`, `-` and capitals, as tools name them. */
 const PATH_KEY = /(?:path|file|filename|dir|directory|folder)s?$|^(?:source|destination|src|dst|dest|from|to|target)$/;
 const ADDRESS_KEY = /^(?:url|uri|urls|uris|address|link|href)$/;
 const PATTERN_KEY = /^(?:pattern|glob|globpattern|include)$/;
@@ -220,7 +226,7 @@ function pathsIn(input: unknown): readonly string[] {
   return [...stringsAt(input, PATH_KEY), ...files, ...changed, ...patches.flatMap(patchedPaths)];
 }
 
-/** Where patterns for names of files lead out of the folder. Those of `Grep` are for what stands in files. */
+/** File patterns that lead out of the folder. The patterns of `Grep` match contents, not files. */
 function patternsIn(input: unknown, name: string | null): readonly string[] {
   const patterns = stringsAt(input, PATTERN_KEY).filter(
     (each) => name !== 'Grep' || !stringsAt(input, PATTERN).includes(each),
@@ -234,7 +240,7 @@ const PATTERN = /^pattern$/;
 const ABSOLUTE = /^[~/]/;
 const ASIDE = /(?:^|[/{,])\.\.(?:[/},]|$)/;
 
-/** Lines for a shell, or the words of commands, under every key that tools have for them: nobody knows which of them runs. */
+/** Shell lines and lists of words under every key that tools use for commands. All of them may run. */
 function commandsIn(input: unknown): readonly string[] {
   if (!isRecord(input)) return [];
   const given = Object.entries(input).flatMap(([key, each]) => {
@@ -294,7 +300,7 @@ function isFolderOf(place: WorkPlace, folder: string): boolean {
   return namedPath(folder, place).real.every((path) => path.folder === '');
 }
 
-/** All texts that stand under such keys, however deep: a call may hold a list of what it would do. */
+/** All texts under such keys, at any depth: a call may hold a list. */
 function stringsAt(value: unknown, keys: RegExp, isMeant = false): readonly string[] {
   if (typeof value === 'string') return isMeant && value !== '' ? [value] : [];
   if (Array.isArray(value)) return value.flatMap((each: unknown) => stringsAt(each, keys, isMeant));

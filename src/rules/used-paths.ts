@@ -3,28 +3,28 @@ import type { NamedPath, WorkPlace } from './paths.ts';
 import { wildcard } from './rule.ts';
 import type { Argv } from './safe-commands.ts';
 
-/** A path that a call names: whether it is one for certain, and whether what is there may be another afterwards. */
+/** A path of a call. `known`: it is certainly a path. `changed`: its target may change later. */
 export type UsedPath = NamedPath & {
   readonly known: boolean;
   readonly changed: boolean;
   readonly own: ReturnType<typeof ownAt>;
 };
 
-/** Names of files and folders that grant or run something when an agent, git or Conch's own agents find them. */
+/** Names of files that grant permissions or run programs when an agent, git or Conch's agents find them. */
 export const GRANTING_NAMES =
   '.git .claude .mcp.json .opencode opencode.json opencode.jsonc .qwen .gemini .codex .copilot .kimi .husky .envrc'.split(
     ' ',
   );
 
-/** Names of files and folders that hold keys. */
+/** Names of files and folders with keys. */
 export const PRIVATE_NAMES = (
   '.env .envrc .ssh .aws .azure .gnupg .kube .netrc .npmrc .pypirc .pgpass .git-credentials mcp-logins .secrets secrets ' +
   'id_rsa id_ed25519 id_ecdsa credentials.json'
 ).split(' ');
 
 /**
- * What texts of a call name when they are paths. One that no disk takes is none. Those beyond the first 512, or 4,096 names of
- * folders, are not followed: any of them may be a file that grants something.
+ * The paths that texts of a call may name. Texts that no disk accepts as a path are dropped. At most 512 texts and
+ * 4,096 folder names are followed; the rest may be any file that grants something.
  */
 export function usedPaths(texts: readonly string[], changed: boolean, place: WorkPlace | null): readonly UsedPath[] {
   const paths = new Set(texts.flatMap(pathsMeant).map(shortened).filter(isPath));
@@ -37,22 +37,19 @@ export function usedPaths(texts: readonly string[], changed: boolean, place: Wor
   });
 }
 
-/** A path as a call uses it. */
+/** A path with how the call uses it. */
 export function usedPath(path: NamedPath, place: WorkPlace | null, how: Pick<UsedPath, 'known' | 'changed'>): UsedPath {
   return { ...path, ...how, own: place === null ? null : ownAt(path, place) };
 }
 
-/** The first paths, as many as are followed. */
+/** The first paths, up to the limit. */
 export function within(paths: readonly string[]): readonly string[] {
   let names = 0;
   const last = paths.findIndex((path, at) => at === MOST_PATHS || (names += path.split('/').length) > MOST_NAMES);
   return last === -1 ? paths : paths.slice(0, last);
 }
 
-/**
- * The paths that a text can mean: as it is written, without the `@` that some agents and programs put before the name of a file, and
- * as the address of a file.
- */
+/** The paths that a text may mean: as written, without a leading `@`, and as a file address. */
 export function pathsMeant(text: string): readonly string[] {
   const [written = ''] = text.split('\0', 1);
   const readings = [...new Set([written, written.replace(/^@/, '')])];
@@ -63,7 +60,7 @@ export function pathsMeant(text: string): readonly string[] {
   return [...new Set([...readings, ...addressed])];
 }
 
-/** The folders in which the patterns of paths begin to be filled in. */
+/** The folders in which path patterns are expanded. */
 export function foldersOfPatterns(texts: readonly string[]): readonly string[] {
   return texts.flatMap((text) => {
     const at = text.search(/[*?[{]/);
@@ -72,17 +69,17 @@ export function foldersOfPatterns(texts: readonly string[]): readonly string[] {
   });
 }
 
-/** Whether a path is known to lie outside the agent's folder, and not where the system keeps its programs and devices. */
+/** True when a path certainly lies outside the agent's folder, and not among the system's programs and devices. */
 export function isOutside({ known, real }: UsedPath): boolean {
   return known && real.some(({ folder, disk }) => folder === null && !OF_PROGRAMS.test(disk));
 }
 
-/** Where the system's own programs and devices lie. */
+/** Folders of the system's programs and devices. */
 const OF_PROGRAMS = /^(?:dev|usr|bin|sbin|lib|lib64|nix\/store)(?:\/|$)/;
 
 /**
- * The paths that a command's words may name, in every way of reading them: a word itself, what stands between and behind signs
- * that separate (`--opt=path`, `user@host:path`, `src=a,dst=b`), and what is joined to letters of options (`-vtpath`).
+ * The paths that a command's words may name: each word, the text between and after separators (`--opt=path`,
+ * `user@host:path`, `src=a,dst=b`), and text joined to option letters (`-vtpath`).
  */
 export function pathWords(words: Argv): readonly string[] {
   return words.slice(1).flatMap((word) => {
@@ -96,7 +93,7 @@ export function pathWords(words: Argv): readonly string[] {
 
 const SEPARATORS = /[=:,;@]/g;
 
-/** The files that a patch is for, in the form of Codex and of `diff`. */
+/** The files of a patch, in the formats of Codex and `diff`. */
 export function patchedPaths(patch: string): readonly string[] {
   const [ours, theirs] = [/^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$/gm, /^--- (.+)\n\+\+\+ (.+)$/gm];
   const named = [...patch.matchAll(ours)].map(([, path = '']) => path);
@@ -106,27 +103,27 @@ export function patchedPaths(patch: string): readonly string[] {
   return [...new Set([...named, ...plain, ...moved].map((path) => path.trim()))].filter((path) => path !== '/dev/null');
 }
 
-/** So many paths of one call are followed, and so many names in them. */
+/** How many paths of a call are followed, and how many names in each. */
 const MOST_PATHS = 512;
 const MOST_NAMES = 4_096;
-/** Longer names and paths are none on any disk, in UTF-16 units. */
+/** The longest name that disks accept, in UTF-16 units. */
 const LONGEST_NAME = 255;
 const LONGEST_PATH = 4_096;
 
-/** Of an agent on another machine paths are taken as they are written. */
+/** Stands in for the place of an agent on another machine: paths are taken as written. */
 const ELSEWHERE: WorkPlace = { folder: '/', home: '/', realpath: (path) => path };
 
 function isPath(path: string): boolean {
   return path !== '' && path.length <= LONGEST_PATH && path.split('/').every((name) => name.length <= LONGEST_NAME);
 }
 
-/** Without `.` and doubled slashes. */
+/** Removes `.` and doubled slashes. */
 function shortened(path: string): string {
   const names = path.split('/').filter((name, at) => (name !== '' && name !== '.') || at === 0);
   return names.length === 1 && names[0] === '' && path !== '' ? '/' : names.join('/');
 }
 
-/** The path with what its patterns may be filled in by: names of note, and names that are there. */
+/** Expands the patterns of a path: by the names that matter, and by existing names. */
 function filledIn(path: string, place: WorkPlace | null): readonly string[] {
   const filled: string[] = [];
   const open = [path];
@@ -134,13 +131,13 @@ function filledIn(path: string, place: WorkPlace | null): readonly string[] {
     const more = firstFilledIn(next, place);
     filled.push(...more);
     open.push(...more);
-    // More than can be looked at may lead anywhere.
+    // With too many expansions, the path may lead anywhere.
     if (filled.length > MOST_PATHS) return [GRANTING_NAMES[0] ?? ''];
   }
   return filled;
 }
 
-/** The path with what its first pattern may be filled in by; nothing for a path without a pattern. */
+/** Expands the first pattern of a path; nothing without a pattern. */
 function firstFilledIn(path: string, place: WorkPlace | null): readonly string[] {
   const names = path.split('/');
   const at = names.findIndex((name) => /[*?[{]/.test(name));

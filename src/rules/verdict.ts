@@ -8,16 +8,19 @@ import type { NamedPath, PathFrom } from './paths.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 import { GRANTING_NAMES } from './used-paths.ts';
 
-/** What a tool call may do: run, run after a yes, or not. */
+/** The verdict on a tool call: run it, ask people, or deny it. */
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
 
-/** What becomes of tools beyond reading in a run that somebody who is no operator asked for. */
+/** The verdict for calls beyond reading in a run of somebody who is not an operator. */
 export const MEMBERS = ['ask', 'deny', 'same'] as const;
 
-/** What a session takes in with a call, and what a call may carry away; `trusted` frees from the first and the last. */
+/** Lists that label calls: what a session reads, and what a call may send away. `trusted` removes labels. */
 export const LABEL_LISTS = ['untrusted', 'private', 'outward', 'trusted'] as const;
 
-/** Lists of rules as one place of the configuration has them; a rule of `ask` that ends in `!` asks whatever is remembered. */
+/**
+ * The lists of rules of one place of the configuration. A rule of `ask` that ends in `!` asks despite always-allow
+ * rules.
+ */
 export type ToolLists = {
   readonly allow?: readonly string[];
   readonly ask?: readonly string[];
@@ -26,49 +29,49 @@ export type ToolLists = {
   readonly members?: (typeof MEMBERS)[number];
 } & { readonly [List in (typeof LABEL_LISTS)[number]]?: readonly string[] };
 
-/** Where a rule stands. */
+/** The place of a rule. */
 export type RuleScope = 'built in' | 'bot' | 'agent' | 'channel' | 'run';
 
 type ScopedRule = ToolRule & { readonly scope: RuleScope };
 
-/** The rules that label calls, beside those that are built in. */
+/** The rules that label calls, beside the built-in ones. */
 export type LabelRules = { readonly [List in (typeof LABEL_LISTS)[number]]: readonly ScopedRule[] };
 
-/** The rules of all places that hold for one agent in one channel. */
+/** The rules of all places for one agent in one channel. */
 export type ToolRules = LabelRules & {
   readonly deny: readonly ScopedRule[];
   readonly mustAsk: readonly ScopedRule[];
   readonly ask: readonly ScopedRule[];
   readonly allow: readonly ScopedRule[];
-  /** The tools of this run, when it may not use all that are allowed. */
+  /** The only tools of this run; `null` for no limit. */
   readonly only: readonly ScopedRule[] | null;
   readonly default: (typeof VERDICTS)[number];
   readonly members: (typeof MEMBERS)[number];
 };
 
-/** A yes that was given for more than once. */
+/** An always-allow rule. */
 export type Remembered = {
   readonly rule: ToolRule;
   readonly until: Instant;
-  /** Digest of the definition that the tool had then; `null` for tools without one. */
+  /** Digest of the tool's definition when the rule was made; `null` for tools without one. */
   readonly definition: string | null;
 };
 
-/** What is remembered, and what it is compared with. */
+/** The always-allow rules, and the definition to compare with. */
 export type RuleMemory = {
   readonly at: Instant;
   readonly definition: string | null;
   readonly remembered: readonly Remembered[];
 };
 
-/** What becomes of a call, and why: the list that decided, and its rule if it was one. */
+/** The verdict, the list that decided, and its rule if there was one. */
 export type ToolVerdict = {
   readonly verdict: (typeof VERDICTS)[number];
   readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default' | 'members';
   readonly rule: ToolRule | ScopedRule | null;
 };
 
-/** The kinds of tools of which no use is left: those that a rule of `deny` without brackets covers. */
+/** The kinds of tools that are denied completely: a rule of `deny` without brackets covers them. */
 export function kindsDenied({ deny }: Pick<ToolRules, 'deny'>): readonly ToolKind[] {
   const whole = deny.filter(({ spec }) => spec === null).map(({ covers }) => covers);
   const isDenied = (kind: ToolKind): boolean =>
@@ -77,8 +80,8 @@ export function kindsDenied({ deny }: Pick<ToolRules, 'deny'>): readonly ToolKin
 }
 
 /**
- * The kinds of tools that an agent has to ask for so that rules are kept: those of which some use is denied or asked about, and
- * not all denied.
+ * The kinds of tools that an agent must ask for, so that rules can be applied: some use is denied or asked, and not
+ * all is denied.
  */
 export function kindsAsked(rules: Pick<ToolRules, 'deny' | 'mustAsk' | 'ask'>): readonly ToolKind[] {
   const denied = kindsDenied(rules);
@@ -88,13 +91,13 @@ export function kindsAsked(rules: Pick<ToolRules, 'deny' | 'mustAsk' | 'ask'>): 
   return TOOL_KINDS.filter((kind) => isMeant(kind) && !denied.includes(kind));
 }
 
-/** The rules that hold when the configuration has none: reading in the agent's folder is free, all else asks. */
+/** The rules of an empty configuration: reading in the agent's folder is allowed, everything else asks. */
 const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: 'ask' };
 
 /**
- * Unites the lists of every place, so that a narrower one can forbid and add questions; the narrowest `default` and `members`
- * hold, else "deny" if there is any list, and "ask". A run may only take away: `only` names the tools that it may use. Throws when a text is no
- * rule: texts are checked where they are written.
+ * Joins the lists of all places. A narrower place can add denials and requests. The narrowest `default` and `members`
+ * apply; else "deny" if any list exists, and "ask". `only` limits a run further. Throws for a text that is no rule,
+ * because texts are checked when they are read.
  */
 export function uniteRules(
   scopes: readonly { readonly scope: RuleScope; readonly lists: ToolLists | undefined }[],
@@ -124,8 +127,8 @@ export function uniteRules(
 }
 
 /**
- * Decides about a call: deny, `ask!`, remembered, ask, allow, default, each part of it by itself; the strictest part decides for
- * the whole. So a call is allowed only if every part is, and one part is enough to forbid it or to ask.
+ * Decides a call part by part: deny, `ask!`, always-allow, ask, allow, default. The strictest part decides, so a call
+ * is allowed only if every part is.
  */
 export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): ToolVerdict {
   const [first, ...rest] = use.parts.map((part) => decidePart(part, rules, memory));
@@ -134,8 +137,8 @@ export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): T
 }
 
 /**
- * What becomes of a call in a run that somebody who is no operator asked for: beyond reading, no rule lets it through unasked, nor
- * what was remembered. Reading is what the kind of a tool says, or (`isHarmless`) somebody who is trusted.
+ * The verdict in a run of somebody who is not an operator: beyond reading, no rule and no always-allow rule allows a
+ * call. Reading is decided by the tool's kind, or by a trusted person (`isHarmless`).
  */
 export function decideForMember(
   { parts }: ToolUse,
@@ -150,8 +153,8 @@ export function decideForMember(
 }
 
 /**
- * Whether any input lets a tool of a server through, with or without a question: one that is denied whatever it is given is not
- * worth offering. `null` asks for any tool of the server.
+ * True when some input of a server's tool can pass. A tool that is always denied is not offered. `null` asks for any
+ * tool of the server.
  */
 export function reachesTool(rules: ToolRules, server: string, tool: string | null): boolean {
   const covers = ({ covers: each }: ToolRule): boolean => {
@@ -164,7 +167,7 @@ export function reachesTool(rules: ToolRules, server: string, tool: string | nul
   return rules.default !== 'deny' || [...rules.mustAsk, ...rules.ask, ...rules.allow].some(covers);
 }
 
-/** What an agent is told of a call that is refused: why, and which tools it has, but no other rules. */
+/** Tells an agent why a call was denied and which tools it has, without naming other rules. */
 export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, rules: ToolRules): string {
   const why: Partial<Record<ToolVerdict['by'], string>> = {
     default: 'is denied: no rule covers it',
@@ -179,14 +182,14 @@ export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, r
   return `AGENT_TOOL_NOT_ALLOWED: ${title} ${reason}. You may: ${may || 'use no tools'}.`;
 }
 
-/** A text of an `ask` list without its `!`, which only such a rule can end with. */
+/** The text of an `ask` rule without its `!`. */
 export function withoutMark(text: string): string {
   return text.trim().replace(/!$/, '');
 }
 
 /**
- * Whether a rule is about a part. A rule that forbids or asks is read widely: any command that may be run, a path as written or
- * where it leads, letters of any case. One that allows is read narrowly, and allows nothing that is not certain.
+ * True when a rule covers a part. Rules that deny or ask are read widely: any command that may run, a path as written
+ * or resolved, any letter case. Rules that allow are read narrowly: only what is certain.
  */
 export function isAbout(rule: ToolRule, part: UsePart, isWide: boolean): boolean {
   const { covers, spec } = rule;
@@ -219,8 +222,8 @@ export function isAbout(rule: ToolRule, part: UsePart, isWide: boolean): boolean
 }
 
 /**
- * Whether a command or a tool of a server names a file that a rule about reading singles out. A rule about all files is left to the
- * tools that read: nearly every word is the name of some file.
+ * True when a command or a server's tool names a file that a rule on reading singles out. A rule on all files applies
+ * only to tools that read, because nearly every word is some file's name.
  */
 function namesRead(rule: ToolRule, { kind, mcp, paths }: UsePart): boolean {
   const { covers, spec } = rule;
@@ -229,10 +232,10 @@ function namesRead(rule: ToolRule, { kind, mcp, paths }: UsePart): boolean {
   return paths.some((path) => isNamed(rule, path));
 }
 
-/** A value that may lead elsewhere than it seems: `docs/../x` is nothing in `docs`. */
+/** Matches a value that may leave its folder: `docs/../x` is not in `docs`. */
 const LEADS_ASIDE = /(?:^|[\\/])\.\.(?:[\\/]|$)|%(?:2e|2f|5c)/i;
 
-/** Whether a path is one that a rule with a path means, read widely. */
+/** True when a rule with a path covers this path, read widely. */
 export function isNamed({ spec }: ToolRule, { written, real }: NamedPath): boolean {
   return spec?.of === 'path' && [written, ...real].some((path) => lies(path, spec, true));
 }
@@ -259,20 +262,26 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
   return { verdict: rules.default, by: 'default', rule: null };
 }
 
-/** Whether a remembered rule says more than "always" offers: any command behind words that are not safe, or a path outside the folder. */
+/**
+ * True when an always-allow rule covers more than *Always…* offers: any command after unsafe words, or a path outside
+ * the folder.
+ */
 function isTooWide({ spec }: ToolRule, { about }: UsePart): boolean {
   if (spec?.of !== 'words' || !spec.open || about.of !== 'words') return false;
   return about.outside || !isSafeBeginning(spec.words);
 }
 
-/** Files that grant or run something when an agent, git or Conch's own agents find them: changing them always asks. */
+/** Rules for files that grant permissions or run programs: changing them always needs approval. */
 const GRANTING_FILES = GRANTING_NAMES.map((file) => scopedRule(`Edit(${file})!`, 'built in'));
 
-/** Conch's own files: its configuration says what agents may do, and its folder holds what lets in whoever answers for people. */
+/** Rules for Conch's own files: its configuration and its data folder. */
 const OWN_CONFIG = scopedRule('Edit(turnConfig.json)!', 'built in');
 const OWN_DATA = scopedRule('Read(.conch)!', 'built in');
 
-/** The built-in rule about a file that a call may change, by whatever tool, in the agent's folder or anywhere else; of Conch's own folder also about one that it reads. */
+/**
+ * The built-in rule for a file that a call may change, with any tool, in any folder; for Conch's data folder also for
+ * reading.
+ */
 function granting({ paths }: UsePart): ScopedRule | undefined {
   if (paths.some(({ own }) => own === 'data')) return OWN_DATA;
   if (paths.some(({ own, changed }) => own === 'config' && changed)) return OWN_CONFIG;
@@ -287,8 +296,8 @@ function strictness({ verdict, by }: ToolVerdict): number {
 }
 
 /**
- * Returns whether a rule that a command begins with allows the rest of it. "Anything more" behind words of a safe command stands
- * for safe commands alone. Behind other words it stands for anything in the same folder: the rule can run any program.
+ * True when a rule that gives a command's beginning allows the rest. After a safe command, `*` allows safe commands
+ * only. After any other words it allows anything in the same folder.
  */
 function allowsMore(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>): boolean {
   if (!spec.open) return true;
@@ -302,10 +311,10 @@ function begins(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>, isWide: b
   );
 }
 
-/** Names that no rule can mean: what holds for them holds for everything in a folder. */
+/** A name that no rule can mean: what holds for it holds for every file of a folder. */
 const ANYTHING = '\u0001/\u0001';
 
-/** A search (`isWhole`) looks at all that is in its folder; what is done to a folder is done to all that is in it. */
+/** A search (`isWhole`) reads the whole folder. A change of a folder changes everything in it. */
 function lies(
   path: PathFrom,
   { root, exact, wide }: Extract<RuleSpec, { of: 'path' }>,
