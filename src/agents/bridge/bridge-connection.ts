@@ -4,8 +4,7 @@ import { closeSocket, guardSocket } from '../../lib/guarded-server.ts';
 import type { Timer } from '../../lib/time.ts';
 import { systemTimers } from '../../lib/time.ts';
 import type { BridgeRelay } from './bridge-relay.ts';
-import { REPLACED } from '../backends/remote/connection-slot.ts';
-import { HEARTBEAT_HEADER, REVOKED } from '../backends/remote/remote-host.ts';
+import { REPLACED, HEARTBEAT_HEADER, REVOKED } from '../backends/remote/remote-host.ts';
 import { messageIn } from '../backends/acp/acp-multiplexer.ts';
 
 /** What one connection joins. */

@@ -7,7 +7,7 @@ import { EXECUTION_ERROR, codeOf } from '../backends/backend.ts';
 import type { SessionFailure } from '../backends/backend.ts';
 import { lackedLines } from '../prompt/prompt.ts';
 import type { SessionKnowledge, Work } from '../prompt/prompt.ts';
-import type { Beat } from './heartbeat.ts';
+import type { Beat } from './supervisor.ts';
 import { SessionExecutor } from './session-executor.ts';
 import type { AgentSpec, SessionPorts } from './session-executor.ts';
 

@@ -8,7 +8,7 @@ import type { Instant } from '../../lib/time.ts';
 import type { SessionFailure, InjectOutcome, Usage } from '../backends/backend.ts';
 import { floorWork } from '../prompt/prompt.ts';
 import type { CommandSender } from './floor-port.ts';
-import type { Beat } from './heartbeat.ts';
+import type { Beat } from './supervisor.ts';
 import { SessionExecutor } from './session-executor.ts';
 import type { AgentSpec, SessionPorts } from './session-executor.ts';
 import type { SessionState } from './session-machine.ts';

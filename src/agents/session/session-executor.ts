@@ -9,7 +9,7 @@ import type { MadePrompt, Work } from '../prompt/prompt.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { AgentLog, CommandSender, FloorPort, SeatTaint } from './floor-port.ts';
 import { Generation } from './generation.ts';
-import type { Beat } from './heartbeat.ts';
+import type { Beat } from './supervisor.ts';
 import { resumed } from './session-journal.ts';
 import type { SessionRecord } from './session-journal.ts';
 import { NEW_SESSION, OPEN_MS, createSessionMachine, outlives } from './session-machine.ts';

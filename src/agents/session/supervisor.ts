@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import type { AgentCommand } from '../../turns/floor/command.ts';
+import type { AgentCommand, TurnDraft } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { TurnDraft } from '../../turns/floor/command.ts';
 import type { Roster } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { Applied, OutboxRow } from '../../turns/floor-store.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
+import type { Clock, Timers, Timer } from '../../lib/time.ts';
 import { SeatedAgent } from './seated-agent.ts';
 import type { SeatedAgentPorts } from './seated-agent.ts';
 import type { AgentSpec, SessionSettings } from './session-executor.ts';
@@ -15,8 +14,6 @@ import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import { AsideSession } from './aside-session.ts';
 import type { AgentBackend } from '../backends/backend.ts';
 import type { AsideListener, AsideOrder } from './aside-session.ts';
-import { Heartbeat } from './heartbeat.ts';
-import type { Beat } from './heartbeat.ts';
 import { createRoster } from './session-roster.ts';
 import type { SessionJournal } from './session-journal.ts';
 
@@ -365,4 +362,48 @@ function isSame(one: AgentSpec, other: AgentSpec): boolean {
   return (
     one.id === other.id && one.backend === other.backend && one.name === other.name && one.persona === other.persona
   );
+}
+
+/** One beat: how many may be missed, whether this program was itself asleep, and what to say of an agent that is gone. */
+export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };
+
+/** What a heartbeat goes by; `beat` is called for every beat. */
+type HeartbeatPorts = {
+  readonly heartbeatMs: number;
+  readonly heartbeatTimeoutMs: number;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly beat: (beat: Beat) => void;
+};
+
+/** Beats at a steady pace, and knows when it was itself held up: a beat that comes late judges nobody. */
+export class Heartbeat {
+  readonly #ports: HeartbeatPorts;
+  #timer: Timer | null = null;
+
+  constructor(ports: HeartbeatPorts) {
+    this.#ports = ports;
+  }
+
+  /** Does nothing while it beats. */
+  start(): void {
+    if (this.#timer !== null) return;
+    const { clock, timers, heartbeatMs, heartbeatTimeoutMs, beat } = this.#ports;
+    const dueAt = clock.now() + heartbeatMs;
+    this.#timer = timers.after(heartbeatMs, () => {
+      const overslept = clock.now() - dueAt > heartbeatMs / 2;
+      this.#timer = null;
+      this.start();
+      beat({
+        allowed: Math.ceil(heartbeatTimeoutMs / heartbeatMs),
+        overslept,
+        cause: `no heartbeat for ${Math.round(heartbeatTimeoutMs / 1_000)} s`,
+      });
+    });
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+  }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
-import { sieved } from '../../../src/agents/mcp/mcp-sieve.ts';
+import { sieved } from '../../../src/agents/mcp/mcp-connection.ts';
 
 function rig() {
   const transport: Transport = { start: async () => {}, send: async () => {}, close: async () => {} };

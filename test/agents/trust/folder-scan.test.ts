@@ -16,7 +16,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { ALL_FILES } from '../../../src/agents/trust/repository-files.ts';
 import type { RepositoryFile } from '../../../src/agents/trust/repository-files.ts';
 import { MOST_TEXT, scanFolder } from '../../../src/agents/trust/folder-scan.ts';
-import { foundDetail } from '../../../src/agents/trust/found-words.ts';
+import { foundDetail } from '../../../src/agents/trust/folder-trust.ts';
 
 const ROOM = mkdtempSync(join(tmpdir(), 'conch-scan-'));
 afterAll(() => rmSync(ROOM, { recursive: true, force: true }));

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { wantsSignIn } from './acp-errors.ts';
 import type { AcpLink } from './acp-link.ts';
-import { AskingModes } from './acp-modes.ts';
 import type { AcpProfile } from './acp-profiles.ts';
-import { AcpUsage } from './acp-usage.ts';
 import { configured, initialized, newSession, oldSession } from './acp-wire.ts';
-import type { NewSession } from './acp-wire.ts';
+import type { NewSession, PermissionOption, Update, PromptUsage } from './acp-wire.ts';
 import { BackendError } from '../backend.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
+import { RequestError } from '@agentclientprotocol/sdk';
+import type { Instant } from '../../../lib/time.ts';
+import type { Report, Usage } from '../backend.ts';
 
 /** What both sides agreed on. */
 export type Handshake = {
@@ -137,4 +137,226 @@ function serversOf(floorTools: ToolEndpoint | null): readonly object[] {
   if (floorTools === null) return [];
   const headers = [{ name: 'Authorization', value: `Bearer ${floorTools.token}` }];
   return [{ type: 'http', name: floorTools.name, url: floorTools.url, headers }];
+}
+
+/** A session that was opened, as far as its modes go; `resumed`: it goes on with an earlier one. */
+type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'configOptions'> & {
+  readonly resumed: boolean;
+};
+
+/** What modes are set with; `limitMs` is for each request. */
+type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonly limitMs: number };
+
+/** What has to stay as it is: an option of the session, or its mode (`null`). The first of its values is the one to set. */
+type Hold = {
+  readonly option: string | null;
+  readonly isMode: boolean;
+  readonly values: readonly [string, ...string[]];
+};
+
+/** Keeps one session in the modes in which its agent asks before it changes things. */
+export class AskingModes {
+  readonly #parts: ModeParts;
+  readonly #session: ModesOf;
+  readonly #holds: readonly Hold[];
+
+  /** Throws a terminal `BackendError` when the agent offers none of its profile's modes. */
+  constructor(parts: ModeParts, session: ModesOf) {
+    this.#parts = parts;
+    this.#session = session;
+    this.#holds = [...modeHolds(parts.profile, session), ...optionHolds(parts.profile, session)];
+  }
+
+  /** Sets what has to be set. Rejects when the agent does not: it might act unasked. */
+  async set(): Promise<void> {
+    for (const hold of this.#holds) await this.#set(hold);
+  }
+
+  /** The value that an update tells of and that may not be; `null` when all is as it has to be. */
+  drift(update: Update): string | null {
+    return this.#holds.map((hold) => unheldValue(update, hold)).find((value) => value !== undefined) ?? null;
+  }
+
+  /** Whether an answer to a question about a change of mode leaves the agent asking. */
+  keepsAsking({ kind, optionId }: PermissionOption): boolean {
+    if (kind !== 'allow_once') return true;
+    const offered = this.#session.modes?.availableModes.map(({ id }) => id) ?? [];
+    const known = [...offered, ...this.#session.configOptions.filter(isMode).flatMap(({ options }) => options)];
+    return !known.includes(optionId) || this.#parts.profile.modes.includes(optionId);
+  }
+
+  async #set({ option, values: [value] }: Hold): Promise<void> {
+    const { link, profile, limitMs } = this.#parts;
+    const { sessionId } = this.#session;
+    if (option === null) {
+      await link.ask({
+        method: 'session/set_mode',
+        params: { sessionId, modeId: value },
+        answer: z.unknown(),
+        limitMs,
+      });
+      return;
+    }
+    const params = { sessionId, configId: option, value };
+    const answer = await link.ask({ method: 'session/set_config_option', params, answer: configured, limitMs });
+    const now = answer.configOptions.find(({ id }) => id === option)?.currentValue;
+    if (now === value) return;
+    throw new BackendError(`${profile.name} does not keep "${option}" at "${value}": it might act unasked`, TERMINAL);
+  }
+}
+
+type Option = ModesOf['configOptions'][number];
+
+function isMode({ id, category }: Option): boolean {
+  return category === 'mode' || (category === null && id === 'mode');
+}
+
+/** Options tell what they were set to, so they go before modes. A session that goes on may not say again what it has. */
+function modeHolds(profile: AcpProfile, { modes, configOptions, resumed }: ModesOf): readonly Hold[] {
+  if (profile.modes.length === 0) return [];
+  const option = configOptions.find(isMode);
+  const offered = option?.options ?? modes?.availableModes.map(({ id }) => id);
+  const [first, ...others] = profile.modes.filter((mode) => offered?.includes(mode) ?? resumed);
+  if (first !== undefined) return [{ option: option?.id ?? null, isMode: true, values: [first, ...others] }];
+  const has = offered === undefined ? 'no modes' : `only ${offered.join(', ')}`;
+  throw new BackendError(
+    `${profile.name} has none of the modes in which it asks (${profile.modes.join(', ')}; it offers ${has}): take a version that has one, or the profile "generic", which promises nothing`,
+    TERMINAL,
+  );
+}
+
+function optionHolds({ holds = {} }: AcpProfile, { configOptions }: ModesOf): readonly Hold[] {
+  const held = Object.entries(holds).filter(([id]) => configOptions.some((option) => option.id === id));
+  return held.map(([option, value]) => ({ option, isMode: false, values: [value] }));
+}
+
+/** The value that is not one of those held; `undefined` when it is, or the update tells of something else. */
+function unheldValue(update: Update, hold: Hold): string | undefined {
+  const value = valueIn(update, hold);
+  return value === undefined || hold.values.includes(value) ? undefined : value;
+}
+
+function valueIn(update: Update, hold: Hold): string | undefined {
+  if ('currentModeId' in update) return hold.isMode ? update.currentModeId : undefined;
+  if (!('configOptions' in update)) return undefined;
+  const { configOptions } = update;
+  return configOptions.find((option) => (hold.isMode ? isMode(option) : option.id === hold.option))?.currentValue;
+}
+
+/** Whether an agent answered that somebody has to sign in first. */
+export function wantsSignIn(error: unknown): boolean {
+  return error instanceof RequestError && error.code === SIGN_IN;
+}
+
+/** An agent's own "no" as a failure of its session, with the reason that it gave; a rejected key or account is terminal. */
+export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
+  if (error instanceof BackendError) return error;
+  if (!(error instanceof RequestError)) return new BackendError(String(error), { cause: error });
+  if (error.code === SIGN_IN) {
+    const way = profile.signIn === undefined ? '' : `, or set ${profile.signIn.when.join(' or ')}`;
+    const words = `${profile.name} is not signed in: sign in with its own program${way}`;
+    return new BackendError(words, { terminal: true, cause: error });
+  }
+  const words = reasonOf(error);
+  const terminal = REJECTED.test(words);
+  return new BackendError(words, { terminal, retryAfterMs: terminal ? null : waitOf(words), cause: error });
+}
+
+/** Agents pass on in words what their model's service said, some with how long to wait. */
+function waitOf(words: string): number | null {
+  const [, after, unit] = /(?:retry|try again)[^.]{0,20}?(\d+(?:\.\d+)?) ?(ms|s)/i.exec(words) ?? [];
+  if (!BUSY.test(words)) return null;
+  return after === undefined ? 0 : Number(after) * (unit === 'ms' ? 1 : 1_000);
+}
+
+const SIGN_IN = -32_000;
+const BUSY =
+  /\b429\b|\b5(?:0[0234]|29)\b|too many requests|rate.?limit|overloaded|unavailable|ECONN|ETIMEDOUT|socket|fetch failed|connection (?:error|closed|reset|refused)|network error/i;
+const REJECTED =
+  /\b401\b|\b403\b|invalid.{0,12}(?:api.?key|x-api-key|token)|api.?key.{0,24}(?:invalid|not valid|rejected)|unauthori[sz]ed|authentication.{0,12}(?:failed|error)|insufficient.{0,12}(?:quota|credit)|credit balance/i;
+
+const reasons = z.union([
+  z.string(),
+  z.object({ details: z.string() }).transform(({ details }) => details),
+  z.object({ message: z.string() }).transform(({ message }) => message),
+  z.object({ error: z.string() }).transform(({ error }) => error),
+]);
+
+/** Agents put the reason beside a message that only says "Internal error". */
+function reasonOf(error: RequestError): string {
+  const reason = reasons.safeParse(error.data);
+  if (!reason.success || error.message.includes(reason.data)) return error.message;
+  return `${error.message}: ${reason.data}`;
+}
+
+/**
+ * What one session has used, as its agent tells it: the tokens of a turn at its end, or how full the session is, and what the whole
+ * session has cost.
+ */
+export class AcpUsage {
+  readonly #backend: string;
+  #model: string | null;
+  #counted: PromptUsage | null = null;
+  /** In US dollars; `null`: never told. */
+  #cost: number | null = null;
+  #costBefore = 0;
+  #used = 0;
+  #usedBefore = 0;
+  #beganAt: Instant = 0;
+
+  constructor(backend: string, { models, configOptions }: Pick<NewSession, 'models' | 'configOptions'>) {
+    this.#backend = backend;
+    this.#model = models?.currentModelId ?? modelIn(configOptions);
+  }
+
+  begin(report: Pick<Report, 'now'>): void {
+    this.#beganAt = report.now();
+    this.#counted = null;
+  }
+
+  /** What an update says of it. */
+  update(update: Update): void {
+    if (update.sessionUpdate === 'config_option_update' && 'configOptions' in update)
+      this.#model = modelIn(update.configOptions) ?? this.#model;
+    if (update.sessionUpdate !== 'usage_update' || !('used' in update)) return;
+    this.#used = update.used;
+    if (update.cost?.currency === 'USD') this.#cost = update.cost.amount;
+  }
+
+  /** What the answer to a prompt says; a turn may take several. */
+  count(usage: PromptUsage | null | undefined): void {
+    if (usage === null || usage === undefined) return;
+    const before = this.#counted;
+    const sum = (one: number | null | undefined, other: number | null | undefined): number | null =>
+      one == null && other == null ? null : (one ?? 0) + (other ?? 0);
+    this.#counted = {
+      totalTokens: usage.totalTokens + (before?.totalTokens ?? 0),
+      inputTokens: sum(usage.inputTokens, before?.inputTokens),
+      outputTokens: sum(usage.outputTokens, before?.outputTokens),
+      cachedReadTokens: sum(usage.cachedReadTokens, before?.cachedReadTokens),
+    };
+  }
+
+  /** Tells of the turn that is over, if its agent did. */
+  tell(report: Pick<Report, 'usage' | 'now'>, outcome: Usage['use']['outcome']): void {
+    const told = this.#counted?.totalTokens ?? 0;
+    const tokens = Math.round(told > 0 ? told : Math.max(0, this.#used - this.#usedBefore));
+    const costMicros = Math.max(0, Math.round(((this.#cost ?? 0) - this.#costBefore) * 1_000_000));
+    this.#usedBefore = this.#used;
+    this.#costBefore = this.#cost ?? 0;
+    if (tokens === 0 && costMicros === 0) return;
+    const {
+      inputTokens: input = null,
+      outputTokens: output = null,
+      cachedReadTokens: cached = null,
+    } = this.#counted ?? {};
+    const source = this.#cost === null ? 'unpriced' : 'reported';
+    const ms = report.now() - this.#beganAt;
+    const use = { backend: this.#backend, model: this.#model, input, output, cached, source, outcome, ms } as const;
+    report.usage({ tokens, costMicros, use });
+  }
+}
+
+function modelIn(options: NewSession['configOptions']): string | null {
+  return options.find(({ category }) => category === 'model')?.currentValue ?? null;
 }

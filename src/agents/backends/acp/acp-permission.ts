@@ -3,10 +3,11 @@ import type { Choice } from '../../../turns/floor/settings.ts';
 import { TOOL_KINDS } from '../../../rules/rule.ts';
 import type { ToolRequest } from '../../../rules/tool-use.ts';
 import { asJson, inputWords } from '../../tools/input-words.ts';
-import { unifiedDiff } from './unified-diff.ts';
 import type { CallResult, GatedCall } from '../../tools/tool-gate.ts';
 import { FLOOR_TOOLS, isFloorTool } from '../../tools/floor-tools.ts';
 import type { PermissionOption, ToolCall } from './acp-wire.ts';
+import { OMIT_HEADERS, formatPatch, structuredPatch } from 'diff';
+import type { StructuredPatch } from 'diff';
 
 /**
  * A call that an agent asks for, or tells of, as it stands before the gate; `options`: the answers that it takes, if it asks.
@@ -243,4 +244,28 @@ const ownCall = z.object({
 function toolIn(name: string, server: string): string {
   const spelling = [`mcp__${server}__`, `mcp_${server}_`, `${server}_`].find((prefix) => name.startsWith(prefix));
   return spelling === undefined ? '' : name.slice(spelling.length);
+}
+
+/**
+ * Returns what changes in a file: a line with its path and the number of lines added and removed, then a unified diff with
+ * three lines of context. `before` is `null` for a new file.
+ */
+export function unifiedDiff(path: string, before: string | null, after: string): string {
+  const patch = structuredPatch(path, path, before ?? '', after, '', '', LIMITS) ?? replaced(path, before ?? '', after);
+  const lines = patch.hunks.flatMap((hunk) => hunk.lines);
+  const count = (mark: '+' | '-'): number => lines.filter((line) => line.startsWith(mark)).length;
+  const about = `${path} (${before === null ? 'a new file, ' : ''}+${count('+')} -${count('-')})`;
+  return patch.hunks.length === 0 ? about : `${about}\n${formatPatch(patch, OMIT_HEADERS).replace(/\n$/, '')}`;
+}
+
+/** The time of a comparison grows with the square of `maxEditLength`, the most lines that may change. */
+const LIMITS = { context: 3, maxEditLength: 1_500 };
+
+/** The patch of two texts that differ in too many lines to be compared: removes all old lines and adds all new ones. */
+function replaced(path: string, before: string, after: string): StructuredPatch {
+  const [removal, addition] = [structuredPatch(path, path, before, ''), structuredPatch(path, path, '', after)];
+  const [old, fresh] = [removal.hunks[0], addition.hunks[0]];
+  if (old === undefined || fresh === undefined) return old === undefined ? addition : removal;
+  const lines = [...old.lines, ...fresh.lines];
+  return { ...removal, hunks: [{ ...old, newStart: fresh.newStart, newLines: fresh.newLines, lines }] };
 }

@@ -5,7 +5,7 @@ import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import type { OutputFormat } from './command-output.ts';
+import type { OutputFormat } from './command-generation.ts';
 import { CommandGeneration } from './command-generation.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
 import type { SandboxPlan } from '../../process/sandbox.ts';

@@ -18,16 +18,14 @@ import type { UpgradeRefusal } from '../../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import type { AgentLog } from '../../session/floor-port.ts';
-import { Heartbeat } from '../../session/heartbeat.ts';
+import { Heartbeat } from '../../session/supervisor.ts';
 import { callerOf, isEncrypted, toolsUrlOf } from './remote-address.ts';
-import { ConnectionSlot } from './connection-slot.ts';
-import { HANDSHAKE_LIMITS, HandshakeLimiter } from './handshake-limiter.ts';
-import type { HandshakeLimits } from './handshake-limiter.ts';
 import { LINK_LIMITS, RemoteLink } from './remote-link.ts';
 import type { LinkLimits } from './remote-link.ts';
 import type { TokenBook, TokenEntry } from './tokens.ts';
 import { TOOL_PATH, ToolEndpoints } from '../../tools/tool-server.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
+import { createHash } from 'node:crypto';
 
 /** How agents reach this program; durations in milliseconds. */
 export type RemoteHostOptions = {
@@ -305,4 +303,113 @@ function isAddress(address: string | AddressInfo | null): address is AddressInfo
 
 function gone(socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> {
   return new Promise((resolve) => void socket.once('close', () => resolve()));
+}
+
+/** Where the one connection of an agent is, when it is there. */
+export class ConnectionSlot {
+  #link: RemoteLink | null = null;
+  #arrival = Promise.withResolvers<RemoteLink>();
+
+  /** The connection of now; `null` while the agent is away. */
+  get link(): RemoteLink | null {
+    return this.#link?.open === true ? this.#link : null;
+  }
+
+  /** Resolves with the connection of now, or with the next one. */
+  arrival(): Promise<RemoteLink> {
+    const { link } = this;
+    return link === null ? this.#arrival.promise : Promise.resolve(link);
+  }
+
+  /** Another connection of the agent: it takes the place of the one before, which is closed. */
+  attach(link: RemoteLink): void {
+    const before = this.link;
+    this.#link = link;
+    this.#arrival.resolve(link);
+    this.#arrival = Promise.withResolvers<RemoteLink>();
+    before?.drop('another connection of the same agent took its place', { code: REPLACED, final: false });
+  }
+}
+
+/** The close code that tells an agent that it is connected a second time: it must not come back by itself. */
+export const REPLACED = 4409;
+
+/** How many attempts a caller has: an address, or whoever shows a good token; durations in milliseconds. */
+export type HandshakeLimits = {
+  /** So many different wrong tokens lock an address out. */
+  readonly wrongTokens: number;
+  readonly lockoutMs: number;
+  /** So many handshakes may come from one address within `windowMs`. */
+  readonly handshakes: number;
+  readonly windowMs: number;
+};
+
+/** Ten wrong tokens lock an address out for a minute; 60 handshakes in ten seconds are too many. */
+export const HANDSHAKE_LIMITS: HandshakeLimits = {
+  wrongTokens: 10,
+  lockoutMs: 60_000,
+  handshakes: 60,
+  windowMs: 10_000,
+};
+
+type CallerRecord = { since: number; handshakes: number; wrong: Set<string>; wrongSince: number; lockedUntil: number };
+
+/**
+ * Remembers in memory who comes how often. Different wrong tokens are guesses and lock their address out; one old token,
+ * offered again and again, is somebody's mistake and counts once.
+ */
+export class HandshakeLimiter {
+  readonly #clock: Clock;
+  readonly #limits: HandshakeLimits;
+  readonly #callers = new Map<string, CallerRecord>();
+
+  constructor(clock: Clock, limits: HandshakeLimits) {
+    this.#clock = clock;
+    this.#limits = limits;
+  }
+
+  /** Counts a handshake; how many seconds this caller has to stay away, 0 when it is admitted. */
+  admit(by: string): number {
+    const now = this.#clock.now();
+    const caller = this.#caller(by, now);
+    if (now < caller.lockedUntil) return secondsUntil(caller.lockedUntil, now);
+    if (now - caller.since >= this.#limits.windowMs) {
+      caller.since = now;
+      caller.handshakes = 0;
+    }
+    caller.handshakes += 1;
+    return caller.handshakes > this.#limits.handshakes ? secondsUntil(caller.since + this.#limits.windowMs, now) : 0;
+  }
+
+  /** A wrong token came from this address. Whether that locked it out. */
+  wrong(address: string, token: string): boolean {
+    const now = this.#clock.now();
+    const { wrongTokens, lockoutMs } = this.#limits;
+    const caller = this.#caller(address, now);
+    if (now - caller.wrongSince >= lockoutMs) {
+      caller.wrong.clear();
+      caller.wrongSince = now;
+    }
+    caller.wrong.add(createHash('sha256').update(token).digest('base64'));
+    if (caller.wrong.size < wrongTokens) return false;
+    caller.wrong.clear();
+    caller.lockedUntil = now + lockoutMs;
+    return true;
+  }
+
+  #caller(by: string, now: number): CallerRecord {
+    const known = this.#callers.get(by);
+    if (known !== undefined) return known;
+    const caller = { since: now, handshakes: 0, wrong: new Set<string>(), wrongSince: now, lockedUntil: 0 };
+    this.#callers.set(by, caller);
+    const [oldest] = this.#callers.keys();
+    if (this.#callers.size > REMEMBERED && oldest !== undefined) this.#callers.delete(oldest);
+    return caller;
+  }
+}
+
+const REMEMBERED = 10_000;
+
+function secondsUntil(at: number, now: number): number {
+  return Math.max(1, Math.ceil((at - now) / 1_000));
 }

@@ -6,7 +6,7 @@ import type { AcpSession } from '../acp/acp-session.ts';
 import { injectedWords, withSystem } from '../acp/acp-words.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
-import type { ConnectionSlot } from './connection-slot.ts';
+import type { ConnectionSlot } from './remote-host.ts';
 import type { LinkEnd, RemoteLink } from './remote-link.ts';
 
 /** What a remote session needs. */

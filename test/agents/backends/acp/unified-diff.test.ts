@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { unifiedDiff } from '../../../../src/agents/backends/acp/unified-diff.ts';
+import { unifiedDiff } from '../../../../src/agents/backends/acp/acp-permission.ts';
 
 const numbered = (count: number): string => Array.from({ length: count }, (_, index) => `line ${index + 1}\n`).join('');
 

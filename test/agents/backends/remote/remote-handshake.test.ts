@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { HANDSHAKE_LIMITS, HandshakeLimiter } from '../../../../src/agents/backends/remote/handshake-limiter.ts';
+import { HANDSHAKE_LIMITS, HandshakeLimiter } from '../../../../src/agents/backends/remote/remote-host.ts';
 import {
   TokenError,
   addAgentToken,
