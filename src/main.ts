@@ -124,7 +124,7 @@ async function checkAgent(call: Extract<CommandLine, { verb: 'agent check' }>, c
   process.once('SIGINT', end).once('SIGTERM', end).once('SIGHUP', end);
   const parts = { config, clock: systemClock(), timers: systemTimers, log, signal: ending.signal };
   const done = await check.checkAgent(found.agent, parts);
-  if (done === null) return fail('The check was ended, and nothing of it is kept.', EXIT_CODES.mustBeMended);
+  if (done === null) return fail('The check was stopped; no result was saved.', EXIT_CODES.mustBeMended);
   const { folderLines } = await import('./cli/agent-trust.ts');
   const folder = await folderLines({ ...config, agents: [found.agent] });
   say(call.json ? JSON.stringify(done) : check.checkText(done));
@@ -180,10 +180,17 @@ async function invite({ credentials, adapters }: Config): Promise<ExitCode> {
   const { applicationIdOf, inviteUrl } = await import('./adapters/discord/setup.ts');
   const { token } = credentials.discord;
   if (token === null) {
-    return fail('Set DISCORD_TOKEN first, in the environment or in .env: docs/discord.md says how.', EXIT_CODES.usage);
+    return fail(
+      'DISCORD_TOKEN is not set. Set it in the environment or in .env; docs/discord.md says where to find it.',
+      EXIT_CODES.usage,
+    );
   }
   const id = applicationIdOf(token.reveal());
-  if (id === null) return fail('DISCORD_TOKEN does not look like the token of a bot: copy it again.', EXIT_CODES.usage);
+  if (id === null)
+    return fail(
+      'DISCORD_TOKEN is not a bot token. Copy it again; docs/discord.md says where to find it.',
+      EXIT_CODES.usage,
+    );
   return say(inviteUrl(id, adapters.discord));
 }
 
@@ -194,7 +201,7 @@ async function manifest({ adapters }: Config): Promise<ExitCode> {
 
 function listTokens(config: Config): ExitCode {
   const tokens = listAgentTokens(config.dataDir);
-  if (tokens.length === 0) return say('No agent has a token. conch agent add <id> makes one.');
+  if (tokens.length === 0) return say('No agent has a token. Create one with: conch agent add <id>');
   return say(tokens.map(({ agent, createdAt }) => `${agent} since ${createdAt}`).join('\n'));
 }
 
@@ -231,7 +238,7 @@ async function upkeep(call: Extract<CommandLine, { verb: UpkeepOrder['act'] }>):
   const { carryOut } = await import('./runtime/upkeep.ts');
   const order = orderOf(call);
   if (order.act === 'backup' && !existsSync(dirname(order.file))) {
-    return fail(`There is no folder ${dirname(order.file)}: make it, or name another file.`, EXIT_CODES.usage);
+    return fail(`There is no folder ${dirname(order.file)}: create it, or choose another file.`, EXIT_CODES.usage);
   }
   const config = loadConfig(thisWorld(), 'look');
   try {
@@ -270,7 +277,7 @@ async function withDatabase(call: DatabaseCall): Promise<ExitCode> {
 function missingAfterRestore({ dataDir, agents, mcp }: Config): readonly string[] {
   const known = new Set(listAgentTokens(dataDir).map(({ agent }) => agent));
   const lost = agents.filter(({ id, backend }) => backend.kind === 'remote' && !known.has(id));
-  const tokens = lost.map(({ id }) => `${id} has no token, for a backup holds none: conch agent add ${id}`);
+  const tokens = lost.map(({ id }) => `${id} has no token (backups contain none). Run: conch agent add ${id}`);
   return [...tokens, ...waitingServers(new LoginStore(dataDir), mcp).map(loginLine)];
 }
 
@@ -317,7 +324,7 @@ async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode
   }
 }
 
-const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch: conch start and conch restore make it.';
+const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch. conch start and conch restore create it.';
 
 function replay(store: FloorStore, call: Extract<CommandLine, { verb: 'replay' }>): ExitCode {
   const sessions = store.host(sessionJournal);
@@ -340,7 +347,10 @@ function explained(error: unknown): ExitCode {
   if (error instanceof StoreError) return fail(error.message, STORE_CODES[error.code]);
   if (error instanceof Error && isAboutListening(error)) return fail(error.message, EXIT_CODES.portTaken);
   if (error instanceof Error && 'code' in error && NOT_WRITTEN.has(String(error.code))) {
-    return fail(`${error.message}: make room, or name a folder of yours (CONCH_DATA_DIR).`, EXIT_CODES.diskFull);
+    return fail(
+      `${error.message}: free disk space, or set CONCH_DATA_DIR to a folder that you can write to.`,
+      EXIT_CODES.diskFull,
+    );
   }
   throw error;
 }

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import type { CheckResult } from '../adapters/port.ts';
 import { BackendError, UntrustedError } from '../agents/backends/backend.ts';
 import { standingWords } from '../agents/trust/folder-trust.ts';
-import { folderStanding } from './agent-trust.ts';
 import { readChecks } from '../agents/backends/check-record.ts';
 import { failureOf } from '../agents/backends/llm/llm-errors.ts';
 import { modelOf } from '../agents/backends/llm/llm-models.ts';
@@ -15,6 +14,7 @@ import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 import { LoginStore } from '../agents/mcp/login-store.ts';
 import { LoginNeededError, ServerLogins } from '../agents/mcp/server-logins.ts';
 import { McpServer } from '../agents/mcp/mcp-server.ts';
+import { folderStanding } from './agent-trust.ts';
 
 /**
  * Tries whether each agent that has a seat can start: a model by one short request, a coding agent by a session that is
@@ -59,8 +59,8 @@ async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backen
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
     if (error instanceof UntrustedError)
-      return bad(plain(error.message), `Look at these files. An operator decides with: /agent trust ${id}`);
-    const todo = `Mend that, and see with: conch doctor. Each kind of agent stands in docs/agents.md.`;
+      return bad(plain(error.message), `Review these files. An operator decides with: /agent trust ${id}`);
+    const todo = `Fix it, then run: conch doctor. docs/agents.md describes each kind of agent.`;
     return bad(plain(error.message), todo);
   }
 }
@@ -71,12 +71,16 @@ function plain(text: string): string {
 
 /** A release that was checked as another one only is a warning; that one never was checked is told elsewhere. */
 function started({ id, backend }: AgentConfig, program: string | null | undefined, dataDir: string): Trial {
-  if (program === undefined) return good('its program is there');
-  const text = `it starts: ${program ?? 'it does not tell as which release'}`;
+  if (program === undefined) return good('its program was found');
+  const text = `it starts: ${program ?? 'its release is unknown'}`;
   if (backend.kind !== 'acp' || program === null) return good(text);
   const own = readChecks(dataDir).filter(({ agent, profile }) => agent === id && profile === backend.profile);
   if (own.length === 0 || own.some((each) => each.program === program)) return good(text);
-  return { verdict: 'warning', text: `${text}, checked as another release only`, todo: `Run: conch agent check ${id}` };
+  return {
+    verdict: 'warning',
+    text: `${text}, but only another release was checked`,
+    todo: `Run: conch agent check ${id}`,
+  };
 }
 
 function tokenOf(agent: string, dataDir: string): Trial {
@@ -109,7 +113,7 @@ async function tryModel(backend: Llm, parts: BackendsParts): Promise<Trial> {
 }
 
 const LIMIT_MS = 30_000;
-const LATER = 'See that the service is up, and try again.';
+const LATER = 'Check that the service is running, and try again.';
 const KEYS = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY', 'openai-compatible': null } as const;
 
 /** What to do about a model that does not answer; the demo's model is named by variables. */
@@ -128,14 +132,14 @@ async function remedyFor(failure: BackendError, backend: Llm, { config }: Backen
       return `Start the service, or correct ${names.baseUrl}.`;
     case 401:
     case 403:
-      return `Copy the key anew from the provider, and set ${key}.`;
+      return `Copy the key again from the provider, and set ${key}.`;
     case 402:
     case 429:
-      return "See to the account's credit and limits at the provider, and try again.";
+      return "Check the account's credit and limits at the provider, and try again.";
     case 404:
       return await remedyForMissing(backend, names);
     default:
-      if (backend.tools && /\btools?\b/i.test(said)) return 'Set its key tools to false: this model takes none.';
+      if (backend.tools && /\btools?\b/i.test(said)) return 'This model does not support tools: set `tools` to false.';
       return LATER;
   }
 }
@@ -155,7 +159,7 @@ async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): 
     const some = models.slice(0, SHOWN_MODELS).join(', ');
     return `Set ${names.model} to one that is there: ${some}${models.length > SHOWN_MODELS ? ', …' : ''}.${guess}`;
   }
-  if (models !== null) return `There is no model yet: install "${model}" there, or set ${names.model} to another.`;
+  if (models !== null) return `The service has no models: install "${model}" there, or set ${names.model} to another.`;
   const below = `${here}/v1`;
   if ((await modelsAt(below, apiKey)) !== null) return `Set ${names.baseUrl} to "${below}".`;
   return `Correct ${names.baseUrl}: it ends with the version, as in "${below}"; or set ${names.model} to a model that is there.`;
@@ -204,7 +208,7 @@ export async function tryServers({ config, ...parts }: BackendsParts): Promise<r
       } catch (error) {
         const text = (error instanceof Error ? error.message : String(error)).replaceAll(/[\p{C}\s]+/gu, ' ');
         const isLogin = error instanceof LoginNeededError;
-        const todo = isLogin ? `Run: conch mcp login ${id}` : `Mend "${id}" under "mcp", and see with: conch doctor.`;
+        const todo = isLogin ? `Run: conch mcp login ${id}` : `Fix "${id}" under "mcp", then run: conch doctor`;
         return { what, verdict: 'bad', text, todo };
       } finally {
         await server.close();

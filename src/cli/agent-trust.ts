@@ -68,7 +68,7 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
   });
   const now = await folderLines(config);
   return [
-    ...(now.length === 0 ? ['No folder of an agent holds a file that acts before anybody is asked.'] : now),
+    ...(now.length === 0 ? ['No agent folder contains a file that runs before anybody is asked.'] : now),
     ...(kept.length === 0 ? [] : ['', 'Decided:', ...kept]),
   ].join('\n');
 }
@@ -76,6 +76,6 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
 /** Forgets every decision for an agent, so that people are asked again. */
 export async function revokeTrust(agent: string, store: TrustStore): Promise<string> {
   const count = await new TrustBook(store).forget(agent);
-  if (count === 0) return `Nothing was decided for ${agent}.`;
-  return `Forgotten: ${count} decision(s) for ${agent}. At the next start people are asked again.`;
+  if (count === 0) return `No decision is recorded for ${agent}.`;
+  return `Revoked ${count} decision(s) for ${agent}. People are asked again at the next start.`;
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { EventSource } from 'eventsource';
 import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
-import { EventSource } from 'eventsource';
 import { RUN_EVENT_NAMES } from '../work/runs/run-published.ts';
 
 /** A command for the running bot. */
@@ -91,7 +91,7 @@ async function ask({ body, token, timeoutMs }: Request, world: CtlWorld): Promis
 function understand(status: number, text: string): Outcome {
   const answer = answerSchema.safeParse(parseJson(text));
   if (answer.success) return { reached: true, ...answer.data };
-  return { reached: false, why: `what answered is not Conch (HTTP ${status})` };
+  return { reached: false, why: `the answer is not from Conch (HTTP ${status})` };
 }
 
 function parseJson(text: string): unknown {
@@ -170,7 +170,7 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
   source.addEventListener('open', () => (was = true));
   source.addEventListener('error', ({ message = '', code }) => {
     if (!was && code === undefined) ended.resolve(notRunning(asked, world, message));
-    if (code === 410) world.err('What happened meanwhile is no longer kept.\n');
+    if (code === 410) world.err('Events sent in the meantime are no longer available.\n');
   });
   let writing: string | null = null;
   for (const name of RUN_EVENT_NAMES)

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
-import type { CommandLine, CostGroup } from './arguments.ts';
 import { restore } from '../engine/sqlite/backup.ts';
 import { databaseProblems, readJournals } from '../engine/sqlite/check.ts';
 import { readLedger } from '../engine/sqlite/ledger.ts';
+import type { LedgerRow } from '../engine/sqlite/ledger.ts';
 import { MACHINES, databaseIn } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
@@ -11,7 +11,7 @@ import { quoted } from '../turns/commands/parse.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
 import { toolCallRows } from '../work/runs/call-record.ts';
 import { callWords } from '../turns/tool-calls.ts';
-import type { LedgerRow } from '../engine/sqlite/ledger.ts';
+import type { CommandLine, CostGroup } from './arguments.ts';
 
 /** What is done to the database in a data folder by the command line alone. */
 export type DatabaseCall = Extract<CommandLine, { verb: 'verify' | 'audit' | 'cost' | 'restore' }>;
@@ -74,16 +74,17 @@ function sinceOf(text: string | null, now: Instant): Instant | null {
 }
 
 function verdictOf(file: string, problems: readonly string[]): string {
-  if (problems.length === 0) return `✓ ${file} is whole: every row is what was written, and every journal is unbroken.`;
+  if (problems.length === 0)
+    return `✓ ${file} is intact: every row matches its checksum and every journal is complete.`;
   const lines = problems.map((problem) => `  ${problem}`);
-  return [`✗ ${file} is damaged:`, ...lines, 'End Conch and restore the last backup: conch restore <file>'].join('\n');
+  return [`✗ ${file} is damaged:`, ...lines, 'Stop Conch and restore the last backup: conch restore <file>'].join('\n');
 }
 
 async function restored(file: string, path: string): Promise<Done> {
   const aside = await restore(file, path);
-  const kept = aside === null ? '' : ` What was there is kept as ${aside}.`;
+  const kept = aside === null ? '' : ` The former database is kept as ${aside}.`;
   const next =
-    'At the next start the number of every turn jumps ahead, and posts still owed are looked for before they are sent.';
+    'At the next start turn numbers jump ahead, and pending posts are searched for in the channel before they are sent.';
   return { ok: true, text: `${file} is now ${path}.${kept} ${next}`, code: EXIT_CODES.ok };
 }
 
@@ -119,7 +120,7 @@ export function costsBy(by: CostGroup, rows: readonly LedgerRow[]): Costs {
 
 /** As a table for people. */
 export function costText({ by, groups, total }: Costs): string {
-  if (total.calls === 0) return 'No call of a model is on record.';
+  if (total.calls === 0) return 'No model calls are recorded.';
   const lineOf = (name: string, sum: Readonly<CostSum>): readonly string[] => {
     const counts = [sum.calls, sum.passed, sum.failed, sum.retried, sum.tokens];
     return [name, ...counts.map((each) => each.toLocaleString('en-US')), moneyOf(sum)];
@@ -202,7 +203,7 @@ function sourcesOf(total: Readonly<CostSum>): string {
     .map((source) => `$${(total[`${source}Micros`] / 1_000_000).toFixed(4)} ${source}`);
   const { unpricedTokens } = total;
   if (unpricedTokens > 0) parts.push(`${unpricedTokens.toLocaleString('en-US')} tokens unpriced`);
-  return parts.length === 0 ? 'Nothing of it had a price above zero.' : `Of it ${parts.join(', ')}.`;
+  return parts.length === 0 ? 'All calls were free.' : `Of it ${parts.join(', ')}.`;
 }
 
 function inQuotes(text: string): string {

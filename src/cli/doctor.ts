@@ -2,8 +2,6 @@ import { X509Certificate } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
-import { tryAgents, tryServers } from './agent-start.ts';
-import { recordedTrust } from './agent-trust.ts';
 import { OUTCOMES, REMEDIES, readChecks } from '../agents/backends/check-record.ts';
 import { SANDBOX_REMEDY, sandboxFault } from '../agents/process/sandbox.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
@@ -22,6 +20,8 @@ import { lockOf, openToRead } from '../engine/sqlite/open.ts';
 import { readLastCheck } from '../runtime/background-check.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { systemClock } from '../lib/time.ts';
+import { tryAgents, tryServers } from './agent-start.ts';
+import { recordedTrust } from './agent-trust.ts';
 
 /** What agents are started with. */
 type ExaminationParts = Omit<BackendsParts, 'config'>;
@@ -67,7 +67,7 @@ export function reportText(findings: readonly CheckResult[]): string {
     return todo === null ? line : `${line}\n    → ${todo}`;
   });
   const faults = findings.filter(({ verdict }) => verdict === 'bad').length;
-  return [...lines, '', faults === 0 ? 'Conch can start.' : `${faults} of ${findings.length} must be mended.`].join(
+  return [...lines, '', faults === 0 ? 'Conch can start.' : `${faults} of ${findings.length} checks failed.`].join(
     '\n',
   );
 }
@@ -87,7 +87,7 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
     return { config, findings: [good('configuration', text)] };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return { config: null, findings: [bad('configuration', error.message, 'Mend what is listed and try again.')] };
+    return { config: null, findings: [bad('configuration', error.message, 'Fix the problems listed and try again.')] };
   }
 }
 
@@ -98,10 +98,10 @@ async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
   );
   if (!agents.some(({ backend }) => backend.kind === 'acp') && wanting.length === 0) return [];
   const why = await sandboxFault();
-  if (why === null) return [good('sandbox', 'one was started here; "sandbox": true on an agent works')];
+  if (why === null) return [good('sandbox', 'a sandbox can be started here: "sandbox": true works')];
   const ids = wanting.map(({ id }) => id).join(', ');
   return wanting.length === 0
-    ? [good('sandbox', `${why}; no agent wants one`)]
+    ? [good('sandbox', `${why}; no agent uses one`)]
     : [bad('sandbox', `${ids}: ${why}`, SANDBOX_REMEDY)];
 }
 
@@ -133,12 +133,12 @@ function checked(path: string, isRunning: boolean): CheckResult {
         .get(owner, name) ?? null;
     if (!isRunning) checkMark(db, path);
     const last = readLastCheck({ recall });
-    const use = isRunning ? 'is used by a Conch that runs now' : 'can be opened';
-    if (last === null) return good('database', `${path} ${use}; it was not checked as a whole yet (conch verify)`);
+    const use = isRunning ? 'is in use by a running Conch' : 'can be opened';
+    if (last === null) return good('database', `${path} ${use}; it was never checked in full. Run: conch verify`);
     const at = new Date(last.at).toISOString();
     const [problem] = last.problems;
-    if (problem === undefined) return good('database', `${path} ${use}; it was whole at ${at}`);
-    const todo = 'End Conch and restore the last backup: conch restore <file>';
+    if (problem === undefined) return good('database', `${path} ${use}; it was intact at ${at}`);
+    const todo = 'Stop Conch and restore the last backup: conch restore <file>';
     return bad('database', `${path} was found damaged at ${at}: ${problem}`, todo);
   } finally {
     db.close();
@@ -151,10 +151,10 @@ function folder(dataDir: string): CheckResult {
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
   try {
     rmdirSync(mkdtempSync(join(existing, '.conch-')));
-    return good('database', `${dataDir}/conch.db will be made at the first start`);
+    return good('database', `${dataDir}/conch.db will be created at the first start`);
   } catch {
-    const todo = 'Change its owner, or set CONCH_DATA_DIR to a folder of yours.';
-    return bad('database', `nothing can be written into ${existing}`, todo);
+    const todo = 'Change its owner, or set CONCH_DATA_DIR to a folder that you can write to.';
+    return bad('database', `Conch cannot write to ${existing}`, todo);
   }
 }
 
@@ -172,8 +172,8 @@ async function ports({ adapters, channels, agents, remote }: Config): Promise<re
     if (!is || port === 0) continue;
     const why = await refusedAt(host, port);
     const what = `port ${port}`;
-    const todo = `End the program that has it, or set ${key} to another port.`;
-    findings.push(why === null ? good(what, 'it is free') : bad(what, `it cannot be opened at ${host} (${why})`, todo));
+    const todo = `Stop the program that uses it, or set ${key} to another port.`;
+    findings.push(why === null ? good(what, 'it is free') : bad(what, `it cannot be opened on ${host} (${why})`, todo));
   }
   return findings;
 }
@@ -198,13 +198,13 @@ function certificate(config: Config, now: number): readonly CheckResult[] {
   if (tlsCert === null || !hasRemote(config)) return [];
   const { validFrom, validTo } = new X509Certificate(readFileSync(tlsCert));
   const what = 'certificate';
-  const todo = `Put a new one into ${tlsCert}, and its key beside it, then start Conch anew.`;
-  if (Date.parse(validFrom) > now) return [bad(what, `it holds only from ${validFrom}`, todo)];
-  if (Date.parse(validTo) < now) return [bad(what, `it ended at ${validTo}`, todo)];
+  const todo = `Put a new one into ${tlsCert}, and its key beside it, then restart Conch.`;
+  if (Date.parse(validFrom) > now) return [bad(what, `it is not valid before ${validFrom}`, todo)];
+  if (Date.parse(validTo) < now) return [bad(what, `it expired at ${validTo}`, todo)];
   return [
     Date.parse(validTo) < now + SOON_MS
-      ? warning(what, `it ends at ${validTo}`, todo)
-      : good(what, `it holds until ${validTo}`),
+      ? warning(what, `it expires at ${validTo}`, todo)
+      : good(what, `it is valid until ${validTo}`),
   ];
 }
 
@@ -219,7 +219,9 @@ function tokens({ credentials, channels }: Config): readonly CheckResult[] {
     const claim = lockInstance(token.reveal());
     claim?.release();
     if (claim !== null) return [good(what, 'no other Conch on this machine uses it')];
-    return [warning(what, 'a Conch that runs now on this machine uses it', 'Start no second one with the same token.')];
+    return [
+      warning(what, 'a running Conch on this machine uses it', 'Do not start a second Conch with the same token.'),
+    ];
   });
 }
 
@@ -230,7 +232,7 @@ function checks({ agents: all, dataDir }: Config): readonly CheckResult[] {
     if (backend.kind !== 'acp') return [];
     const newest = known.findLast(({ agent, profile }) => agent === id && profile === backend.profile);
     const again = `Run: conch agent check ${id}`;
-    if (newest === undefined) return [warning(id, 'not checked whether it asks before it acts', again)];
+    if (newest === undefined) return [warning(id, 'never checked whether it asks before it acts', again)];
     const text = `${OUTCOMES[newest.verdict]} (${newest.program}, checked at ${newest.at})`;
     const todo = REMEDIES[newest.verdict];
     return [todo === null ? good(id, text) : warning(id, text, `${todo} ${again}`)];
@@ -270,5 +272,5 @@ async function slack({ channels, credentials, adapters }: Config): Promise<reado
 }
 
 function missing(name: string, page: string): CheckResult {
-  return bad(name, 'it is not set', `Put it into the environment or into .env; ${page} says where to find it.`);
+  return bad(name, 'it is not set', `Set it in the environment or in .env; ${page} says where to find it.`);
 }

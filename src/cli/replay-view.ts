@@ -47,7 +47,7 @@ export function replayAll<State, Fact>(
 /** One line for one fact: number, time in UTC, what happened, and the state after it in short. */
 export function stepLine<State, Fact>(step: ReplayStep<State, Fact>, words: MachineWords<State, Fact>): string {
   const time = new Date(step.at).toISOString();
-  const mark = step.hashOk ? '' : '  ✗ the hash does not hold';
+  const mark = step.hashOk ? '' : '  ✗ the hash does not match';
   return `${String(step.seq).padStart(6)}  ${time}  ${words.fact(step.fact)}  |  ${words.state(step.state)}${mark}`;
 }
 
@@ -61,12 +61,12 @@ export function verdictLine(key: string, found: Omit<Replayed, 'folded' | 'store
   const about = `${key}: ${found.steps === 1 ? '1 entry' : `${found.steps} entries`} replayed`;
   const faults = [
     ...(found.brokenAt === null ? [] : [`the hash chain is broken at entry ${found.brokenAt}`]),
-    ...(found.stoppedBy === null ? [] : [`it could not go on: ${found.stoppedBy}`]),
+    ...(found.stoppedBy === null ? [] : [`the replay stopped: ${found.stoppedBy}`]),
     ...(found.equal ? [] : ['the result differs from the stored state']),
-    ...(found.booked || found.stoppedBy !== null ? [] : ['the ledger differs from what it tells']),
+    ...(found.booked || found.stoppedBy !== null ? [] : ['the ledger does not match the journal']),
   ];
   return faults.length === 0
-    ? `✓ ${about}; the result is the stored state, byte for byte, and the hash chain is whole.`
+    ? `✓ ${about}; the result equals the stored state, and the hash chain is intact.`
     : `✗ ${about}; ${faults.join('; ')}.`;
 }
 

@@ -40,7 +40,7 @@ export function testTool(test: ToolTest, config: Config): ToolTestResult {
   const caution = pageCaution({ input, detail: '' }, config);
   const verdict = decided.verdict === 'allow' && caution !== null ? { ...decided, verdict: 'ask' as const } : decided;
   const lines = [`${verdict.verdict}: ${reasonOf(decided)}`];
-  if (caution !== null) lines.push(`caution: ${caution}: asked whatever rules allow`);
+  if (caution !== null) lines.push(`caution: ${caution}: asks even where a rule allows it`);
   const labels = labelsOf(use, rules, { open: true, isHarmless: false });
   lines.push(...labelLines(labels));
   if (verdict.verdict === 'allow' && labels.acts) lines.push(AFTER_READING);
@@ -52,7 +52,7 @@ export function testTool(test: ToolTest, config: Config): ToolTestResult {
   return { ok: true, verdict, text: lines.join('\n') };
 }
 
-const AFTER_READING = 'caution: asked whatever rules allow once its agent has read what nobody vouches for';
+const AFTER_READING = 'caution: asks even where a rule allows it, once the agent has read untrusted text';
 
 const PLACES: Readonly<Record<RuleScope, string>> = {
   'built in': 'built in',
@@ -65,15 +65,15 @@ const PLACES: Readonly<Record<RuleScope, string>> = {
 /** What it would bring in and may carry away; a tool of a server is taken for one that makes no claims. */
 function labelLines({ untrusted, private: secret, outward, acts }: CallLabels): readonly string[] {
   return [
-    ...(untrusted === null ? [] : [`untrusted: it brings in text that nobody vouches for (${untrusted})`]),
-    ...(secret === null ? [] : [`private: it brings in what should not leave (${secret})`]),
-    ...(outward ? ['outward: it may carry something away'] : []),
-    ...(acts ? [] : ['what its agent has read before makes no difference to it']),
+    ...(untrusted === null ? [] : [`untrusted: it reads untrusted text (${untrusted})`]),
+    ...(secret === null ? [] : [`private: it reads private data (${secret})`]),
+    ...(outward ? ['outward: it may send data out'] : []),
+    ...(acts ? [] : ['what the agent has read before does not matter']),
   ];
 }
 
 function reasonOf({ by, rule }: ToolVerdict): string {
-  if (rule === null) return 'no rule names it, so the default holds';
+  if (rule === null) return 'no rule names it, so the default applies';
   const place = 'scope' in rule ? `, ${PLACES[rule.scope]}` : '';
   return `rule ${quoted(rule.text)} of "${by.replace('!', '')}"${place}`;
 }

@@ -9,7 +9,8 @@ import type { Problem } from './error.ts';
 import type { Env } from './references.ts';
 import { fileSchema } from './schema.ts';
 import { isSecretName, passwordsIn, Secret } from './secret.ts';
-import { readIn, type World } from './world.ts';
+import { readIn } from './world.ts';
+import type { World } from './world.ts';
 
 /** One environment variable that Conch reads. */
 type Variable = { readonly name: string; readonly byDefault: string; readonly meaning: string };
@@ -89,7 +90,7 @@ export const readEnvironment = (world: World): Environment => {
 
 /** What to do about a file with secrets that everybody on the machine may read. */
 export const openToAll = (path: string): string =>
-  `${path} holds secrets and everybody on this machine can read it: run chmod 600 ${path}`;
+  `${path} contains secrets and every user of this machine can read it. Run: chmod 600 ${path}`;
 
 const LEVELS = fileSchema.shape.log.unwrap().shape.level.unwrap();
 
@@ -135,29 +136,32 @@ const BASIC = '"Basic Information" of your app on api.slack.com/apps';
 const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly message: string }[]>> = {
   OPENAI_BASE_URL: [NOT_HTTP],
   DISCORD_TOKEN: [
-    { is: /^Bot\s/i, message: 'It begins with "Bot": leave that word away, Conch adds it' },
+    { is: /^Bot\s/i, message: 'The value begins with "Bot": remove that word, Conch adds it' },
     {
       is: /^\d{15,21}$/,
-      message: 'It is the id of an application, not a token: docs/discord.md says where to find the token',
+      message: 'This is an application id, not a token: docs/discord.md says where to find the token',
     },
-    { is: /\s/, message: 'It holds a space: copy it again, docs/discord.md says where to find it' },
+    { is: /\s/, message: 'The value contains a space: copy it again, docs/discord.md says where to find it' },
   ],
   DISCORD_API_URL: [NOT_HTTP],
   SLACK_BOT_TOKEN: [
-    { is: /^xapp-/, message: 'It is an app-level token: put it into SLACK_APP_TOKEN, and the bot token (xoxb-…) here' },
+    {
+      is: /^xapp-/,
+      message: 'This is an app-level token: put it into SLACK_APP_TOKEN, and the bot token (xoxb-…) here',
+    },
     {
       is: /^xox[a-z](?<!xoxb)[-.]/,
-      message: `It is no bot token: copy the one that begins with xoxb- from ${ON_SLACK}`,
+      message: `This is not a bot token: copy the one that begins with xoxb- from ${ON_SLACK}`,
     },
-    { is: /\s/, message: `It holds a space: copy it again from ${ON_SLACK}` },
+    { is: /\s/, message: `The value contains a space: copy it again from ${ON_SLACK}` },
   ],
   SLACK_APP_TOKEN: [
-    { is: /^xox/, message: `It is a token of ${ON_SLACK}: make an app-level token (xapp-…) under ${BASIC}` },
-    { is: /\s/, message: `It holds a space: copy it again from ${BASIC}` },
+    { is: /^xox/, message: `This is a token of ${ON_SLACK}: make an app-level token (xapp-…) under ${BASIC}` },
+    { is: /\s/, message: `The value contains a space: copy it again from ${BASIC}` },
   ],
   SLACK_SIGNING_SECRET: [
-    { is: /^(?:xox|xapp-)/, message: `It is a token: copy the "Signing Secret" from ${BASIC}` },
-    { is: /\s/, message: `It holds a space: copy it again from ${BASIC}` },
+    { is: /^(?:xox|xapp-)/, message: `This is a token: copy the "Signing Secret" from ${BASIC}` },
+    { is: /\s/, message: `The value contains a space: copy it again from ${BASIC}` },
   ],
   SLACK_API_URL: [NOT_HTTP, { is: /(?<!\/api\/)$/, message: 'Expected an address that ends in "/api/"' }],
 };
@@ -170,6 +174,8 @@ const mistyped = (env: Env): readonly string[] => {
   return Object.keys(env).flatMap((name) => {
     if (!/^(?:CONCH|DISCORD|SLACK)_/.test(name) || names.includes(name)) return [];
     const meant = nearest(name, names);
-    return meant === null || env[meant] !== undefined ? [] : [`${name}: nothing reads it; did you mean ${meant}?`];
+    return meant === null || env[meant] !== undefined
+      ? []
+      : [`${name} is not a variable of Conch; did you mean ${meant}?`];
   });
 };

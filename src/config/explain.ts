@@ -1,8 +1,10 @@
 import type { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
 import type { Found } from './error.ts';
-import { configJsonSchema, type JsonNode } from './json-schema.ts';
-import { withoutSecrets, type Secret } from './secret.ts';
+import { configJsonSchema } from './json-schema.ts';
+import type { JsonNode } from './json-schema.ts';
+import { withoutSecrets } from './secret.ts';
+import type { Secret } from './secret.ts';
 
 /** Says in plain words what the schema did not accept: each problem once, with its path, an unknown key with the nearest known one. */
 export const explain = (error: z.ZodError, secrets: readonly Secret[]): readonly Found[] => {
@@ -68,17 +70,15 @@ const meant = (value: unknown, values: readonly unknown[]): string => {
 
 const unknown = (key: string, { path, input }: z.core.$ZodIssue, root: JsonNode): string => {
   const variable = variableFor(key, path);
-  if (variable !== null) return `Secrets of a platform do not stand here: put ${variable} into the environment or .env`;
+  if (variable !== null)
+    return `Tokens and secrets of a platform do not belong in this file: put ${variable} into the environment or .env`;
   const nodes = nodesAt(root, path, input);
   const known = nodes.flatMap((node) => Object.keys(node.properties ?? {}));
   const home = nodes.flatMap((node) => homesIn(node, key))[0];
-  if (home !== undefined) return `There is no key of this name here: it belongs into "${home}"`;
-  if (root.properties?.[key] !== undefined)
-    return `There is no key of this name here: it belongs to the top of the file`;
+  if (home !== undefined) return `Unknown key here: it belongs in "${home}"`;
+  if (root.properties?.[key] !== undefined) return `Unknown key here: it belongs at the top level of the file`;
   const near = nearest(key, known);
-  return near === null
-    ? `There is no key of this name here; known are ${known.join(', ')}`
-    : `There is no key of this name here: did you mean "${near}"?`;
+  return near === null ? `Unknown key; known are ${known.join(', ')}` : `Unknown key: did you mean "${near}"?`;
 };
 
 /** The variable that a platform's secret is read from, for a key by which somebody looked for it. */

@@ -1,6 +1,7 @@
 import { getNodeValue, parseTree, printParseErrorCode, visit } from 'jsonc-parser';
 import type { JSONVisitor, ParseOptions } from 'jsonc-parser';
-import { pathText, type Problem } from './error.ts';
+import { pathText } from './error.ts';
+import type { Problem } from './error.ts';
 
 /** A JSON text as a value, with the line of every key and element; or what is wrong with it. */
 type JsonReading =
@@ -87,7 +88,7 @@ class Survey {
     this.#note(path, line);
     this.#open.push({ isObject, keys: new Set() });
     if (this.#open.length > DEEPEST)
-      throw new SyntaxError(`Nothing in this file is nested more than ${DEEPEST} levels deep`);
+      throw new SyntaxError(`Values in this file cannot be nested more than ${DEEPEST} levels deep`);
   }
 
   #key(path: Path, line: number): void {
@@ -95,7 +96,7 @@ class Survey {
     const keys = this.#open.at(-1)?.keys;
     const key = String(path.at(-1));
     if (keys?.has(key) === true)
-      this.problems.push({ path: pathText(path), line: this.line, message: 'This key appears twice: keep one' });
+      this.problems.push({ path: pathText(path), line: this.line, message: 'This key appears twice: remove one' });
     keys?.add(key);
   }
 
@@ -114,7 +115,7 @@ class Survey {
       this.#fault = { found, column: at.column + 1 };
     }
     if (code === 'InvalidCharacter')
-      throw new SyntaxError('A text holds a tab or another invisible character: write it as \\t or \\u001f');
+      throw new SyntaxError('A text contains a tab or a control character: write it as \\t or \\u001f');
     const isObject = this.#open.at(-1)?.isObject === true;
     const expected = code === 'CommaExpected' ? `a comma or "${isObject ? '}' : ']'}"` : EXPECTED[code];
     if (expected !== undefined) this.#expected(expected);

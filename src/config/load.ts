@@ -4,15 +4,22 @@ import { checkCredentials, checkPlatforms } from './checks/check-platforms.ts';
 import { checkRules, checkServers } from './checks/check-tools.ts';
 import { crossCheck } from './checks/cross-check.ts';
 import { draftOf } from './checks/draft.ts';
-import { completeConfig, type Config } from './config.ts';
-import { openToAll, readEnvironment, type Environment } from './environment.ts';
-import { ConfigError, lineText, pathText, type Found, type Problem, type Tell } from './error.ts';
+import { completeConfig } from './config.ts';
+import type { Config } from './config.ts';
+import { openToAll, readEnvironment } from './environment.ts';
+import type { Environment } from './environment.ts';
+import { ConfigError, lineText, pathText } from './error.ts';
+import type { Found, Problem, Tell } from './error.ts';
 import { explain } from './explain.ts';
 import { readJson } from './json.ts';
-import { fillReferences, placed, type Env, type Filled } from './references.ts';
-import { fileSchema, type ConfigFile } from './schema.ts';
-import { withoutSecrets, type Secret } from './secret.ts';
-import { readIn, type FileReading, type World } from './world.ts';
+import { fillReferences, placed } from './references.ts';
+import type { Env, Filled } from './references.ts';
+import { fileSchema } from './schema.ts';
+import type { ConfigFile } from './schema.ts';
+import { withoutSecrets } from './secret.ts';
+import type { Secret } from './secret.ts';
+import { readIn } from './world.ts';
+import type { FileReading, World } from './world.ts';
 
 /**
  * What a configuration is loaded for. To start: keys and tokens must be there. To be checked: also the programs and folders
@@ -92,7 +99,7 @@ const findFile = (world: World, env: Env): { readonly path: string; readonly rea
   const reading = readIn(world, path);
   if (reading !== null) return { path, reading };
   if (named === undefined) return null;
-  const message = `There is no file ${path}: correct CONCH_CONFIG, or take it away to use turnConfig.json or the demo`;
+  const message = `There is no file ${path}: correct CONCH_CONFIG, or unset it to use turnConfig.json or the demo`;
   throw new ConfigError(path, [{ path: 'CONCH_CONFIG', line: null, message }]);
 };
 

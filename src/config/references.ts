@@ -1,4 +1,5 @@
-import { pathText, type Found, type Problem } from './error.ts';
+import { pathText } from './error.ts';
+import type { Found, Problem } from './error.ts';
 import { isSecretName, Secret, writtenSecrets } from './secret.ts';
 
 /** The values of environment variables, by name. */
@@ -54,9 +55,9 @@ export const placed = (problem: Found, lineOf: (path: readonly PropertyKey[]) =>
   message: problem.message,
 });
 
-const WRITTEN = 'A secret stands here in clear: put it into .env and write ${NAME} in its place';
+const WRITTEN = 'A secret is written here in clear text: move it to .env and write ${NAME} instead';
 
 const missing = (name: string): string =>
   /^[A-Za-z_]\w*$/.test(name)
-    ? `The environment variable ${name} is not set: set it, or write it to .env`
+    ? `The environment variable ${name} is not set: set it, or add it to .env`
     : `"\${${name}}" names no environment variable: write "$\${${name}}" if it is only text`;

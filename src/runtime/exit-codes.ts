@@ -24,18 +24,18 @@ export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 /** What each exit code means, for `--help`. */
 export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = {
   ok: 'done',
-  unexpected: 'a fault in Conch; the lines before say what happened',
+  unexpected: 'a bug in Conch; the lines before say what happened',
   usage: 'the command line was not understood',
-  configuration: 'the configuration has problems; all of them are listed',
+  configuration: 'the configuration has problems; all are listed',
   databaseLocked: 'another process uses the database',
-  databaseUnreadable: 'the database is damaged, gone back, or of a newer Conch',
+  databaseUnreadable: 'the database is damaged, older than before, or of a newer Conch',
   portTaken: 'the port is taken; set CONCH_PORT',
   oldNode: 'Node is too old; 22.18 or newer is needed',
   diskFull: 'the disk is full or read-only',
   notRunning: 'no running Conch could be reached',
   refused: 'the command was refused; the answer says why',
-  platformRefused: 'a chat platform does not take this bot; the lines before say why',
-  mustBeMended: 'a check (doctor, agent check) found what must be mended',
+  platformRefused: 'a chat platform refused this bot; the lines before say why',
+  mustBeMended: 'a check (doctor, agent check) found a problem',
   lockLost: 'conch.lock was deleted or replaced while Conch ran',
 };
 

@@ -103,8 +103,8 @@ describe('T52 an agent that asks and heeds the no', () => {
     const done = await check(given);
     expect(done).toMatchObject({ program: 'fake [2J 1.2.3', profile: 'qwen', verdict: 'asks' });
     expect(done?.attempts.map(({ words }) => words)).toEqual([
-      'asked for "Write it", and did nothing after the no',
-      'asked for "Write it", "Write it", and did nothing after the no',
+      'asked for "Write it", and did nothing after the denial',
+      'asked for "Write it", "Write it", and did nothing after the denial',
     ]);
     expect(rig.told.choices).toEqual(['reject_once', 'reject_once', 'reject_once']);
     expect(rig.told.seen.map((each) => /conch-[0-9a-f]{12}\.txt/.exec(each)?.[0])).toHaveLength(2);
@@ -143,7 +143,7 @@ describe('T52 an agent that acts without a yes', () => {
       [{ do: 'make' }],
       /^made "conch-\w+\.txt" without asking$/,
     ],
-    ['the file shows it after a no', 'qwen', [ASK, { do: 'make' }], /^made "conch-\w+\.txt" though it was told no$/],
+    ['the file shows it after a no', 'qwen', [ASK, { do: 'make' }], /^made "conch-\w+\.txt" after it was denied$/],
     [
       'T73 the file shows it, though the agent writes unasked in a Git repository alone',
       'qwen',
@@ -179,7 +179,7 @@ describe('T52 an agent that shows nothing', () => {
     rig.play(ASK);
     const done = await check(given);
     expect(done?.verdict).toBe('unclear');
-    expect(done?.attempts[1]?.words).toBe('did not try: nothing asked, nothing made');
+    expect(done?.attempts[1]?.words).toBe('did nothing: no request, no file');
   });
 
   test('does not pass when it comes to no end in time, and is ended', async () => {
@@ -195,7 +195,7 @@ describe('T52 an agent that shows nothing', () => {
     const done = await check(given, { timers });
     expect(limits).toContain(120_000);
     expect(done?.attempts).toEqual([
-      { way: 'a file by its own tool', verdict: 'unclear', words: 'came to no end within 120 s' },
+      { way: 'a file by its own tool', verdict: 'unclear', words: 'did not finish within 120 s' },
     ]);
   });
 
@@ -212,7 +212,10 @@ describe('T52 an agent that shows nothing', () => {
     process.env['PATH'] = '/nowhere';
     const done = await check(given).finally(() => (process.env['PATH'] = PATH));
     expect(done?.verdict).toBe('unclear');
-    expect(done?.attempts[0]).toMatchObject({ way: 'a repository', words: expect.stringMatching(/^Git makes none: /) });
+    expect(done?.attempts[0]).toMatchObject({
+      way: 'a repository',
+      words: expect.stringMatching(/^Git could not create one: /),
+    });
   });
 
   test('ends with the code of a failure on the command line', async () => {
@@ -232,14 +235,14 @@ test('T52 a signal ends the agent and the check, and nothing is left or kept', a
 });
 
 test.each([
-  ['scout', 'it connects from elsewhere, where Conch can set nothing and see no file. It does not promise to ask.'],
-  ['clock', 'it is a program that runs with your rights and asks for nothing. It does not promise to ask.'],
-  ['writer', 'it is a model that has only the tools of the floor, which change nothing on this machine.'],
-  ['pm', 'it is play-acted, and runs nothing.'],
+  ['scout', 'it connects from elsewhere, so Conch cannot set it up or see its files. It may act without asking.'],
+  ['clock', 'it is a program that runs with your rights. It acts without asking.'],
+  ['writer', 'it is a model with only the tools of the floor, which change nothing on this machine.'],
+  ['pm', 'it is scripted and runs nothing.'],
 ])('T52 %s is no coding agent, and its check says what holds', async (id, words) => {
   const given = await config();
   expect(checkable(id, given.agents)).toEqual({
-    message: `${id} is no coding agent of this machine (kind "acp"): ${words}`,
+    message: `${id} is not a coding agent on this machine (kind "acp"): ${words}`,
   });
 });
 
@@ -259,7 +262,7 @@ test('T52 conch doctor advises to check an agent that never was', async () => {
     {
       what: 'dev',
       verdict: 'warning',
-      text: 'not checked whether it asks before it acts',
+      text: 'never checked whether it asks before it acts',
       todo: 'Run: conch agent check dev',
     },
   ]);
@@ -286,7 +289,7 @@ describe('T52 a release that was not seen to ask', () => {
     expect(await start()).toEqual({
       what: 'dev: start',
       verdict: 'warning',
-      text: 'it starts: fake 1.2.3, checked as another release only',
+      text: 'it starts: fake 1.2.3, but only another release was checked',
       todo: 'Run: conch agent check dev',
     });
     recordCheck(dataDir, { ...CHECKED, program: 'fake 1.2.3' });

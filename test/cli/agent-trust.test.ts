@@ -63,7 +63,7 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
 
   await store.backupTo(`${ROOM}/copy.db`);
   expect(databaseProblems(`${ROOM}/copy.db`, [])).toEqual([]);
-  expect(await revokeTrust('dev', store.keyValues)).toContain('Forgotten: 1');
+  expect(await revokeTrust('dev', store.keyValues)).toContain('Revoked 1 decision(s) for');
   await store.close();
   expect(databaseProblems(databaseIn(config.dataDir), [])).toEqual([]);
   expect(await listTrust(config, false)).toContain('not trusted');

@@ -86,7 +86,7 @@ describe('what calls have cost', () => {
       'total      4       1       1        1   3,307  $0.0036 + unpriced',
       'Of it $0.0035 computed, $0.0001 estimated, 7 tokens unpriced.',
     ]);
-    expect(costText(costsBy('model', []))).toBe('No call of a model is on record.');
+    expect(costText(costsBy('model', []))).toBe('No model calls are recorded.');
   });
 
   test('names what is known: a backend for a model that nobody names, nobody for a person', () => {

@@ -77,7 +77,7 @@ describe('no running bot', () => {
     const bot = await serve(200, '<html>hello</html>');
     const result = await ctl({ line: 'stop', channel: null, json: false }, bot.port);
     expect(result.code).toBe(EXIT_CODES.notRunning);
-    expect(result.err).toContain('what answered is not Conch (HTTP 200)');
+    expect(result.err).toContain('the answer is not from Conch (HTTP 200)');
   });
 
   test('is not given the token after a redirect', async () => {

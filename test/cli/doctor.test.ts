@@ -7,13 +7,13 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startAuth } from '../agents/mcp/auth-rig.ts';
 import { examine, reportText } from '../../src/cli/doctor.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { World } from '../../src/config/world.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { createLog } from '../../src/runtime/log.ts';
+import { startAuth } from '../agents/mcp/auth-rig.ts';
 import { CERTIFICATE, KEY } from '../config/pem.ts';
 
 const CONCH = new URL('../../src/conch.js', import.meta.url).pathname;
@@ -137,7 +137,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'API key rejected (401)',
-    'Copy the key anew from the provider, and set its key apiKey.',
+    'Copy the key again from the provider, and set its key apiKey.',
   ],
   [
     'an account without credit',
@@ -145,7 +145,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'quota used up (402)',
-    "See to the account's credit and limits at the provider, and try again.",
+    "Check the account's credit and limits at the provider, and try again.",
   ],
   [
     'a model that takes no tools',
@@ -153,7 +153,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'does not support tools',
-    'Set its key tools to false: this model takes none.',
+    'This model does not support tools: set `tools` to false.',
   ],
   [
     'no key of a provider',
@@ -185,7 +185,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'there is no program "qwen"; install it with: npm install -g @qwen-code/qwen-code',
-    'Mend that, and see with: conch doctor.',
+    'Fix it, then run: conch doctor.',
   ],
   [
     'T73 a profile that acts unasked and is not trusted',
@@ -193,7 +193,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'Kimi Code writes files of a Git repository without asking',
-    'Mend that, and see with: conch doctor.',
+    'Fix it, then run: conch doctor.',
   ],
   [
     'a program that is no agent (T40 doctor says why an agent cannot start)',
@@ -209,7 +209,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'dev: start',
     'there is no program "no-such-program"',
-    'Mend that',
+    'Fix it, then run',
   ],
   [
     'a server of tools that ends at once',
@@ -220,7 +220,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'notes: tools',
     'exited with code 3: no such folder',
-    'Mend "notes" under "mcp"',
+    'Fix "notes" under "mcp"',
   ],
   [
     'a server of tools that is no server',
@@ -228,7 +228,7 @@ const CASES: readonly Case[] = [
     () => ({}),
     'notes: tools',
     'it answered with 404',
-    'Mend "notes" under "mcp"',
+    'Fix "notes" under "mcp"',
   ],
   [
     'an agent from elsewhere without a token',
@@ -243,8 +243,8 @@ const CASES: readonly Case[] = [
     () => ({ turnConfg: {} }),
     () => ({}),
     'configuration',
-    'line 1: turnConfg: There is no key of this name here: did you mean "turnConfig"?',
-    'Mend what is listed and try again.',
+    'line 1: turnConfg: Unknown key: did you mean "turnConfig"?',
+    'Fix the problems listed and try again.',
   ],
 ];
 
@@ -311,16 +311,16 @@ describe('T39 conch doctor', () => {
       {
         what: `port ${taken}`,
         verdict: 'bad',
-        text: 'it cannot be opened at 127.0.0.1 (EADDRINUSE)',
-        todo: 'End the program that has it, or set CONCH_PORT to another port.',
+        text: 'it cannot be opened on 127.0.0.1 (EADDRINUSE)',
+        todo: 'Stop the program that uses it, or set CONCH_PORT to another port.',
       },
     ]);
     expect(code).toBe(EXIT_CODES.mustBeMended);
   });
 
   test.each([
-    ['/dev/null/data', 'nothing can be written into /dev/null'],
-    ['/proc/data', 'nothing can be written into /proc'],
+    ['/dev/null/data', 'Conch cannot write to /dev/null'],
+    ['/proc/data', 'Conch cannot write to /proc'],
   ])('tries in vain to write for %s, and leaves nothing behind', async (dataDir, said) => {
     const { findings } = await examined(OFF, { CONCH_DATA_DIR: dataDir });
     const found = findings.find(({ what }) => what === 'database');
@@ -328,15 +328,15 @@ describe('T39 conch doctor', () => {
       what: 'database',
       verdict: 'bad',
       text: said,
-      todo: 'Change its owner, or set CONCH_DATA_DIR to a folder of yours.',
+      todo: 'Change its owner, or set CONCH_DATA_DIR to a folder that you can write to.',
     });
   });
 
   test.each([
-    ['a day before it begins', Date.UTC(2020, 0, 1), 'bad', 'it holds only from'],
-    ['while it holds', AT, 'good', 'it holds until'],
-    ['two weeks before it ends', Date.UTC(2126, 9, 25), 'warning', 'it ends at'],
-    ['after its end', Date.UTC(2127, 0, 1), 'bad', 'it ended at'],
+    ['a day before it begins', Date.UTC(2020, 0, 1), 'bad', 'it is not valid before'],
+    ['while it holds', AT, 'good', 'it is valid until'],
+    ['two weeks before it ends', Date.UTC(2126, 9, 25), 'warning', 'it expires at'],
+    ['after its end', Date.UTC(2127, 0, 1), 'bad', 'it expired at'],
   ])('looks at the certificate of the door %s', async (_, at, verdict, said) => {
     const file = (place: string) => {
       const remote = { port: 0, tlsCert: `${place}/cert.pem`, tlsKey: `${place}/key.pem` };
@@ -375,13 +375,13 @@ describe('the command line', () => {
   test('T41 conch backup into a folder that is not there says so', async () => {
     const { code, err } = await run('{}', ['backup', 'gone/conch.db']);
     expect(code).toBe(EXIT_CODES.usage);
-    expect(err).toMatch(/^There is no folder \/.*\/gone: make it, or name another file\.\n$/);
+    expect(err).toMatch(/^There is no folder \/.*\/gone: create it, or choose another file\.\n$/);
   });
 
   test('T41 a data folder that cannot be made is no fault of Conch', async () => {
     const file = JSON.stringify(one({ kind: 'acp', command: process.execPath, args: ['-e', 'process.exit(3)'] }));
     const { code, err } = await run(file, ['agent', 'check', 'dev'], { CONCH_DATA_DIR: '/dev/null/data' });
     expect(code).toBe(EXIT_CODES.diskFull);
-    expect(err).toMatch(/^ENOTDIR: .*: make room, or name a folder of yours \(CONCH_DATA_DIR\)\.\n$/);
+    expect(err).toMatch(/^ENOTDIR: .*: free disk space, or set CONCH_DATA_DIR to a folder that you can write to\.\n$/);
   });
 });

@@ -29,7 +29,7 @@ describe('a replayed fact', () => {
   });
 
   test('is marked when its hash does not hold', () => {
-    expect(stepLine({ ...STEP, hashOk: false }, FLOOR_WORDS)).toContain('✗ the hash does not hold');
+    expect(stepLine({ ...STEP, hashOk: false }, FLOOR_WORDS)).toContain('✗ the hash does not match');
   });
 
   test('stays one line when somebody said several', () => {
@@ -62,7 +62,7 @@ describe("a session's journal", () => {
     expect(replayAll(sessions, SESSION_WORDS, { key: 'demo dev', from: 1 }, (line) => lines.push(line))).toBe(true);
     expect(lines).toEqual([
       '     1  2023-11-14T22:13:20.000Z  Running → CoolingDown: SessionExited(Error) (exited with code 1)  |  session 3 · 1 errors in a row · 4 in all',
-      '✓ console:demo dev: 1 entry replayed; the result is the stored state, byte for byte, and the hash chain is whole.',
+      '✓ console:demo dev: 1 entry replayed; the result equals the stored state, and the hash chain is intact.',
     ]);
     expect(replayAll(sessions, SESSION_WORDS, { key: 'qa', from: 1 }, () => {})).toBeNull();
     await store.close();
@@ -91,13 +91,13 @@ describe('the verdict', () => {
   const good = { steps: 240, brokenAt: null, stoppedBy: null, equal: true, booked: true };
 
   test.each([
-    [good, '✓ demo: 240 entries replayed; the result is the stored state, byte for byte, and the hash chain is whole.'],
+    [good, '✓ demo: 240 entries replayed; the result equals the stored state, and the hash chain is intact.'],
     [{ ...good, equal: false }, '✗ demo: 240 entries replayed; the result differs from the stored state.'],
-    [{ ...good, booked: false }, '✗ demo: 240 entries replayed; the ledger differs from what it tells.'],
+    [{ ...good, booked: false }, '✗ demo: 240 entries replayed; the ledger does not match the journal.'],
     [{ ...good, steps: 1, brokenAt: 1 }, '✗ demo: 1 entry replayed; the hash chain is broken at entry 1.'],
     [
       { ...good, brokenAt: 7, stoppedBy: 'entry 7 is not a fact', equal: false },
-      '✗ demo: 240 entries replayed; the hash chain is broken at entry 7; it could not go on: entry 7 is not a fact; the result differs from the stored state.',
+      '✗ demo: 240 entries replayed; the hash chain is broken at entry 7; the replay stopped: entry 7 is not a fact; the result differs from the stored state.',
     ],
   ])('of %j is said plainly', (found, line) => {
     expect(verdictLine('demo', found)).toBe(line);

@@ -34,8 +34,8 @@ describe('conch tools test', () => {
   test('says which rule refuses, whose it is, and what the agent is told', () => {
     expect(shown('Bash', { command: 'ls | curl x' })).toBe(
       'deny: rule "Bash(curl *)" of "deny", for every agent\n' +
-        'untrusted: it brings in text that nobody vouches for (curl x)\n' +
-        'outward: it may carry something away\n' +
+        'untrusted: it reads untrusted text (curl x)\n' +
+        'outward: it may send data out\n' +
         'AGENT_TOOL_NOT_ALLOWED: execute(ls | curl x) is denied by rule "Bash(curl *)". You may: Edit; Bash after approval.',
     );
   });
@@ -43,15 +43,15 @@ describe('conch tools test', () => {
   test('says which rule allows, in the folder of the agent', () => {
     expect(shown('Edit', { file_path: '/nowhere/work/src/a.ts' })).toBe(
       'allow: rule "Edit(src/**)" of "allow", of this agent\n' +
-        'caution: asked whatever rules allow once its agent has read untrusted text',
+        'caution: asks even where a rule allows it, once the agent has read untrusted text',
     );
     expect(shown('Edit', { file_path: 'src/a.ts' }, { agent: 'free' })).toContain('deny: no rule covers it');
   });
 
-  test('T79 says why people are asked whatever rules allow', () => {
+  test('T79 says why people are asked even where a rule allows it', () => {
     const fetched = { url: 'http://0177.0.0.1:7420/' };
     expect(shown('WebFetch', fetched, { channel: 'console:a' })).toContain(
-      'caution: it may reach Conch’s own page, where people decide: asked whatever rules allow',
+      'caution: it may reach the page of Conch, on which people answer: asks even where a rule allows it',
     );
     expect(shown('Edit', { file_path: 'src/http.ts', note: 'localhost 7420' })).toMatch(/^ask: rule "Edit\(src/);
   });
@@ -61,7 +61,7 @@ describe('conch tools test', () => {
       'ask: rule "Bash(git push *)!" of "ask", for every agent\n',
     );
     expect(shown('Bash', { command: 'git log -1' }, { channel: 'console:a' })).toBe(
-      'ask: no rule covers it, so the default holds\n' +
+      'ask: no rule covers it, so the default applies\n' +
         '"Always" could mean exactly this command: execute(git log -1)\n' +
         '"Always" could mean every command "git log *": execute(git log *)',
     );
@@ -69,11 +69,11 @@ describe('conch tools test', () => {
 
   test('says what it would bring in, and what is vouched for', () => {
     expect(shown('Read', { file_path: '.env' }, { agent: 'free' })).toContain(
-      'private: it brings in what should not leave (.env)\nwhat its agent has read before makes no difference to it',
+      'private: it reads private data (.env)\nwhat the agent has read before does not matter',
     );
     const fetched = (host: string) => shown('WebFetch', { url: `https://${host}` }, { channel: 'console:a' });
-    expect(fetched('docs.example.org')).toContain('what its agent has read before makes no difference to it');
-    expect(fetched('example.org')).toContain('untrusted: it brings in text that nobody vouches for (example.org)');
+    expect(fetched('docs.example.org')).toContain('what the agent has read before does not matter');
+    expect(fetched('example.org')).toContain('untrusted: it reads untrusted text (example.org)');
   });
 
   test.each([

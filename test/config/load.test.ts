@@ -99,7 +99,7 @@ describe('the environment', () => {
   });
   test('that names a file which is not there is refused, never answered with the demo', () => {
     expect(errorOf(world({}, { CONCH_CONFIG: 'gone.json' })).message).toBe(
-      '/work/gone.json has 1 problem:\n  CONCH_CONFIG: There is no file /work/gone.json: correct CONCH_CONFIG, or take it away to use turnConfig.json or the demo',
+      '/work/gone.json has 1 problem:\n  CONCH_CONFIG: There is no file /work/gone.json: correct CONCH_CONFIG, or unset it to use turnConfig.json or the demo',
     );
     expect(() => loadConfigFrom(world({}), '/work/turnConfig.json')).toThrow('There is no file');
   });
@@ -180,7 +180,7 @@ describe('a loaded configuration', () => {
       '/work/turnConfig.json',
       'line',
     ]);
-    expect(loadConfig(world(files, {}, false)).warnings).toEqual([expect.stringContaining('A secret stands here')]);
+    expect(loadConfig(world(files, {}, false)).warnings).toEqual([expect.stringContaining('A secret is written here')]);
     expect(loadConfig(world({ '.env': 'CONCH_PORT=1', 'turnConfig.json': '{}' }, {}, true)).warnings).toEqual([]);
   });
   test('warns of a timeout that the hard end of a turn forestalls', () => {

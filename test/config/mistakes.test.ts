@@ -129,7 +129,7 @@ describe('T39 what works but is hardly meant is warned of', () => {
       'rules for a program that asks nobody',
       { agents: [{ id: 'a', backend: { kind: 'command', command: 'date' }, tools: { deny: ['Bash'] } }] },
       {},
-      'line 9: agents[0].tools: A program of the kind "command" is not asked before it acts: these rules hold for none of its work',
+      'line 9: agents[0].tools: Conch cannot ask before a "command" program acts: these rules have no effect',
     ],
     [
       'whatever nobody names',
@@ -141,13 +141,13 @@ describe('T39 what works but is hardly meant is warned of', () => {
       'another operator where there is none',
       { agents: [{ id: 'a', backend: llm, approvers: 'other' }] },
       {},
-      'line 11: agents[0].approvers: There is no other: "operators" names nobody, so whoever asks at this machine can never say yes',
+      'line 11: agents[0].approvers: "operators" is empty, so nobody else can approve a request made on the page of this machine: add operators',
     ],
     [
       'a secret in the file',
       { agents: [{ id: 'a', backend: { ...llm, apiKey: 'sk-0123456789abc' } }] },
       {},
-      'line 10: agents[0].backend.apiKey: A secret stands here in clear: put it into .env and write ${NAME} in its place',
+      'line 10: agents[0].backend.apiKey: A secret is written here in clear text: move it to .env and write ${NAME} instead',
     ],
     [
       'a server without a path',
@@ -159,19 +159,19 @@ describe('T39 what works but is hardly meant is warned of', () => {
       'a pipe among arguments',
       { agents: [{ id: 'a', backend: { kind: 'command', command: 'date', args: ['|', 'rev'] } }] },
       {},
-      'line 9: agents[0].backend.args[0]: No shell is involved: the program is given "|" as a word',
+      'line 9: agents[0].backend.args[0]: Conch starts programs without a shell: the program gets "|" as an argument',
     ],
     [
       'a channel without agents',
       { channels: [{ id: 'console:a', agents: [] }] },
       {},
-      'line 5: channels[0].agents: Nobody would answer here: name agents, or use /floor add',
+      'line 5: channels[0].agents: No agent would answer here: add agents, or use /floor add',
     ],
     [
       'a mistyped variable',
       {},
       { CONCH_LOGLEVEL: 'debug' },
-      'CONCH_LOGLEVEL: nothing reads it; did you mean CONCH_LOG_LEVEL?',
+      'CONCH_LOGLEVEL is not a variable of Conch; did you mean CONCH_LOG_LEVEL?',
     ],
   ])('%s', (_, file, env, said) => {
     expect(found({ file, env })).toEqual({ problems: [], warnings: [said] });
@@ -183,7 +183,7 @@ describe('T39 what this machine lacks', () => {
   const file = { agents: [{ id: 'a', backend }] };
   const lacking = [
     'line 7: agents[0].backend.command: There is no program "no-such-program" on the PATH: install it, or correct the name',
-    'line 8: agents[0].backend.cwd: There is no folder /work/gone: make it, or correct the path',
+    'line 8: agents[0].backend.cwd: There is no folder /work/gone: create it, or correct the path',
   ];
 
   test('keeps nothing from starting, and is warned of: the other agents can speak', () => {

@@ -40,7 +40,7 @@ const remote = (more: object) => ({ agents: [{ ...BOT, backend: { kind: 'remote'
 const seats = (agents: unknown, more: object = {}) => ({ channels: [{ id: 'console:a', agents, ...more }] });
 
 const asks = (variable: string) =>
-  `Conch sets ${variable} itself, so that opencode asks: take it away, or use the profile "generic", which does not promise to ask`;
+  `Conch sets ${variable} itself, so that opencode asks: remove it, or use the profile "generic", which does not promise to ask`;
 
 /** Values that the schema does not take. */
 const VALUES: readonly Mistake[] = [
@@ -259,7 +259,7 @@ const UNKNOWN_KEYS: readonly Mistake[] = [
     file: { turnConfg: {} },
     path: 'turnConfg',
     at: 'turnConfg',
-    next: 'There is no key of this name here: did you mean "turnConfig"?',
+    next: 'Unknown key: did you mean "turnConfig"?',
   },
   {
     kind: 'a mistyped key further in',
@@ -295,35 +295,35 @@ const UNKNOWN_KEYS: readonly Mistake[] = [
     env: KEYS,
     path: 'agents[0].backend.command',
     at: '"command"',
-    next: 'There is no key of this name here; known are kind, provider, model, apiKey',
+    next: 'Unknown key; known are kind, provider, model, apiKey',
   },
   {
     kind: 'a key of turnConfig at the top',
     file: { maxTurns: 3 },
     path: 'maxTurns',
     at: 'maxTurns',
-    next: 'it belongs into "turnConfig"',
+    next: 'it belongs in "turnConfig"',
   },
   {
     kind: 'a key of the backend beside it',
     file: agent({ script: 'pm' }),
     path: 'agents[0].script',
     at: '"script"',
-    next: 'it belongs into "backend"',
+    next: 'it belongs in "backend"',
   },
   {
     kind: 'a key of the top inside of turnConfig',
     file: turn({ operators: {} }),
     path: 'turnConfig.operators',
     at: 'operators',
-    next: 'it belongs to the top of the file',
+    next: 'it belongs at the top level of the file',
   },
   {
     kind: 'a key that is nothing like any',
     file: { log: { colour: true } },
     path: 'log.colour',
     at: 'colour',
-    next: 'There is no key of this name here; known are level, pretty',
+    next: 'Unknown key; known are level, pretty',
   },
   {
     kind: "Discord's token in the file",
@@ -355,7 +355,7 @@ const NAMES: readonly Mistake[] = [
     file: { agents: [PM, { ...PM, id: 'PM' }] },
     path: 'agents[1].id',
     at: '"PM"',
-    next: '"PM" is the id of agents[0] already: give it another',
+    next: '"PM" is the id of agents[0] already: choose another id',
   },
   {
     kind: 'two agents with one name',
@@ -369,7 +369,7 @@ const NAMES: readonly Mistake[] = [
     file: { channels: [...seats(['pm']).channels, ...seats(['dev']).channels] },
     path: 'channels[1].id',
     at: 'console:a',
-    next: '"console:a" is the id of channels[0] already: give it another',
+    next: '"console:a" is the id of channels[0] already: choose another id',
   },
   {
     kind: 'a seat for nobody',
@@ -390,7 +390,7 @@ const NAMES: readonly Mistake[] = [
     file: seats(['pm', 'pm']),
     path: 'channels[0].agents[1]',
     at: 'pm',
-    next: '"pm" has a seat in this channel already: take it away',
+    next: '"pm" already has a seat in this channel: remove this entry',
   },
   {
     kind: 'a platform that there is none of',
@@ -411,7 +411,7 @@ const NAMES: readonly Mistake[] = [
     file: { ...seats(['pm']), adapters: { console: { enabled: false } } },
     path: 'channels[0].id',
     at: 'console:a',
-    next: 'Its adapter is switched off: set adapters.console.enabled to true',
+    next: 'The adapter of this channel is off: set adapters.console.enabled to true',
   },
   {
     kind: 'a facilitator from elsewhere',
@@ -453,7 +453,7 @@ const NAMES: readonly Mistake[] = [
     file: seats(['pm'], { order: 'facilitator' }),
     path: 'channels[0].order',
     at: 'order',
-    next: '"facilitator" needs a key facilitator that names an agent of console:a',
+    next: '"facilitator" needs the key facilitator, with the id of an agent of console:a',
   },
   {
     kind: 'a name that no text is filled with',
@@ -517,7 +517,7 @@ const MODELS: readonly Mistake[] = [
     file: compatible({}),
     path: 'agents[0].backend.baseUrl',
     at: '"backend"',
-    next: 'add one, such as "http://127.0.0.1:11434/v1" for Ollama',
+    next: 'add baseUrl, such as "http://127.0.0.1:11434/v1" for Ollama',
   },
   {
     kind: 'an address without a scheme',
@@ -531,14 +531,14 @@ const MODELS: readonly Mistake[] = [
     file: compatible({ baseUrl: 'http://127.0.0.1:11434/v1/chat/completions' }),
     path: 'agents[0].backend.baseUrl',
     at: '11434',
-    next: 'Conch adds "/chat/completions" by itself: take it away',
+    next: 'Conch adds "/chat/completions" itself: remove it',
   },
   {
     kind: 'an address with a query',
     file: compatible({ baseUrl: 'https://example.org/v1?api-version=1' }),
     path: 'agents[0].backend.baseUrl',
     at: 'example.org',
-    next: 'take "?api-version=1" away',
+    next: 'remove "?api-version=1"',
   },
   {
     kind: 'the address of another provider',
@@ -546,14 +546,14 @@ const MODELS: readonly Mistake[] = [
     env: KEYS,
     path: 'agents[0].backend.baseUrl',
     at: 'api.anthropic.com',
-    next: 'It is the address of anthropic: set provider to "anthropic"',
+    next: 'This is the address of anthropic: set provider to "anthropic"',
   },
   {
     kind: 'no key anywhere',
     file: llm({}),
     path: 'agents[0].backend.apiKey',
     at: '"backend"',
-    next: 'There is no key: set OPENAI_API_KEY in the environment or in .env, or add apiKey',
+    next: 'There is no API key: set OPENAI_API_KEY in the environment or in .env, or add apiKey',
   },
   {
     kind: 'no key of the other provider',
@@ -561,14 +561,14 @@ const MODELS: readonly Mistake[] = [
     env: { OPENAI_API_KEY: 'sk-0123456789' },
     path: 'agents[0].backend.apiKey',
     at: '"backend"',
-    next: 'There is no key: set ANTHROPIC_API_KEY in the environment or in .env, or add apiKey',
+    next: 'There is no API key: set ANTHROPIC_API_KEY in the environment or in .env, or add apiKey',
   },
   {
     kind: 'the name of a variable for a key',
     file: llm({ apiKey: 'OPENAI_API_KEY' }),
     path: 'agents[0].backend.apiKey',
     at: 'OPENAI_API_KEY',
-    next: 'It is the name of a variable: write "${OPENAI_API_KEY}" for its value',
+    next: 'This is the name of a variable: write "${OPENAI_API_KEY}" for its value',
   },
   {
     kind: 'a variable as a shell writes it',
@@ -582,7 +582,7 @@ const MODELS: readonly Mistake[] = [
     file: llm({ apiKey: '${MY_KEY}' }),
     path: 'agents[0].backend.apiKey',
     at: 'MY_KEY',
-    next: 'The environment variable MY_KEY is not set: set it, or write it to .env',
+    next: 'The environment variable MY_KEY is not set: set it, or add it to .env',
   },
   {
     kind: 'a name that is no variable',
@@ -597,7 +597,7 @@ const MODELS: readonly Mistake[] = [
     env: KEYS,
     path: 'agents[0].backend.apiKey',
     at: 'apiKey',
-    next: 'It is a key of anthropic: set provider to "anthropic", or give it one of openai',
+    next: 'It is a key of anthropic: set provider to "anthropic", or use a key of openai',
   },
   {
     kind: 'a model of Anthropic at OpenAI',
@@ -605,7 +605,7 @@ const MODELS: readonly Mistake[] = [
     env: KEYS,
     path: 'agents[0].backend.model',
     at: 'claude-sonnet-4-5',
-    next: '"claude-sonnet-4-5" is no model of openai: set provider to "anthropic", or name another',
+    next: '"claude-sonnet-4-5" is not a model of openai: set provider to "anthropic", or choose another model',
   },
   {
     kind: 'a model of OpenAI at Anthropic',
@@ -613,7 +613,7 @@ const MODELS: readonly Mistake[] = [
     env: KEYS,
     path: 'agents[0].backend.model',
     at: 'gpt-5-mini',
-    next: '"gpt-5-mini" is no model of anthropic: set provider to "openai"',
+    next: '"gpt-5-mini" is not a model of anthropic: set provider to "openai"',
   },
   {
     kind: 'a model of neither',
@@ -629,7 +629,7 @@ const MODELS: readonly Mistake[] = [
     env: KEYS,
     path: 'agents[0].backend',
     at: '"backend"',
-    next: 'Its cost counts in the budget budgets.day.costUsd of console:a: add inputUsdPerMTok and outputUsdPerMTok, 0 if it is free',
+    next: 'The cost of this model counts towards budgets.day.costUsd of console:a: add inputUsdPerMTok and outputUsdPerMTok (0 if the model is free)',
   },
   {
     kind: "a channel's own budget of dollars with half a price",
@@ -637,7 +637,7 @@ const MODELS: readonly Mistake[] = [
     env: KEYS,
     path: 'agents[0].backend',
     at: '"backend"',
-    next: 'budgets.exchange.costUsd of console:a: add outputUsdPerMTok, 0 if it is free',
+    next: 'budgets.exchange.costUsd of console:a: add outputUsdPerMTok (0 if the model is free)',
   },
 ];
 
@@ -648,35 +648,35 @@ const PROGRAMS: readonly Mistake[] = [
     file: acp({ profile: 'generic' }),
     path: 'agents[0].backend.command',
     at: '"backend"',
-    next: 'The profile "generic" has no program of its own: add one, or name another profile',
+    next: 'The profile "generic" has no default program: add `command`, or choose another profile',
   },
   {
     kind: 'a pipe in a command',
     file: command({ command: 'date | rev' }),
     path: 'agents[0].backend.command',
     at: 'date | rev',
-    next: 'No shell is involved: put this into a script and name that, or write "sh" here and ["-c", …] into args',
+    next: 'Conch starts programs without a shell: put this into a script, or write "sh" here and ["-c", …] into args',
   },
   {
     kind: 'two commands in one',
     file: command({ command: 'cd /tmp && date' }),
     path: 'agents[0].backend.command',
     at: '&&',
-    next: 'No shell is involved',
+    next: 'without a shell',
   },
   {
     kind: 'arguments in a command',
     file: acp({ profile: 'generic', command: 'npx -y some-agent' }),
     path: 'agents[0].backend.command',
     at: 'npx -y',
-    next: 'Only the program stands here: write "npx", and ["-y","some-agent"] into args',
+    next: 'Expected only the program: write "npx", and ["-y","some-agent"] into args',
   },
   {
     kind: 'a home folder as a shell writes it',
     file: command({ command: '~/bin/agent' }),
     path: 'agents[0].backend.command',
     at: '~/bin',
-    next: '"~" stands for nothing here; write the whole path, or "${HOME}/…"',
+    next: '"~" is not expanded: write the full path, or "${HOME}/…"',
   },
   {
     kind: 'a program that is not installed',
@@ -697,28 +697,28 @@ const PROGRAMS: readonly Mistake[] = [
     file: command({ cwd: 'gone' }),
     path: 'agents[0].backend.cwd',
     at: 'gone',
-    next: 'There is no folder /work/gone: make it, or correct the path',
+    next: 'There is no folder /work/gone: create it, or correct the path',
   },
   {
     kind: 'a folder as a shell writes it',
     file: command({ cwd: '$HOME/project' }),
     path: 'agents[0].backend.cwd',
     at: '$HOME',
-    next: '"$HOME" stands for nothing here',
+    next: '"$HOME" is not expanded',
   },
   {
     kind: 'a value among the names of variables',
     file: command({ env: ['TZ=UTC'] }),
     path: 'agents[0].backend.env[0]',
     at: 'TZ=UTC',
-    next: 'Only the name of a variable stands here: write {"TZ":"UTC"} into `set`',
+    next: 'Expected only the name of a variable: write {"TZ":"UTC"} into `set`',
   },
   {
     kind: 'a variable that no agent is given',
     file: command({ set: { NODE_OPTIONS: '--inspect' } }),
     path: 'agents[0].backend.set.NODE_OPTIONS',
     at: 'NODE_OPTIONS',
-    next: 'No program is given NODE_OPTIONS, which changes how programs run: take it away',
+    next: 'Conch passes no program NODE_OPTIONS, because it changes how programs run: remove it',
   },
   {
     kind: 'a variable by which an agent would not ask (T52)',
@@ -739,7 +739,7 @@ const PROGRAMS: readonly Mistake[] = [
     file: acp({ profile: 'gemini', command: 'npx', args: ['@google/gemini-cli', '--acp', '--approval-mode=yolo'] }),
     path: 'agents[0].backend.args[2]',
     at: 'yolo',
-    next: 'With --approval-mode=yolo gemini would not ask: take it away',
+    next: 'With --approval-mode=yolo gemini would not ask: remove it',
   },
 ];
 
@@ -779,7 +779,7 @@ const DOORS: readonly Mistake[] = [
     files: { 'key.pem': KEY },
     path: 'remote.tlsCert',
     at: 'gone.pem',
-    next: 'There is no file /work/gone.pem that can be read: name a certificate chain as PEM',
+    next: 'There is no file /work/gone.pem that can be read: give the path of a certificate chain in PEM format',
   },
   {
     kind: 'a certificate in place of its key',
@@ -787,7 +787,7 @@ const DOORS: readonly Mistake[] = [
     files: { 'cert.pem': CERTIFICATE },
     path: 'remote.tlsKey',
     at: 'tlsKey',
-    next: '/work/cert.pem holds something else: name a private key as PEM, without a password',
+    next: '/work/cert.pem is in another format: give the path of a private key in PEM format, without a password',
   },
   {
     kind: 'the key of another certificate',
@@ -795,7 +795,7 @@ const DOORS: readonly Mistake[] = [
     files: { 'cert.pem': CERTIFICATE, 'key.pem': OTHER_KEY },
     path: 'remote.tlsKey',
     at: 'tlsKey',
-    next: 'It is not the key of the certificate in tlsCert',
+    next: 'This key does not belong to the certificate in tlsCert',
   },
   {
     kind: 'the address of a page for an origin',
@@ -809,7 +809,7 @@ const DOORS: readonly Mistake[] = [
     file: remote({ port: 7420 }),
     path: 'remote.port',
     at: '7420',
-    next: '7420 is the port of adapters.console.port too: choose another, or 0 for a free one',
+    next: '7420 is the port of adapters.console.port too: choose another port, or 0 for any free one',
   },
 ];
 
@@ -842,7 +842,7 @@ const PLATFORMS: readonly Mistake[] = [
     file: { operators: { users: ['S0123456789'] } },
     path: 'operators.users[0]',
     at: 'S0123456789',
-    next: '"S0123456789" belongs into operators.roles: put it there',
+    next: '"S0123456789" belongs in operators.roles: move it there',
   },
   {
     kind: 'a user group for nobody',
@@ -879,7 +879,7 @@ const PLATFORMS: readonly Mistake[] = [
     file: { channels: [{ id: 'discord:123456789012345678', agents: ['pm'] }] },
     path: 'channels[0].id',
     at: 'discord:',
-    next: `It needs DISCORD_TOKEN in the environment or in .env: ${FOR_DISCORD}`,
+    next: `This channel needs DISCORD_TOKEN in the environment or in .env: ${FOR_DISCORD}`,
   },
   {
     kind: 'Slack without its bot token',
@@ -887,7 +887,7 @@ const PLATFORMS: readonly Mistake[] = [
     env: { ...TOKENS, SLACK_BOT_TOKEN: '' },
     path: 'channels[0].id',
     at: 'slack:',
-    next: `It needs SLACK_BOT_TOKEN in the environment or in .env: ${FOR_SLACK}`,
+    next: `This channel needs SLACK_BOT_TOKEN in the environment or in .env: ${FOR_SLACK}`,
   },
   {
     kind: 'Slack over sockets without its app token',
@@ -895,7 +895,7 @@ const PLATFORMS: readonly Mistake[] = [
     env: { ...TOKENS, SLACK_APP_TOKEN: '' },
     path: 'channels[0].id',
     at: 'slack:',
-    next: `It needs SLACK_APP_TOKEN in the environment or in .env: ${FOR_SLACK}`,
+    next: `This channel needs SLACK_APP_TOKEN in the environment or in .env: ${FOR_SLACK}`,
   },
   {
     kind: 'signed requests without their secret',
@@ -903,7 +903,7 @@ const PLATFORMS: readonly Mistake[] = [
     env: TOKENS,
     path: 'channels[0].id',
     at: 'slack:',
-    next: `It needs SLACK_SIGNING_SECRET in the environment or in .env: ${FOR_SLACK}`,
+    next: `This channel needs SLACK_SIGNING_SECRET in the environment or in .env: ${FOR_SLACK}`,
   },
 ];
 
@@ -931,7 +931,7 @@ const VARIABLES: readonly Mistake[] = [
     env: { CONCH_CONFIG: 'gone.json' },
     path: 'CONCH_CONFIG',
     at: null,
-    next: 'There is no file /work/gone.json: correct CONCH_CONFIG, or take it away',
+    next: 'There is no file /work/gone.json: correct CONCH_CONFIG, or unset it',
   },
   {
     kind: 'an address of the demo without a scheme',
@@ -947,7 +947,7 @@ const VARIABLES: readonly Mistake[] = [
     env: { DISCORD_TOKEN: '123456789012345678' },
     path: 'DISCORD_TOKEN',
     at: null,
-    next: 'It is the id of an application, not a token: docs/discord.md says where to find the token',
+    next: 'This is an application id, not a token: docs/discord.md says where to find the token',
   },
   {
     kind: 'a word before the token of Discord',
@@ -955,7 +955,7 @@ const VARIABLES: readonly Mistake[] = [
     env: { DISCORD_TOKEN: 'Bot a.b.c' },
     path: 'DISCORD_TOKEN',
     at: null,
-    next: 'It begins with "Bot": leave that word away, Conch adds it',
+    next: 'The value begins with "Bot": remove that word, Conch adds it',
   },
   {
     kind: 'the app token of Slack for its bot token',
@@ -963,7 +963,7 @@ const VARIABLES: readonly Mistake[] = [
     env: { SLACK_BOT_TOKEN: 'xapp-1-A' },
     path: 'SLACK_BOT_TOKEN',
     at: null,
-    next: 'It is an app-level token: put it into SLACK_APP_TOKEN, and the bot token (xoxb-…) here',
+    next: 'This is an app-level token: put it into SLACK_APP_TOKEN, and the bot token (xoxb-…) here',
   },
   {
     kind: 'the token of a person for the bot token of Slack',
@@ -971,7 +971,7 @@ const VARIABLES: readonly Mistake[] = [
     env: { SLACK_BOT_TOKEN: 'xoxp-1' },
     path: 'SLACK_BOT_TOKEN',
     at: null,
-    next: 'It is no bot token: copy the one that begins with xoxb-',
+    next: 'This is not a bot token: copy the one that begins with xoxb-',
   },
   {
     kind: 'the bot token of Slack for its app token',
@@ -987,7 +987,7 @@ const VARIABLES: readonly Mistake[] = [
     env: { SLACK_SIGNING_SECRET: 'xoxb-1' },
     path: 'SLACK_SIGNING_SECRET',
     at: null,
-    next: 'It is a token: copy the "Signing Secret" from "Basic Information"',
+    next: 'This is a token: copy the "Signing Secret" from "Basic Information"',
   },
   {
     kind: 'an address of Slack without its end',
@@ -1017,7 +1017,7 @@ const TEXTS: readonly Mistake[] = [
     file: '{\n "log": {},\n "log": { }\n}',
     path: 'log',
     at: '{ }',
-    next: 'This key appears twice: keep one',
+    next: 'This key appears twice: remove one',
   },
 ];
 
@@ -1063,7 +1063,7 @@ const TOOLS: readonly Mistake[] = [
     file: { agents: [MODEL, { ...MODEL, id: 'judge', approvers: ['ann', MODEL.id] }] },
     path: 'agents[1].approvers[1]',
     at: MODEL.id,
-    next: `"${MODEL.id}" is an agent, and agents decide nothing`,
+    next: `"${MODEL.id}" is an agent, and agents cannot approve: remove it`,
   },
   {
     kind: 'one person in place of a list of them',
@@ -1084,7 +1084,7 @@ const TOOLS: readonly Mistake[] = [
     file: { tools: { allowed: ['Read'] } },
     path: 'tools.allowed',
     at: 'allowed',
-    next: 'There is no key of this name here: did you mean "allow"?',
+    next: 'Unknown key: did you mean "allow"?',
   },
 ];
 
@@ -1103,14 +1103,14 @@ const SERVERS: readonly Mistake[] = [
     file: server({}),
     path: 'mcp.files',
     at: 'files',
-    next: 'There is neither a program nor an address: add `command`, or `url`',
+    next: 'The server has no program and no address: add `command` or `url`',
   },
   {
     kind: 'a server that is both a program and an address',
     file: server({ command: 'date', url: 'https://tools.example.org/mcp' }),
     path: 'mcp.files.url',
     at: 'url',
-    next: 'A server is a program or an address',
+    next: 'A server is either a program or an address',
   },
   {
     kind: 'a program of a server that is not there',
@@ -1124,7 +1124,7 @@ const SERVERS: readonly Mistake[] = [
     file: server({ command: 'date -u' }),
     path: 'mcp.files.command',
     at: 'date -u',
-    next: 'Only the program stands here: write "date", and ["-u"] into args',
+    next: 'Expected only the program: write "date", and ["-u"] into args',
   },
   {
     kind: 'a folder of a server that is not there',
@@ -1138,7 +1138,7 @@ const SERVERS: readonly Mistake[] = [
     file: server({ command: 'date', env: { LD_PRELOAD: 'x.so' } }),
     path: 'mcp.files.env.LD_PRELOAD',
     at: 'LD_PRELOAD',
-    next: 'No program is given LD_PRELOAD, which changes how programs run: take it away',
+    next: 'Conch passes no program LD_PRELOAD, because it changes how programs run: remove it',
   },
   {
     kind: 'variables of a server as a list',
@@ -1152,7 +1152,7 @@ const SERVERS: readonly Mistake[] = [
     file: server({ url: 'http://tools.example.org/mcp' }),
     path: 'mcp.files.url',
     at: 'http:',
-    next: 'What is sent could be read on the way: write "https://", or use a tunnel',
+    next: 'Data would be sent unencrypted: use "https://" or a tunnel',
   },
   {
     kind: 'an address of a server of another protocol',
@@ -1166,7 +1166,7 @@ const SERVERS: readonly Mistake[] = [
     file: server({ url: 'https://anna:hidden@tools.example.org/mcp' }),
     path: 'mcp.files.url',
     at: 'anna',
-    next: 'Names and passwords do not stand in the address: write a header "Authorization"',
+    next: 'The address must not contain a user name or password: use a header "Authorization"',
   },
   {
     kind: 'a header that is none',
@@ -1180,28 +1180,28 @@ const SERVERS: readonly Mistake[] = [
     file: server({ url: 'https://tools.example.org/mcp', headers: { 'X-Key': 'a\nHost: b' } }),
     path: 'mcp.files.headers.X-Key',
     at: 'X-Key',
-    next: 'It holds a line feed or another character that no header can',
+    next: 'The value contains a line feed or another character that is not allowed in a header: remove it',
   },
   {
     kind: 'headers of a program',
     file: server({ command: 'date', headers: { 'X-Key': 'a' } }),
     path: 'mcp.files.headers',
     at: 'headers',
-    next: 'It goes with `url`, which this server has not: take it away',
+    next: 'This key requires `url`, which this server does not have: remove it',
   },
   {
     kind: 'a login at a program',
     file: server({ command: 'date', oauth: {} }),
     path: 'mcp.files.oauth',
     at: 'oauth',
-    next: 'It goes with `url`, which this server has not: take it away',
+    next: 'This key requires `url`, which this server does not have: remove it',
   },
   {
     kind: 'a header in place of a login, and a login',
     file: server({ url: 'https://tools.example.org/mcp', oauth: {}, headers: { authorization: 'Bearer t0k3n' } }),
     path: 'mcp.files.headers.authorization',
     at: 'authorization',
-    next: 'It stands in place of a login: take it away, or `oauth`',
+    next: 'An Authorization header replaces the login: remove it or `oauth`',
   },
   {
     kind: 'the secret of no app',
@@ -1218,14 +1218,14 @@ const SERVERS: readonly Mistake[] = [
     file: server({ url: 'https://tools.example.org/mcp', oauth: { clientId: 'conch', clientSecret: 'hidden' } }),
     path: 'mcp.files.oauth.clientSecret',
     at: 'clientSecret',
-    next: 'Nobody says to whom it may be sent: write the `issuer` of the app beside it',
+    next: 'Conch does not know where to send this secret: add the `issuer` of the app',
   },
   {
     kind: 'a service in clear on another machine',
     file: server({ url: 'https://tools.example.org/mcp', oauth: { issuer: 'http://login.example.org' } }),
     path: 'mcp.files.oauth.issuer',
     at: 'http:',
-    next: 'What is sent could be read on the way: write "https://"',
+    next: 'Data would be sent unencrypted: use "https://"',
   },
   {
     kind: 'a scope of two words',
@@ -1239,14 +1239,14 @@ const SERVERS: readonly Mistake[] = [
     file: server({ url: 'http://127.0.0.1:8080/mcp', args: ['-v'] }),
     path: 'mcp.files.args',
     at: 'args',
-    next: 'It goes with `command`, which this server has not: take it away',
+    next: 'This key requires `command`, which this server does not have: remove it',
   },
   {
     kind: 'a key of a server that other programs know',
     file: server({ type: 'stdio', command: 'date' }),
     path: 'mcp.files.type',
     at: 'stdio',
-    next: 'There is no key of this name here; known are command, args, cwd, env, url',
+    next: 'Unknown key; known are command, args, cwd, env, url',
   },
   {
     kind: 'a time for calls that is too long',

@@ -1,4 +1,4 @@
-/** A certificate for "localhost" that belongs to nobody; it holds until 2126. */
+/** A certificate for "localhost" that belongs to nobody; it is valid until 2126. */
 export const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBgDCCASWgAwIBAgIUDGPq6MOmSmxeMgqrIqqoXlqsyF0wCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjA0MjYyNloYDzIxMjYxMDI5

@@ -63,11 +63,11 @@ describe('a file with several faults', () => {
     expect(errorOf(world({ 'turnConfig.json': text })).message.split('\n')).toEqual([
       '/work/turnConfig.json has 6 problems:',
       '  line 2: turnConfig.rounds: Expected 0 at least, got -1',
-      '  line 2: turnConfig.order: "facilitator" needs a key facilitator that names an agent of console:a',
-      '  line 5: agents[1].persona: The environment variable NOWHERE is not set: set it, or write it to .env',
+      '  line 2: turnConfig.order: "facilitator" needs the key facilitator, with the id of an agent of console:a',
+      '  line 5: agents[1].persona: The environment variable NOWHERE is not set: set it, or add it to .env',
       '  line 5: agents[1].id: Write it in quotes: a long id loses its last digits as a number, got 5',
       '  line 12: channels[0].agents[1]: "ops" is not the id of an agent; known are pm',
-      '  line 14: channels[0].maxTurn: There is no key of this name here: did you mean "maxTurns"?',
+      '  line 14: channels[0].maxTurn: Unknown key: did you mean "maxTurns"?',
     ]);
   });
 });
@@ -75,7 +75,7 @@ describe('a file with several faults', () => {
 describe('a ${NAME} that stands for nothing', () => {
   test('is told with its path, once', () => {
     expect(saidAbout(seats(['${WHO}']))).toEqual([
-      'channels[0].agents[0]: The environment variable WHO is not set: set it, or write it to .env',
+      'channels[0].agents[0]: The environment variable WHO is not set: set it, or add it to .env',
     ]);
   });
   test('or cannot stand for anything asks for $${', () => {
@@ -114,18 +114,18 @@ describe('broken JSON', () => {
     ['{ "a": [1', 1, 'Expected a comma or "]", found the end of the file (column 10)'],
     ['', 1, 'Expected a value, found the end of the file (column 1)'],
     ['{} {}', 1, 'Expected the end of the file, found "{}" (column 4)'],
-    ['{ "a": "x\ty" }', 1, 'A text holds a tab or another invisible character: write it as \\t or \\u001f'],
+    ['{ "a": "x\ty" }', 1, 'A text contains a tab or a control character: write it as \\t or \\u001f'],
   ])('%j is told with its line', (text, line, message) => {
     expect(problemsOf(text)).toEqual([{ path: '', line, message }]);
   });
   test('nested without end is told so', () => {
     expect(problemsOf('['.repeat(100_000))).toEqual([
-      { path: '', line: 1, message: 'Nothing in this file is nested more than 64 levels deep' },
+      { path: '', line: 1, message: 'Values in this file cannot be nested more than 64 levels deep' },
     ]);
   });
   test('a key that appears twice is a problem', () => {
     expect(problemsOf('{\n"log": {},\n"log": {}\n}')).toEqual([
-      { path: 'log', line: 3, message: 'This key appears twice: keep one' },
+      { path: 'log', line: 3, message: 'This key appears twice: remove one' },
     ]);
   });
   test('a byte order mark is no fault', () => {

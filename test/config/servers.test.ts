@@ -50,7 +50,7 @@ describe('it is unwise', () => {
     const agents = [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }];
     expect(warnings({ agents, mcp: { files } })).toEqual([
       expect.stringContaining(
-        'mcp: Nobody uses it: only agents of the kinds "llm", "acp" and "remote" are given its tools',
+        'mcp: No agent uses these servers: only agents of kind "llm", "acp" or "remote" get their tools',
       ),
     ]);
   });
@@ -58,7 +58,7 @@ describe('it is unwise', () => {
   test('to have the newest version fetched at every start', () => {
     const fetched = { command: 'npx', args: ['-y', 'mcp-files'] };
     expect(warnings({ agents: [bot], mcp: { files: fetched } })).toEqual([
-      expect.stringContaining('mcp.files.command: It may take another version at every start'),
+      expect.stringContaining('mcp.files.command: This program may fetch another version at every start'),
     ]);
   });
 
@@ -73,7 +73,9 @@ describe('it is unwise', () => {
   ])('to name a server that there is none of, in the rules of %s', (_, file, path) => {
     const tools = { allow: ['mcp__fil*__read', 'mcp__filse__write', 'Read'] };
     expect(warnings({ ...file(tools), mcp: { files } })).toEqual([
-      expect.stringContaining(`${path}: It never fits: there is no server "filse" under "mcp": did you mean "files"?`),
+      expect.stringContaining(
+        `${path}: This rule never matches: there is no server "filse" under "mcp": did you mean "files"?`,
+      ),
     ]);
   });
 
@@ -95,7 +97,7 @@ describe('it is unwise', () => {
       const coder = { id: 'coder', backend: { kind: 'acp', profile: 'opencode' } };
       expect(warnings({ agents: [bot, coder], ...file, mcp: { files } })).toEqual([
         expect.stringContaining(
-          `${path}: It never fits: there is no server "fiels" under "mcp": did you mean "files"?`,
+          `${path}: This rule never matches: there is no server "fiels" under "mcp": did you mean "files"?`,
         ),
       ]);
     },

@@ -30,7 +30,7 @@ describe('a secret written into the file', () => {
     ['mcp.web.args[0]', server({ command: 'node', args: ['--api-key=f00dcafe99'] })],
     ['agents[0].persona', { ...model({}), agents: [{ ...model({}).agents[0], persona: 'Say xoxb-0123456789-abc.' }] }],
   ])('T70 is warned of at %s', (path, file) => {
-    expect(warned(file)).toEqual([expect.stringContaining(`${path}: A secret stands here in clear`)]);
+    expect(warned(file)).toEqual([expect.stringContaining(`${path}: A secret is written here in clear text`)]);
   });
 
   test('T70 is taken out of what is logged', () => {

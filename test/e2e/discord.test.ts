@@ -8,8 +8,8 @@ import type { Bot, Place } from '../kill/bot.ts';
 import { rows } from '../kill/journal.ts';
 import { CHANNEL, STACK, inPlace, logLines, openPage, wasCutShort } from './demo.ts';
 import { allSpoke, configOn, onDiscord, speechesIn } from './discord.ts';
-import { letThrough, until } from './network.ts';
 import type { OnDiscord } from './discord.ts';
+import { letThrough, until } from './network.ts';
 
 const NOT_ACCEPTED = 'Discord does not accept DISCORD_TOKEN. Copy it anew from the Bot page of your application';
 
@@ -133,7 +133,7 @@ describe.concurrent('conch doctor', () => {
   const good = [
     /✓ DISCORD_TOKEN: no other Conch on this machine uses it/,
     /✓ Discord token: Discord knows the bot as conch/,
-    /✓ #general: permissions: the bot has all it needs/,
+    /✓ #general: permissions: the bot has all permissions it needs/,
     /^Conch can start\.$/m,
   ];
   test('says that everything is in order, and changes nothing', () =>

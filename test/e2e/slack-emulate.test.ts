@@ -205,7 +205,7 @@ describe('a Conch on a Slack that somebody else wrote', () => {
     const warnings = lines.filter(({ level }) => level === 'warn' || level === 'error');
     expect(warnings.map(({ message }) => message)).toEqual([]);
     const { code, out } = await runConch(place, { env: environment(), argv: ['doctor'] });
-    expect(out).toMatch(/! Slack scopes: Slack did not say which the app has/);
+    expect(out).toMatch(/! Slack scopes: Slack did not list the scopes of the app/);
     expect(out).toMatch(/✓ #general: @conch is in it/);
     expect(code).toBe(EXIT_CODES.ok);
     expect(await bot?.end('SIGTERM')).toMatchObject({ code: EXIT_CODES.ok });

@@ -173,9 +173,9 @@ describe.concurrent('row 3: SIGTERM with a post on its way', () => {
 describe.concurrent('conch doctor', () => {
   const good = [
     /✓ Slack app: no other Conch on this machine uses it/,
-    /✓ Slack bot token: it belongs to @\w+ in the workspace Loopback/,
-    /✓ Slack scopes: the app has all that it needs/,
-    /✓ Slack app token: sockets can be opened with it/,
+    /✓ Slack bot token: it is the token of @\w+ in the workspace Loopback/,
+    /✓ Slack scopes: the app has all scopes it needs/,
+    /✓ Slack app token: it can open sockets/,
     /✓ #general: @\w+ is in it/,
     /^Conch can start\.$/m,
   ];

@@ -194,7 +194,7 @@ function createSettling(ports: Parts & Known & { readonly reached: ReturnType<ty
 }
 
 function never(error: ChatError): AdapterError {
-  return new AdapterError(`Discord will not have this bot: ${error.message}`, { adapter: 'discord', cause: error });
+  return new AdapterError(`Discord refused this bot: ${error.message}`, { adapter: 'discord', cause: error });
 }
 
 /** What speaking on Discord needs. */

@@ -76,7 +76,7 @@ async function checkToken(rest: REST, findings: CheckResult[]): Promise<Self | n
     const failed = asked(error);
     if (rejectionOf(failed)?.status === 401) {
       const todo = `Open ${PORTAL}, your application, "Bot", "Reset Token", and put the new one into DISCORD_TOKEN.`;
-      findings.push(bad(what, 'Discord does not take it', todo));
+      findings.push(bad(what, 'Discord does not accept it', todo));
     } else findings.push(bad('Discord', failed.message, 'Check the network, and https://discordstatus.com.'));
     return null;
   }
@@ -86,7 +86,7 @@ function intent(flags: number): CheckResult {
   const what = 'Message Content intent';
   if ((flags & MESSAGE_CONTENT) !== 0) return good(what, 'it is on');
   const todo = `Open ${PORTAL}, your application, "Bot", and switch on "Message Content Intent".`;
-  return bad(what, 'it is off: the bot would see messages without their text', todo);
+  return bad(what, 'it is off: the bot would receive messages without text', todo);
 }
 
 /** Compares this machine's clock with the dates of Discord's answers. */
@@ -100,9 +100,9 @@ function watchClock(rest: REST, clock: Clock): () => readonly CheckResult[] {
     if (skewMs === null) return [];
     const seconds = Math.round(Math.abs(skewMs) / 1_000);
     const what = 'Clock';
-    if (Math.abs(skewMs) <= SKEW_MS) return [good(what, "it agrees with Discord's")];
+    if (Math.abs(skewMs) <= SKEW_MS) return [good(what, "it matches Discord's clock")];
     const text = `it is ${seconds} seconds ${skewMs > 0 ? 'ahead of' : 'behind'} Discord's`;
-    const todo = 'Let this machine take the time from the network; cards show the time left by it.';
+    const todo = 'Synchronize the clock of this machine (NTP): cards show the time left by it.';
     return [warning(what, text, todo)];
   };
 }
@@ -122,7 +122,7 @@ async function checkChannel(at: At, { id, name: called }: Channel): Promise<read
     const found = await channelPermissions(at, snowflake, at.settings);
     const what = `#${found.name ?? called}`;
     if (!TEXT_CHANNELS.has(found.type)) {
-      return [bad(what, 'it is no text channel', 'Choose a text channel or a thread.')];
+      return [bad(what, 'it is not a text channel', 'Use the id of a text channel or a thread.')];
     }
     const hasWebhooks = at.settings.webhooks && !found.missing.includes('Manage Webhooks');
     return [permissions(at, what, found), ...(hasWebhooks ? await webhooks(at, what, snowflake) : [])];
@@ -135,11 +135,11 @@ function unseen({ invite }: At, what: string, error: ChatError): CheckResult {
   const status = rejectionOf(error)?.status;
   if (status === 403) {
     const todo = `Give the bot "View Channels" in the channel's settings, or invite it to the server: ${invite}`;
-    return bad(what, 'the bot cannot see it', todo);
+    return bad(what, 'the bot cannot see the channel', todo);
   }
   if (status === 404 || status === 400) {
     const todo = 'Copy the id again: right-click the channel, "Copy Channel ID" (with Developer Mode on).';
-    return bad(what, 'Discord knows no channel with this id', todo);
+    return bad(what, 'Discord has no channel with this id', todo);
   }
   return bad(what, error.message, 'Try again later.');
 }
@@ -154,7 +154,7 @@ const OPTIONAL: ReadonlySet<PermissionName> = new Set([
 
 function permissions({ invite }: At, what: string, { missing }: ChannelPermissions): CheckResult {
   const title = `${what}: permissions`;
-  if (missing.length === 0) return good(title, 'the bot has all it needs');
+  if (missing.length === 0) return good(title, 'the bot has all permissions it needs');
   const names = missing.map((name) => `"${name}"`).join(', ');
   const text = `the bot lacks ${names}`;
   const todo = `Open the channel's settings, "Permissions", the bot's role, and allow ${names}; or invite the bot again: ${invite}`;

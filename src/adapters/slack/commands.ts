@@ -131,7 +131,7 @@ const RESPONSE_TIMEOUT_MS = 10_000;
 /** What is answered where there is no floor. */
 export const NO_FLOOR: Answer = {
   ok: false,
-  text: 'Conch has no floor in this channel. Whoever runs it can add the channel to turnConfig.json.',
+  text: 'Conch has no floor in this channel. An administrator of Conch can add the channel to turnConfig.json.',
 };
 
 /** The command line that somebody typed behind `/conch`; help when there is none. */

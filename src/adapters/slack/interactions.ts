@@ -88,7 +88,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   await command(ports, asker, { floor, line, drawnFor });
 }
 
-const OLD_BUTTON = { ok: false, text: 'This button is no longer in use. Use the newest card, or `/conch help`.' };
+const OLD_BUTTON = { ok: false, text: 'This button is out of date. Use the newest card, or `/conch help`.' };
 
 function spotOf(click: Click): Spot | null {
   const channel = click.container?.channel_id ?? click.channel?.id;

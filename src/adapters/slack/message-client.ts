@@ -115,7 +115,7 @@ const TOO_BIG = new Set(['msg_too_long', 'msg_blocks_too_long', 'invalid_blocks'
 /** Names and pictures that Slack does not take from this app; nothing was posted. */
 const NAME_REFUSED = new Set(['missing_scope', 'reserved_username', 'invalid_username', 'invalid_icon']);
 const NO_CUSTOMIZE =
-  'Slack takes no names from this app: agents speak as the app, with their name before the text. ' +
+  'Slack ignores names from this app: agents speak as the app, with their name before the text. ' +
   'Add the scope chat:write.customize and install the app again.';
 
 const writtenSchema = z.looseObject({

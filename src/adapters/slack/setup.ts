@@ -24,7 +24,7 @@ export async function checkSetup(options: SetupOptions): Promise<readonly CheckR
   const bot = await botOf(web);
   if ('verdict' in bot) return [bot];
   const findings = [
-    good('Slack bot token', `it belongs to @${bot.name} in the workspace ${bot.team}`),
+    good('Slack bot token', `it is the token of @${bot.name} in the workspace ${bot.team}`),
     ...scopes(bot.scopes, options),
     ...clockFindings(dates.at(-1), clock),
     await delivery(options),
@@ -64,12 +64,12 @@ async function botOf(web: WebClient): Promise<Bot | CheckResult> {
 }
 
 function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly CheckResult[] {
-  if (granted === null) return [warning('Slack scopes', 'Slack did not say which the app has', null)];
+  if (granted === null) return [warning('Slack scopes', 'Slack did not list the scopes of the app', null)];
   const wanted = settings.agentSessions
     ? [...BOT_SCOPES, { scope: 'assistant:write', what: "use Slack's agent sessions", isVital: false }]
     : BOT_SCOPES;
   const missing = wanted.filter(({ scope }) => !granted.includes(scope));
-  if (missing.length === 0) return [good('Slack scopes', 'the app has all that it needs')];
+  if (missing.length === 0) return [good('Slack scopes', 'the app has all scopes it needs')];
   return missing.map(({ scope, what, isVital }) =>
     (isVital ? bad : warning)(
       `Slack scope ${scope}`,
@@ -84,24 +84,24 @@ function clockFindings(date: string | undefined, clock: Clock): readonly CheckRe
   const at = date === undefined ? Number.NaN : Date.parse(date);
   if (Number.isNaN(at)) return [];
   const skewMs = Math.abs(clock.now() - at);
-  if (skewMs <= SKEW_MS) return [good('clock', 'it goes with that of Slack')];
+  if (skewMs <= SKEW_MS) return [good('clock', "it matches Slack's clock")];
   const text = `it is ${Math.round(skewMs / 1_000)} s away from that of Slack`;
-  return [warning('clock', text, 'Let this machine set its clock by the network (NTP).')];
+  return [warning('clock', text, 'Synchronize the clock of this machine (NTP).')];
 }
 
 async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions): Promise<CheckResult> {
   if (mode === 'http') {
     const todo = 'Copy it from "Basic Information" of your app into SLACK_SIGNING_SECRET.';
     return signingSecret === null
-      ? bad('Slack signing secret', 'it is not set, so no request can be trusted', todo)
-      : good('Slack signing secret', 'it is set; that it is the right one shows with the first request');
+      ? bad('Slack signing secret', 'it is not set, so requests from Slack cannot be verified', todo)
+      : good('Slack signing secret', 'it is set; the first request shows whether it is the right one');
   }
   const todo = 'Make one with the scope connections:write under "Basic Information" of your app: SLACK_APP_TOKEN.';
   if (appToken === null) return bad('Slack app token', 'it is not set', todo);
   try {
     const app = createClient({ token: appToken, apiUrl });
     await call(app, { method: 'apps.connections.open', channel: NOWHERE, args: {}, answer: ANY_ANSWER });
-    return good('Slack app token', 'sockets can be opened with it');
+    return good('Slack app token', 'it can open sockets');
   } catch (error) {
     const trouble = chatError(error, { method: 'apps.connections.open', channel: NOWHERE });
     const isOff = slackCode(trouble) === 'forbidden_team' || slackCode(trouble) === 'socket_mode_not_enabled';
@@ -120,14 +120,14 @@ async function channelFinding(
   try {
     const channel = await lookUp(web, id);
     if (channel.is_archived === true)
-      return bad(what, 'it is archived', 'Unarchive it, or take it out of the configuration.');
+      return bad(what, 'it is archived', 'Unarchive it, or remove it from the configuration.');
     if (channel.is_member !== true && channel.is_im !== true) return bad(what, `@${bot} is not in it`, invite);
     return good(what, `@${bot} is in it`);
   } catch (error) {
     const trouble = chatError(error, { method: 'conversations.info', channel: id });
     const isUnknown = slackCode(trouble) === 'channel_not_found';
-    const hidden = `Slack knows no channel ${own} that the app may see`;
-    const todo = `${invite} If it was never there, copy the id anew: it stands at the end of "View channel details".`;
+    const hidden = `Slack knows no channel ${own} that the app can see`;
+    const todo = `${invite} If that does not help, copy the channel id again from the end of "View channel details".`;
     return isUnknown ? bad(what, hidden, todo) : bad(what, ...wordsFor(trouble, null));
   }
 }
@@ -140,8 +140,8 @@ async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<rea
     const { usergroups } = await call(web, request);
     const known = new Set(usergroups.filter((one) => !one.date_delete).map(({ id }) => id));
     const missing = wanted.filter((id) => !known.has(id));
-    if (missing.length === 0) return [good('Slack user groups', 'all that the configuration names are there')];
-    const todo = 'Copy the ids anew, or take them out of adapters.slack.userGroups.';
+    if (missing.length === 0) return [good('Slack user groups', 'all user groups of the configuration exist')];
+    const todo = 'Copy the ids again, or remove them from adapters.slack.userGroups.';
     return [warning('Slack user groups', `Slack does not know ${missing.join(', ')}`, todo)];
   } catch (error) {
     const trouble = chatError(error, { method: 'usergroups.list', channel: NOWHERE });
@@ -164,8 +164,8 @@ function noting(dates: string[]): NonNullable<WebClientOptions['fetch']> {
 /** What went wrong and what to do: a network is not mended by a new token. */
 function wordsFor(trouble: ChatError, todo: string | null): [string, string | null] {
   if (trouble.fault === 'refused') return [`Slack refused (${slackCode(trouble) ?? 'without a reason'})`, todo];
-  if (trouble.fault === 'limited') return ['Slack takes no more questions for now', 'Try again in a minute.'];
-  return [trouble.message, 'Look at the network of this machine, then try again.'];
+  if (trouble.fault === 'limited') return ['Slack limits requests for now', 'Try again in a minute.'];
+  return [trouble.message, 'Check the network of this machine, then try again.'];
 }
 
 /** What the app may do, and what each is for; `isVital` for those without which Conch cannot work in channels. */

@@ -36,12 +36,13 @@ const checkApprovers = (
   tell: Tell,
 ): void => {
   if (approvers === 'other') {
-    const message = 'There is no other: "operators" names nobody, so whoever asks at this machine can never say yes';
+    const message =
+      '"operators" is empty, so nobody else can approve a request made on the page of this machine: add operators';
     if (!canApprove) tell([], message, 'unwise');
     return;
   }
   for (const [index, id] of approvers.entries())
-    if (ids.includes(id)) tell([index], `"${id}" is an agent, and agents decide nothing`);
+    if (ids.includes(id)) tell([index], `"${id}" is an agent, and agents cannot approve: remove it`);
 };
 
 /** What Conch itself sets so that an agent asks, and switches by which it would not: variables and arguments. */
@@ -75,7 +76,7 @@ const checkAsking = ({ backend: { started }, trusted = false }: AgentDraft, tell
   if (started === null) return;
   const { profile, args, env, set } = started;
   const { variables = [], switches = [] } = KEPT[profile] ?? {};
-  const instead = `take it away, or use the profile "generic", which does not promise to ask`;
+  const instead = `remove it, or use the profile "generic", which does not promise to ask`;
   const kept = (name: string, path: readonly PropertyKey[]) => {
     if (variables.includes(name)) tell(path, `Conch sets ${name} itself, so that ${profile} asks: ${instead}`);
   };
@@ -89,13 +90,13 @@ const checkAsking = ({ backend: { started }, trusted = false }: AgentDraft, tell
   const what = `${profile} ${words}, and cannot be made to ask`;
   const message = trusted
     ? `${what}: Conch starts it because "trusted" is true`
-    : `${what}: Conch does not start it. Set "trusted": true at this agent to use it all the same, or take another program`;
+    : `${what}: Conch does not start it. Set "trusted": true at this agent to use it anyway, or choose another program`;
   tell([], message, 'unwise');
 };
 
 const checkStarted = (backend: Program, around: Around, tell: Tell): void => {
   if (backend.command === undefined && backend.kind === 'acp' && backend.profile === 'generic')
-    tell(['command'], 'The profile "generic" has no program of its own: add one, or name another profile');
+    tell(['command'], 'The profile "generic" has no default program: add `command`, or choose another profile');
   checkProgram(backend, around, tell);
   for (const [index, name] of backend.env.entries()) checkVariable(name, ['env', index], tell);
   for (const name of Object.keys(backend.set)) checkVariable(name, ['set', name], tell);
@@ -109,7 +110,7 @@ const checkModel = (backend: Llm, around: Around, tell: Tell): void => {
   const owner = MODELS.find(([names]) => names.test(model))?.[1] ?? provider;
   const instead = owner === 'openai-compatible' ? `"${owner}" with the baseUrl of its server` : `"${owner}"`;
   if (owner !== provider)
-    tell(['model'], `"${model}" is no model of ${provider}: set provider to ${instead}, or name another`);
+    tell(['model'], `"${model}" is not a model of ${provider}: set provider to ${instead}, or choose another model`);
 };
 
 /** Names by which models of others begin, and whose they are. */
@@ -132,17 +133,17 @@ const HOSTS: Readonly<Record<string, Llm['provider']>> = {
 const checkAddress = ({ provider, baseUrl }: Llm, tell: Tell): void => {
   const path = ['baseUrl'];
   if (baseUrl === undefined) {
-    const message = `"openai-compatible" has no address of its own: add one, such as "${OLLAMA}" for Ollama`;
+    const message = `"openai-compatible" has no default address: add baseUrl, such as "${OLLAMA}" for Ollama`;
     if (provider === 'openai-compatible') tell(path, message);
     return;
   }
   const { host, pathname, search } = new URL(baseUrl);
   const [call] = CALLS.exec(pathname) ?? [];
   const owner = HOSTS[host];
-  if (call !== undefined) tell(path, `Conch adds "${call}" by itself: take it away`);
-  else if (search !== '') tell(path, `An address with a query cannot be used: take "${search}" away`);
+  if (call !== undefined) tell(path, `Conch adds "${call}" itself: remove it`);
+  else if (search !== '') tell(path, `An address cannot have a query: remove "${search}"`);
   else if (owner !== undefined && owner !== provider && provider !== 'openai-compatible')
-    tell(path, `It is the address of ${owner}: set provider to "${owner}", or take it away`);
+    tell(path, `This is the address of ${owner}: set provider to "${owner}", or remove it`);
   else if (pathname === '/')
     tell(path, `Most servers have their API below /v1: write "${new URL('v1', baseUrl).href}"`, 'unwise');
 };
@@ -153,19 +154,19 @@ const VARIABLE = /^(?:\$|process\.env\.)?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|T
 const checkKey = ({ provider, apiKey, baseUrl }: Llm, { env, purpose }: Around, tell: Tell): void => {
   const path = ['apiKey'];
   const [, name] = VARIABLE.exec(apiKey ?? '') ?? [];
-  if (name !== undefined) return tell(path, `It is the name of a variable: write "\${${name}}" for its value`);
+  if (name !== undefined) return tell(path, `This is the name of a variable: write "\${${name}}" for its value`);
   if (provider === 'openai-compatible') return;
   const variable = VARIABLES[provider];
   const value = apiKey ?? env[variable];
   if (value === undefined) {
-    const message = `There is no key: set ${variable} in the environment or in .env, or add apiKey`;
+    const message = `There is no API key: set ${variable} in the environment or in .env, or add apiKey`;
     if (purpose !== 'look') tell(path, message);
     return;
   }
   const owner = value.startsWith('sk-ant-') ? 'anthropic' : value.startsWith('sk-') ? 'openai' : provider;
   if (owner === provider || baseUrl !== undefined) return;
   const from = apiKey === undefined ? `${variable} of the environment` : 'It';
-  tell(path, `${from} is a key of ${owner}: set provider to "${owner}", or give it one of ${provider}`);
+  tell(path, `${from} is a key of ${owner}: set provider to "${owner}", or use a key of ${provider}`);
 };
 
 /** Checks that a model's price is known wherever its cost counts in a budget. */
@@ -177,7 +178,7 @@ export const checkPrices = ({ agents = [], channels = [], budgets }: ConfigFile,
       .filter((channel) => channel.agents.includes(id))
       .flatMap((channel) => costLimits(channel, budgets).map((scope) => `${scope} of ${channel.id}`));
     if (missing.length === 0 || limit === undefined) continue;
-    const message = `Its cost counts in the budget ${limit}: add ${missing.join(' and ')}, 0 if it is free`;
+    const message = `The cost of this model counts towards ${limit}: add ${missing.join(' and ')} (0 if the model is free)`;
     tell(['agents', index, 'backend'], message);
   }
 };

@@ -6,7 +6,8 @@ import { DEMO_AGENTS } from '../demo.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import type { ConfigFile } from '../schema.ts';
-import { readIn, type World } from '../world.ts';
+import { readIn } from '../world.ts';
+import type { World } from '../world.ts';
 
 /** Checks what the platforms and the door for remote agents go by: ports, addresses, certificates, ids of people and groups. */
 export const checkPlatforms = (
@@ -38,7 +39,7 @@ export const checkCredentials = (
       if (value === null)
         tell(
           ['channels', index, 'id'],
-          `It needs ${name} in the environment or in .env: docs/${adapter}.md says where to find it`,
+          `This channel needs ${name} in the environment or in .env: docs/${adapter}.md says where to find it`,
         );
   }
 };
@@ -63,7 +64,8 @@ const checkPorts = (file: ConfigFile, consolePort: number | null, tell: Tell): v
       .slice(0, index)
       .find((each) => each.port === port)
       ?.path.join('.');
-    if (other !== undefined) tell(path, `${port} is the port of ${other} too: choose another, or 0 for a free one`);
+    if (other !== undefined)
+      tell(path, `${port} is the port of ${other} too: choose another port, or 0 for any free one`);
   }
 };
 
@@ -83,10 +85,11 @@ const checkDoor = ({ host, tlsCert, tlsKey, behindProxy }: Remote, world: World,
 const checkCertificate = (tlsCert: string, tlsKey: string, world: World, tell: Tell): void => {
   const cert = pem(tlsCert, world, (text) => new X509Certificate(text));
   const key = pem(tlsKey, world, createPrivateKey);
-  if (typeof cert === 'string') tell(['tlsCert'], `${cert}: name a certificate chain as PEM`);
-  if (typeof key === 'string') tell(['tlsKey'], `${key}: name a private key as PEM, without a password`);
+  if (typeof cert === 'string') tell(['tlsCert'], `${cert}: give the path of a certificate chain in PEM format`);
+  if (typeof key === 'string')
+    tell(['tlsKey'], `${key}: give the path of a private key in PEM format, without a password`);
   if (typeof cert === 'string' || typeof key === 'string' || cert.checkPrivateKey(key)) return;
-  tell(['tlsKey'], 'It is not the key of the certificate in tlsCert: name the one made with it');
+  tell(['tlsKey'], 'This key does not belong to the certificate in tlsCert: give the path of its private key');
 };
 
 /** What a PEM file holds, or why it cannot be used. */
@@ -97,7 +100,7 @@ const pem = <Read>(path: string, world: World, read: (text: string) => Read): Re
   try {
     return read(reading);
   } catch {
-    return `${place} holds something else`;
+    return `${place} is in another format`;
   }
 };
 
@@ -134,7 +137,7 @@ const checkOperators = (file: ConfigFile, tell: Tell): void => {
     const how = list === 'users' ? '/whoami shows people theirs' : 'the platform shows it to its administrators';
     for (const [index, id] of file.operators[list].entries()) {
       if (DISCORD_ID.test(id) || SHAPES[list].slack.test(id) || id.startsWith('console:')) continue;
-      if (SHAPES[other].slack.test(id)) tell([list, index], `"${id}" belongs into operators.${other}: put it there`);
+      if (SHAPES[other].slack.test(id)) tell([list, index], `"${id}" belongs in operators.${other}: move it there`);
       else if (isSomewhere || !/^[\w-]+$/.test(id))
         tell([list, index], `Expected an id such as ${SHAPES[list].example}, not a name, got "${id}": ${how}`);
     }

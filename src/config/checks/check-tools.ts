@@ -37,8 +37,8 @@ export const checkRules = ({ tools, agents = [], channels = [], mcp }: Draft, te
 };
 
 const WITHOUT_TOOLS: Readonly<Record<string, string>> = {
-  command: 'A program of the kind "command" is not asked before it acts: these rules hold for none of its work',
-  scripted: 'A play-acted agent has no tools: take it away',
+  command: 'Conch cannot ask before a "command" program acts: these rules have no effect',
+  scripted: 'A scripted agent has no tools: remove this key',
 };
 
 const LISTS = ['allow', 'ask', 'deny', ...LABEL_LISTS] as const;
@@ -58,7 +58,7 @@ const checkServersOf = (given: ToolLists, { ids, isSure }: Servers, tell: Tell):
       if (ids.some((id) => covers.server(id)) || (near === null && !isSure)) continue;
       const known = ids.length === 0 ? 'there are none' : `known are ${ids.join(', ')}`;
       const what = near === null ? `; ${known}` : `: did you mean "${near}"?`;
-      tell([list, index], `It never fits: there is no server "${server}" under "mcp"${what}`, 'unwise');
+      tell([list, index], `This rule never matches: there is no server "${server}" under "mcp"${what}`, 'unwise');
     }
 };
 
@@ -78,10 +78,10 @@ export const checkServers = ({ mcp, agents = [] }: Draft, around: Around, tell: 
     if (!/^[a-z][a-z0-9-]{0,30}$/.test(id)) at([], badId(id));
     if (server?.url !== undefined) checkAddress(server, server.url, at);
     else if (server?.command !== undefined) checkLocal(server, server.command, around, at);
-    else if (server !== undefined) at([], 'There is neither a program nor an address: add `command`, or `url`');
+    else if (server !== undefined) at([], 'The server has no program and no address: add `command` or `url`');
   }
   if (Object.keys(mcp).length === 0 || agents.length === 0) return;
-  const message = 'Nobody uses it: only agents of the kinds "llm", "acp" and "remote" are given its tools';
+  const message = 'No agent uses these servers: only agents of kind "llm", "acp" or "remote" get their tools';
   if (!agents.some(({ backend }) => GIVEN_TOOLS.has(backend.kind))) tell(['mcp'], message, 'unwise');
 };
 
@@ -96,22 +96,26 @@ const checkLocal = (server: Server, command: string, around: Around, tell: Tell)
   checkProgram({ command, args, cwd, set: env }, around, tell);
   for (const name of Object.keys(env)) checkVariable(name, ['env', name], tell);
   checkMisplaced({ headers: Object.keys(headers).length > 0, oauth: oauth !== undefined }, '`url`', tell);
-  const message = `It may take another version at every start, and runs beside the server for as long: install the package, and name its own program`;
+  const message = `This program may fetch another version at every start: install the package and give the path of its own program`;
   if (FETCHERS.test(command) && args.length > 0) tell(['command'], message, 'unwise');
 };
 
 const checkAddress = ({ command, args, cwd, env, headers, oauth }: Server, url: string, tell: Tell): void => {
   const { username, password } = new URL(url);
-  if (command !== undefined) return tell(['url'], 'A server is a program or an address: take `url` or `command` away');
-  if (isReadable(url)) tell(['url'], 'What is sent could be read on the way: write "https://", or use a tunnel');
+  if (command !== undefined)
+    return tell(['url'], 'A server is either a program or an address: remove `url` or `command`');
+  if (isReadable(url)) tell(['url'], 'Data would be sent unencrypted: use "https://" or a tunnel');
   if (username !== '' || password !== '')
-    tell(['url'], 'Names and passwords do not stand in the address: write a header "Authorization"');
+    tell(['url'], 'The address must not contain a user name or password: use a header "Authorization"');
   const given = { args: args.length > 0, cwd: cwd !== undefined, env: Object.keys(env).length > 0 };
   checkMisplaced(given, '`command`', tell);
   for (const [name, value] of Object.entries(headers))
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) tell(['headers', name], 'Expected the name of a header');
     else if (!/^[\t\x20-\x7E\x80-\xFF]*$/.test(value))
-      tell(['headers', name], 'It holds a line feed or another character that no header can');
+      tell(
+        ['headers', name],
+        'The value contains a line feed or another character that is not allowed in a header: remove it',
+      );
   if (oauth !== undefined) checkLogin(oauth, headers, tell);
 };
 
@@ -125,16 +129,17 @@ const checkLogin = (oauth: NonNullable<Server['oauth']>, headers: Server['header
   const { clientId, clientSecret, issuer } = oauth;
   const header = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization');
   const secret = ['oauth', 'clientSecret'];
-  if (header !== undefined) tell(['headers', header], 'It stands in place of a login: take it away, or `oauth`');
+  if (header !== undefined)
+    tell(['headers', header], 'An Authorization header replaces the login: remove it or `oauth`');
   if (clientSecret !== undefined && clientId === undefined)
     tell(secret, "It is an app's secret: write the app's `clientId` beside it");
   if (clientSecret !== undefined && issuer === undefined)
-    tell(secret, 'Nobody says to whom it may be sent: write the `issuer` of the app beside it');
+    tell(secret, 'Conch does not know where to send this secret: add the `issuer` of the app');
   if (issuer !== undefined && isReadable(issuer))
-    tell(['oauth', 'issuer'], 'What is sent could be read on the way: write "https://"');
+    tell(['oauth', 'issuer'], 'Data would be sent unencrypted: use "https://"');
 };
 
 const checkMisplaced = (given: Readonly<Record<string, boolean>>, goesWith: string, tell: Tell): void => {
   for (const [key, isGiven] of Object.entries(given))
-    if (isGiven) tell([key], `It goes with ${goesWith}, which this server has not: take it away`);
+    if (isGiven) tell([key], `This key requires ${goesWith}, which this server does not have: remove it`);
 };

@@ -4,7 +4,8 @@ import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import { ANNOUNCEMENT_TEXTS } from '../announcements.ts';
 import { ADAPTERS } from '../schema.ts';
-import { turnConfigSchema, type TurnConfig } from '../turn-config.ts';
+import { turnConfigSchema } from '../turn-config.ts';
+import type { TurnConfig } from '../turn-config.ts';
 import type { AgentDraft, ChannelDraft, Draft, TurnConfigDraft } from './draft.ts';
 
 type Id = string | null | undefined;
@@ -31,7 +32,7 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
     checkFacilitator(site, tell, at);
     checkTimes(general, channel, at);
     if (channel.agents.length === 0)
-      at(['agents'], 'Nobody would answer here: name agents, or use /floor add', 'unwise');
+      at(['agents'], 'No agent would answer here: add agents, or use /floor add', 'unwise');
   }
 };
 
@@ -41,7 +42,7 @@ const checkIds = (entries: readonly { readonly id?: Id }[], list: string, tell: 
     if (typeof id !== 'string') continue;
     const known = first.get(id.toLowerCase());
     if (known === undefined) first.set(id.toLowerCase(), index);
-    else tell([list, index, 'id'], `"${id}" is the id of ${list}[${known}] already: give it another`);
+    else tell([list, index, 'id'], `"${id}" is the id of ${list}[${known}] already: choose another id`);
   }
 };
 
@@ -63,7 +64,7 @@ const checkPlace = ({ id }: ChannelDraft, consoleOff: boolean, tell: Tell): void
     tell(['id'], `There is no adapter "${adapter}"${meantOr(adapter, ADAPTERS)}`);
   else if (shape?.is.test(id) === false) tell(['id'], shape.message);
   else if (adapter === 'console' && consoleOff)
-    tell(['id'], `Its adapter is switched off: set adapters.${adapter}.enabled to true`);
+    tell(['id'], `The adapter of this channel is off: set adapters.${adapter}.enabled to true`);
 };
 
 const SHAPES: Readonly<Record<string, { readonly is: RegExp; readonly message: string }>> = {
@@ -85,7 +86,7 @@ const checkSeats = ({ channel, agents }: Site, tell: Tell): void => {
     if (!agents.includes(agent))
       tell(['agents', index], `"${agent}" is not the id of an agent${meantOr(agent, agents)}`);
     else if (channel.agents.indexOf(agent) !== index)
-      tell(['agents', index], `"${agent}" has a seat in this channel already: take it away`);
+      tell(['agents', index], `"${agent}" already has a seat in this channel: remove this entry`);
   }
 };
 
@@ -112,7 +113,7 @@ const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
     (channel.order ?? general.order) === 'facilitator' && typeof settingOf(site, 'facilitator') !== 'string';
   const where = channel.id ?? 'the channel';
   const tellIt = channel.order === undefined ? below(tell, 'turnConfig') : at;
-  if (isMissing) tellIt(['order'], `"facilitator" needs a key facilitator that names an agent of ${where}`);
+  if (isMissing) tellIt(['order'], `"facilitator" needs the key facilitator, with the id of an agent of ${where}`);
 };
 
 const TIME_KEYS = [

@@ -28,7 +28,7 @@ export const checkProgram = (started: Started, around: Around, tell: Tell): void
   const place = resolve(world.cwd, cwd);
   if (/^[~$]/.test(cwd)) tell(['cwd'], notExpanded(cwd));
   else if (purpose !== 'look' && world.machine?.isFolder(place) === false)
-    tell(['cwd'], `There is no folder ${place}: make it, or correct the path`, 'absent');
+    tell(['cwd'], `There is no folder ${place}: create it, or correct the path`, 'absent');
 };
 
 const checkCommand = (started: Started & { readonly command: string }, around: Around, tell: Tell): void => {
@@ -38,16 +38,20 @@ const checkCommand = (started: Started & { readonly command: string }, around: A
   if (SHELL_TALK.test(command))
     tell(
       path,
-      `No shell is involved: put this into a script and name that, or write "sh" here and ["-c", …] into args`,
+      `Conch starts programs without a shell: put this into a script, or write "sh" here and ["-c", …] into args`,
     );
   else if (/^[~$]/.test(command)) tell(path, notExpanded(command));
   else if (words.length > 0 && !/[\\/]/.test(first))
-    tell(path, `Only the program stands here: write "${first}", and ${JSON.stringify(words)} into args`);
+    tell(path, `Expected only the program: write "${first}", and ${JSON.stringify(words)} into args`);
   else {
     checkPresence(started, around, tell);
     for (const [index, word] of SHELLS.test(command) ? [] : args.entries())
       if (SHELL_WORD.test(word))
-        tell(['args', index], `No shell is involved: the program is given "${word}" as a word`, 'unwise');
+        tell(
+          ['args', index],
+          `Conch starts programs without a shell: the program gets "${word}" as an argument`,
+          'unwise',
+        );
   }
 };
 
@@ -67,15 +71,15 @@ const checkPresence = (
 };
 
 const notExpanded = (path: string): string =>
-  `No shell is involved: "${/^[~$]\w*/.exec(path)?.[0]}" stands for nothing here; write the whole path, or "\${HOME}/…"`;
+  `Conch starts programs without a shell, so "${/^[~$]\w*/.exec(path)?.[0]}" is not expanded: write the full path, or "\${HOME}/…"`;
 
 /** Checks the name of a variable that a program is given. */
 export const checkVariable = (name: string, path: readonly PropertyKey[], tell: Tell): void => {
   if (isUnsafeVariable(name))
-    return tell(path, `No program is given ${name}, which changes how programs run: take it away`);
+    return tell(path, `Conch passes no program ${name}, because it changes how programs run: remove it`);
   if (/^\w+$/.test(name)) return;
   const [, before, value] = /^\$?\{?(\w+)\}?(?:=(.*))?$/s.exec(name) ?? [];
   if (before === undefined) return tell(path, `Expected the name of a variable, got ${JSON.stringify(name)}`);
   const instead = value === undefined ? `"${before}"` : `${JSON.stringify({ [before]: value })} into \`set\``;
-  tell(path, `Only the name of a variable stands here: write ${instead}`);
+  tell(path, `Expected only the name of a variable: write ${instead}`);
 };

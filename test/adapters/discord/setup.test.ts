@@ -56,13 +56,13 @@ describe('a bot that is set up well', () => {
 describe('a bot that is not', () => {
   test('is told that its token is not taken', async () => {
     const findings = await check({}, { token: 'wrong' });
-    expect(wrong(findings)).toEqual(['Discord token: Discord does not take it']);
+    expect(wrong(findings)).toEqual(['Discord token: Discord does not accept it']);
     expect(findings.every(({ verdict, todo }) => verdict === 'good' || todo !== null)).toBe(true);
   });
 
   test('is told that it would see messages without their text', async () => {
     expect(wrong(await check({ messageContent: false }))).toEqual([
-      'Message Content intent: it is off: the bot would see messages without their text',
+      'Message Content intent: it is off: the bot would receive messages without text',
     ]);
   });
 
@@ -90,10 +90,10 @@ describe('a bot that is not', () => {
 
   test('is told that it cannot see a channel, or that there is none', async () => {
     const hide = (running: DiscordServer) => running.permit(running.channel, 'ViewChannel', 'deny');
-    expect(wrong(await check({}, { before: hide }))).toEqual(['#home: the bot cannot see it']);
+    expect(wrong(await check({}, { before: hide }))).toEqual(['#home: the bot cannot see the channel']);
     await server?.close();
     expect(wrong(await check({}, { channel: '123456789012345678' }))).toEqual([
-      '#home: Discord knows no channel with this id',
+      '#home: Discord has no channel with this id',
     ]);
   });
 
