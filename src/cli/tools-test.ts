@@ -73,7 +73,7 @@ function labelLines({ untrusted, private: secret, outward, acts }: CallLabels): 
 }
 
 function reasonOf({ by, rule }: ToolVerdict): string {
-  if (rule === null) return 'no rule names it, so the default applies';
+  if (rule === null) return 'no rule covers it, so the default applies';
   const place = 'scope' in rule ? `, ${PLACES[rule.scope]}` : '';
   return `rule ${quoted(rule.text)} of "${by.replace('!', '')}"${place}`;
 }

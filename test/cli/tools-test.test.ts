@@ -51,7 +51,7 @@ describe('conch tools test', () => {
   test('T79 says why people are asked even where a rule allows it', () => {
     const fetched = { url: 'http://0177.0.0.1:7420/' };
     expect(shown('WebFetch', fetched, { channel: 'console:a' })).toContain(
-      'caution: it may reach the page of Conch, on which people answer: asks even where a rule allows it',
+      'caution: it may reach Conch’s own page, where people decide: asks even where a rule allows it',
     );
     expect(shown('Edit', { file_path: 'src/http.ts', note: 'localhost 7420' })).toMatch(/^ask: rule "Edit\(src/);
   });
