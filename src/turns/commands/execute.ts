@@ -1,41 +1,33 @@
-import type { AgentId, ChannelId } from '../floor/settings.ts';
+import { MODES, POLICIES } from '../floor/policies.ts';
+import type { OperatorCommand, Refusal } from '../floor/command.ts';
+import type { Fact } from '../floor/fact.ts';
+import type { AgentId, ChannelId, Choice, Question } from '../floor/settings.ts';
 import type { FloorView } from '../view.ts';
-import {
-  OVER,
-  runAdd,
-  runAnswer,
-  runExtend,
-  runGrant,
-  runMode,
-  runOrder,
-  runPause,
-  runRemove,
-  runResume,
-  runSkip,
-  runStart,
-  runStop,
-  switchAgent,
-} from './act.ts';
+import { checkForm } from './check-form.ts';
+import { clockWords, counted } from './clock-words.ts';
 import type { Answer, CommandContext, Person, Request, RosterEntry, RunVerb } from './context.ts';
 import {
   agentsText,
+  floorLine,
   helpText,
   logText,
   modeText,
   noHelp,
   orderText,
+  questionLines,
   queueText,
   statusText,
   whoamiText,
   whyText,
 } from './read.ts';
-import { askedWith } from '../floor/seats.ts';
+import { askedAs, askedWith, isAnswerTo } from '../floor/seats.ts';
 import { readDrawnFor } from '../drawn-for.ts';
 import { parseLine, quoted } from './parse.ts';
 import type { Invocation } from './parse.ts';
 import { mayOperate } from './context.ts';
 import type { CommandPath } from './command-table.ts';
 import { list } from './fact-words.ts';
+import { defined } from '../../lib/defined.ts';
 import { didYouMean } from '../../lib/nearest.ts';
 
 /** Answers command lines. */
@@ -56,9 +48,9 @@ export function createOperators(context: CommandContext): Operators {
       const asked = askedBy({ channel, person, line, word }, context);
       if (!asked.ok) return { ok: false, text: asked.message };
       const { invocation, request, refusal } = asked;
-      if (invocation.needs === 'read') return RUN[invocation.path](request, context);
+      if (invocation.needs === 'read') return RUN[invocation.path]({ ...request, context });
       const answer =
-        refusal === null ? await RUN[invocation.path](request, context) : { ok: false as const, text: refusal };
+        refusal === null ? await RUN[invocation.path]({ ...request, context }) : { ok: false as const, text: refusal };
       context.audit?.({ channel, by: person.id, line, ...answer });
       return answer;
     },
@@ -89,75 +81,300 @@ function askedBy({ channel, person, line, word }: Asked, context: CommandContext
   return { ok: true as const, invocation, request, refusal: over ?? refusalTo(invocation, request, context) };
 }
 
-type Run = (request: Request, context: CommandContext) => Answer | Promise<Answer>;
+/** A command on its way, with what it is answered from. */
+type Call = Request & { readonly context: CommandContext };
 
+type Answering = Answer | Promise<Answer>;
+type Run = (call: Call) => Answering;
+
+/** A command for the floor of the request's channel, and the words for what it did. */
+type Act = { readonly command: OperatorCommand; readonly did: (facts: readonly Fact[]) => string };
+
+/** What each command does. Whether the person may give it was checked before. */
 const RUN: Readonly<Record<CommandPath, Run>> = {
-  'floor status': (request, context) => withView(request, context, (view) => statusText(view, context)),
-  'floor start': (request, context) => withFloor(request, context, () => runStart(request, context)),
-  'floor grant': (request, context) => withAgent(request, context, (agent) => runGrant(request, agent, context)),
-  'floor skip': (request, context) =>
-    request.values.agent === undefined
-      ? withFloor(request, context, () => runSkip(request, undefined, context))
-      : withAgent(request, context, (agent) => runSkip(request, agent, context)),
-  'floor extend': (request, context) => withFloor(request, context, () => runExtend(request, context)),
-  'floor pause': (request, context) => withFloor(request, context, () => runPause(request, context)),
-  'floor resume': (request, context) => withFloor(request, context, () => runResume(request, context)),
-  'floor order': (request, context) =>
-    request.values.order === undefined
-      ? withView(request, context, (view) => orderText(view, context.names.agent))
-      : withFloor(request, context, () => withQueue(request, context)),
-  'floor mode': (request, context) =>
-    request.values.mode === undefined
-      ? withView(request, context, modeText)
-      : withFloor(request, context, () => runMode(request, context)),
-  'floor add': (request, context) => withAgent(request, context, (agent) => runAdd(request, agent, context)),
-  'floor remove': (request, context) => withAgent(request, context, (agent) => runRemove(request, agent, context)),
-  'floor log': (request, context) =>
-    withView(request, context, () => logText(request.channel, request.values.count ?? DEFAULT_LOG_COUNT, context)),
-  'agent list': (_, context) => ({ ok: true, text: agentsText(context) }),
-  'agent status': (request, context) =>
-    withKnown(request, context, async (agent) => {
-      const folder = (await context.trust?.status(agent)) ?? null;
-      const lines = [...(context.roster.status(agent) ?? [agent]), folder, context.runs?.totals(agent) ?? null];
-      return { ok: true, text: lines.filter((line) => line !== null).join('\n') };
-    }),
-  'agent enable': (request, context) =>
-    withKnown(request, context, (agent) => switchAgent(request, { type: 'enable', agent }, context)),
-  'agent disable': (request, context) =>
-    withKnown(request, context, (agent) => switchAgent(request, { type: 'disable', agent }, context)),
-  'agent restart': (request, context) => withKnown(request, context, (agent) => context.roster.restart(agent)),
-  'agent trust': (request, context) => withTrust('trust', request, context),
-  'agent distrust': (request, context) => withTrust('distrust', request, context),
-  stop: (request, context) => withFloor(request, context, () => runStop(request, context)),
-  allow: (request, context) => withFloor(request, context, () => runAnswer(request, 'allow', context)),
-  answer: (request, context) => withFloor(request, context, () => runAnswer(request, 'words', context)),
-  reject: (request, context) => withFloor(request, context, () => runAnswer(request, 'reject', context)),
-  'run start': (request, context) => withRun('start', request, context),
-  'run status': (request, context) => withRun('status', request, context),
-  'run log': (request, context) => withRun('log', request, context),
-  'run approvals': (request, context) => withRun('approvals', request, context),
-  'run revoke': (request, context) => withRun('revoke', request, context),
-  'run pause': (request, context) => withRun('pause', request, context),
-  'run resume': (request, context) => withRun('resume', request, context),
-  'run continue': (request, context) => withRun('continue', request, context),
-  'run complete': (request, context) => withRun('complete', request, context),
-  'run abort': (request, context) => withRun('abort', request, context),
-  'run retry': (request, context) => withRun('retry', request, context),
-  queue: (request, context) => withView(request, context, (view) => queueText(view, context)),
-  why: ({ channel, values: { message = '' } }, context) => {
+  'floor status': shows((view, { context }) => statusText(view, context)),
+  'floor start': acts(({ person }) => ({ command: { type: 'start', by: person.id }, did: () => 'Started.' })),
+  'floor grant': actsOn(({ person, context }, agent) => ({
+    command: { type: 'grant', by: person.id, agent },
+    did(facts) {
+      const now = facts.some(
+        (fact) => (fact.type === 'turnGranted' || fact.type === 'turnResumed') && fact.agent === agent,
+      );
+      return `${context.names.agent(agent)} ${now ? 'holds the floor' : 'is next'}.`;
+    },
+  })),
+  'floor skip': (call) => (call.values.agent === undefined ? acts(skip)(call) : actsOn(skip)(call)),
+  'floor extend': acts(extend),
+  'floor pause': acts((call) => ({
+    command: { type: 'pause', by: call.person.id, ...drawnIn(call) },
+    did: () => '⏸ Paused: no new turns until /floor resume.',
+  })),
+  'floor resume': acts((call) => ({
+    command: { type: 'resume', by: call.person.id, ...drawnIn(call) },
+    did: () => '▶️ Resumed.',
+  })),
+  'floor order': onFloor((call, view) => order(call, view)),
+  'floor mode': onFloor((call, view) => {
+    const { mode } = call.values;
+    if (mode === undefined) return { ok: true, text: modeText(view) };
+    const command = { type: 'mode', by: call.person.id, mode } as const;
+    return carryOut(call, view, { command, did: () => `Mode: ${mode}, ${MODES[mode].summary}.` });
+  }),
+  'floor add': actsOn(add),
+  'floor remove': actsOn(({ person, context }, agent) => ({
+    command: { type: 'remove', by: person.id, agent },
+    did: () => `${context.names.agent(agent)} was removed from this channel.`,
+  })),
+  'floor log': shows((_, { channel, values, context }) => logText(channel, values.count ?? DEFAULT_LOG_COUNT, context)),
+  'agent list': ({ context }) => ({ ok: true, text: agentsText(context) }),
+  'agent status': onAgent(async ({ context }, agent) => {
+    const folder = (await context.trust?.status(agent)) ?? null;
+    const lines = [...(context.roster.status(agent) ?? [agent]), folder, context.runs?.totals(agent) ?? null];
+    return { ok: true, text: lines.filter((line) => line !== null).join('\n') };
+  }),
+  'agent enable': onAgent((call, agent) => switchAgent(call, 'enable', agent)),
+  'agent disable': onAgent((call, agent) => switchAgent(call, 'disable', agent)),
+  'agent restart': onAgent(({ context }, agent) => context.roster.restart(agent)),
+  'agent trust': trusts('trust'),
+  'agent distrust': trusts('distrust'),
+  stop: acts(stop),
+  allow: onFloor((call, view) => decide(call, view, 'allow')),
+  answer: onFloor((call, view) => decide(call, view, 'words')),
+  reject: onFloor((call, view) => decide(call, view, 'reject')),
+  'run start': ofRuns('start'),
+  'run status': ofRuns('status'),
+  'run log': ofRuns('log'),
+  'run approvals': ofRuns('approvals'),
+  'run revoke': ofRuns('revoke'),
+  'run pause': ofRuns('pause'),
+  'run resume': ofRuns('resume'),
+  'run continue': ofRuns('continue'),
+  'run complete': ofRuns('complete'),
+  'run abort': ofRuns('abort'),
+  'run retry': ofRuns('retry'),
+  queue: shows((view, { context }) => queueText(view, context)),
+  why({ channel, values: { message = '' }, context }) {
     const text = whyText(channel, message, context);
     return text === null
       ? { ok: false, text: `This channel received no message ${quoted(message)}.` }
       : { ok: true, text };
   },
-  whoami: ({ person }, context) => ({ ok: true, text: whoamiText(person, operates(person, context)) }),
-  help: ({ values: { command } }) => {
+  whoami: ({ person, context }) => ({ ok: true, text: whoamiText(person, operates(person, context)) }),
+  help({ values: { command } }) {
     const text = helpText(command);
     return text === null ? { ok: false, text: noHelp(command ?? '') } : { ok: true, text };
   },
 };
 
 const DEFAULT_LOG_COUNT = 10;
+const DEFAULT_EXTENSION_SECONDS = 60;
+
+/** Runs where the channel has a floor. */
+function onFloor(run: (call: Call, view: FloorView) => Answering): Run {
+  return (call) => {
+    const view = call.context.floors.view(call.channel);
+    const text = 'This channel has no floor: add it to "channels" in turnConfig.json.';
+    return view === null ? { ok: false, text } : run(call, view);
+  };
+}
+
+/** Runs for the agent that the command names. */
+function onAgent(run: (call: Call, agent: AgentId) => Answering): Run {
+  return (call) => {
+    const found = findAgent(call.values.agent ?? '', call.context.roster.list());
+    return found.ok ? run(call, found.agent) : { ok: false, text: found.message };
+  };
+}
+
+function shows(text: (view: FloorView, call: Call) => string): Run {
+  return onFloor((call, view) => ({ ok: true, text: text(view, call) }));
+}
+
+function acts(act: (call: Call, view: FloorView) => Act): Run {
+  return onFloor((call, view) => carryOut(call, view, act(call, view)));
+}
+
+function actsOn(act: (call: Call, agent: AgentId) => Act): Run {
+  return onFloor((call, view) => onAgent((named, agent) => carryOut(named, view, act(named, agent)))(call));
+}
+
+/** A command of the group "run". */
+function ofRuns(verb: RunVerb): Run {
+  const run = (call: Call, agent: AgentId | null): Answering =>
+    call.context.runs?.run(verb, agent, call) ?? { ok: false, text: 'This channel has no runs.' };
+  return onFloor((call) => {
+    const { agent } = call.values;
+    if (agent === undefined) return run(call, null);
+    return onAgent(run)({ ...call, values: { ...call.values, agent: agent.replace(/\+$/, '') } });
+  });
+}
+
+/** An agent that is no longer trusted is started anew, so that its sessions end at once. */
+function trusts(verb: 'trust' | 'distrust'): Run {
+  return onAgent(async (call, agent) => {
+    const { trust, roster } = call.context;
+    if (trust === undefined) return { ok: false, text: 'No agent here has a folder.' };
+    const answer = await trust[verb](agent, call.values.words?.trim().toLowerCase() ?? null, call);
+    if (verb === 'distrust' && answer.ok) await roster.restart(agent);
+    return answer;
+  });
+}
+
+function skip(call: Call, named: AgentId | FloorView): Act {
+  const { person, context } = call;
+  const agent = typeof named === 'string' ? named : undefined;
+  return {
+    command: { type: 'skip', by: person.id, ...defined({ agent }), ...drawnIn(call) },
+    did(facts) {
+      const ended = facts.find((fact) => fact.type === 'turnEnded');
+      return ended === undefined ? 'Skipped.' : `Skipped ${context.names.agent(ended.agent)}.`;
+    },
+  };
+}
+
+function extend(call: Call, { holder }: FloorView): Act {
+  const ms = (call.values.seconds ?? DEFAULT_EXTENSION_SECONDS) * 1_000;
+  const who = holder === null ? 'The holder' : call.context.names.agent(holder.agent);
+  return {
+    command: { type: 'extend', by: call.person.id, ms, ...drawnIn(call) },
+    did: () => `${who} has ${clockWords(ms)} more.`,
+  };
+}
+
+function stop(call: Call): Act {
+  return {
+    command: { type: 'stop', by: call.person.id, ...drawnIn(call) },
+    did(facts) {
+      const stopped = facts
+        .flatMap((fact) => (fact.type === 'announced' ? [fact.announcement] : []))
+        .find((notice) => notice.kind === 'stopped');
+      if (stopped === undefined) return '⏹ Stopped.';
+      const whom = stopped.agent === null ? '' : ` ${call.context.names.agent(stopped.agent)}`;
+      return `⏹ Stopped${whom}. ${counted(stopped.kept, 'message')} kept.`;
+    },
+  };
+}
+
+/** Shows the order, or changes it, and the queue if agents are named. */
+function order(call: Call, view: FloorView): Answering {
+  const { values, person, context } = call;
+  const policy = values.order;
+  if (policy === undefined) return { ok: true, text: orderText(view, context.names.agent) };
+  const queue: AgentId[] = [];
+  for (const word of values.agents ?? []) {
+    const found = findAgent(word, context.roster.list());
+    if (!found.ok) return { ok: false, text: found.message };
+    queue.push(found.agent);
+  }
+  const queued = queue.length === 0 ? '' : ` Queue: ${list(queue, context.names.agent)}.`;
+  const named = queue.length === 0 ? {} : { queue };
+  return carryOut(call, view, {
+    command: { type: 'order', by: person.id, order: policy, ...named },
+    did: () => `Order: ${policy}, ${POLICIES[policy].summary}.${queued}`,
+  });
+}
+
+/** Puts an agent at the end of the queue, with a new seat if the channel had none for it and allows one. */
+function add({ channel, person, context }: Call, agent: AgentId): Act {
+  const seat = context.seat?.(channel, agent) ?? null;
+  const name = context.names.agent(agent);
+  return {
+    command: { type: 'add', by: person.id, agent, ...(seat === null ? {} : { seat }) },
+    did(facts) {
+      const moved = facts.some((fact) => fact.type === 'seatMoved' && fact.agent === agent && fact.to === 'QUEUED');
+      return moved ? `${name} is in the queue.` : `${name} joins the queue when it is online.`;
+    },
+  };
+}
+
+/** Enables or disables an agent in all its channels; it succeeds if one of them changed. */
+async function switchAgent({ person, context }: Call, type: 'enable' | 'disable', agent: AgentId): Promise<Answer> {
+  const name = context.names.agent(agent);
+  const channels = context.roster.list().find((each) => each.id === agent)?.channels ?? [];
+  if (channels.length === 0) return { ok: false, text: `${name} is in no channel. To add it: /floor add ${agent}` };
+  const applied = await Promise.all(
+    channels.map((channel) => context.floors.apply(channel, { type, agent, by: person.id })),
+  );
+  const refusals = applied.flatMap((each) => (each.ok ? [] : [each.refusal]));
+  const changed = applied.length - refusals.length;
+  const [refusal] = refusals;
+  if (changed === 0 && refusal !== undefined) return refused(refusal, agent, context);
+  return { ok: true, text: `${type === 'enable' ? 'Enabled' : 'Disabled'} ${name} in ${counted(changed, 'channel')}.` };
+}
+
+/**
+ * Answers the question with the number that was given, and no other: by the time a command or a click arrives another one
+ * may be open. A button answers only the question that it was drawn for, whatever has its number now. Without a number nothing is
+ * decided, and the answer says what is asked.
+ */
+async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promise<Answer> {
+  const { context, channel, drawnFor } = call;
+  const { question, scope, count = 1, words: reason } = call.values;
+  if (question === undefined)
+    return { ok: false, text: questionLines(view, context.names.agent).join('\n') || NOBODY_ASKS };
+  const key = drawnFor?.of === 'question' ? drawnFor.key : undefined;
+  const named = { question, ...defined({ key }) };
+  const found = askedAs(view, question)?.question ?? null;
+  const asked = found !== null && isAnswerTo(found, named) ? found : null;
+  const wrong = asked === null || how === 'reject' ? null : wrongWith(asked, how, reason);
+  if (wrong !== null) return { ok: false, ...wrong };
+  const choice = how === 'words' ? 'allow' : how;
+  const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
+  if (scope === 'always' && asked !== null && always === undefined)
+    return { ok: false, text: `No such “always” rule is available for this request. Use /allow ${question}` };
+  const did = (): string => {
+    if (choice === 'reject') return asked?.about?.answer === undefined ? 'Denied.' : 'Declined.';
+    if (how === 'words') return 'Answered.';
+    return always === undefined ? 'Allowed once.' : `Always allowed: ${always}. To revoke it: /run approvals`;
+  };
+  const { id: by, name } = call.person;
+  const command = { type: 'decide', by, name, choice, ...named, ...defined({ reason, always }) } as const;
+  const answer = await carryOut(call, view, { command, did });
+  if (answer.ok) return answer;
+  const before = context.runs?.answered(channel, key === undefined ? { question } : { key }) ?? null;
+  return before === null ? answer : { ok: false, text: before };
+}
+
+const NOBODY_ASKS = 'No request is open here: /floor status shows the floor.';
+
+/** What keeps an answer from being taken: a form is filled in by words alone, and nothing else takes any. */
+function wrongWith(
+  { question, about }: Question,
+  how: 'allow' | 'words',
+  words: string | undefined,
+): Omit<Answer, 'ok'> | null {
+  if (about?.answer === undefined)
+    return how === 'allow'
+      ? null
+      : { text: `Request ${question} takes no words. Use /allow ${question} or /reject ${question}` };
+  if (about.form === undefined) return null;
+  if (words === undefined) return { text: `Use /answer ${question} ${about.answer}, or /reject ${question}` };
+  const checked = checkForm(words, about.form);
+  return checked.ok ? null : { text: checked.text, fields: checked.fields };
+}
+
+/** The answer to a button of an earlier turn or request. */
+const OVER = { turn: 'That turn is over.', question: 'That request is closed.' } as const;
+
+/** The turn that the button was drawn for: the command counts for no other. */
+function drawnIn({ drawnFor }: Request): { readonly epoch?: number } {
+  return drawnFor?.of === 'turn' ? { epoch: drawnFor.epoch } : {};
+}
+
+async function carryOut({ channel, context }: Call, { holder }: FloorView, { command, did }: Act): Promise<Answer> {
+  const applied = await context.floors.apply(channel, command);
+  if (!applied.ok) return refused(applied.refusal, 'agent' in command ? command.agent : holder?.agent, context);
+  const view = context.floors.view(channel);
+  const after = view === null ? '' : `\n${floorLine(view, context.names.agent, context.clock.now())}`;
+  return { ok: true, text: `${did(applied.facts)}${after}` };
+}
+
+/** `agent`: whom the command was about. */
+function refused(refusal: Refusal, agent: AgentId | undefined, context: CommandContext): Answer {
+  if (refusal === 'stale-epoch') return { ok: false, text: OVER.turn };
+  const whom = agent === undefined ? {} : { agent: context.names.agent(agent) };
+  return { ok: false, text: context.words.refusal(refusal, whom) };
+}
 
 /** Why a button counts for nothing: it was drawn for another store, or for a question that is over. Its turn is checked by the floor. */
 function overFor({ channel, drawnFor }: Request, context: CommandContext): string | null {
@@ -192,72 +409,6 @@ function refusalTo({ path }: Invocation, { channel, person, values }: Request, c
   return approvers?.not.includes(person.id) === true
     ? 'Another operator must decide that, because the run was started by your message.'
     : null;
-}
-
-function withFloor(
-  request: Request,
-  context: CommandContext,
-  run: (view: FloorView) => Answer | Promise<Answer>,
-): Answer | Promise<Answer> {
-  const view = context.floors.view(request.channel);
-  const text = 'This channel has no floor: add it to "channels" in turnConfig.json.';
-  return view === null ? { ok: false, text } : run(view);
-}
-
-function withView(
-  request: Request,
-  context: CommandContext,
-  text: (view: FloorView) => string,
-): Answer | Promise<Answer> {
-  return withFloor(request, context, (view) => ({ ok: true, text: text(view) }));
-}
-
-function withRun(verb: RunVerb, request: Request, context: CommandContext): Answer | Promise<Answer> {
-  const act = (agent: AgentId | null): Answer | Promise<Answer> =>
-    context.runs?.run(verb, agent, request) ?? { ok: false, text: 'This channel has no runs.' };
-  const { agent } = request.values;
-  if (agent === undefined) return withFloor(request, context, () => act(null));
-  const values = { ...request.values, agent: agent.replace(/\+$/, '') };
-  return withAgent({ ...request, values }, context, act);
-}
-
-/** An agent that is no longer trusted is started anew, so that its sessions end at once. */
-function withTrust(verb: 'trust' | 'distrust', request: Request, context: CommandContext): Answer | Promise<Answer> {
-  return withKnown(request, context, async (agent) => {
-    const { trust, roster } = context;
-    if (trust === undefined) return { ok: false, text: 'No agent here has a folder.' };
-    const answer = await trust[verb](agent, request.values.words?.trim().toLowerCase() ?? null, request);
-    if (verb === 'distrust' && answer.ok) await roster.restart(agent);
-    return answer;
-  });
-}
-
-function withAgent(
-  request: Request,
-  context: CommandContext,
-  run: (agent: AgentId) => Answer | Promise<Answer>,
-): Answer | Promise<Answer> {
-  return withFloor(request, context, () => withKnown(request, context, run));
-}
-
-function withKnown(
-  request: Request,
-  context: CommandContext,
-  run: (agent: AgentId) => Answer | Promise<Answer>,
-): Answer | Promise<Answer> {
-  const found = findAgent(request.values.agent ?? '', context.roster.list());
-  return found.ok ? run(found.agent) : { ok: false, text: found.message };
-}
-
-function withQueue(request: Request, context: CommandContext): Answer | Promise<Answer> {
-  const found = (request.values.agents ?? []).map((word) => findAgent(word, context.roster.list()));
-  const missing = found.find((each) => !each.ok);
-  if (missing !== undefined) return { ok: false, text: missing.message };
-  return runOrder(
-    request,
-    found.flatMap((each) => (each.ok ? [each.agent] : [])),
-    context,
-  );
 }
 
 /** The agent that a person meant, or one sentence that says whom they could have meant. */

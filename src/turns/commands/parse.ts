@@ -47,15 +47,16 @@ export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed 
   const words = lineWords(plain);
   const stop = isStopWord(words[0] ?? '') ? table.find(({ path }) => path === 'stop') : undefined;
   if (stop !== undefined) return { ok: true, invocation: { path: stop.path, needs: stop.needs, values: {} } };
-  if (line.length > MAX_LINE) return no(`That line is too long: a command has at most ${MAX_LINE} characters.`);
-  if (words.length === 0) return no('Expected a command. /help shows them all.');
+  if (line.length > MAX_LINE)
+    return { ok: false, message: `That line is too long: a command has at most ${MAX_LINE} characters.` };
+  if (words.length === 0) return { ok: false, message: 'Expected a command. /help shows them all.' };
   const row = rowOf(words, table);
-  if (row === null) return no(unknownCommand(words, table));
+  if (row === null) return { ok: false, message: unknownCommand(words, table) };
   const given = words.slice(row.path.split(' ').length);
   const values = valuesOf(row, given, (left) => endOf(plain, words.length - left));
-  if (!values.ok) return values;
+  if (typeof values === 'string') return { ok: false, message: values };
   const needs = given.length === 0 && row.bare !== undefined ? row.bare : row.needs;
-  return { ok: true, invocation: { path: row.path, needs, values: values.values } };
+  return { ok: true, invocation: { path: row.path, needs, values } };
 }
 
 /** How a command is written: "/floor grant <agent>", "/floor order [policy] [agents…]". */
@@ -91,11 +92,8 @@ const MAX_LINE = 2_000;
 const MAX_QUOTED = 40;
 const MAX_SECONDS = 86_400;
 
-type Read = { readonly ok: true; readonly values: Values } | { readonly ok: false; readonly message: string };
-
-function no(message: string): { readonly ok: false; readonly message: string } {
-  return { ok: false, message };
-}
+/** The values that were read, or one sentence that says what was expected. */
+type Read = Values | string;
 
 function rowOf(words: readonly string[], table: CommandTable): CommandTable[number] | null {
   const [first = '', second = ''] = words.map((word) => word.toLowerCase());
@@ -127,59 +125,61 @@ function valuesOf(row: CommandRow, given: readonly string[], end: (left: number)
   let left = given;
   for (const [place, argument] of row.arguments.entries()) {
     const read = readOptions(row, left);
-    if (!read.ok) return read;
+    if (typeof read === 'string') return read;
     Object.assign(values, read.values);
     left = read.left;
     const [word] = left;
     if (word !== undefined && isLeftOut(argument, row.arguments[place + 1], word)) continue;
     if (word === undefined) {
-      if (argument.required) return no(`Expected ${article(argument)}: ${usage(row)}, for example ${row.example}`);
+      if (argument.required) return `Expected ${article(argument)}: ${usage(row)}, for example ${row.example}`;
       continue;
     }
     const value = argument.rest === true ? readRest(argument, left, end) : READERS[argument.kind](word, argument);
-    if (!value.ok) return value;
-    Object.assign(values, value.values);
+    if (typeof value === 'string') return value;
+    Object.assign(values, value);
     left = argument.rest === true ? [] : left.slice(1);
   }
   const [extra] = left;
-  return extra === undefined ? { ok: true, values } : no(`Expected nothing after ${quoted(extra)}: ${usage(row)}`);
+  return extra === undefined ? values : `Expected nothing after ${quoted(extra)}: ${usage(row)}`;
 }
 
 /** The options that stand here: "--steps 5" or "--steps=5". What stands behind "--" alone is no option. */
 function readOptions(
-  row: CommandRow,
+  { options = [] }: CommandRow,
   given: readonly string[],
-): (Extract<Read, { ok: true }> & { readonly left: readonly string[] }) | Extract<Read, { ok: false }> {
-  const { options = [] } = row;
+): { readonly values: Values; readonly left: readonly string[] } | string {
   const values: Values = {};
   let left = given;
   for (let word = left[0]; options.length > 0 && word?.startsWith('--') === true; word = left[0]) {
-    if (word === '--') return { ok: true, values, left: left.slice(1) };
+    if (word === '--') return { values, left: left.slice(1) };
     const [, name = '', inline] = /^--([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     const option = options.find((each) => each.name === name.toLowerCase());
     const names = options.map((each) => `--${each.name}`);
     if (option === undefined)
-      return no(
-        `There is no option ${quoted(word)}.${didYouMean(`--${name}`, names)} Options: ${names.join(', ')}; after "--" come the words.`,
-      );
+      return `There is no option ${quoted(word)}.${didYouMean(`--${name}`, names)} Options: ${names.join(', ')}; after "--" come the words.`;
     // A value in quotes behind "=" is a word of its own.
     const isInline = inline !== undefined && inline !== '';
-    const value = isInline ? inline : left[1];
-    const read = readOption(option, value);
-    if (!read.ok) return read;
-    Object.assign(values, read.values);
+    const read = readOption(option, isInline ? inline : left[1]);
+    if (typeof read === 'string') return read;
+    Object.assign(values, read);
     left = left.slice(isInline ? 1 : 2);
   }
-  return { ok: true, values, left };
+  return { values, left };
 }
 
 function readOption({ name, most }: CommandOption, value: string | undefined): Read {
   if (value === undefined || value.trim() === '' || value.startsWith('--'))
-    return no(`Expected ${most === undefined ? 'words' : 'a number'} after --${name}.`);
-  if (most === undefined) return { ok: true, values: { [name]: value } };
-  const count = Number(value);
-  if (/^\d+$/.test(value) && count >= 1 && count <= most) return { ok: true, values: { [name]: count } };
-  return no(`Expected a number from 1 to ${most} after --${name}, got ${quoted(value)}.`);
+    return `Expected ${most === undefined ? 'words' : 'a number'} after --${name}.`;
+  if (most === undefined) return { [name]: value };
+  const count = countIn(value, most);
+  return count === null
+    ? `Expected a number from 1 to ${most} after --${name}, got ${quoted(value)}.`
+    : { [name]: count };
+}
+
+function countIn(word: string, most: number): number | null {
+  const count = Number(word);
+  return /^\d+$/.test(word) && count >= 1 && count <= most ? count : null;
 }
 
 /** Of a number and an agent that stand side by side the word tells which is meant. */
@@ -190,66 +190,50 @@ function isLeftOut({ kind, required }: Argument, next: Argument | undefined, wor
 }
 
 /** Words stay as they were written; one in quotes loses them. */
-function readRest(argument: Argument, left: readonly string[], end: (left: number) => string): Read {
+function readRest({ kind }: Argument, left: readonly string[], end: (left: number) => string): Values {
   const [only = ''] = left;
-  if (argument.kind === 'words') return { ok: true, values: { words: left.length === 1 ? only : end(left.length) } };
-  return argument.kind === 'command'
-    ? { ok: true, values: { command: left.join(' ').replace(/^[/!]/, '').toLowerCase() } }
-    : { ok: true, values: { agents: left.map(plainAgent) } };
+  if (kind === 'words') return { words: left.length === 1 ? only : end(left.length) };
+  if (kind !== 'command') return { agents: left.map(plainAgent) };
+  return { command: left.join(' ').replace(/^[/!]/, '').toLowerCase() };
 }
 
-type Reader = (word: string, argument: Argument) => Read;
-
-const READERS: Readonly<Record<Argument['kind'], Reader>> = {
-  agent: (word) => ({ ok: true, values: { agent: plainAgent(word) } }),
-  message: (word) => ({ ok: true, values: { message: word } }),
-  command: (word) => ({ ok: true, values: { command: word.toLowerCase() } }),
-  mode: readMode,
-  order: readOrder,
-  seconds: readSeconds,
-  count: readCount,
-  question: readQuestion,
-  scope: readScope,
-  words: (word) => ({ ok: true, values: { words: word } }),
+const READERS: Readonly<Record<Argument['kind'], (word: string, argument: Argument) => Read>> = {
+  agent: (word) => ({ agent: plainAgent(word) }),
+  message: (word) => ({ message: word }),
+  command: (word) => ({ command: word.toLowerCase() }),
+  words: (word) => ({ words: word }),
+  order(word) {
+    const order = ORDERS.find((each) => each === word.toLowerCase());
+    if (order !== undefined) return { order };
+    return `Expected one of ${ORDERS.join(', ')}, got ${quoted(word)}.${didYouMean(word, ORDERS)}`;
+  },
+  mode(word) {
+    const wanted = word.toLowerCase();
+    const mode = INTERRUPT_MODES.find((each) => each === wanted || MODES[each].aliases.includes(wanted));
+    if (mode !== undefined) return { mode };
+    const known = INTERRUPT_MODES.flatMap((each) => [each, ...MODES[each].aliases]);
+    return `Expected one of ${INTERRUPT_MODES.join(', ')}, got ${quoted(word)}.${didYouMean(word, known)}`;
+  },
+  seconds(word) {
+    const [, digits, unit] = /^(\d{1,9})(s|m)?$/.exec(word) ?? [];
+    const seconds = Number(digits) * (unit === 'm' ? 60 : 1);
+    if (seconds >= 1 && seconds <= MAX_SECONDS) return { seconds };
+    return `Expected seconds from 1 to ${MAX_SECONDS} (120, 120s or 2m), got ${quoted(word)}.`;
+  },
+  count(word, { most = MAX_COUNT }) {
+    const count = countIn(word, most);
+    return count === null ? `Expected a number from 1 to ${most}, got ${quoted(word)}.` : { count };
+  },
+  question(word) {
+    const [, digits] = /^#?(\d{1,15})$/.exec(word) ?? [];
+    if (digits !== undefined) return { question: Number(digits) };
+    return `Expected the number that stands with the question, got ${quoted(word)}.`;
+  },
+  scope(word) {
+    const scope = (['once', 'always'] as const).find((each) => each === word.toLowerCase());
+    return scope === undefined ? `Expected once or always, got ${quoted(word)}.` : { scope };
+  },
 };
-
-function readOrder(word: string): Read {
-  const order = ORDERS.find((each) => each === word.toLowerCase());
-  if (order !== undefined) return { ok: true, values: { order } };
-  return no(`Expected one of ${ORDERS.join(', ')}, got ${quoted(word)}.${didYouMean(word, ORDERS)}`);
-}
-
-function readCount(word: string, { most = MAX_COUNT }: Argument): Read {
-  const count = Number(word);
-  if (/^\d+$/.test(word) && count >= 1 && count <= most) return { ok: true, values: { count } };
-  return no(`Expected a number from 1 to ${most}, got ${quoted(word)}.`);
-}
-
-function readQuestion(word: string): Read {
-  const [, digits] = /^#?(\d{1,15})$/.exec(word) ?? [];
-  if (digits !== undefined) return { ok: true, values: { question: Number(digits) } };
-  return no(`Expected the number that stands with the question, got ${quoted(word)}.`);
-}
-
-function readScope(word: string): Read {
-  const scope = (['once', 'always'] as const).find((each) => each === word.toLowerCase());
-  return scope === undefined ? no(`Expected once or always, got ${quoted(word)}.`) : { ok: true, values: { scope } };
-}
-
-function readMode(word: string): Read {
-  const wanted = word.toLowerCase();
-  const mode = INTERRUPT_MODES.find((each) => each === wanted || MODES[each].aliases.includes(wanted));
-  if (mode !== undefined) return { ok: true, values: { mode } };
-  const known = INTERRUPT_MODES.flatMap((each) => [each, ...MODES[each].aliases]);
-  return no(`Expected one of ${INTERRUPT_MODES.join(', ')}, got ${quoted(word)}.${didYouMean(word, known)}`);
-}
-
-function readSeconds(word: string): Read {
-  const [, digits, unit] = /^(\d{1,9})(s|m)?$/.exec(word) ?? [];
-  const seconds = Number(digits) * (unit === 'm' ? 60 : 1);
-  if (seconds >= 1 && seconds <= MAX_SECONDS) return { ok: true, values: { seconds } };
-  return no(`Expected seconds from 1 to ${MAX_SECONDS} (120, 120s or 2m), got ${quoted(word)}.`);
-}
 
 function plainAgent(word: string): string {
   return word.replace(/^@/, '');
