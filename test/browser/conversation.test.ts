@@ -262,7 +262,8 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
       const [stop = [], ...tones] = await page.evaluate(() =>
         ['coral', ...Array.from({ length: 8 }, (_, place) => `tone-${place}`)].map((name) => {
           const probe = document.body.appendChild(document.createElement('i'));
-          probe.style.color = `oklch(from var(--${name}) l c h)`;
+          probe.className = name;
+          probe.style.color = `oklch(from var(--${name === 'coral' ? name : 'tone'}) l c h)`;
           const found = getComputedStyle(probe).color.match(/[\d.]+/g) ?? [];
           probe.remove();
           return found.map(Number);

@@ -20,13 +20,13 @@ export function RecordedCall({ call }: { readonly call: ShownCall }): JSX.Elemen
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           <Time at={askedAt} shown={isSameDay(askedAt, now.peek()) ? timeToTheSecond : shortTime} />
-          <span class="call-who">
+          <span class="call-who cut">
             <span class="speaker">{nameOf(agent)}</span>{' '}
             <span class="faint">
-              {aside === true ? 'in background,' : 'in'} #{channelNameOf(channel)}
+              {aside === true ? 'background,' : 'in'} #{channelNameOf(channel)}
             </span>
           </span>
-          <span class="call-what">
+          <span class="call-what cut">
             <strong>{visible(tool)}</strong> <code>{visible(inShort(input))}</code>
           </span>
           <span class={`badge by-${call.decision}`}>{DECISIONS[call.decision]}</span>

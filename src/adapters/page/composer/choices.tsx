@@ -47,7 +47,7 @@ export function Choices(props: { readonly take: (line: string) => void }): JSX.E
           }}
         >
           <span class="choice-word">{choice.value}</span>
-          <span class="faint">{choice.summary}</span>
+          <span class="faint cut">{choice.summary}</span>
         </li>
       ))}
     </ul>

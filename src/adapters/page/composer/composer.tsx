@@ -70,7 +70,7 @@ export function Composer(): JSX.Element {
         </button>
       </div>
       <div class="composer-foot">
-        <span class="fate" data-testid="fate">
+        <span class="fate faint" data-testid="fate">
           {deliveryPreview(isCommand(unfinished.value.text))}
         </span>
         <Count />
@@ -105,9 +105,9 @@ function Replying(): JSX.Element | null {
   const to = unfinished.value.replyTo;
   if (to === null) return null;
   return (
-    <p class="replying">
+    <p class="replying faint">
       <Icon name="reply" />
-      <span>
+      <span class="cut">
         Replying to <strong>{to.name}</strong>: {to.text.slice(0, 80)}
       </span>
       <SignButton icon="close" label="Do not reply" kind="small" onClick={() => keepUnfinished({ replyTo: null })} />

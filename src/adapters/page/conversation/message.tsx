@@ -80,7 +80,7 @@ function Quote(props: { readonly of: string | null }): JSX.Element | null {
   if (props.of === null) return null;
   const quoted = messages.peek().find((message) => message.id === props.of);
   const words = quoted === undefined ? 'an earlier message' : `${quoted.speaker.name}: ${quoted.text.slice(0, 120)}`;
-  return <p class="quote">{words}</p>;
+  return <p class="quote faint cut">{words}</p>;
 }
 
 function Text({ message }: { readonly message: ChatMessage }): JSX.Element {

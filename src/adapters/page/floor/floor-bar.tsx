@@ -23,7 +23,7 @@ export function FloorBar(): JSX.Element {
         {holding !== null && connection.value !== 'lost' ? (
           <Detail {...holding} />
         ) : (
-          <p class="floor-why">
+          <p class="floor-why faint">
             {whyNobody()} {isDeserted() && <AskInConversation line="/agent list">Why?</AskInConversation>}
           </p>
         )}
@@ -115,7 +115,7 @@ function Detail(holding: Holder): JSX.Element {
   const { turns = null, condition, next: [first, ...others] = [] } = view.value ?? {};
   const end = endOf(holding);
   return (
-    <p class="floor-detail">
+    <p class="floor-detail faint">
       <span class="clock" data-testid="holder-clock" role="timer">
         {end === null ? 'no limit while a tool runs' : `${clockText(end - now.value)} left`}
       </span>
@@ -174,7 +174,7 @@ function Next(): JSX.Element | null {
           {next.slice(0, CHIPS).map((id, place) => (
             <li key={id} class={`chip ${toneOf(id)}`} title={nameOf(id)}>
               {place === 0 && <span class="chip-lead">next</span>}
-              <span class="chip-name">{nameOf(id)}</span>
+              <span class="chip-name cut">{nameOf(id)}</span>
             </li>
           ))}
           {next.length > CHIPS && <li class="chip of-wide">+{next.length - CHIPS}</li>}

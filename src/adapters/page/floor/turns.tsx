@@ -31,7 +31,7 @@ export function Turns({ isStrip }: { readonly isStrip: boolean }): JSX.Element {
       ) : (
         <>
           <Score shown={shown} />
-          <p class="turn-detail" aria-live="off">
+          <p class="turn-detail faint" aria-live="off">
             {sentence(detailed)}
           </p>
           {isStrip ? (
@@ -59,7 +59,7 @@ function Score({ shown }: { readonly shown: readonly TurnRecord[] }): JSX.Elemen
     <div class="score">
       <ul class="score-names" aria-hidden="true">
         {lanes.map((agent) => (
-          <li key={agent} class={toneOf(agent)}>
+          <li key={agent} class={`cut ${toneOf(agent)}`}>
             {nameOf(agent)}
           </li>
         ))}

@@ -43,7 +43,7 @@ function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
           ask({ type: 'open', channel: id });
         }}
       >
-        <span class="channel-title">#{name}</span>
+        <span class="channel-title cut">#{name}</span>
         {!writable && <span class="platform">{id.split(':', 1)[0]}</span>}
         <span class="channel-signs">
           {asks ? (

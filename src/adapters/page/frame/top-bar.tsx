@@ -65,7 +65,9 @@ export function TopBar(): JSX.Element {
 function Place(): JSX.Element {
   return (
     <>
-      {channels.value.length <= 1 && channelName.value !== '' && <span class="channel-name">#{channelName.value}</span>}
+      {channels.value.length <= 1 && channelName.value !== '' && (
+        <span class="channel-name faint cut">#{channelName.value}</span>
+      )}
       {!writable.value && connection.value === 'open' && <span class="tag">read only</span>}
     </>
   );
@@ -85,7 +87,7 @@ function Waiting(): JSX.Element | null {
   return (
     <Button kind="waiting" data-testid="waiting" title="Go to the next question (Alt+A)" onClick={showQuestion}>
       <span aria-hidden="true">✋</span>
-      <span class="asks-words">{isHere ? `${nameOf(first.agent)} asks` : questionWords(first)}</span>
+      <span class="asks-words cut">{isHere ? `${nameOf(first.agent)} asks` : questionWords(first)}</span>
       {others.length > 0 && <span>+{others.length}</span>}
     </Button>
   );
@@ -94,7 +96,7 @@ function Waiting(): JSX.Element | null {
 function Connection(): JSX.Element {
   const state = connection.value;
   return (
-    <span class={`connection is-${state}`} data-testid="connection" data-state={state} role="status">
+    <span class={`connection faint is-${state}`} data-testid="connection" data-state={state} role="status">
       <span class="dot" aria-hidden="true" />
       <span class="connection-words">{CONNECTION[state]}</span>
       {state === 'lost' && (
