@@ -14,8 +14,8 @@ import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, Outgoing
 import { createAuditReaders } from './audit.ts';
 import type { AuditReaders } from './audit.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
-import { createHub } from './hub.ts';
-import type { Client, Hub } from './hub.ts';
+import { Hub } from './hub.ts';
+import type { Client } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT } from './protocol.ts';
 import type { ChatMessage } from './protocol.ts';
@@ -156,7 +156,7 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
     for (const message of messages) hub.message(channel, message);
     for (const message of changed) hub.changed(channel, message);
   };
-  const hub = createHub({ clock, log, queries: ports.queries, refresh });
+  const hub = new Hub({ clock, log, queries: ports.queries, refresh });
   const delayed = (channel: ChannelId, why: string): void =>
     hub.notice(channel, `Your message is kept, but Conch could not take it yet (${why}). It is tried again by itself.`);
   const inbound = createInboundQueue({ log, timers: systemTimers, delayed });
