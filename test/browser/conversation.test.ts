@@ -151,11 +151,11 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
   test('T17 a floor that rests says for what reason, and how to go on', async () => {
     const why = page.locator('.floor-why');
     for (const [obstacle, words] of [
-      [{ why: 'limit', budget: 'turns' }, 'The limit of turns is reached: write a message or run /floor resume'],
-      [{ why: 'stopped' }, 'write a message or run /floor resume'],
-      [{ why: 'paused' }, 'run /floor resume to go on'],
-      [{ why: 'catching-up' }, 'history is being read'],
-      [{ why: 'resting', after: 'rounds' }, 'everybody had a turn: write a message or run /floor resume'],
+      [{ why: 'limit', budget: 'turns' }, 'The limit of turns is reached. To continue: write a message, or /floor resume.'],
+      [{ why: 'stopped' }, 'To continue: write a message, or /floor resume.'],
+      [{ why: 'paused' }, 'The floor is paused. To continue: /floor resume.'],
+      [{ why: 'catching-up' }, 'reads the channel’s history'],
+      [{ why: 'resting', after: 'rounds' }, 'To continue: write a message, or /floor'],
     ] as const) {
       stage.show(here, { obstacles: [obstacle, { why: 'resting', after: 'rounds' }] });
       await expect.poll(() => why.innerText(), WITHIN).toContain(words);
@@ -170,9 +170,9 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     for (const [change, wanted] of [
       [
         { held: [id], obstacles: [{ why: 'paused' }, { why: 'resting', after: 'rounds' }] },
-        'held: ⏸ The floor is paused: run',
+        'held: ⏸ The floor is paused. To continue: /floor resume.',
       ],
-      [{ held: [id], obstacles: [{ why: 'taken', agent: 'dev' }] }, 'has the floor'],
+      [{ held: [id], obstacles: [{ why: 'taken', agent: 'dev' }] }, 'holds the floor'],
       [{ held: [id], obstacles: [{ why: 'limit', budget: 'turns' }] }, 'The limit of turns is reached'],
       [{ held: [], obstacles: [] }, 'received'],
     ] as const) {
