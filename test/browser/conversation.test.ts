@@ -151,7 +151,10 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
   test('T17 a floor that rests says for what reason, and how to go on', async () => {
     const why = page.locator('.floor-why');
     for (const [obstacle, words] of [
-      [{ why: 'limit', budget: 'turns' }, 'The limit of turns is reached. To continue: write a message, or /floor resume.'],
+      [
+        { why: 'limit', budget: 'turns' },
+        'The limit of turns is reached. To continue: write a message, or /floor resume.',
+      ],
       [{ why: 'stopped' }, 'To continue: write a message, or /floor resume.'],
       [{ why: 'paused' }, 'The floor is paused. To continue: /floor resume.'],
       [{ why: 'catching-up' }, 'reads the channel’s history'],
