@@ -1,13 +1,12 @@
 import { z } from 'zod';
-import type { AdapterSettings, Credentials } from './adapters.ts';
-import { backendSchema, serverSchema } from './backends.ts';
+import type { Credentials, Environment } from './environment.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL, DEMO_TOOLS, demoServers, type DemoModel } from './demo.ts';
 import { completeTexts, type AnnouncementTexts } from './announcements.ts';
 import { idIndex } from '../lib/keyed.ts';
 import { uniteRules, type ToolLists, type ToolRules } from '../rules/verdict.ts';
-import { ADAPTERS, type ConfigFile } from './schema.ts';
+import { ADAPTERS, backendSchema, serverSchema, turnConfigSchema, turnKeys } from './schema.ts';
+import type { ConfigFile, TurnConfig } from './schema.ts';
 import type { Secret } from './secret.ts';
-import { turnConfigSchema, turnKeys, type TurnConfig } from './turn-config.ts';
 import { defined } from '../lib/defined.ts';
 
 type FileAgent = NonNullable<ConfigFile['agents']>[number];
@@ -79,7 +78,7 @@ export type Config = {
   readonly agents: readonly AgentConfig[];
   readonly channels: readonly ChannelConfig[];
   /** The platforms' settings. */
-  readonly adapters: AdapterSettings;
+  readonly adapters: Readonly<ConfigFile['adapters']>;
   /** What the environment says about the platforms. */
   readonly credentials: Credentials;
   /** The door for agents that connect by themselves. */
@@ -106,12 +105,7 @@ export type Config = {
 };
 
 /** What the environment decides, beside the file. */
-export type Surround = Pick<Config, 'file' | 'dataDir' | 'secrets' | 'warnings' | 'demoModel' | 'credentials'> & {
-  readonly port: number | null;
-  readonly logLevel: Config['log']['level'] | null;
-  /** The providers' own variables, for models whose agents name no key. */
-  readonly keys: { readonly openai: string | null; readonly anthropic: string | null };
-};
+export type Surround = Environment['settings'] & Pick<Config, 'file' | 'secrets' | 'warnings'>;
 
 /** Makes a checked file complete: the demo where it names nobody, overrides over general settings, frozen to the bottom. */
 export const completeConfig = (file: ConfigFile, surround: Surround): Config => {

@@ -2,12 +2,12 @@ import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
-import { credentialsIn } from './adapters.ts';
-import type { Surround } from './config.ts';
 import { demoModel } from './demo.ts';
+import type { DemoModel } from './demo.ts';
 import type { Problem } from './error.ts';
 import type { Env } from './references.ts';
 import { fileSchema } from './schema.ts';
+import type { ConfigFile } from './schema.ts';
 import { isSecretName, passwordsIn, Secret } from './secret.ts';
 import { readIn } from './world.ts';
 import type { World } from './world.ts';
@@ -57,7 +57,15 @@ export type Environment = {
   readonly demoProblems: readonly Problem[];
   readonly secrets: readonly Secret[];
   readonly warnings: readonly string[];
-  readonly settings: Pick<Surround, 'dataDir' | 'port' | 'logLevel' | 'demoModel' | 'credentials' | 'keys'>;
+  readonly settings: {
+    readonly dataDir: string;
+    readonly port: number | null;
+    readonly logLevel: ConfigFile['log']['level'] | null;
+    readonly demoModel: DemoModel | null;
+    readonly credentials: Credentials;
+    /** The providers' own variables, for models whose agents name no key. */
+    readonly keys: { readonly openai: string | null; readonly anthropic: string | null };
+  };
 };
 
 /** Reads the environment, which goes before `.env`. */
@@ -103,6 +111,22 @@ const environmentSchema = z.object({
     .optional(),
   CONCH_LOG_LEVEL: LEVELS.optional(),
 });
+
+/** What the environment says about the platforms; `null` where it says nothing. */
+export type Credentials = ReturnType<typeof credentialsIn>;
+
+const credentialsIn = (env: Env) => {
+  const secret = (name: string): Secret | null => (env[name] ? new Secret(env[name]) : null);
+  return {
+    discord: { token: secret('DISCORD_TOKEN'), apiUrl: env['DISCORD_API_URL'] ?? null },
+    slack: {
+      botToken: secret('SLACK_BOT_TOKEN'),
+      appToken: secret('SLACK_APP_TOKEN'),
+      signingSecret: secret('SLACK_SIGNING_SECRET'),
+      apiUrl: env['SLACK_API_URL'] ?? null,
+    },
+  } as const;
+};
 
 /** A variable that is set to nothing is not set. */
 const withoutEmpty = (env: Env): Env => Object.fromEntries(Object.entries(env).filter(([, value]) => value));

@@ -2,9 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { argv } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { fileSchema } from './schema.ts';
+import { fileSchema, turnKeys } from './schema.ts';
 import { VARIABLES } from './environment.ts';
-import { turnKeys } from './turn-config.ts';
 
 /** What the code reads of a JSON Schema; the rest of it is for editors. */
 export type JsonNode = {

@@ -1,57 +1,380 @@
 import { z } from 'zod';
 import { ANNOUNCEMENT_TEXTS } from './announcements.ts';
-import { adaptersSchema } from './adapters.ts';
 import { MEMBERS, VERDICTS } from '../rules/verdict.ts';
-import { backendSchema, remoteSchema, serverSchema } from './backends.ts';
-import { turnConfigSchema, turnOverrides } from './turn-config.ts';
 
 /** The adapters that a channel's id can begin with. */
 export const ADAPTERS = ['console', 'discord', 'slack'] as const;
 
+// Descriptions stand before defaults: a channel takes the keys of `turnConfig` without their defaults.
+
+const flag = (byDefault: boolean, meaning: string) => z.boolean().describe(meaning).default(byDefault);
+const integer = (min: number, max: number, meaning: string) => z.int().min(min).max(max).describe(meaning);
+const number = (min: number, max: number, meaning: string) => z.number().min(min).max(max).describe(meaning);
+const text = (meaning: string) => z.string().min(1).describe(meaning);
+const texts = (meaning: string) => z.array(z.string()).max(100).describe(meaning);
+const textMap = (meaning: string) => z.record(z.string(), z.string()).describe(meaning).default({});
+const textOrNull = (meaning: string) => z.string().min(1).nullable().describe(meaning).default(null);
+const port = (meaning: string) => integer(0, 65_535, meaning);
+const webAddress = (begin: string, meaning: string) =>
+  z.url({ protocol: /^https?$/, error: `Expected an address that begins with ${begin}` }).describe(meaning);
+
 const SNOWFLAKE = 'Write it in quotes: a long id loses its last digits as a number';
-
 const idText = z.string({ error: (issue) => (typeof issue.input === 'number' ? SNOWFLAKE : undefined) }).min(1);
-
 const agentId = idText.regex(/^[\w-]{1,64}$/, 'Expected up to 64 letters, digits, "_" and "-"');
+
+const WEEK_SECONDS = 604_800;
+const duration = (meaning: string) => number(0.1, WEEK_SECONDS, meaning);
+const durationOrZero = (meaning: string) => number(0, WEEK_SECONDS, meaning);
+
+/** The specification's four modes: what a human message does to a turn that is under way. */
+const MODE_NAMES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
+/** Other names of the modes, accepted wherever a mode is. */
+const MODE_ALIASES = { steer: 'inject', followup: 'queue', collect: 'queue', concurrent: 'parallel' } as const;
+const MODES =
+  'What a human message does while an agent is ACTIVE: "inject" delivers it mid-turn, "queue" holds it until the turn ends, "interrupt" pauses the turn to answer it, "parallel" shows it to every agent and changes no turn. Aliases: "steer" is inject, "followup" and "collect" are queue, "concurrent" is parallel.';
+const ORDERS =
+  'Who is next: "round-robin" in the order of the channel\'s agents, "priority" by the agents\' numbers, "manual" when an operator grants, "mention" only addressed agents, "facilitator" the agent that the facilitator names.';
+const PASS_WORDS =
+  'An answer that is only one of these, whatever its case and punctuation, is a pass and is not posted. Agents are told the first one.';
+
+const mode = z
+  .enum([...MODE_NAMES, 'steer', 'followup', 'collect', 'concurrent'])
+  .transform((name) => (name in MODE_ALIASES ? MODE_ALIASES[name as keyof typeof MODE_ALIASES] : name))
+  .pipe(z.enum(MODE_NAMES))
+  .describe(MODES);
+const passWord = z.string().regex(/[\p{L}\p{N}]/u, 'Expected a word');
+const signal = z.string().regex(/^\S{3,64}$/, 'Expected one word of 3 to 64 characters');
+
+/** Every key of `turnConfig`, with its default. A channel may override any of them. */
+export const turnKeys = {
+  defaultTimeoutSeconds: duration(
+    'Seconds without a sign of work after which a turn times out; an agent can have its own timeoutSeconds.',
+  ).default(60),
+  humanInterruptMode: mode.prefault('inject'),
+  announceTimeouts: flag(true, 'Tell the channel when a turn times out.'),
+  announceDisconnects: flag(true, 'Tell the channel when an agent disconnects and its turn is skipped.'),
+  autoDetectTurnEnd: flag(false, 'End a turn after a silence once the agent has spoken, even without its signal.'),
+  autoDetectSilenceSeconds: duration('The length of that silence, in seconds.').default(10),
+  maxTurnSeconds: duration('The longest turn, in seconds, however much the agent works.').default(900),
+  waitTimeoutSeconds: duration('Seconds that an agent may be WAITING before it loses its turn.').default(600),
+  waitPolicy: z
+    .enum(['hold', 'release'])
+    .describe('The floor of a WAITING holder: "hold" keeps it, "release" lends it to the others.')
+    .default('hold'),
+  heartbeatSeconds: duration('Seconds between two pings of a connected agent.').default(15),
+  heartbeatTimeoutSeconds: duration(
+    'Seconds without an answer after which an agent is OFFLINE; more than heartbeatSeconds.',
+  ).default(45),
+  reconnectGraceSeconds: durationOrZero('Seconds in which a disconnected agent can return to its turn.').default(10),
+  coalesceMs: integer(0, 60_000, 'Human messages within so many milliseconds are delivered together.').default(500),
+  order: z
+    .enum(['round-robin', 'priority', 'manual', 'mention', 'facilitator'])
+    .describe(ORDERS)
+    .default('round-robin'),
+  rounds: integer(0, 1_000, 'Turns for every agent after a human message; 0 is no limit but maxTurns.').default(1),
+  maxTurns: integer(1, 10_000, 'The most agent turns after a human message.').default(12),
+  turnCompleteSignal: signal
+    .describe(
+      'One word that ends a turn at the end of what an agent says; it is not posted. Agents whose protocol has an end of its own need not say it.',
+    )
+    .default('TURN_COMPLETE'),
+  passWords: z
+    .array(passWord.max(60))
+    .max(50)
+    .describe(PASS_WORDS)
+    .default(['PASS', 'SKIP', 'NO_REPLY', 'NO_ANSWER', 'nothing to add', 'no comment', 'no response']),
+  onRestart: z
+    .enum(['resume', 'forfeit'])
+    .describe('A turn that a restart of Conch interrupted: "resume" continues it, "forfeit" ends it.')
+    .default('resume'),
+  rejoin: z
+    .enum(['manual', 'auto'])
+    .nullable()
+    .describe(
+      'A reconnected agent is queued again: "auto" at once, "manual" by an operator, null by the kind of its backend.',
+    )
+    .default(null),
+  interruptGraceSeconds: durationOrZero(
+    'Seconds in which an interrupted generation must stop; then it is killed.',
+  ).default(5),
+  maxConsecutiveErrors: integer(
+    1,
+    1_000,
+    'Session failures in a row after which an agent is stopped, until "/agent restart".',
+  ).default(5),
+  maxTotalErrors: integer(
+    1,
+    100_000,
+    'Session failures in all after which an agent is stopped, until "/agent restart".',
+  ).default(20),
+  interruptResponder: textOrNull('The agent that answers a human in interrupt mode; null is the interrupted agent.'),
+  facilitator: textOrNull('The agent that names the next speaker under the order "facilitator".'),
+  defaultAgent: textOrNull('The agent that answers unaddressed messages under the order "mention".'),
+  threads: z
+    .enum(['own', 'parent', 'ignore'])
+    .describe(
+      'A thread has its own floor ("own"), shares the floor of its channel ("parent") or is ignored ("ignore").',
+    )
+    .default('own'),
+  allowBots: z
+    .enum(['off', 'mentions', 'all'])
+    .describe(
+      'Other bots that are heard: none ("off"), those that mention an agent ("mentions") or "all". Their messages renew no budget.',
+    )
+    .default('off'),
+  receipts: flag(true, 'Mark every human message with its state.'),
+  announceLimits: flag(true, 'Tell the channel when a budget is used up.'),
+  announceNobody: flag(true, 'Tell the channel when no agent is available.'),
+  announceRecovery: flag(true, 'Tell the channel about a resumed turn or missing history after a restart.'),
+  contextTokens: integer(
+    500,
+    2_000_000,
+    'The longest prompt: rules, conversation and news, in tokens of four characters. The oldest lines are dropped first. Set it below the context window of a small model.',
+  ).default(48_000),
+  maxHeld: integer(1, 100_000, 'The most human messages that a channel holds for later.').default(500),
+};
+
+/** The specification's `turnConfig` object. */
+export const turnConfigSchema = z.strictObject(turnKeys);
+
+/** The settings of a channel's floor, complete. */
+export type TurnConfig = Readonly<z.output<typeof turnConfigSchema>>;
+
+type Overrides<Keys extends Record<string, z.ZodDefault | z.ZodPrefault>> = {
+  [Key in keyof Keys]: z.ZodExactOptional<Keys[Key]['def']['innerType']>;
+};
+
+const withoutDefaults = <Keys extends Record<string, z.ZodDefault | z.ZodPrefault>>(keys: Keys): Overrides<Keys> =>
+  Object.fromEntries(
+    Object.entries(keys).map(([key, schema]) => [key, z.exactOptional(schema.def.innerType)]),
+  ) as Overrides<Keys>;
+
+/** The keys of a program that Conch starts. */
+const program = {
+  args: texts('Its arguments, one by one.').default([]),
+  cwd: text('Its folder. Default: the folder of Conch.').exactOptional(),
+};
+const HOST = /^(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$/i;
+const host = z.string().regex(HOST, 'Expected a host like "api.example.org", "*.example.org" or "127.0.0.1:11434"');
+const SANDBOX =
+  'Start its program in a sandbox (bubblewrap, on Linux). It writes only to its folder and a home of its own. It reaches other hosts through a proxy of Conch, and this machine not at all. A list allows only these hosts; "offline" allows none. Where no sandbox can be started, the program is not started.';
+const confined = {
+  env: texts('Names of environment variables that it gets besides PATH, HOME and the like.').default([]),
+  set: textMap('Environment variables that it gets, with their values; ${NAME} takes a variable of Conch.'),
+  sandbox: z
+    .union([z.boolean(), z.literal('offline'), z.array(host).max(100)], {
+      error: 'Expected true, false, "offline" or a list of hosts',
+    })
+    .exactOptional()
+    .describe(SANDBOX),
+};
+const price = (meaning: string) => z.number().min(0).max(10_000).nullable().describe(meaning).default(null);
+const profile = z
+  .enum(['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen', 'copilot', 'kimi'])
+  .describe('Which agent it is: its start command, how Conch makes it ask, whether it takes messages mid-turn.')
+  .default('generic');
+const injectFallback = z
+  .enum(['queue', 'cancel'])
+  .describe('A message that it cannot take mid-turn waits for the end of the turn ("queue") or ends it ("cancel").')
+  .default('queue');
+
+const scripted = z.strictObject({
+  kind: z.literal('scripted').describe('"scripted": a play-acted agent; it needs no model, no key and no network.'),
+  script: z.enum(['pm', 'dev', 'qa']).describe('Which built-in script it plays.'),
+  wordMs: number(
+    0,
+    10_000,
+    'Milliseconds for each word; its other delays are in proportion. Default: 75.',
+  ).exactOptional(),
+});
+
+const llm = z.strictObject({
+  kind: z.literal('llm').describe('"llm": a model behind an API, run in this process.'),
+  provider: z
+    .enum(['openai', 'anthropic', 'openai-compatible'])
+    .describe('Its API; "openai-compatible" is every server that speaks OpenAI\'s (Ollama, vLLM, …).'),
+  model: text("The model's name at its provider."),
+  apiKey: text("The key, best as ${NAME}. Default: the provider's own environment variable.").exactOptional(),
+  baseUrl: webAddress('"http://" or "https://"', "The address of the API. Default: the provider's.").exactOptional(),
+  maxOutputTokens: integer(1, 1_000_000, 'The longest answer of one step, in tokens.').default(4_096),
+  maxSteps: integer(
+    1,
+    100,
+    'The most steps in a turn. Default: 8; in a turn with tools of servers `runs.conversational`, and people are asked whether to go on.',
+  ).exactOptional(),
+  images: flag(false, 'It takes pictures that tools return.'),
+  tools: flag(true, "It gets the floor's verbs as tools. Set it to false for small models that take no tools."),
+  stepTimeoutSeconds: number(0.1, 86_400, 'Seconds after which a step counts as failed.').default(120),
+  inputUsdPerMTok: price('US dollars for a million input tokens, for the budgets.'),
+  outputUsdPerMTok: price('US dollars for a million output tokens, for the budgets.'),
+  cachedInputUsdPerMTok: price('US dollars for a million input tokens read from the cache. Default: as all input.'),
+  cacheWriteUsdPerMTok: price('US dollars for a million input tokens written to the cache. Default: as all input.'),
+});
+
+const acp = z.strictObject({
+  kind: z.literal('acp').describe('"acp": a coding agent on this machine that speaks the Agent Client Protocol.'),
+  profile,
+  command: text("The program. Default: the profile's.").exactOptional(),
+  args: texts("Its arguments. Default: the profile's, also with your own `command`.").exactOptional(),
+  cwd: program.cwd,
+  ...confined,
+  injectFallback,
+});
+
+const remote = z.strictObject({
+  kind: z
+    .literal('remote')
+    .describe('"remote": an agent that connects to Conch; `conch agent add <id>` makes its token.'),
+  profile,
+  injectFallback,
+});
+
+const command = z.strictObject({
+  kind: z.literal('command').describe('"command": any program, started anew for every turn.'),
+  command: text('The program; no shell is involved.'),
+  ...program,
+  ...confined,
+  input: z
+    .enum(['stdin', 'arg'])
+    .describe('Where it reads the prompt: standard input, or its last argument.')
+    .default('stdin'),
+  output: z
+    .enum(['text', 'json', 'jsonl'])
+    .describe('What it prints: plain text, one JSON object, or one JSON object a line.')
+    .default('text'),
+  timeoutSeconds: number(0.1, 86_400, 'Seconds after which it is stopped and its turn ends.').default(600),
+  maxOutputBytes: integer(1_024, 100_000_000, 'The most bytes that it may print.').default(1_048_576),
+});
+
+/** What runs an agent, told apart by `kind`. */
+export const backendSchema = z.discriminatedUnion('kind', [scripted, llm, acp, remote, command]);
+
+const scope = z.string().regex(/^[\x21\x23-\x5B\x5D-\x7E]+$/, 'Expected the name of one scope, without spaces');
+const oauth = z.strictObject({
+  clientId: text('The id of your app at its service. Default: Conch registers itself at each login.').exactOptional(),
+  clientSecret: text("The app's secret, as ${NAME}. It is sent to `issuer` alone, and needs it.").exactOptional(),
+  issuer: webAddress('"https://"', 'The authorization server. No other one is accepted.').exactOptional(),
+  scopes: z
+    .array(scope)
+    .max(100)
+    .exactOptional()
+    .describe('The scopes to request. Default: those that the server wants.'),
+  callbackPort: integer(1, 65_535, 'The port of the redirect address of your app.').exactOptional(),
+});
+
+/** One server of tools: a program of this machine, or an address. */
+export const serverSchema = z.strictObject({
+  command: text('The program of a server on this machine; no shell is involved.').exactOptional(),
+  ...program,
+  env: textMap(
+    'Environment variables that it gets besides PATH, HOME and the like; ${NAME} takes a variable of Conch.',
+  ),
+  url: webAddress(
+    '"https://"',
+    'The address of a server that is reached by HTTP, in place of a program.',
+  ).exactOptional(),
+  headers: textMap('Headers of every request to it, such as "Authorization"; ${NAME} takes a variable of Conch.'),
+  oauth: oauth.exactOptional().describe('Conch signs in at it by `conch mcp login`; {} is enough.'),
+  share: z
+    .enum(['agent', 'seat'])
+    .describe('Who shares one running server: all channels of an agent ("agent"), or one channel ("seat").')
+    .default('agent'),
+  timeoutSeconds: number(
+    0.1,
+    600,
+    'Seconds without progress after which a call fails; 10 minutes is the most.',
+  ).default(60),
+  trusted: flag(false, 'Conch believes what it says about its tools, such as that one only reads.'),
+  tools: z
+    .array(z.string().min(1).max(200))
+    .max(1_000)
+    .describe('Which of its tools agents get, by name; "*" in a name is anything.')
+    .default(['*']),
+  instructions: flag(false, 'Agents read its instructions, as untrusted text.'),
+  elicitation: flag(false, 'It may ask people in the channel during a call; never for a secret.'),
+  showAnswers: flag(false, 'The channel sees what people fill into its forms, not only that they answered.'),
+});
+
+const remoteSchema = z.strictObject({
+  port: port('The port that they connect to; 0 takes a free one.').default(7421),
+  host: text('The address to listen on. All but this machine need `tlsCert` and `tlsKey`, or `behindProxy`.').default(
+    '127.0.0.1',
+  ),
+  behindProxy: flag(false, 'A proxy in front speaks TLS with the agents.'),
+  tlsCert: textOrNull('The path of its certificate chain, as PEM.'),
+  tlsKey: textOrNull("The path of that certificate's key, as PEM."),
+  origins: texts('Web origins whose pages may connect; no other browser may.').default([]),
+});
+
+const consoleSchema = z.strictObject({
+  enabled: flag(true, 'Serve the page; only ever on this machine.'),
+  port: port('The port of the page on 127.0.0.1; 0 takes a free one. CONCH_PORT overrides it.').default(7420),
+});
+
+const discordSchema = z.strictObject({
+  webhooks: flag(
+    true,
+    'Agents speak by webhook, with their own names and pictures; else as the bot, after their name.',
+  ),
+  roles: flag(false, 'Create an empty role for every agent, so that people can mention it with @.'),
+  streaming: flag(true, 'Show what an agent says while it speaks, by edits.'),
+  cards: flag(true, 'Keep a message with the floor and its buttons near the end of the channel.'),
+  typing: flag(true, 'Show the typing indicator while an agent has the floor.'),
+});
+
+const slackSchema = z.strictObject({
+  mode: z
+    .enum(['socket', 'http'])
+    .describe('How events come: over sockets that Conch opens, or as signed requests to your address.')
+    .default('socket'),
+  connections: integer(1, 10, 'Sockets side by side; with one, each renewal is a gap.').default(2),
+  host: text('The address for signed requests, behind your proxy.').default('127.0.0.1'),
+  port: port('The port for signed requests.').default(7422),
+  path: z
+    .string()
+    .regex(/^\/\S*$/, 'Expected a path such as "/slack/events"')
+    .describe('The path for signed requests.')
+    .default('/slack/events'),
+  streaming: flag(true, 'Show what an agent says while it speaks.'),
+  cards: flag(true, 'Keep a message with the floor and its buttons near the end of the channel.'),
+  status: flag(true, 'Show a status line while an agent has the floor.'),
+  agentSessions: flag(false, "Use Slack's agent sessions with their own Stop button; the app must be an agent."),
+  userGroups: textMap('Slack user groups that mean an agent: the id of the group, then the id of the agent.'),
+});
 
 /** An address, an emoji by Slack's name for it, or a text with a picture in it. */
 const PICTURE = /^https:\/\/\S+$|^:[\w+-]{1,100}:$|^(?=.*(?:\p{Extended_Pictographic}|\p{RI}|\p{So}))\P{ASCII}{1,16}$/u;
 
-const ruleList = (text: string) => z.array(z.string().max(1_000)).max(10_000).exactOptional().describe(text);
+const rules = (meaning: string) => z.array(z.string().max(1_000)).max(10_000).exactOptional().describe(meaning);
 
 const tools = z.strictObject({
-  allow: ruleList('Rules of tools that run unasked, such as "Read", "Bash(npm test)" or "mcp__files__read_*".'),
-  ask: ruleList('Rules of tools that ask people first; with "!" at the end whatever was remembered.'),
-  deny: ruleList('Rules of tools that are refused; they go before all others.'),
-  untrusted: ruleList(
-    'Rules of tools that bring in text that nobody vouches for, beside those that are known to. Whoever has read it is asked before it changes or sends anything.',
+  allow: rules('Rules of tools that run without a request, such as "Read", "Bash(npm test)" or "mcp__files__read_*".'),
+  ask: rules('Rules of tools that need an approval; with "!" at the end also where an always-allow rule exists.'),
+  deny: rules('Rules of tools that are denied; they override all others.'),
+  untrusted: rules(
+    'Rules of tools that return untrusted text, besides the known ones. An agent that read such text needs an approval before it changes or sends anything.',
   ),
-  private: ruleList('Rules of tools that bring in what should not leave, beside files that are known to hold keys.'),
-  outward: ruleList('Rules of tools that may carry something away, beside those that are known to.'),
-  trusted: ruleList(
-    'Rules of tools that are vouched for: what they bring in makes no difference, and they are not asked about because of what was read before.',
+  private: rules('Rules of tools that return private data, besides files that are known to hold keys.'),
+  outward: rules('Rules of tools that can send data out, besides the known ones.'),
+  trusted: rules(
+    'Rules of tools that are trusted: what they return is not untrusted, and what was read before requires no approval for them.',
   ),
   default: z
     .enum(VERDICTS)
     .exactOptional()
     .describe(
-      'What becomes of a tool that no rule names. Without it, "deny"; without any rules, "ask", and reading in the agent\'s folder is free.',
+      'The verdict for a tool that no rule names. Default: "deny"; without any rules "ask", and reading in the agent\'s folder is allowed.',
     ),
   members: z
     .enum(MEMBERS)
     .exactOptional()
     .describe(
-      'What becomes of tools beyond reading when somebody who is no operator asked: "ask" asks even for what is allowed, "deny" refuses them, "same" makes no difference. Without it, "ask".',
+      'Tools beyond reading when the requester is no operator: "ask" requires an approval even for allowed tools, "deny" denies them, "same" changes nothing. Default: "ask".',
     ),
 });
 
 const steps = (work: string, usual: number) =>
-  z
-    .int()
-    .min(1)
-    .max(200)
-    .exactOptional()
-    .describe(`How many steps ${work} takes before people are asked. Without it, ${usual}.`);
+  integer(1, 200, `Steps of ${work} before people are asked. Default: ${usual}.`).exactOptional();
 
 const runs = z.strictObject({
   task: steps('work on a ticket', 50),
@@ -60,195 +383,186 @@ const runs = z.strictObject({
 });
 
 const agent = z.strictObject({
-  id: agentId.describe('How channels, commands and logs call the agent; people address it as @id.'),
-  name: z.string().min(1).max(80).exactOptional().describe('The name under which it speaks. Without one, its id.'),
+  id: agentId.describe('Its id in channels, commands and logs; people address it as @id.'),
+  name: z.string().min(1).max(80).exactOptional().describe('The name under which it speaks. Default: its id.'),
   backend: backendSchema.describe('What runs the agent.'),
-  persona: z.string().max(20_000).default('').describe('Who the agent is, in words for itself.'),
-  description: z.string().max(500).default('').describe('What the agent is good at, in words for the others.'),
+  persona: z.string().max(20_000).describe('Who the agent is, in words for itself.').default(''),
+  description: z.string().max(500).describe('What the agent is good at, in words for the others.').default(''),
   avatar: z
     .string()
     .max(500)
     .regex(PICTURE, 'Expected an emoji, or an address that begins with "https://"')
     .nullable()
-    .default(null)
-    .describe('An emoji or the https address of a picture; null for none.'),
-  priority: z.int().min(1).max(1_000).default(10).describe('Under the order "priority" 1 goes before 10.'),
+    .describe('An emoji or the https address of a picture; null for none.')
+    .default(null),
+  priority: integer(1, 1_000, 'Under the order "priority" 1 goes before 10.').default(10),
   timeoutSeconds: z
     .number()
     .min(0.1)
-    .max(604_800)
+    .max(WEEK_SECONDS)
     .nullable()
-    .default(null)
-    .describe('How long its turn lasts without a sign of work, in seconds; null is defaultTimeoutSeconds.'),
+    .describe('Seconds without a sign of work after which its turn times out; null is defaultTimeoutSeconds.')
+    .default(null),
   rejoin: z
     .enum(['manual', 'auto'])
     .nullable()
-    .default(null)
-    .describe('Whether it is queued again by itself when it comes back; null is turnConfig.rejoin.'),
+    .describe('Whether it is queued again by itself when it reconnects; null is turnConfig.rejoin.')
+    .default(null),
   trusted: z
     .boolean()
     .exactOptional()
     .describe(
-      'Whether it is used although it is known to change files without asking, whatever Conch sets. Without it Conch does not start such an agent.',
+      'Start it although it is known to change files without asking. Without it Conch does not start such an agent.',
     ),
-  tools: tools.exactOptional().describe('What it may do with tools, beside the general rules.'),
+  tools: tools.exactOptional().describe('What it may do with tools, besides the general rules.'),
   approvers: z
     .union([z.literal('other'), z.array(idText).min(1).max(1_000)], {
       error: 'Expected "other" or a list of ids of people or roles',
     })
     .exactOptional()
     .describe(
-      'Who may say yes or no to its tools: the people or roles with these ids alone, or any operator but the one who asked for the work ("other"). Without it, every operator.',
+      'Who may allow or deny its requests: only these ids of people or roles, or any operator but the one who asked for the work ("other"). Default: every operator.',
     ),
-  runs: runs.exactOptional().describe('How many steps its work may take, each key in place of the general one.'),
+  runs: runs.exactOptional().describe('How many steps its work may take; each key overrides the general one.'),
 });
 
 const limit = z.number().positive().nullable();
-
-const tokens = limit.describe('Tokens of all agents together; null is no limit.');
-const costUsd = limit.describe('US dollars of all agents together; null is no limit.');
-const minutes = limit.describe('Minutes of turns; null is no limit.');
-
+const limits = {
+  tokens: limit.describe('Tokens of all agents together; null is no limit.').default(null),
+  costUsd: limit.describe('US dollars of all agents together; null is no limit.').default(null),
+  minutes: limit.describe('Minutes of turns; null is no limit.').default(null),
+};
+const spending = z.strictObject(limits).prefault({});
+const ownSpending = z.strictObject(withoutDefaults(limits)).exactOptional();
 const EXCHANGE = 'What the agents may spend after one human message.';
 const DAY = 'What the agents may spend in a day.';
-
-const spending = z.strictObject({
-  tokens: tokens.default(null),
-  costUsd: costUsd.default(null),
-  minutes: minutes.default(null),
-});
-
-const budgets = z.strictObject({
-  exchange: spending.prefault({}).describe(EXCHANGE),
-  day: spending.prefault({}).describe(DAY),
-});
-
-const ownSpending = z.strictObject({
-  tokens: tokens.exactOptional(),
-  costUsd: costUsd.exactOptional(),
-  minutes: minutes.exactOptional(),
-});
-
-const ownBudgets = z.strictObject({
-  exchange: ownSpending.exactOptional().describe(EXCHANGE),
-  day: ownSpending.exactOptional().describe(DAY),
-});
+const budgets = z.strictObject({ exchange: spending.describe(EXCHANGE), day: spending.describe(DAY) });
+const ownBudgets = z.strictObject({ exchange: ownSpending.describe(EXCHANGE), day: ownSpending.describe(DAY) });
 
 const days = z
   .int()
   .min(1)
   .max(36_500)
   .nullable()
-  .describe('After how many days messages, posts and entries of the journal are taken away; null keeps them.');
+  .describe('Days after which messages, posts and journal entries are deleted; null keeps them.');
 
 const channel = z.strictObject({
   id: idText
     .regex(/^[a-z]+:\S+$/, 'Expected "<adapter>:<id on the platform>", for example "console:demo"')
-    .describe('Where the channel is: the adapter, a colon, and the id on that platform.'),
+    .describe('The adapter, a colon, and the id of the channel on that platform.'),
   name: z
     .string()
     .min(1)
     .max(100)
     .exactOptional()
-    .describe('The name in logs and lists. Without one, the id after the colon.'),
+    .describe('The name in logs and lists. Default: the id after the colon.'),
   topic: z.string().max(500).exactOptional().describe('What the channel is about, in words for its agents.'),
   agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
-  tools: tools.exactOptional().describe('What agents may do with tools here, beside the general and their own rules.'),
-  runs: runs.exactOptional().describe('How many steps work here may take, each key in place of that of its agent.'),
-  budgets: ownBudgets.exactOptional().describe('Budgets of this channel, each key in place of the general one.'),
-  retention: z.strictObject({ days }).exactOptional().describe('How long what is said in this channel is kept.'),
-  ...turnOverrides,
+  tools: tools.exactOptional().describe('What agents may do with tools here, besides the general and their own rules.'),
+  runs: runs.exactOptional().describe("How many steps work here may take; each key overrides its agent's."),
+  budgets: ownBudgets.exactOptional().describe('Budgets of this channel; each key overrides the general one.'),
+  retention: z.strictObject({ days }).exactOptional().describe('How long the messages of this channel are kept.'),
+  ...withoutDefaults(turnKeys),
 });
 
 const operators = z.strictObject({
   users: z
     .array(idText)
-    .default([])
-    .describe(
-      "Ids of the people who may change the floor. Whoever has the console's page open is one without being named.",
-    ),
-  roles: z.array(idText).default([]).describe('Ids of the roles or groups whose members may.'),
+    .describe("Ids of the people who may change the floor. Whoever has the console's page open always may.")
+    .default([]),
+  roles: z.array(idText).describe('Ids of the roles or groups whose members may.').default([]),
 });
 
-const template = (kind: keyof typeof ANNOUNCEMENT_TEXTS, when: string) =>
+const announcement = (kind: keyof typeof ANNOUNCEMENT_TEXTS, when: string) =>
   z
     .union([z.string().min(1).max(500), z.literal(false)], {
       error: 'Expected the text in quotes, or false to switch it off',
     })
-    .meta({ default: ANNOUNCEMENT_TEXTS[kind], description: `${when} false switches it off.` })
+    .meta({ default: ANNOUNCEMENT_TEXTS[kind], description: `The text when ${when}. false switches it off.` })
     .exactOptional();
 
 const announcements = z.strictObject({
-  timeout: template('timeout', 'The text when a turn is over by time.'),
-  waitTimeout: template('waitTimeout', 'The text when the wait of an agent is over by time.'),
+  timeout: announcement('timeout', 'a turn times out'),
+  waitTimeout: announcement('waitTimeout', 'the wait of an agent times out'),
   approval: z
     .string({ error: 'Expected the text in quotes; what asks for a yes cannot be switched off' })
     .min(1)
     .max(500)
     .meta({
       default: ANNOUNCEMENT_TEXTS.approval,
-      description: 'The text when a tool of an agent needs a yes. What would run always follows it, whole.',
+      description: 'The text when a tool needs an approval. The whole call always follows it.',
     })
     .exactOptional(),
-  answered: template('answered', 'The text that takes the place of a question once somebody, or nobody, answered it.'),
-  forbidden: template('forbidden', 'The text when the rules refuse a tool for the first time in a run.'),
-  unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
-  aside: template('aside', 'The text when a background run starts or ends.'),
-  revoked: template('revoked', 'The text when a yes that was remembered is taken back.'),
-  toolsGone: template('toolsGone', 'The text when a server of tools that an agent uses is given up.'),
-  toolsBack: template('toolsBack', 'The text when it can be used again.'),
-  disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),
-  nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),
-  unaddressed: template('unaddressed', 'The text when a message names no agent that can answer, where it must.'),
-  limit: template('limit', 'The text when a budget is used up; a text of your own can name which with {budget}.'),
-  stopped: template('stopped', 'The text when a person stopped the exchange.'),
-  skipped: template('skipped', 'The text when an operator ended a turn.'),
-  recovered: template('recovered', 'The text when a turn goes on after a restart of Conch.'),
-  undelivered: template('undelivered', 'The text when the platform refuses what an agent said.'),
-  gap: template('gap', 'The text when history is missing after a restart.'),
+  answered: announcement('answered', 'a request was answered or timed out; it replaces the request'),
+  forbidden: announcement('forbidden', 'the rules deny a tool for the first time in a run'),
+  unasked: announcement('unasked', 'a tool needs an approval and nobody can be asked'),
+  aside: announcement('aside', 'a background run starts or ends'),
+  revoked: announcement('revoked', 'an always-allow rule is revoked'),
+  toolsGone: announcement('toolsGone', 'an agent loses the tools of a server'),
+  toolsBack: announcement('toolsBack', 'it has them again'),
+  disconnect: announcement('disconnect', 'an agent disconnects in its turn'),
+  nobody: announcement('nobody', 'a message comes and every agent is OFFLINE'),
+  unaddressed: announcement('unaddressed', 'a message names no agent that can answer, where it must'),
+  limit: announcement('limit', 'a budget is used up; your own text can name the budget with {budget}'),
+  stopped: announcement('stopped', 'a person stops the exchange'),
+  skipped: announcement('skipped', 'an operator ends a turn'),
+  recovered: announcement('recovered', 'a turn continues after a restart of Conch'),
+  undelivered: announcement('undelivered', 'the platform refuses what an agent said'),
+  gap: announcement('gap', 'history is missing after a restart'),
 });
 
 const log = z.strictObject({
   level: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace'])
-    .default('info')
-    .describe('The least important lines that are logged. CONCH_LOG_LEVEL goes before it.'),
+    .describe('The least important lines that are logged. CONCH_LOG_LEVEL overrides it.')
+    .default('info'),
   pretty: z
     .union([z.boolean(), z.literal('auto')], { error: 'Expected true, false or "auto"' })
-    .default('auto')
-    .describe('Lines for people in place of JSON; "auto" does so on a terminal.'),
+    .describe('Lines for people in place of JSON; "auto" does so on a terminal.')
+    .default('auto'),
 });
 
 /** The whole of `turnConfig.json`, as people write it. */
 export const fileSchema = z.strictObject({
   $schema: z.string().exactOptional().describe('Where editors find the description of this file; Conch ignores it.'),
-  turnConfig: turnConfigSchema.prefault({}).describe('How turns are taken, in every channel that says nothing else.'),
+  turnConfig: turnConfigSchema.prefault({}).describe('The turns of every channel without a setting of its own.'),
   agents: z
     .array(agent)
     .min(1, 'Expected at least one agent; without this key there are the three of the demo')
     .max(1_000)
     .exactOptional()
-    .describe('Who can be given a seat. Without this key, the three agents of the demo.'),
+    .describe('Who can be given a seat. Default: the three agents of the demo.'),
   channels: z
     .array(channel)
     .min(1, 'Expected at least one channel')
     .exactOptional()
-    .describe('Where there is a floor. Without this key, one channel "console:demo" with every agent.'),
-  remote: remoteSchema.prefault({}).describe('The door for agents that connect by themselves.'),
-  adapters: adaptersSchema.prefault({}).describe('The chat platforms.'),
-  operators: operators.prefault({}).describe('Who may change the floor; reading is open to all.'),
+    .describe('The channels with a floor. Default: one channel "console:demo" with every agent.'),
+  remote: remoteSchema.prefault({}).describe('The server for agents that connect to Conch.'),
+  adapters: z
+    .strictObject({
+      console: consoleSchema
+        .prefault({})
+        .describe('The page on this machine: a chat of its own and a window into every channel.'),
+      discord: discordSchema.prefault({}).describe('Discord; needs DISCORD_TOKEN.'),
+      slack: slackSchema
+        .prefault({})
+        .describe('Slack; needs SLACK_BOT_TOKEN, and SLACK_APP_TOKEN or SLACK_SIGNING_SECRET.'),
+    })
+    .prefault({})
+    .describe('The chat platforms.'),
+  operators: operators.prefault({}).describe('Who may change the floor; everybody may read.'),
   budgets: budgets.prefault({}).describe('What one channel may spend.'),
   tools: tools.exactOptional().describe('What every agent may do with tools.'),
   runs: runs.exactOptional().describe('How many steps work may take.'),
   mcp: z
     .record(z.string(), serverSchema)
-    .default({})
-    .describe('Servers of tools (the Model Context Protocol) for agents of the kinds "llm" and "acp", by their ids.'),
+    .describe('Servers of tools (the Model Context Protocol) for agents of the kinds "llm" and "acp", by their ids.')
+    .default({}),
   retention: z
     .strictObject({ days: days.default(null) })
     .prefault({})
-    .describe('How long what is said is kept.'),
-  announcements: announcements.prefault({}).describe('What people are told. Names in braces are filled in.'),
+    .describe('How long messages are kept.'),
+  announcements: announcements.prefault({}).describe('The announcements. Names in braces are filled in.'),
   log: log.prefault({}).describe('What is logged.'),
 });
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { LoginStore } from '../../src/agents/mcp/login-store.ts';
-import { serverSchema } from '../../src/config/backends.ts';
+import { serverSchema } from '../../src/config/schema.ts';
 import { runLoginCall } from '../../src/cli/mcp-login.ts';
 import type { LoginCall } from '../../src/cli/mcp-login.ts';
 import { browse, startAuth } from '../agents/mcp/auth-rig.ts';

@@ -1,7 +1,7 @@
 import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/policies.ts';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { turnKeys } from '../../src/config/turn-config.ts';
+import { turnKeys } from '../../src/config/schema.ts';
 import { ANNOUNCEMENT_TEXTS } from '../../src/config/announcements.ts';
 import { load, world } from './world.ts';
 

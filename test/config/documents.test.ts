@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { VARIABLES } from '../../src/config/environment.ts';
 import { configJsonSchema, jsonSchemaText, configTable, environmentTable } from '../../src/config/json-schema.ts';
 import type { JsonNode } from '../../src/config/json-schema.ts';
-import { turnKeys } from '../../src/config/turn-config.ts';
+import { turnKeys } from '../../src/config/schema.ts';
 import { load } from './world.ts';
 
 const repositoryText = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
@@ -58,8 +58,8 @@ describe('turnConfig.example.json', () => {
 describe('the tables of the README', () => {
   test('have a row for every key, with its default and its meaning', () => {
     const table = configTable();
-    expect(table).toContain('| `turnConfig.defaultTimeoutSeconds` | `60` | How long a turn lasts');
-    expect(table).toContain('| `agents[].id` | required | How channels');
+    expect(table).toContain('| `turnConfig.defaultTimeoutSeconds` | `60` | Seconds without a sign');
+    expect(table).toContain('| `agents[].id` | required | Its id in channels');
     expect(table).toContain('| `agents[].backend.script` | required | Which');
     expect(table).toContain('| `adapters.console.port` | `7420` | The port');
     const rows = new Set(table.split('\n').map((line) => line.split('`')[1]));

@@ -1,8 +1,7 @@
 import type { z } from 'zod';
-import type { backendSchema } from '../backends.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
-import type { ConfigFile } from '../schema.ts';
+import type { ConfigFile, backendSchema } from '../schema.ts';
 import type { AgentDraft, Draft } from './draft.ts';
 import { checkProgram, checkVariable } from './programs.ts';
 import type { Around } from './programs.ts';

@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { resolve } from 'node:path';
 import { isLoopback } from '../../lib/guarded-server.ts';
-import type { Credentials } from '../adapters.ts';
+import type { Credentials } from '../environment.ts';
 import { DEMO_AGENTS } from '../demo.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';

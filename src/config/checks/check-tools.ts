@@ -4,7 +4,7 @@ import { lintRules } from '../../rules/rule-lint.ts';
 import { LABEL_LISTS, withoutMark } from '../../rules/verdict.ts';
 import type { ToolLists } from '../../rules/verdict.ts';
 import { nearest } from '../../lib/nearest.ts';
-import { serverSchema } from '../backends.ts';
+import { serverSchema } from '../schema.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import type { Draft } from './draft.ts';

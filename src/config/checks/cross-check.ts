@@ -3,9 +3,8 @@ import { DEMO_AGENTS, DEMO_CHANNEL } from '../demo.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
 import { ANNOUNCEMENT_TEXTS } from '../announcements.ts';
-import { ADAPTERS } from '../schema.ts';
-import { turnConfigSchema } from '../turn-config.ts';
-import type { TurnConfig } from '../turn-config.ts';
+import { ADAPTERS, turnConfigSchema } from '../schema.ts';
+import type { TurnConfig } from '../schema.ts';
 import type { AgentDraft, ChannelDraft, Draft, TurnConfigDraft } from './draft.ts';
 
 type Id = string | null | undefined;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MEMBERS, VERDICTS } from '../../rules/verdict.ts';
 import type { ToolLists } from '../../rules/verdict.ts';
-import { backendSchema } from '../backends.ts';
+import { backendSchema } from '../schema.ts';
 
 /** Reads each key of an object that has the right shape and passes over the others; anything but an object is read as `{}`. Every schema of the shape must take undefined. */
 const lenient = <Shape extends z.core.$ZodLooseShape>(shape: Shape) => {

@@ -1,4 +1,4 @@
-import type { TurnConfig } from '../../config/turn-config.ts';
+import type { TurnConfig } from '../../config/schema.ts';
 
 /** What a human message does to a turn that is under way: one of the configuration's modes. */
 export type InterruptMode = TurnConfig['humanInterruptMode'];

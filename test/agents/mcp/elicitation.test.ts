@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { askPeople } from '../../../src/agents/mcp/elicitation.ts';
 import type { McpCall } from '../../../src/agents/mcp/mcp-connection.ts';
 import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
-import { serverSchema } from '../../../src/config/backends.ts';
+import { serverSchema } from '../../../src/config/schema.ts';
 import type { CallResult, GatedCall, GateVerdict } from '../../../src/agents/tools/tool-gate.ts';
 import { gateThat } from '../backends/conversation.ts';
 import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';

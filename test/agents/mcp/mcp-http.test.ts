@@ -5,7 +5,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
-import { serverSchema } from '../../../src/config/backends.ts';
+import { serverSchema } from '../../../src/config/schema.ts';
 import { mcpPorts, toolNamed } from './mcp-rig.ts';
 
 const open: { close: () => Promise<unknown> }[] = [];

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import type { McpServerConfig } from '../../../src/config/config.ts';
-import { serverSchema } from '../../../src/config/backends.ts';
+import { serverSchema } from '../../../src/config/schema.ts';
 import type { McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
 import type { ServerTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { createTime } from '../time.ts';

@@ -9,7 +9,7 @@ import type { Login } from '../../../src/agents/mcp/login-store.ts';
 import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
 import { ServerLogins } from '../../../src/agents/mcp/server-logins.ts';
 import { beginSignIn, renewed } from '../../../src/agents/mcp/sign-in.ts';
-import { serverSchema } from '../../../src/config/backends.ts';
+import { serverSchema } from '../../../src/config/schema.ts';
 import { KnownSecrets } from '../../../src/agents/tools/known-secrets.ts';
 import { browse, startAuth } from './auth-rig.ts';
 import { mcpPorts, toolNamed } from './mcp-rig.ts';

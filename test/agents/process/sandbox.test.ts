@@ -13,7 +13,7 @@ import { startProcessGroup } from '../../../src/agents/process/process-group.ts'
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import { createBackends } from '../../../src/runtime/agent-factory.ts';
 import { createLog } from '../../../src/runtime/log.ts';
-import { serverSchema } from '../../../src/config/backends.ts';
+import { serverSchema } from '../../../src/config/schema.ts';
 import type { McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
 import { McpPool } from '../../../src/agents/mcp/mcp-pool.ts';
 import { mcpPorts } from '../mcp/mcp-rig.ts';
