@@ -31,7 +31,7 @@ export function checkable(
   const agent = agents.find((each) => each.id === id);
   if (agent === undefined) {
     const known = agents.map((each) => each.id).join(', ');
-    return { message: `There is no agent ${quoted(id)} in the configuration. There are: ${known || 'none'}.` };
+    return { message: `There is no agent ${quoted(id)} in the configuration. Agents: ${known || 'none'}.` };
   }
   const { backend } = agent;
   if (backend.kind === 'acp') return { agent: { ...agent, backend } };

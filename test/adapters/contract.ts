@@ -570,10 +570,8 @@ function cards({ rig: { capabilities }, on }: Suite): void {
       await stage.command('ann', '/reject 1 not today');
       await program.rests();
       await seeEqual(
-        async () => (await talk()).find((line) => line.includes('what PM asked')),
-        expect.stringMatching(
-          /⛔ (?:ann|you) rejected what PM asked: delete Delete the folder: “not today” · \d\d:\d\d UTC$/i,
-        ),
+        async () => (await talk()).find((line) => line.includes('⛔')),
+        expect.stringMatching(/⛔ (?:ann|you) denied PM: delete Delete the folder “not today” · \d\d:\d\d UTC$/i),
       );
       expect((await talk()).join()).not.toContain('rm -r');
     }),
@@ -605,15 +603,15 @@ function cards({ rig: { capabilities }, on }: Suite): void {
       await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
       const first = await stage.card();
       stage.freezeCard?.();
-      const clicks = await Promise.all([first?.press('ann', 'No'), first?.press('ann', 'No')]);
+      const clicks = await Promise.all([first?.press('ann', 'Deny'), first?.press('ann', 'Deny')]);
       expect(clicks.join()).toContain('Denied.');
-      expect(clicks.join()).toMatch(/question is over/);
+      expect(clicks.join()).toMatch(/request is closed/);
       await seeEqual(
         () => program.view().holder?.approval?.shown === true && program.view().holder?.approval?.title,
         'two',
       );
-      expect(await first?.press('ann', 'Allow once')).toMatch(/question is over/);
-      expect(await first?.press('ann', 'No')).toMatch(/question is over/);
+      expect(await first?.press('ann', 'Allow once')).toMatch(/request is closed/);
+      expect(await first?.press('ann', 'Deny')).toMatch(/request is closed/);
       expect(program.view().holder?.approval).toMatchObject({ title: 'two', question: 2 });
       expect(await stage.command('ann', '/allow 2')).toContain('Allowed once.');
       await program.rests();
@@ -873,7 +871,7 @@ function replacedStores({ rig: { capabilities }, on }: Suite): void {
         const asked = () => next.view().holder?.approval;
         await seeEqual(() => asked()?.shown === true && asked()?.title, 'new.txt');
         const { question } = asked() ?? {};
-        for (const label of ['Allow once', 'No'])
+        for (const label of ['Allow once', 'Deny'])
           expect(await old?.press('ann', label)).toContain('That request is closed.');
         for (const label of ['Skip', 'Stop', 'Pause'])
           expect(await old?.press('ann', label)).toContain('That turn is over.');

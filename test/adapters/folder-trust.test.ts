@@ -70,7 +70,7 @@ async function inFolder(act: (place: Place) => Promise<void>): Promise<void> {
 }
 
 const TRUST = 'Trust this folder (Dev)';
-const LEAVE = 'Leave it (Dev)';
+const LEAVE = 'Do not start (Dev)';
 const buttonsOn = async (stage: Stage): Promise<readonly string[]> => (await stage.card())?.buttons ?? [];
 const isAsking = async (stage: Stage): Promise<boolean> => (await buttonsOn(stage)).includes(TRUST);
 const statusOf = (program: Program, channel: string): string | undefined =>

@@ -85,7 +85,7 @@ test('T31 the page goes on showing what happens on other platforms, and takes co
       await program.rests(channel);
       const key = randomUUID();
       window.send({ type: 'command', channel, key, line: '/floor pause' });
-      expect((await window.frame('answer', (each) => each.key === key)).text).toContain('pauses');
+      expect((await window.frame('answer', (each) => each.key === key)).text).toContain('Paused: no new turns');
       expect(program.view(channel).condition).toBe('paused');
       window.close();
     }

@@ -251,7 +251,7 @@ test('T52 a wrong agent is a wrong call', async () => {
   expect(await (await run('nobody')).result).toEqual({
     code: EXIT_CODES.usage,
     out: '',
-    err: 'There is no agent "nobody" in the configuration. There are: dev, scout, clock, writer, pm.\n',
+    err: 'There is no agent "nobody" in the configuration. Agents: dev, scout, clock, writer, pm.\n',
   });
 });
 

@@ -61,8 +61,8 @@ describe('a command of the console', () => {
     ['/floor grant nobody', 'There is no agent "nobody". Agents: pm, dev, qa.'],
     ['/floor grant dve', 'There is no agent "dve". Did you mean "dev"? Agents: pm, dev, qa.'],
     ['/floor skip', 'Nobody holds the floor, so there is no turn to stop, skip or extend.'],
-    ['/agent enable dev', 'That is so already: nothing was changed.'],
-    ['/why 12345', 'No message "12345" was received in this channel.'],
+    ['/agent enable dev', 'Nothing changed: it is already so.'],
+    ['/why 12345', 'This channel received no message "12345".'],
   ])('%s is refused with the reason', async (line, text) => {
     expect(await page.command(CHANNEL, line)).toEqual({ ok: false, text });
   });

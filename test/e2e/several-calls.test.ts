@@ -69,7 +69,7 @@ describe('a coding agent that asks for several calls at once', () => {
       const page = await start();
       await page.say(CHANNEL, 'Please build it all');
       expect(await asked(page, 1)).toBe('run make a: 1 of 3, 2 times');
-      expect(page.texts('system').join('\n')).toContain('No is all that coder hears of a no');
+      expect(page.texts('system').join('\n')).toContain('coder does not read the reason of a denial');
       expect(seen.rows()).toEqual([
         'make a open pending',
         'make b open pending',

@@ -220,7 +220,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a floor does not know of the work beside it',
     file: BINDING,
-    find: "return { type: 'beginAside', agent, run: number, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };",
+    find: "return { type: 'beginAside', agent, run: number, what: `starts: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };",
     replace: 'return null;',
   },
   {

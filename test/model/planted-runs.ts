@@ -224,7 +224,7 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'the no of a request that is gone lets it through',
     file: 'run-calls.ts',
-    find: "return typeof grant !== 'string' && grant.choice === 'deny';",
+    find: "return grant.choice === 'deny';",
     replace: 'return false;',
   },
   {
@@ -248,7 +248,7 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'an answer outlasts the call that it was for',
     file: 'run-evolve.ts',
-    find: "run.grants.filter((grant) => typeof grant === 'string' || grant.call !== fact.call)",
+    find: 'run.grants.filter(({ call }) => call !== fact.call)',
     replace: 'run.grants',
   },
   {

@@ -98,7 +98,7 @@ async function tainted(size: Size): Promise<Outcome> {
     const write = (name: string) =>
       calling('filesystem__write_file', { path: join(parts.folder, name), content: 'as the page says' });
     const taintOf = (asked: number) => {
-      const text = page.texts('system').find((each) => each.includes(`(${asked})`)) ?? '';
+      const text = page.texts('system').find((each) => each.includes(`Request ${asked}:`)) ?? '';
       return /⚠[^\n]*/.exec(text)?.[0] ?? '';
     };
     const answered = async (epoch: number): Promise<readonly string[]> => {

@@ -52,7 +52,8 @@ async function changing(): Promise<Outcome> {
       await page.until(() => (page.view?.epoch ?? 0) > epoch, 'a turn');
       for (let asked = await questionOrRest(page); asked !== null; asked = await questionOrRest(page)) {
         const number = asked;
-        if (page.texts('system').some((text) => text.includes(`(${number})`) && text.includes(CHANGED))) told += 1;
+        if (page.texts('system').some((text) => text.includes(`Request ${number}:`) && text.includes(CHANGED)))
+          told += 1;
         await page.command(CHANNEL, answer.replace('N', `${number}`));
         await page.until(() => page.view?.holder?.approval?.question !== number, 'the end of the question');
       }

@@ -55,7 +55,7 @@ const MOST_PRESSES = 10;
 const LABELS: Readonly<Record<Press, RegExp>> = {
   once: /^(?:allow|once)/i,
   always: /^always/i,
-  no: /^(?:reject|no)$/i,
+  no: /^deny$/i,
 };
 
 const asked = (page: Page): number => page.view?.holder?.approval?.question ?? 0;

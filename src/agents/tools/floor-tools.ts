@@ -172,7 +172,7 @@ export class FloorTools {
 
   #notHere(named: string): string {
     const ids = this.#others().map(({ id }) => id);
-    return `Not done: "${named}" is not here. There are: ${ids.join(', ')}.`;
+    return `Not done: "${named}" is not here. Agents: ${ids.join(', ')}.`;
   }
 
   #others(): TurnPrompt['roster'] {

@@ -110,7 +110,7 @@ export class RunTaints {
       if (author.kind !== 'person') continue;
       const isVouched = looked.get(author.id) ?? vouched(seat, author);
       looked.set(author.id, isVouched);
-      if (!isVouched) return { since: at, from: `${IN_WORDS.wrote(author.name)}, who is no operator` };
+      if (!isVouched) return { since: at, from: `${IN_WORDS.wrote(author.name)}, who is not an operator` };
     }
     return null;
   }

@@ -41,7 +41,7 @@ export function gateThat(
     async ask(call, stopped) {
       const choice = await chooses(call, stopped);
       if (choice === 'allow') return { verdict: 'go' };
-      return { verdict: 'refused', code: choice === 'reject' ? 'DENIED' : 'CANCELLED', words: 'People said no.' };
+      return { verdict: 'refused', code: choice === 'reject' ? 'DENIED' : 'CANCELLED', words: 'People denied it.' };
     },
     spent: async () => 'stop',
     standing: () => null,

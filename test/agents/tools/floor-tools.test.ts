@@ -88,7 +88,7 @@ describe('a generation with a floor tool', () => {
 
   test.each([['ops'], ['dev']])('does not hand over to %s, and hears to whom it can', (agent) => {
     const { floorTools } = begin();
-    expect(floorTools.apply('hand_to', { agent })).toBe(`Not done: "${agent}" is not here. Orders: pm, qa.`);
+    expect(floorTools.apply('hand_to', { agent })).toBe(`Not done: "${agent}" is not here. Agents: pm, qa.`);
     expect(floorTools.over).toBe(false);
   });
 

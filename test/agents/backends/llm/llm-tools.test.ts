@@ -95,7 +95,9 @@ function gateOf({ asked, told }: Rig, { rules }: Rig['seat'], { choice, after }:
       asked.push(call);
       await after;
       if (stopped.aborted) return { verdict: 'refused', code: 'CANCELLED', words: 'Nobody decided.' };
-      return choice === 'allow' ? { verdict: 'go' } : { verdict: 'refused', code: 'DENIED', words: 'People said no.' };
+      return choice === 'allow'
+        ? { verdict: 'go' }
+        : { verdict: 'refused', code: 'DENIED', words: 'People denied it.' };
     },
     settled: async ({ tool }, { status, code }) => void told.push(`${tool} ${status} ${code ?? ''}`.trim()),
     reported: async () => undefined,
@@ -392,7 +394,7 @@ describe('a call', () => {
     const rig = await begun({ rules: { ask: ['*'] } });
     rig.rig.answer(calling(['raw__write', { path: 'a' }]), saying('Then not.'));
     await ask(rig, {}, { choice: 'reject' }).over;
-    expect(results(rig)).toEqual(['People said no.']);
+    expect(results(rig)).toEqual(['People denied it.']);
     expect(rig.told).toEqual(['step 1', 'step 0']);
   });
 

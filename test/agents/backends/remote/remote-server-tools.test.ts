@@ -78,7 +78,7 @@ describe('an agent elsewhere with tools of servers', () => {
     expect(asked).toMatchObject([{ tool: 'mcp__raw__echo', input: { text: 'a' } }]);
     expect(asked[0]?.accounts).toBeUndefined();
     expect(settled).toMatchObject([{ status: 'complete', output: 'a' }]);
-    expect(await turn('reject', call)).toContain('People said no');
+    expect(await turn('reject', call)).toContain('People denied it');
     expect(settled).toHaveLength(1);
   });
 
