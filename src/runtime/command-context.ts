@@ -10,7 +10,7 @@ import type { CommandContext, Roster, RunCommands, TrustCommands } from '../turn
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock } from '../lib/time.ts';
 import type { KnownPeople } from './read-model.ts';
-import { refusalText } from '../turns/text/words.ts';
+import { refusalText } from '../turns/floor/refusals.ts';
 
 /** What operators' commands are answered from. */
 export type CommandContextPorts = {

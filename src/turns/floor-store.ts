@@ -8,7 +8,9 @@ import type { openDatabase } from '../engine/sqlite/open.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
 import type { StoreOptions } from '../engine/sqlite/sqlite.ts';
 import type { Instant } from '../lib/time.ts';
-import type { Command, Refusal } from './floor/command.ts';
+import { commandSchema } from './floor/command.ts';
+import type { Command } from './floor/command.ts';
+import type { Refusal } from './floor/refusals.ts';
 import { decide } from './floor/decide.ts';
 import type { Decision } from './floor/decide.ts';
 import { evolve } from './floor/evolve.ts';
@@ -44,6 +46,7 @@ export const floorMachine = {
   rest: restOf,
   state: floorSchema,
   fact: factSchema,
+  command: commandSchema,
   texts: FLOOR_TEXTS,
   restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
   ledger: bookedOf,

@@ -1,4 +1,5 @@
-import type { Command, Refusal } from '../floor/command.ts';
+import type { Command } from '../floor/command.ts';
+import type { Refusal } from '../floor/refusals.ts';
 import type { AgentId, ChannelId, MessageId, SeatSettings } from '../floor/settings.ts';
 import type { DrawnFor } from '../drawn-for.ts';
 import type { Instant } from '../../lib/time.ts';

@@ -1,5 +1,6 @@
 import { MODES, POLICIES } from '../floor/policies.ts';
-import type { OperatorCommand, Refusal } from '../floor/command.ts';
+import type { OperatorCommand } from '../floor/command.ts';
+import type { Refusal } from '../floor/refusals.ts';
 import type { Fact } from '../floor/fact.ts';
 import type { AgentId, ChannelId, Choice, Question } from '../floor/settings.ts';
 import type { FloorView } from '../view.ts';

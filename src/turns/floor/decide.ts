@@ -1,4 +1,5 @@
-import type { Command, CommandOf, Refusal } from './command.ts';
+import type { Command, CommandOf } from './command.ts';
+import type { Refusal } from './refusals.ts';
 import { askAside, beginAside, endAside, tellAside, withdrawAside } from './decide/asides.ts';
 import { choose, extend, grantTo, mode, order, pause, resumeFloor, skip, start, stop } from './decide/control.ts';
 import { DecisionBuilder } from './decide/decision-builder.ts';

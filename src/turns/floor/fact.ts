@@ -1,7 +1,9 @@
 import { z } from 'zod';
-import { REFUSALS } from './command.ts';
+import { REFUSALS } from './refusals.ts';
+import type { Refusal } from './refusals.ts';
 import { BUDGETS, STATUSES, heldSchema, linedSchema } from './floor.ts';
-import type { Floor, Frozen } from './floor.ts';
+import type { Floor } from './floor.ts';
+import type { Frozen } from '../../lib/tagged.ts';
 import {
   answerSchema,
   cameSchema,
@@ -388,7 +390,7 @@ export const factSchema = z.discriminatedUnion('type', [
     act: z.string(),
     agent,
     epoch: number.nullable(),
-    refusal: z.enum(REFUSALS),
+    refusal: z.custom<Refusal>((refusal) => typeof refusal === 'string' && Object.hasOwn(REFUSALS, refusal)),
     /** What was refused, when it was text. */
     text: z.string().exactOptional(),
   }),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Frozen } from '../../lib/tagged.ts';
 import {
   answerSchema,
   configSchemas,
@@ -288,13 +289,6 @@ export const floorSchema = z.strictObject({
   /** The announcement that stands last in the channel, how often it recurred, and whom it calls lost. */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
-
-/** As it is read: nothing of it can be changed. */
-export type Frozen<T> = T extends readonly (infer E)[]
-  ? readonly Frozen<E>[]
-  : T extends object
-    ? { readonly [K in keyof T]: Frozen<T[K]> }
-    : T;
 
 export type Seat = Frozen<z.infer<typeof seatSchema>>;
 export type Wait = Frozen<z.infer<typeof waitSchema>>;

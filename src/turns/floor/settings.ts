@@ -9,7 +9,8 @@ export type ChannelId = string & { readonly brand?: 'ChannelId' };
 export type MessageId = string & { readonly brand?: 'MessageId' };
 
 /** What may be decided about a request for permission: a yes for this once, or a no. */
-export type Choice = 'allow' | 'reject';
+export const CHOICES = ['allow', 'reject'] as const;
+export type Choice = (typeof CHOICES)[number];
 
 /** Why a run stands still until people decide: its steps are used up, or somebody has to say that it is meant. */
 export const PAUSES = ['turn_limit', 'confirmation'] as const;
@@ -72,33 +73,16 @@ export const aboutSchema = z.strictObject({
 
 export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;
 
-/** What an agent asks a yes for, in words for people: `detail` holds everything that is known of what would run; `id` is the approval's in its run. */
-export type Approval = {
-  readonly title: string;
-  readonly detail: string;
-  readonly about?: AboutCall;
-  readonly id?: string;
-  readonly pause?: (typeof PAUSES)[number];
-  readonly lasting?: true | 'answer';
-  readonly gone?: true;
-  readonly always?: readonly { readonly rule: string; readonly words: string }[];
-};
-
-/** A request for permission that is open. */
-export const questionSchema = z.strictObject({
-  /** Its number, never used twice in a channel: whoever answers names it. */
-  question: z.number(),
-  /** Random, never used twice in any store: its buttons carry it. Absent in questions of earlier versions, which no button answers. */
-  key: z.string().exactOptional(),
+/** What an agent requests, in words for people. */
+export const askedApprovalSchema = z.strictObject({
   title: z.string(),
+  /** Everything that is known of what would run. */
   detail: z.string(),
-  /** All of it stands in the channel. Nobody may say yes before. */
-  shown: z.boolean(),
-  /** What the holder's run asks it for: an approval, by its id. Absent: the run itself stands still until somebody decides. */
-  approval: z.string().exactOptional(),
+  about: aboutSchema.exactOptional(),
+  /** The approval's id in its run. Absent: the run itself stands still until somebody decides. */
+  id: z.string().exactOptional(),
   /** The run stands still: a yes lets it go on, a no ends it. */
   pause: z.enum(PAUSES).exactOptional(),
-  about: aboutSchema.exactOptional(),
   /** It stays open over a restart: what it is about outlives the generation that asks, or (`answer`) only what people say of it does. */
   lasting: z.literal([true, 'answer']).exactOptional(),
   /** Whoever asked is gone: what people say counts for the same request, once. */
@@ -110,11 +94,25 @@ export const questionSchema = z.strictObject({
     .exactOptional(),
 });
 
+export type Approval = Readonly<z.infer<typeof askedApprovalSchema>>;
+
+/** A request for permission that is open. */
+export const questionSchema = z.strictObject({
+  /** Its number, never used twice in a channel: whoever answers names it. */
+  question: z.number(),
+  /** Random, never used twice in any store: its buttons carry it. Absent in questions of earlier versions, which no button answers. */
+  key: z.string().exactOptional(),
+  /** All of it stands in the channel. Nobody may say yes before. */
+  shown: z.boolean(),
+  ...askedApprovalSchema.omit({ id: true }).shape,
+  approval: askedApprovalSchema.shape.id,
+});
+
 /** What people answered a question, for those who read it: `choice` is `null` when nobody did. */
 export const answerSchema = z.strictObject({
   question: z.number(),
   title: z.string(),
-  choice: z.enum(['allow', 'reject']).nullable(),
+  choice: z.enum(CHOICES).nullable(),
   /** The name of whoever answered; `null`: nobody. */
   by: z.string().nullable(),
   /** The rule that is remembered from now on. */
@@ -133,7 +131,7 @@ export const answerSchema = z.strictObject({
 /** What people said to a request whose agent was gone by then; `reason`: why, in their words. */
 export const decidedSchema = z.strictObject({
   title: z.string(),
-  choice: z.enum(['allow', 'reject']),
+  choice: z.enum(CHOICES),
   reason: z.string().exactOptional(),
 });
 

@@ -1,11 +1,10 @@
-import { z } from 'zod';
 import type { CommandFor, Machine } from '../../engine/machine.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
-import type { Command, Refusal } from '../../turns/floor/command.ts';
+import type { Command } from '../../turns/floor/command.ts';
+import type { Refusal } from '../../turns/floor/refusals.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
 import { ASIDE_END_WORDS, findTurn, turnsOf } from '../../turns/floor/seats.ts';
-import { PAUSES, aboutSchema, cameSchema } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
@@ -37,68 +36,12 @@ export function seatOfRuns(key: string): RunSeat {
   return agent.endsWith(ASIDE) ? { channel, agent: agent.slice(0, -ASIDE.length), aside: true } : { channel, agent };
 }
 
-const asked = {
-  approval: z.strictObject({
-    title: z.string(),
-    detail: z.string(),
-    about: aboutSchema.exactOptional(),
-    id: z.string().exactOptional(),
-    pause: z.enum(PAUSES).exactOptional(),
-    lasting: z.literal([true, 'answer']).exactOptional(),
-    gone: z.literal(true).exactOptional(),
-    always: z.array(z.strictObject({ rule: z.string(), words: z.string() })).exactOptional(),
-  }),
-  unaskable: z.string().exactOptional(),
-};
-
-const decidedByPeople = {
-  decided: z
-    .strictObject({ by: z.string(), name: z.string(), completes: z.literal(true).exactOptional() })
-    .exactOptional(),
-};
-
 /**
  * The floor as it is hosted beside runs: what happens to a turn happens to its run in the same transaction. A run begins with the
  * first tool of a turn, and its session is the turn's epoch: what an older generation asks for is refused.
  */
 export const floorWithRuns = {
   ...floorMachine,
-  command: z.discriminatedUnion('type', [
-    z.strictObject({
-      type: z.literal('request'),
-      agent: z.string(),
-      epoch: z.number(),
-      ...asked,
-    }),
-    z.strictObject({ type: z.literal('forbidden'), agent: z.string(), title: z.string(), why: z.string() }),
-    z.strictObject({ type: z.literal('tellRevoked'), agent: z.string(), rule: z.string(), name: z.string() }),
-    z.strictObject({
-      type: z.literal('ran'),
-      agent: z.string(),
-      approval: z.string(),
-      came: cameSchema,
-      aside: z.literal(true).exactOptional(),
-    }),
-    z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number(), ...decidedByPeople }),
-    z.strictObject({ type: z.literal('beginAside'), agent: z.string(), run: z.number(), what: z.string() }),
-    z.strictObject({
-      type: z.literal('tellAside'),
-      agent: z.string(),
-      run: z.number(),
-      what: z.string(),
-      failed: z.literal(true),
-    }),
-    z.strictObject({ type: z.literal('askAside'), agent: z.string(), ...asked, until: z.number().nullable() }),
-    z.strictObject({ type: z.literal('withdrawAside'), agent: z.string(), ...decidedByPeople }),
-    z.strictObject({
-      type: z.literal('endAside'),
-      agent: z.string(),
-      what: z.string(),
-      report: z.string().exactOptional(),
-    }),
-    z.strictObject({ type: z.literal('skip'), agent: z.string(), epoch: z.number(), by: z.string() }),
-    z.strictObject({ type: z.literal('completeTurn'), agent: z.string(), epoch: z.number(), by: z.string() }),
-  ]),
   causes: runCommands,
   causing: new Set<Fact['type']>([
     'runBegun',

@@ -1,4 +1,5 @@
-import type { Command, Refusal } from '../../../src/turns/floor/command.ts';
+import type { Command } from '../../../src/turns/floor/command.ts';
+import type { Refusal } from '../../../src/turns/floor/refusals.ts';
 import type { Fact } from '../../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../../src/turns/floor/floor.ts';
 import { timeWords } from '../../../src/turns/commands/clock-words.ts';

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { completeTexts } from '../../../src/config/announcements.ts';
 import type { OwnTexts } from '../../../src/config/announcements.ts';
-import type { Refusal } from '../../../src/turns/floor/command.ts';
+import type { Refusal } from '../../../src/turns/floor/refusals.ts';
 import type { Announcement, Limit } from '../../../src/turns/floor/fact.ts';
-import { announcementText, reasonLabel, refusalText } from '../../../src/turns/text/words.ts';
+import { announcementText, reasonLabel } from '../../../src/turns/text/words.ts';
+import { refusalText } from '../../../src/turns/floor/refusals.ts';
 
 const nameOf = (agent: string): string => (agent === 'ops' ? 'Ops Team' : agent);
 const said = (announcement: Announcement, own: OwnTexts = {}, repeat = 1) =>

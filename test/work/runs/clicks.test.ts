@@ -3,7 +3,7 @@ import { timeWords } from '../../../src/turns/commands/clock-words.ts';
 import type { Person } from '../../../src/turns/commands/context.ts';
 import { createOperators } from '../../../src/turns/commands/execute.ts';
 import { openQuestion } from '../../../src/turns/floor/seats.ts';
-import { refusalText } from '../../../src/turns/text/words.ts';
+import { refusalText } from '../../../src/turns/floor/refusals.ts';
 import { viewOf } from '../../../src/turns/view.ts';
 import { toolCallRows } from '../../../src/work/runs/call-record.ts';
 import { createRunCommands } from '../../../src/work/runs/run-commands.ts';

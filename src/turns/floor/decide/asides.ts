@@ -1,4 +1,5 @@
-import type { CommandOf, DecidedBeside, Refusal } from '../command.ts';
+import type { CommandOf, DecidedBeside } from '../command.ts';
+import type { Refusal } from '../refusals.ts';
 import type { Announcement, FactOf } from '../fact.ts';
 import type { Aside } from '../floor.ts';
 import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, goneAsking } from '../seats.ts';

@@ -1,4 +1,5 @@
-import type { CommandOf, Refusal } from '../command.ts';
+import type { CommandOf } from '../command.ts';
+import type { Refusal } from '../refusals.ts';
 import { stopAside } from './asides.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { finish, grant, isOverBudget, openExchange, pending, recall, resume } from './decision-builder.ts';

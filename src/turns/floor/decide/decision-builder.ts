@@ -1,5 +1,5 @@
 import { shortDigest } from '../../../lib/digest.ts';
-import type { Refusal } from '../command.ts';
+import type { Refusal } from '../refusals.ts';
 import { compareOrder, evolve, isNewFromPerson } from '../evolve.ts';
 import type { Announcement, Fact, FactOf, Fate, Outcome } from '../fact.ts';
 import { GAP_KEY } from '../floor.ts';

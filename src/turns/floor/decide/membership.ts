@@ -1,4 +1,5 @@
-import type { CommandOf, Refusal } from '../command.ts';
+import type { CommandOf } from '../command.ts';
+import type { Refusal } from '../refusals.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { announceLoss, finish, resume } from './decision-builder.ts';
 import { stopWithSeat } from './asides.ts';

@@ -1,4 +1,5 @@
-import type { CommandOf, Refusal } from '../command.ts';
+import type { CommandOf } from '../command.ts';
+import type { Refusal } from '../refusals.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { grantOnBehalf, nextLine, resume } from './decision-builder.ts';
 import { advance, prioritise, wake } from './turns.ts';

@@ -1,4 +1,5 @@
-import type { CommandOf, Refusal } from '../command.ts';
+import type { CommandOf } from '../command.ts';
+import type { Refusal } from '../refusals.ts';
 import { deadlines, openQuestion, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';

@@ -1,4 +1,5 @@
-import type { CommandOf, Refusal } from '../command.ts';
+import type { CommandOf } from '../command.ts';
+import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { answerAside, askedWords, decidedBeside, namedAs, questionOf, shownAside, tellAnswer } from './asides.ts';

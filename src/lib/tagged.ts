@@ -1,0 +1,26 @@
+import { z } from 'zod';
+
+/** A value that is only read: nothing of it can be changed. */
+export type Frozen<T> = T extends readonly (infer E)[]
+  ? readonly Frozen<E>[]
+  : T extends object
+    ? { readonly [K in keyof T]: Frozen<T[K]> }
+    : T;
+
+/** The fields of each kind of object, by its tag. */
+type Shapes = Readonly<Record<string, z.ZodRawShape>>;
+
+/** A union of objects, one for each of the shapes, told apart by the field `Tag`. */
+export type Tagged<Tag extends string, S extends Shapes> = {
+  [Name in keyof S]: Frozen<z.infer<z.ZodObject<S[Name] & Record<Tag, z.ZodLiteral<Name & string>>>>>;
+}[keyof S];
+
+/** Reads such a union; a tag without a shape, and a field that no shape has, are refused. */
+export function taggedUnion<Tag extends string, S extends Shapes>(tag: Tag, shapes: S): z.ZodType<Tagged<Tag, S>> {
+  const [first, ...others] = Object.entries(shapes).map(([name, shape]) =>
+    z.strictObject({ ...shape, [tag]: z.literal(name) }),
+  );
+  if (first === undefined) throw new Error('impossible: a union of nothing');
+  // The shapes are known one by one, and zod infers from a list of them what they have in common.
+  return z.discriminatedUnion(tag, [first, ...others]) as unknown as z.ZodType<Tagged<Tag, S>>;
+}
