@@ -21,7 +21,7 @@ import type { PressedButton } from './content.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { channelId, chatError, rejectionOf, wordsOf } from './client.ts';
 import type { Calls, Self } from './client.ts';
-import { authorOf, commandIn, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
+import { authorOf, commandIn, humanMessage, memberSchema, writerName, userSchema } from './parse-message.ts';
 import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { SentForms, formModal, readModal, reasonModal } from './forms.ts';
 import { snowflakeSchema } from './places.ts';
@@ -239,7 +239,7 @@ function principalOf({ member, user }: Interaction): Principal | null {
   if (author === null) return null;
   return {
     id: author.id,
-    name: nameOf({ author, member: member ?? null }),
+    name: writerName({ author, member: member ?? null }),
     roles: member?.roles ?? [],
     ...(author.bot === true ? { bot: true } : {}),
   };
@@ -303,7 +303,7 @@ type Order = { readonly message: MessagePayload; readonly line: string; readonly
 async function run(ports: Desk, { message, line, channel }: Order): Promise<void> {
   const isProgram = authorOf(message) !== 'person';
   const roles = message.member?.roles ?? [];
-  const by = { id: message.author.id, name: nameOf(message), roles, ...(isProgram ? { bot: true } : {}) };
+  const by = { id: message.author.id, name: writerName(message), roles, ...(isProgram ? { bot: true } : {}) };
   const answer = await ports.intake.command(channel, by, line);
   if (isProgram) return;
   await reply(ports.calls, message, { channel, text: answer.text });

@@ -118,7 +118,7 @@ export function humanMessage(
     id: messageId(message.id),
     channel: at.channel,
     ...(standsIn === at.channel ? {} : { thread: standsIn }),
-    author: { id: message.author.id, name: nameOf(message), ...(member ? { roles: member.roles } : {}) },
+    author: { id: message.author.id, name: writerName(message), ...(member ? { roles: member.roles } : {}) },
     ...said,
     sentAt: timeOf(message.id),
     order: message.id,
@@ -135,7 +135,7 @@ export function editOf(message: MessagePayload, channel: ChannelId, by: MessageC
 }
 
 /** How people call the author: the name in this guild, the name for all, or the plain one. */
-export function nameOf(message: Pick<MessagePayload, 'author' | 'member'>): string {
+export function writerName(message: Pick<MessagePayload, 'author' | 'member'>): string {
   return message.member?.nick ?? message.author.global_name ?? message.author.username;
 }
 

@@ -83,7 +83,7 @@ export function LineButton({ line, ...rest }: LineButtonProps): JSX.Element {
   return <Button kind="small-button" title={line} onClick={() => pressButton(line)} {...rest} />;
 }
 
-type ChoiceProps = {
+type SelectProps = {
   readonly value: string;
   readonly options: readonly (readonly [value: string, words: string])[];
   readonly choose: (value: string) => void;
@@ -92,7 +92,7 @@ type ChoiceProps = {
 };
 
 /** A list of which one is chosen. */
-export function Choice({ options, choose, ...rest }: ChoiceProps): JSX.Element {
+export function Select({ options, choose, ...rest }: SelectProps): JSX.Element {
   return (
     <select {...rest} onChange={(event) => choose(event.currentTarget.value)}>
       {options.map(([value, words]) => (

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { pagePart } from '../access.tsx';
 import { Toasts } from '../frame/answers.tsx';
 import { defined } from '../../../lib/defined.ts';
-import { Button, Choice } from '../parts.tsx';
+import { Button, Select } from '../parts.tsx';
 import { auditOpen, connection, agents, channels } from '../state.ts';
 import { exactTime, now } from '../now.ts';
 import { ask, toast } from '../sending.ts';
@@ -184,7 +184,7 @@ function Filter({ name, any = 'any', value = '', options, choose }: FilterProps)
   return (
     <label class="filter">
       <span>{name}</span>
-      <Choice
+      <Select
         data-testid={`filter-${name.toLowerCase()}`}
         value={value}
         options={[['', any], ...options]}

@@ -8,7 +8,7 @@ import { stopOf } from '../../delivery/card.ts';
 import { showOpen } from '../frame/attention.tsx';
 import { Icon, StatusShape } from '../icons.tsx';
 import { clockText, now } from '../now.ts';
-import { Avatar, Block, Button, Choice, LineButton, toneOf } from '../parts.tsx';
+import { Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
 import { pressButton, sendCommand } from '../sending.ts';
 import { agentOf, agents, channel, drawerOpen, messages, nameOf, view } from '../state.ts';
 
@@ -247,7 +247,7 @@ function Setting({
   return (
     <div class="field">
       <label for={`choice-${id}`}>{label}</label>
-      <Choice
+      <Select
         id={`choice-${id}`}
         value={value}
         options={values.map((each) => [each, each])}
