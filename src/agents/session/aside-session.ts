@@ -7,9 +7,8 @@ import { EXECUTION_ERROR, codeOf } from '../backends/backend.ts';
 import type { SessionFailure } from '../backends/backend.ts';
 import { lackedLines } from '../prompt/prompt.ts';
 import type { SessionKnowledge, Work } from '../prompt/prompt.ts';
-import type { Beat } from './supervisor.ts';
 import { SessionExecutor } from './session-executor.ts';
-import type { AgentSpec, SessionPorts } from './session-executor.ts';
+import type { AgentSpec, Beat, SessionPorts } from './session-executor.ts';
 
 /** What an agent is asked to do beside its floor, under a session's number. */
 export type AsideOrder = {

@@ -9,7 +9,6 @@ import type { MadePrompt, Work } from '../prompt/prompt.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { AgentLog, CommandSender, FloorPort, SeatTaint } from './floor-port.ts';
 import { Generation } from './generation.ts';
-import type { Beat } from './supervisor.ts';
 import { resumed } from './session-journal.ts';
 import type { SessionRecord } from './session-journal.ts';
 import { NEW_SESSION, OPEN_MS, createSessionMachine, outlives } from './session-machine.ts';
@@ -89,6 +88,12 @@ type SessionPlace = {
   readonly channel: ChannelId;
   readonly record: SessionRecord | null;
 };
+
+/**
+ * One heartbeat check. `allowed`: heartbeats that an agent may miss. `overslept`: the check came late, so that nobody is
+ * judged by it. `cause`: the words for an agent that missed too many.
+ */
+export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };
 
 /**
  * One agent's session, what it knows, and the piece of work that it is doing. Drives it by the session machine: tells the machine

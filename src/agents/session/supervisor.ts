@@ -9,7 +9,7 @@ import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Clock, Timers, Timer } from '../../lib/time.ts';
 import { SeatedAgent } from './seated-agent.ts';
 import type { SeatedAgentPorts } from './seated-agent.ts';
-import type { AgentSpec, SessionSettings } from './session-executor.ts';
+import type { AgentSpec, Beat, SessionSettings } from './session-executor.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import { AsideSession } from './aside-session.ts';
 import type { AgentBackend } from '../backends/backend.ts';
@@ -363,9 +363,6 @@ function isSame(one: AgentSpec, other: AgentSpec): boolean {
     one.id === other.id && one.backend === other.backend && one.name === other.name && one.persona === other.persona
   );
 }
-
-/** One beat: how many may be missed, whether this program was itself asleep, and what to say of an agent that is gone. */
-export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };
 
 /** What a heartbeat goes by; `beat` is called for every beat. */
 type HeartbeatPorts = {

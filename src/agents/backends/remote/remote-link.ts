@@ -3,7 +3,7 @@ import type { RawData, WebSocket } from 'ws';
 import { closeSocket, guardSocket } from '../../../lib/guarded-server.ts';
 import type { FaultLog } from '../../../lib/guarded-server.ts';
 import type { Clock, Timer, Timers } from '../../../lib/time.ts';
-import type { Beat } from '../../session/supervisor.ts';
+import type { Beat } from '../../session/session-executor.ts';
 import { MessageRate } from '../acp/acp-lines.ts';
 import { AcpMultiplexer, messageIn } from '../acp/acp-multiplexer.ts';
 
