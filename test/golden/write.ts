@@ -4,7 +4,7 @@ import type { SessionEvent } from '../../src/agents/session/session-machine.ts';
 import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import type { RecordedMove } from '../../src/agents/session/session-journal.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
-import { factSchema } from '../../src/turns/floor/fact.ts';
+import { FACTS } from '../../src/turns/floor/fact.ts';
 import { RESTORE_JUMP, floorMachine } from '../../src/turns/floor-store.ts';
 import { Random } from '../sim/random.ts';
 import { runSeed } from '../sim/world.ts';
@@ -24,7 +24,7 @@ const EVENTS = 260;
 
 /** Channels of simulated worlds, until every kind of fact is in one. */
 async function floors(): Promise<readonly GoldenJournal[]> {
-  const missing = new Set<string>(factSchema.options.map(({ shape }) => shape.type.value));
+  const missing = new Set<string>(Object.keys(FACTS));
   const found: GoldenJournal[] = [];
   for (let seed = 1; seed <= MOST_SEEDS && missing.size > 0; seed += 1) {
     await runSeed(seed, EVENTS, floorMachine, (store) => {
