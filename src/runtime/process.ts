@@ -26,7 +26,7 @@ import type { FloorStore } from '../turns/floor-store.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
 import { Upkeep } from './upkeep.ts';
-import { announcementText } from '../turns/text/words.ts';
+import { announcementText } from '../turns/text/announcement-words.ts';
 
 /** How long a shutdown may take before it is cut short, in milliseconds. */
 const DRAIN_MS = 10_000;

@@ -25,7 +25,7 @@ import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import { viewOf } from '../../src/turns/view.ts';
-import { announcementText } from '../../src/turns/text/words.ts';
+import { announcementText } from '../../src/turns/text/announcement-words.ts';
 import { load } from '../config/world.ts';
 import type { Stage } from './rig.ts';
 import { completeTexts } from '../../src/config/announcements.ts';

@@ -1,9 +1,9 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { announcementText } from '../../src/turns/text/words.ts';
+import { announcementText } from '../../src/turns/text/announcement-words.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
 import { askedId } from '../../src/turns/floor/seats.ts';
-import type { Announcement } from '../../src/turns/floor/fact.ts';
+import type { Announcement } from '../../src/turns/floor/announcement.ts';
 import type { Question } from '../../src/turns/floor/settings.ts';
 import { Bot } from './bot.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';

@@ -1,7 +1,8 @@
 import { breakOf } from '../../src/turns/floor/decide.ts';
 import type { Decision } from '../../src/turns/floor/decide.ts';
 import type { Effect } from '../../src/turns/floor/react.ts';
-import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Announcement } from '../../src/turns/floor/announcement.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { MessageId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';

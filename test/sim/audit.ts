@@ -1,9 +1,10 @@
 import type Database from 'better-sqlite3';
-import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Announcement } from '../../src/turns/floor/announcement.ts';
 import type { FloorStep } from '../../src/turns/floor-store.ts';
 import { splitText, writtenOf } from '../../src/turns/text/split.ts';
 import type { WatchedStore } from './store.ts';
-import { announcementText } from '../../src/turns/text/words.ts';
+import { announcementText } from '../../src/turns/text/announcement-words.ts';
 import type { Cast } from './cast.ts';
 import type { Platform, Posted } from './platform.ts';
 import { must } from './violation.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Receipt } from '../../turns/floor/react.ts';
-import type { Announcement } from '../../turns/floor/fact.ts';
+import type { Announcement } from '../../turns/floor/announcement.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { OpenRequest } from '../../turns/floor/seats.ts';
 import type { Instant } from '../../lib/time.ts';

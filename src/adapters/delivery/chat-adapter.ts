@@ -6,7 +6,7 @@ import type { ChannelId, AgentId } from '../../turns/floor/settings.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
-import type { Announcement } from '../../turns/floor/fact.ts';
+import type { Announcement } from '../../turns/floor/announcement.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { ChatError } from '../port.ts';
 import type {

@@ -1,4 +1,5 @@
-import type { Announcement, Fact, Fate } from '../floor/fact.ts';
+import type { Fact, Fate } from '../floor/fact.ts';
+import { announcementNote } from '../text/announcement-words.ts';
 import { ASIDE_END_WORDS } from '../floor/seats.ts';
 import { pricedMicros } from '../floor/gate.ts';
 import type { MessageId } from '../floor/settings.ts';
@@ -30,8 +31,6 @@ export const WAITS_FOR = { answer: 'an answer', human: 'a person', approval: 'ap
 
 type Of<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
 type Words = { readonly [T in Fact['type']]: (fact: Of<T>, name: NameOf) => string };
-type NoticeOf<K extends Announcement['kind']> = Extract<Announcement, { readonly kind: K }>;
-type NoticeWords = { readonly [K in Announcement['kind']]: (notice: NoticeOf<K>, name: NameOf) => string };
 
 const VIA = {
   prompt: 'with its prompt',
@@ -73,39 +72,6 @@ const MARKED = {
   assigned: (agent: string, on: boolean) => `${agent} ${on ? '' : 'no longer '}assigned to the channel`,
   disabled: (agent: string, on: boolean, by: string) => `${by} ${on ? 'disabled' : 'enabled'} ${agent}`,
   present: (agent: string, on: boolean) => `${agent} ${on ? 'connected' : 'not connected'}`,
-};
-
-const NOTICES: NoticeWords = {
-  timeout: ({ agent }, name) => `${name(agent)} timed out`,
-  waitTimeout: ({ agent }, name) => `${name(agent)} waited too long`,
-  disconnect: ({ agent, cause }, name) => `${name(agent)} disconnected: ${cause}`,
-  nobody: () => 'no agents available',
-  unaddressed: ({ named }, name) =>
-    named.length === 0 ? 'a message names no agent' : `a message names ${list(named, name)}, who cannot answer`,
-  limit: ({ budget, used, max }) => `limit of ${budget} reached, ${used} of ${max}`,
-  stopped: ({ agent, kept }, name) =>
-    `stopped${agent === null ? '' : ` ${name(agent)}`}, ${counted(kept, 'message')} kept`,
-  skipped: ({ agent }, name) => `${name(agent)}'s turn was skipped`,
-  recovered: ({ agent }, name) => `${name(agent)}'s turn continues after a restart`,
-  undelivered: ({ agent, why }, name) => `a post of ${name(agent)} was not delivered: ${why}`,
-  gap: ({ why }) => `a gap in the history: ${why}`,
-  approval: ({ agent, question, title }, name) => `${name(agent)} requests approval ${question}: ${excerpt(title)}`,
-  answered: ({ agent, choice, by, title }, name) =>
-    choice === null
-      ? `${name(agent)}'s request was closed: ${excerpt(title)}`
-      : `${by ?? 'nobody'} ${choice === 'reject' ? 'denied' : 'allowed'} ${name(agent)}: ${excerpt(title)}`,
-  forbidden: ({ agent, title, why }, name) => `a rule denied ${name(agent)}: ${excerpt(title)}: ${why}`,
-  trust: ({ agent, id }, name) => `operators decide about the files ${id} in ${name(agent)}'s folder`,
-  trustAnswered: ({ agent, id, choice, by }, name) =>
-    choice === null
-      ? `the question about the files ${id} of ${name(agent)} is over`
-      : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
-  aside: ({ agent, what }, name) => `${name(agent)}'s background run ${excerpt(what)}`,
-  revoked: ({ agent, rule, by }, name) => `${by} revoked ${name(agent)}'s rule: ${excerpt(rule)}`,
-  toolsGone: ({ agent, server, why }, name) => `${name(agent)} lost the tools of ${server}: ${why}`,
-  toolsBack: ({ agent, server }, name) => `${name(agent)} has the tools of ${server} again`,
-  unasked: ({ agent, title, why }, name) =>
-    `${name(agent)} was denied, nobody could be asked: ${excerpt(title)}: ${why}`,
 };
 
 const WORDS: Words = {
@@ -188,7 +154,7 @@ const WORDS: Words = {
   messageAmended: ({ id, change, holder }, name) =>
     `message ${id} ${change}${holder === null ? '' : `, ${name(holder)} is told`}`,
   announced: ({ announcement, shown, repeat }, name) =>
-    `${shown ? 'announced' : 'noted'}: ${noticeFor(announcement.kind, announcement, name)}${repeat < 2 ? '' : ` (×${repeat})`}`,
+    `${shown ? 'announced' : 'noted'}: ${announcementNote(announcement, name)}${repeat < 2 ? '' : ` (×${repeat})`}`,
   epochRaised: ({ by }) => `epochs jump by ${by} after a restored backup`,
   stoodStill: ({ ms }) => `Conch stood still for ${clockWords(ms)}: deadlines move by that time`,
   disconnected: ({ restart }) =>
@@ -200,10 +166,6 @@ const WORDS: Words = {
 
 function wordsFor<T extends Fact['type']>(type: T, fact: Of<T>, name: NameOf): string {
   return WORDS[type](fact, name);
-}
-
-function noticeFor<K extends Announcement['kind']>(kind: K, notice: NoticeOf<K>, name: NameOf): string {
-  return NOTICES[kind](notice, name);
 }
 
 function lent(parked: true | undefined): string {

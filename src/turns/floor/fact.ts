@@ -6,8 +6,6 @@ import type { Floor } from './floor.ts';
 import { taggedUnion } from '../../lib/tagged.ts';
 import type { Frozen, Tagged } from '../../lib/tagged.ts';
 import {
-  answerSchema,
-  cameSchema,
   configSchemas,
   decidedSchema,
   feedbackSchema,
@@ -15,6 +13,7 @@ import {
   questionSchema,
   seatSettingsSchema,
 } from './settings.ts';
+import { announcementSchema, trustAnswered, trustAsked } from './announcement.ts';
 import { ASIDE_ENDS, TRANSITIONS } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -23,7 +22,6 @@ const message = z.string();
 const instant = z.number();
 const number = z.number();
 const fromProgram = z.literal(true).exactOptional();
-const limit = z.strictObject({ budget: z.enum(BUDGETS), used: number, max: number });
 const outcome = z.enum(['completed', 'passed', 'lapsed', 'expired', 'forfeited', 'revoked']);
 
 const fateSchema = z.discriminatedUnion('state', [
@@ -37,60 +35,6 @@ const fateSchema = z.discriminatedUnion('state', [
   z.strictObject({ state: z.literal('unrouted'), why: z.string() }),
   z.strictObject({ state: z.literal('ignored'), rule: z.string() }),
 ]);
-
-const trustAsked = { agent, id: z.string(), folder: z.string(), detail: z.string() };
-const trustAnswered = {
-  agent,
-  id: z.string(),
-  choice: z.enum(['trusted', 'left']).nullable(),
-  /** The name of whoever decided; `null`: nobody. */
-  by: z.string().nullable(),
-};
-
-/** The fields of each kind of announcement. */
-const ANNOUNCEMENTS = {
-  timeout: { agent },
-  waitTimeout: { agent },
-  /** `also`: agents that were lost before, as told by the announcement that this one takes the place of. */
-  disconnect: { agent, cause: z.string(), also: z.array(agent).exactOptional() },
-  /** `lost`: who was the last to go in the middle of a turn, and why. */
-  nobody: { lost: z.strictObject({ agents: z.array(agent), cause: z.string() }).exactOptional() },
-  /** A message names no agent where one must be named, or (`named`) none that can answer; `example` could be. */
-  unaddressed: { named: z.array(agent), example: agent },
-  limit: { ...limit.shape },
-  stopped: { agent: agent.nullable(), kept: number },
-  skipped: { agent },
-  recovered: { agent },
-  gap: { why: z.string() },
-  /** Something that the agent said was refused by the platform for good. */
-  undelivered: { agent, why: z.string() },
-  /** What stands in the channel of a question; `until`: when nobody's silence lets its turn go on any longer. */
-  approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
-  /** Takes the place of a question; `approval`: what its run asked; `came`: what came of the call, once that is known. */
-  answered: {
-    agent,
-    ...answerSchema.shape,
-    approval: z.string().exactOptional(),
-    /** A background run asked it. */
-    aside: z.literal(true).exactOptional(),
-    came: cameSchema.exactOptional(),
-  },
-  /** A tool needed a yes that nobody could be asked for, so it got a no. */
-  unasked: { agent, title: z.string(), why: z.string() },
-  /** The first tool of a run that the rules refuse. */
-  forbidden: { agent, title: z.string(), why: z.string() },
-  /** The tools of a server that an agent uses are gone; and are there again. */
-  toolsGone: { agent, server: z.string(), why: z.string() },
-  toolsBack: { agent, server: z.string() },
-  /** A yes that was remembered counts no more; `by`: the name of whoever took it back. */
-  revoked: { agent, rule: z.string(), by: z.string() },
-  /** An agent is not started beside these files, whose names and beginnings stand in `detail`. */
-  trust: trustAsked,
-  /** Takes the place of that question; `choice` is `null` when nobody has to decide any more. */
-  trustAnswered: { ...trustAnswered, at: instant },
-  /** What became of an agent's work beside the floor; `failed`: from now on it stands still, or goes on again. */
-  aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
-};
 
 /** The lines that a prompt gives, and the messages to be answered with it. */
 const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message) };
@@ -302,7 +246,7 @@ export const FACTS = {
     epoch: number,
   },
   announced: {
-    announcement: taggedUnion('kind', ANNOUNCEMENTS),
+    announcement: announcementSchema,
     key: z.string(),
     repeat: number,
     shown: z.boolean(),
@@ -339,12 +283,6 @@ export type PromptReason = 'grant' | 'resume' | 'again';
 
 /** What became of a human message. */
 export type Fate = Frozen<z.infer<typeof fateSchema>>;
-
-/** Which budget ended an exchange, and its numbers. */
-export type Limit = Frozen<z.infer<typeof limit>>;
-
-/** What people are told, as data; the words are templates of the configuration. */
-export type Announcement = Tagged<'kind', typeof ANNOUNCEMENTS>;
 
 /** What happened, in the past tense. Folding a channel's facts gives its floor. */
 export type Fact = Tagged<'type', typeof FACTS>;

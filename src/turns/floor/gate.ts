@@ -1,5 +1,5 @@
 import type { Command } from './command.ts';
-import type { Limit } from './fact.ts';
+import type { Limit } from './announcement.ts';
 import type { Floor, Seat } from './floor.ts';
 import type { AgentId, ModelUse } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';

@@ -1,4 +1,5 @@
-import type { Announcement, Fact, FactOf, PromptReason } from './fact.ts';
+import type { Fact, FactOf, PromptReason } from './fact.ts';
+import type { Announcement } from './announcement.ts';
 import type { Floor } from './floor.ts';
 import { findTurn } from './seats.ts';
 import type { AgentId, DecidedRequest, Feedback, MessageId } from './settings.ts';

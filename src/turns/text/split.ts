@@ -1,4 +1,4 @@
-import type { Announcement } from '../floor/fact.ts';
+import type { Announcement } from '../floor/announcement.ts';
 import type { Effect } from '../floor/react.ts';
 import type { ChannelId } from '../floor/settings.ts';
 

@@ -1,34 +1,8 @@
-import type { AnnouncementTexts } from '../../config/announcements.ts';
-import type { Announcement, Limit } from '../floor/fact.ts';
+import type { AnnouncementOf } from '../floor/announcement.ts';
 import type { AboutCall, AgentId, DecidedRequest, Feedback, Question } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
-
-/**
- * The text of an announcement: the template of its kind with names in braces replaced, and " (×3)" when it was repeated.
- * A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)" becomes "s" or nothing,
- * by the number before it. Returns `null` when the kind is switched off.
- */
-export function announcementText(
-  announcement: Announcement,
-  templates: AnnouncementTexts,
-  nameOf: (agent: AgentId) => string,
-  repeat: number,
-): string | null {
-  const template = templateOf(announcement, templates);
-  if (template === false) return null;
-  const { kind } = announcement;
-  const saysAll =
-    kind === 'disconnect' ||
-    kind === 'nobody' ||
-    kind === 'answered' ||
-    kind === 'approval' ||
-    isAboutTrust(announcement);
-  const recurred = repeat < 2 || saysAll ? '' : ` (×${repeat})`;
-  const server = 'server' in announcement ? { server: announcement.server } : {};
-  return filled(template, { ...valuesOf(announcement, nameOf), ...server }) + behind(announcement, nameOf) + recurred;
-}
 
 /** A question with its deadline. */
 export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'gone'> & {
@@ -121,131 +95,23 @@ function factsAbout(
 
 const MOST_MIXED = 5;
 
-function inline(line: string): string {
+/** A text as one line that opens no code. */
+export function inline(line: string): string {
   return line.replaceAll('`', "'").replaceAll('\n', ' ');
 }
 
-type Values = Readonly<Record<string, string | number | null>>;
-
-function templateOf(announcement: Announcement, templates: AnnouncementTexts): string | false {
-  if (announcement.kind === 'approval') return templates.approval[questionKind(announcement)];
-  if (announcement.kind !== 'limit') return templates[announcement.kind];
-  return templates.limit === false ? false : templates.limit[announcement.budget];
-}
-
-function questionKind({ pause, about }: Pick<Question, 'pause' | 'about'>): keyof AnnouncementTexts['approval'] {
-  if (pause !== undefined) return 'pause';
-  return about?.answer === undefined ? 'call' : 'words';
-}
-
-function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string): Values {
-  switch (announcement.kind) {
-    case 'timeout':
-    case 'waitTimeout':
-    case 'recovered':
-    case 'skipped':
-    case 'toolsBack':
-      return { agent: nameOf(announcement.agent) };
-    case 'disconnect':
-      return {
-        agent: [...(announcement.also ?? []), announcement.agent].map(nameOf).join(', '),
-        cause: reason(announcement.cause),
-      };
-    case 'nobody':
-      return {};
-    case 'unaddressed':
-      return { why: whyUnaddressed(announcement, nameOf) };
-    case 'limit': {
-      const { budget, used, max } = announcement;
-      return { budget, used: amount(budget, used), max: amount(budget, max) };
-    }
-    case 'stopped':
-      return { agent: announcement.agent === null ? null : nameOf(announcement.agent), kept: announcement.kept };
-    case 'undelivered':
-    case 'toolsGone':
-      return { agent: nameOf(announcement.agent), why: reason(announcement.why) };
-    case 'gap':
-      return { why: reason(announcement.why) };
-    case 'trust':
-      return { agent: nameOf(announcement.agent), folder: inline(announcement.folder), id: announcement.id };
-    case 'trustAnswered': {
-      const { agent, id } = announcement;
-      return { agent: nameOf(agent), id, answer: trustWords(announcement) };
-    }
-    case 'aside':
-      return { agent: nameOf(announcement.agent), what: excerpt(announcement.what, REPORT_LENGTH) };
-    case 'approval':
-    case 'answered':
-    case 'forbidden':
-    case 'unasked':
-    case 'revoked':
-      return valuesOfTools(announcement, nameOf(announcement.agent));
-  }
-}
-
-function whyUnaddressed(
-  { named, example }: Extract<Announcement, { kind: 'unaddressed' }>,
-  nameOf: (agent: AgentId) => string,
-): string {
-  if (named.length > 0) return `${named.map(nameOf).join(', ')} is not available`;
-  return `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`;
-}
-
-type AboutTools = Extract<Announcement, { kind: 'approval' | 'answered' | 'forbidden' | 'unasked' | 'revoked' }>;
-
-function valuesOfTools(announcement: AboutTools, agent: string): Values {
-  switch (announcement.kind) {
-    case 'approval':
-      return { agent, question: `${announcement.question}`, title: heading(announcement.title), detail: null };
-    case 'answered':
-      return { agent, answer: outcomeWords(announcement, agent), title: heading(announcement.title) };
-    case 'forbidden':
-    case 'unasked':
-      return { agent, title: heading(announcement.title), why: reason(announcement.why) };
-    case 'revoked':
-      return { agent, rule: heading(announcement.rule), by: inline(excerpt(announcement.by, HEADING_LENGTH)) };
-  }
-}
-
 const REASON_LENGTH = 200;
-const REPORT_LENGTH = 400;
-const HEADING_LENGTH = 100;
+/** The most letters of a title or a name. */
+export const HEADING_LENGTH = 100;
 
 /** A title on one line that opens no code. */
-function heading(title: string): string {
+export function heading(title: string): string {
   return excerpt(title.replaceAll('`', "'"), HEADING_LENGTH);
-}
-
-/** The text after the template, which the configuration cannot change. */
-function behind(announcement: Announcement, nameOf: (agent: AgentId) => string): string {
-  if (announcement.kind === 'approval') {
-    const name = nameOf(announcement.agent);
-    const lines = (some: readonly string[]): string => some.map((line) => `\n${line}`).join('');
-    const facts = lines(factsAsked(announcement, name));
-    return facts + blockOf(announcement.detail) + lines(answersAsked(announcement, name));
-  }
-  if (announcement.kind === 'answered') return decisionDetails(announcement);
-  if (announcement.kind === 'trust') return `${blockOf(announcement.detail)}\n${trustAnswers(announcement)}`;
-  if (announcement.kind === 'trustAnswered') return ` · ${utcTime(announcement.at)}`;
-  if (announcement.kind !== 'nobody' || announcement.lost === undefined) return '';
-  const { agents, cause } = announcement.lost;
-  return `: ${reason(`${agents.map(nameOf).join(', ')}: ${cause}`)}`;
 }
 
 /** How to decide about the files in an agent's folder. */
 export function trustAnswers({ agent, id }: { readonly agent: AgentId; readonly id: string }): string {
   return `Operators decide. To start it with exactly these files: /agent trust ${agent} ${id}. To leave it stopped: /agent distrust ${agent} ${id}.`;
-}
-
-/** "✅ ann trusts". */
-function trustWords({ choice, by }: Extract<Announcement, { kind: 'trustAnswered' }>): string {
-  if (choice === null || by === null) return '⌛ No longer needed: a decision about';
-  const who = inline(excerpt(by, HEADING_LENGTH));
-  return choice === 'trusted' ? `✅ ${who} trusts` : `⛔ ${who} does not trust`;
-}
-
-function isAboutTrust({ kind }: Announcement): boolean {
-  return kind === 'trust' || kind === 'trustAnswered';
 }
 
 /** How a question was decided and how its call ended, in one line. */
@@ -268,10 +134,10 @@ export function retriedWords({ name, words }: Feedback): string {
   return `Your last run failed. ${inline(excerpt(name, HEADING_LENGTH))} retries it with these words: "${said}"`;
 }
 
-type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
+type AnsweredNotice = AnnouncementOf<'answered'>;
 
 /** "✅ dev ran git status in 2.1 s · allowed once by ann". */
-function outcomeWords(notice: AnsweredNotice, agent: string): string {
+export function outcomeWords(notice: AnsweredNotice, agent: string): string {
   const { choice, by, pause, completes, inWords } = notice;
   const title = heading(notice.title);
   if (choice === null || by === null) {
@@ -309,7 +175,7 @@ function allowedWords(
 }
 
 /** " “use b.txt” · 12:03 UTC". */
-function decisionDetails({ at, reason: why }: AnsweredNotice): string {
+export function decisionDetails({ at, reason: why }: AnsweredNotice): string {
   return `${why === undefined ? '' : ` “${inline(excerpt(why, REASON_LENGTH))}”`} · ${utcTime(at)}`;
 }
 
@@ -319,39 +185,15 @@ export function utcTime(at: Instant): string {
 }
 
 /** The whole input as a code block. */
-function blockOf(detail: string): string {
+export function blockOf(detail: string): string {
   const language = isDiff(detail) ? 'diff' : '';
   return detail === '' ? '' : `\n\`\`\`${language}\n${detail}\n\`\`\``;
 }
 
 /** A cause in one line; `null` for an empty one. */
-function reason(text: string): string | null {
+export function reason(text: string): string | null {
   return text.trim() === '' ? null : excerpt(text, REASON_LENGTH);
 }
 
-function amount(budget: Limit['budget'], value: number): string {
-  if (budget === 'cost' || budget === 'cost a day') return MONEY.format(value / 1_000_000);
-  return NUMBER.format(value);
-}
-
-const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 4 });
-const NUMBER = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
-
-function filled(template: string, values: Values): string {
-  let count: number | null = null;
-  return template.replaceAll(
-    /(:? ?)\{(\w+)\}|\(s\)/g,
-    (match, before: string | undefined, name: string | undefined) => {
-      if (name === undefined) return pluralEnd(count) ?? match;
-      if (!Object.hasOwn(values, name)) return match;
-      const value = values[name] ?? null;
-      if (typeof value === 'number') count = value;
-      return value === null ? '' : `${before}${value}`;
-    },
-  );
-}
-
-function pluralEnd(count: number | null): string | null {
-  if (count === null) return null;
-  return count === 1 ? '' : 's';
-}
+/** Numbers with at most one digit after the point. */
+export const NUMBER = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });

@@ -2,8 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { completeTexts } from '../../../src/config/announcements.ts';
 import type { OwnTexts } from '../../../src/config/announcements.ts';
 import type { Refusal } from '../../../src/turns/floor/refusals.ts';
-import type { Announcement, Limit } from '../../../src/turns/floor/fact.ts';
-import { announcementText, reasonLabel } from '../../../src/turns/text/words.ts';
+import type { Announcement, Limit } from '../../../src/turns/floor/announcement.ts';
+import { reasonLabel } from '../../../src/turns/text/words.ts';
+import { announcementText } from '../../../src/turns/text/announcement-words.ts';
 import { refusalText } from '../../../src/turns/floor/refusals.ts';
 
 const nameOf = (agent: string): string => (agent === 'ops' ? 'Ops Team' : agent);

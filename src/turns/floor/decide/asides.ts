@@ -1,6 +1,7 @@
 import type { CommandOf, DecidedBeside } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
-import type { Announcement, FactOf } from '../fact.ts';
+import type { FactOf } from '../fact.ts';
+import type { Announcement } from '../announcement.ts';
 import type { Aside } from '../floor.ts';
 import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, goneAsking } from '../seats.ts';
 import type { AgentId, Choice, Question } from '../settings.ts';

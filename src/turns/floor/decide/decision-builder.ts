@@ -1,10 +1,10 @@
-import { shortDigest } from '../../../lib/digest.ts';
 import type { Refusal } from '../refusals.ts';
 import { compareOrder, evolve, isNewFromPerson } from '../evolve.ts';
-import type { Announcement, Fact, FactOf, Fate, Outcome } from '../fact.ts';
-import { GAP_KEY } from '../floor.ts';
+import { OUTAGE, announcementKey, isAnnounced } from '../announcement.ts';
+import type { Announcement } from '../announcement.ts';
+import type { Fact, FactOf, Fate, Outcome } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
-import type { AgentId, Feedback, FloorSettings, MessageId } from '../settings.ts';
+import type { AgentId, Feedback, MessageId } from '../settings.ts';
 import { missedBy, seatOf, speaking, turnOf, unclaimed, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
@@ -56,11 +56,11 @@ export class DecisionBuilder {
    * a turn, and a gap once an outage, whatever stands behind it: one that comes back soon is the same.
    */
   announce(announcement: Announcement): void {
-    const key = keyOf(announcement);
+    const key = announcementKey(announcement);
     const { notice, settings } = this.#floor;
     const same = notice?.key === key ? notice.count : 0;
     const repeat = 1 + (this.#earlier(announcement) ?? same);
-    this.record({ type: 'announced', announcement, key, repeat, shown: isShown(announcement.kind, settings) });
+    this.record({ type: 'announced', announcement, key, repeat, shown: isAnnounced(announcement, settings) });
   }
 
   /** How often it was said before, where that does not hang on what stands last in the channel. */
@@ -90,60 +90,6 @@ export class DecisionBuilder {
   }
 }
 
-/**
- * What says the same has the same key, and nothing else has it: an edit never takes the place of another event. Every question is another
- * one: what became of it is an edit of it, and no other is. An outage is one, whoever is lost. Words of people and agents stand in a key as
- * a digest, because an erasure does not reach keys.
- */
-function keyOf(announcement: Announcement): string {
-  switch (announcement.kind) {
-    case 'approval':
-    case 'answered':
-      return `approval:${announcement.question}`;
-    case 'trust':
-    case 'trustAnswered':
-      return keyFrom('trust', [announcement.agent, announcement.id]);
-    case 'disconnect':
-    case 'nobody':
-      return OUTAGE;
-    case 'gap':
-      return GAP_KEY;
-    case 'unaddressed':
-      return keyFrom(announcement.kind, [shortDigest(...announcement.named)]);
-    case 'limit':
-      return keyFrom(announcement.kind, [announcement.budget]);
-    case 'timeout':
-    case 'waitTimeout':
-    case 'skipped':
-    case 'recovered':
-      return keyFrom(announcement.kind, [announcement.agent]);
-    case 'stopped':
-      return keyFrom(announcement.kind, [announcement.agent ?? '']);
-    case 'undelivered':
-      return keyFrom(announcement.kind, [announcement.agent, shortDigest(announcement.why)]);
-    case 'forbidden':
-    case 'unasked':
-      return keyFrom(announcement.kind, [announcement.agent, shortDigest(announcement.title, announcement.why)]);
-    case 'toolsGone':
-      return keyFrom(announcement.kind, [announcement.agent, announcement.server, shortDigest(announcement.why)]);
-    case 'toolsBack':
-      return keyFrom(announcement.kind, [announcement.agent, announcement.server]);
-    case 'revoked':
-      return keyFrom(announcement.kind, [announcement.agent, shortDigest(announcement.rule, announcement.by)]);
-    case 'aside':
-      return keyFrom(announcement.kind, [
-        announcement.agent,
-        `${announcement.run ?? ''}`,
-        shortDigest(announcement.what),
-      ]);
-  }
-}
-
-function keyFrom(kind: Announcement['kind'], about: readonly string[]): string {
-  return [kind, ...about].join(':');
-}
-
-const OUTAGE = 'outage';
 /** Gaps so soon after each other are of one outage. */
 const SAME_OUTAGE_MS = 600_000;
 
@@ -163,38 +109,6 @@ export function announceNobody(decision: DecisionBuilder): void {
 
 function lostBefore({ notice }: Floor): readonly AgentId[] {
   return notice?.key === OUTAGE ? (notice.lost ?? []) : [];
-}
-
-function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
-  switch (kind) {
-    case 'timeout':
-    case 'waitTimeout':
-      return settings.announceTimeouts;
-    case 'disconnect':
-      return settings.announceDisconnects;
-    case 'nobody':
-    case 'unaddressed':
-      return settings.announceNobody;
-    case 'limit':
-      return settings.announceLimits;
-    case 'recovered':
-    case 'gap':
-      return settings.announceRecovery;
-    case 'undelivered':
-    case 'stopped':
-    case 'skipped':
-    case 'approval':
-    case 'answered':
-    case 'unasked':
-    case 'forbidden':
-    case 'aside':
-    case 'revoked':
-    case 'toolsGone':
-    case 'toolsBack':
-    case 'trust':
-    case 'trustAnswered':
-      return true;
-  }
 }
 
 /** What came with this command and what was held before it, in the platform's order. */

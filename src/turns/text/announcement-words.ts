@@ -1,0 +1,229 @@
+import type { AnnouncementTexts } from '../../config/announcements.ts';
+import { defined } from '../../lib/defined.ts';
+import { counted, excerpt } from '../commands/clock-words.ts';
+import type { Announcement, AnnouncementOf, Limit } from '../floor/announcement.ts';
+import type { AgentId, Question } from '../floor/settings.ts';
+import {
+  HEADING_LENGTH,
+  NUMBER,
+  answersAsked,
+  blockOf,
+  decisionDetails,
+  factsAsked,
+  heading,
+  inline,
+  outcomeWords,
+  reason,
+  trustAnswers,
+  utcTime,
+} from './words.ts';
+
+type Kind = Announcement['kind'];
+type NameOf = (agent: AgentId) => string;
+type Values = Readonly<Record<string, string | number | null>>;
+
+/** The words of one kind of announcement. */
+type Row<K extends Kind> = {
+  /** One line for logs and the journal. */
+  readonly note: (notice: AnnouncementOf<K>, name: NameOf) => string;
+  /** Values of names in the template, besides those of `sharedValues`. */
+  readonly values?: (notice: AnnouncementOf<K>, name: NameOf) => Values;
+  /** The text after the template, which the configuration cannot change. */
+  readonly after?: (notice: AnnouncementOf<K>, name: NameOf) => string;
+  /** Its text says everything, however often it was repeated. */
+  readonly countless?: true;
+};
+
+const ROWS: { readonly [K in Kind]: Row<K> } = {
+  timeout: { note: ({ agent }, name) => `${name(agent)} timed out` },
+  waitTimeout: { note: ({ agent }, name) => `${name(agent)} waited too long` },
+  disconnect: {
+    note: ({ agent, cause }, name) => `${name(agent)} disconnected: ${cause}`,
+    values: ({ agent, also = [] }, name) => ({ agent: [...also, agent].map(name).join(', ') }),
+    countless: true,
+  },
+  nobody: {
+    note: () => 'no agents available',
+    after: ({ lost }, name) =>
+      lost === undefined ? '' : `: ${reason(`${lost.agents.map(name).join(', ')}: ${lost.cause}`)}`,
+    countless: true,
+  },
+  unaddressed: {
+    note: ({ named }, name) =>
+      named.length === 0
+        ? 'a message names no agent'
+        : `a message names ${named.map(name).join(', ')}, who cannot answer`,
+    values: (notice, name) => ({ why: whyUnaddressed(notice, name) }),
+  },
+  limit: {
+    note: ({ budget, used, max }) => `limit of ${budget} reached, ${used} of ${max}`,
+    values: ({ budget, used, max }) => ({ budget, used: amount(budget, used), max: amount(budget, max) }),
+  },
+  stopped: {
+    note: ({ agent, kept }, name) =>
+      `stopped${agent === null ? '' : ` ${name(agent)}`}, ${counted(kept, 'message')} kept`,
+  },
+  skipped: { note: ({ agent }, name) => `${name(agent)}'s turn was skipped` },
+  recovered: { note: ({ agent }, name) => `${name(agent)}'s turn continues after a restart` },
+  undelivered: { note: ({ agent, why }, name) => `a post of ${name(agent)} was not delivered: ${why}` },
+  gap: { note: ({ why }) => `a gap in the history: ${why}` },
+  approval: {
+    note: ({ agent, question, title }, name) => `${name(agent)} requests approval ${question}: ${excerpt(title)}`,
+    values: ({ question }) => ({ question: `${question}`, detail: null }),
+    after: (asked, name) => {
+      const agent = name(asked.agent);
+      const lines = (some: readonly string[]): string => some.map((line) => `\n${line}`).join('');
+      return lines(factsAsked(asked, agent)) + blockOf(asked.detail) + lines(answersAsked(asked, agent));
+    },
+    countless: true,
+  },
+  answered: {
+    note: ({ agent, choice, by, title }, name) =>
+      choice === null
+        ? `${name(agent)}'s request was closed: ${excerpt(title)}`
+        : `${by ?? 'nobody'} ${choice === 'reject' ? 'denied' : 'allowed'} ${name(agent)}: ${excerpt(title)}`,
+    values: (notice, name) => ({ answer: outcomeWords(notice, name(notice.agent)) }),
+    after: decisionDetails,
+    countless: true,
+  },
+  forbidden: { note: ({ agent, title, why }, name) => `a rule denied ${name(agent)}: ${excerpt(title)}: ${why}` },
+  trust: {
+    note: ({ agent, id }, name) => `operators decide about the files ${id} in ${name(agent)}'s folder`,
+    after: (asked) => `${blockOf(asked.detail)}\n${trustAnswers(asked)}`,
+    countless: true,
+  },
+  trustAnswered: {
+    note: ({ agent, id, choice, by }, name) =>
+      choice === null
+        ? `the question about the files ${id} of ${name(agent)} is over`
+        : `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`,
+    values: (notice) => ({ answer: trustWords(notice) }),
+    after: ({ at }) => ` · ${utcTime(at)}`,
+    countless: true,
+  },
+  aside: { note: ({ agent, what }, name) => `${name(agent)}'s background run ${excerpt(what)}` },
+  revoked: {
+    note: ({ agent, rule, by }, name) => `${by} revoked ${name(agent)}'s rule: ${excerpt(rule)}`,
+    values: ({ by }) => ({ by: inline(excerpt(by, HEADING_LENGTH)) }),
+  },
+  toolsGone: { note: ({ agent, server, why }, name) => `${name(agent)} lost the tools of ${server}: ${why}` },
+  toolsBack: { note: ({ agent, server }, name) => `${name(agent)} has the tools of ${server} again` },
+  unasked: {
+    note: ({ agent, title, why }, name) =>
+      `${name(agent)} was denied, nobody could be asked: ${excerpt(title)}: ${why}`,
+  },
+};
+
+/** An announcement in one line, for logs and the journal. */
+export function announcementNote(announcement: Announcement, name: NameOf): string {
+  return noteFor(announcement.kind, announcement, name);
+}
+
+function noteFor<K extends Kind>(kind: K, notice: AnnouncementOf<K>, name: NameOf): string {
+  return ROWS[kind].note(notice, name);
+}
+
+/**
+ * The text of an announcement: the template of its kind with names in braces replaced, and " (×3)" when it was repeated.
+ * A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)" becomes "s" or nothing,
+ * by the number before it. Returns `null` when the kind is switched off.
+ */
+export function announcementText(
+  announcement: Announcement,
+  templates: AnnouncementTexts,
+  nameOf: (agent: AgentId) => string,
+  repeat: number,
+): string | null {
+  const template = templateOf(announcement, templates);
+  return template === false ? null : textFor(announcement.kind, announcement, { template, nameOf, repeat });
+}
+
+function textFor<K extends Kind>(
+  kind: K,
+  notice: AnnouncementOf<K>,
+  { template, nameOf, repeat }: { readonly template: string; readonly nameOf: NameOf; readonly repeat: number },
+): string {
+  const { values, after, countless } = ROWS[kind];
+  const recurred = repeat < 2 || countless === true ? '' : ` (×${repeat})`;
+  const all = { ...sharedValues(notice, nameOf), ...values?.(notice, nameOf) };
+  return filled(template, all) + (after?.(notice, nameOf) ?? '') + recurred;
+}
+
+/** Fields that announcements of several kinds have. */
+type Shared = {
+  readonly kind: Kind;
+  readonly agent?: AgentId | null;
+  readonly server?: string;
+  readonly kept?: number;
+  readonly id?: string;
+} & { readonly [Text in 'why' | 'cause' | 'title' | 'rule' | 'what' | 'folder']?: string };
+
+function sharedValues({ agent, server, kept, id, ...texts }: Shared, nameOf: NameOf): Values {
+  const { why, cause, title, rule, what, folder } = texts;
+  return defined({
+    agent: agent && nameOf(agent),
+    why: given(why, reason),
+    cause: given(cause, reason),
+    title: given(title, heading),
+    rule: given(rule, heading),
+    what: given(what, (text) => excerpt(text, REPORT_LENGTH)),
+    folder: given(folder, inline),
+    server,
+    kept,
+    id,
+  });
+}
+
+function given<T>(text: string | undefined, words: (text: string) => T): T | undefined {
+  return text === undefined ? undefined : words(text);
+}
+
+const REPORT_LENGTH = 400;
+
+function templateOf(announcement: Announcement, templates: AnnouncementTexts): string | false {
+  if (announcement.kind === 'approval') return templates.approval[questionKind(announcement)];
+  if (announcement.kind !== 'limit') return templates[announcement.kind];
+  return templates.limit === false ? false : templates.limit[announcement.budget];
+}
+
+function questionKind({ pause, about }: Pick<Question, 'pause' | 'about'>): keyof AnnouncementTexts['approval'] {
+  if (pause !== undefined) return 'pause';
+  return about?.answer === undefined ? 'call' : 'words';
+}
+
+function whyUnaddressed({ named, example }: AnnouncementOf<'unaddressed'>, nameOf: NameOf): string {
+  if (named.length > 0) return `${named.map(nameOf).join(', ')} is not available`;
+  return `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`;
+}
+
+/** "✅ ann trusts". */
+function trustWords({ choice, by }: AnnouncementOf<'trustAnswered'>): string {
+  if (choice === null || by === null) return '⌛ No longer needed: a decision about';
+  const who = inline(excerpt(by, HEADING_LENGTH));
+  return choice === 'trusted' ? `✅ ${who} trusts` : `⛔ ${who} does not trust`;
+}
+
+function amount(budget: Limit['budget'], value: number): string {
+  if (budget === 'cost' || budget === 'cost a day') return MONEY.format(value / 1_000_000);
+  return NUMBER.format(value);
+}
+
+const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 4 });
+function filled(template: string, values: Values): string {
+  let count: number | null = null;
+  return template.replaceAll(
+    /(:? ?)\{(\w+)\}|\(s\)/g,
+    (match, before: string | undefined, name: string | undefined) => {
+      if (name === undefined) return pluralEnd(count) ?? match;
+      if (!Object.hasOwn(values, name)) return match;
+      const value = values[name] ?? null;
+      if (typeof value === 'number') count = value;
+      return value === null ? '' : `${before}${value}`;
+    },
+  );
+}
+
+function pluralEnd(count: number | null): string | null {
+  if (count === null) return null;
+  return count === 1 ? '' : 's';
+}
