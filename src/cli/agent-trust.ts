@@ -10,12 +10,6 @@ import { isoTime, systemClock, systemTimers } from '../lib/time.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
-/** What is done about the trust in agents' folders. */
-export type TrustCall = { readonly verb: 'agent trust' } & (
-  | { readonly what: 'list'; readonly json: boolean }
-  | { readonly what: 'revoke'; readonly agent: string }
-);
-
 /** The decisions in a data folder, also of a Conch that runs; without a database there are none. Nothing can be decided by it. */
 export function recordedTrust(dataDir: string): FolderTrust {
   const path = databaseIn(dataDir);

@@ -1,9 +1,8 @@
-import { resolve } from 'node:path';
 import { restore } from '../engine/sqlite/backup.ts';
 import { databaseProblems, readJournals } from '../engine/sqlite/check.ts';
 import { readLedger } from '../engine/sqlite/ledger.ts';
 import type { LedgerRow } from '../engine/sqlite/ledger.ts';
-import { MACHINES, databaseIn } from '../runtime/data-folder.ts';
+import { MACHINES } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import type { Instant } from '../lib/time.ts';
@@ -11,29 +10,31 @@ import { quoted } from '../turns/commands/parse.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
 import { toolCallRows } from '../work/runs/call-record.ts';
 import { callWords } from '../turns/tool-calls.ts';
-import type { CommandLine, CostGroup } from './arguments.ts';
 
-/** What is done to the database in a data folder by the command line alone. */
-export type DatabaseCall = Extract<CommandLine, { verb: 'verify' | 'audit' | 'cost' | 'restore' }>;
+/** What costs can be summed by. */
+export const COST_GROUPS = ['agent', 'channel', 'person', 'model'] as const;
+type CostGroup = (typeof COST_GROUPS)[number];
 
 /** What came of it: a text for people, to be said or complained of. */
 export type Done = { readonly ok: boolean; readonly text: string; readonly code: ExitCode };
 
-/** Does it. Rejects with a `StoreError` that says what to do when the database cannot be used. */
-export async function runOnDatabase(call: DatabaseCall, dataDir: string, now: Instant): Promise<Done> {
-  const path = resolve(databaseIn(dataDir));
-  if (call.verb === 'restore') return restored(resolve(call.file), path);
-  if (call.verb === 'audit') return audited(path, call, now);
-  if (call.verb === 'cost') return costed(path, call, now);
-  const file = call.file === null ? path : resolve(call.file);
-  const problems = databaseProblems(file, call.background ? [] : MACHINES);
+/** Checks a database or a backup. Throws a `StoreError` that says what to do when the file cannot be used. */
+export function verified(
+  file: string,
+  { json, background }: { readonly json: boolean; readonly background: boolean },
+): Done {
+  const problems = databaseProblems(file, background ? [] : MACHINES);
   const code = problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
-  if (call.json) return { ok: true, text: JSON.stringify({ problems }), code };
+  if (json) return { ok: true, text: JSON.stringify({ problems }), code };
   return { ok: problems.length === 0, text: verdictOf(file, problems), code };
 }
 
 /** Every tool call since then, oldest first: a line each, for people or as JSON. */
-function audited(path: string, { since, json }: Extract<DatabaseCall, { verb: 'audit' }>, now: Instant): Done {
+export function audited(
+  path: string,
+  { since, json }: { readonly since: string | null; readonly json: boolean },
+  now: Instant,
+): Done {
   const from = sinceOf(since, now);
   if (from === null) return notSince(since);
   const rows = [...readJournals(path, runOnFloor)].flatMap(([key, entries]) =>
@@ -51,12 +52,19 @@ function audited(path: string, { since, json }: Extract<DatabaseCall, { verb: 'a
 const LONGEST_INPUT = 200;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 } as const;
 
+type CostOptions = {
+  readonly by: CostGroup;
+  readonly since: string | null;
+  readonly json: boolean;
+  readonly csv: boolean;
+};
+
 /** The calls of models since then, summed. */
-function costed(path: string, { by, since, format }: Extract<DatabaseCall, { verb: 'cost' }>, now: Instant): Done {
+export function costed(path: string, { by, since, json, csv }: CostOptions, now: Instant): Done {
   const from = sinceOf(since, now);
   if (from === null) return notSince(since);
   const costs = costsBy(by, readLedger(path, from));
-  const text = format === 'json' ? JSON.stringify(costs) : format === 'csv' ? costCsv(costs) : costText(costs);
+  const text = csv ? costCsv(costs) : json ? JSON.stringify(costs) : costText(costs);
   return { ok: true, text, code: EXIT_CODES.ok };
 }
 
@@ -80,7 +88,8 @@ function verdictOf(file: string, problems: readonly string[]): string {
   return [`✗ ${file} is damaged:`, ...lines, 'Stop Conch and restore the last backup: conch restore <file>'].join('\n');
 }
 
-async function restored(file: string, path: string): Promise<Done> {
+/** Replaces the database at `path` by a backup. */
+export async function restored(file: string, path: string): Promise<Done> {
   const aside = await restore(file, path);
   const kept = aside === null ? '' : ` The former database is kept as ${aside}.`;
   const next =

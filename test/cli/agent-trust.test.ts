@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterAll, expect, test } from 'vitest';
 import { parseCall } from '../../src/cli/arguments.ts';
+import { callOf } from './call.ts';
 import { folderLines, listTrust, recordedTrust, revokeTrust, folderStanding } from '../../src/cli/agent-trust.ts';
 import { examine } from '../../src/cli/doctor.ts';
 import { FolderTrust } from '../../src/agents/trust/folder-trust.ts';
@@ -70,10 +71,10 @@ test('T72 conch agent trust lists what was decided, also beside a running Conch,
 });
 
 test.each([
-  ['agent trust list --json', { verb: 'agent trust', what: 'list', json: true }],
-  ['agent trust revoke dev', { verb: 'agent trust', what: 'revoke', agent: 'dev' }],
-])('T72 understands conch %s', (line, call) => {
-  expect(parseCall(line.split(' '))).toEqual({ ok: true, call });
+  ['agent trust list --json', 'agent trust list', [], true],
+  ['agent trust revoke dev', 'agent trust revoke <id>', ['dev'], false],
+])('T72 understands conch %s', (line, command, words, json) => {
+  expect(callOf(line.split(' '))).toMatchObject({ row: { command }, words, options: { json } });
 });
 
 test('T72 agent trust without a verb lists its subcommands', () => {

@@ -1,45 +1,62 @@
 import { describe, expect, test } from 'vitest';
-import { PROGRAM_COMMANDS, operatorLine, parseCall, usageText } from '../../src/cli/arguments.ts';
+import { PROGRAM_COMMANDS, parseCall, usageText } from '../../src/cli/arguments.ts';
+import { ctlCall, operatorLine, replayed } from '../../src/cli/program-commands.ts';
 import { VARIABLES } from '../../src/config/environment.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import { callOf } from './call.ts';
 import { parseLine } from '../../src/turns/commands/parse.ts';
 
 const CTL_USAGE = 'Usage: conch ctl [command...] [--channel <id>] [--json]';
 
 describe('the command line', () => {
   test.each([
-    [[], { verb: 'start' }],
-    [['start'], { verb: 'start' }],
-    [['--help'], { verb: 'help', text: usageText() }],
-    [['-h'], { verb: 'help', text: usageText() }],
-    [['help'], { verb: 'help', text: usageText() }],
-    [['--version'], { verb: 'version' }],
-    [['ctl', 'floor', 'skip'], { verb: 'ctl', line: 'floor skip', channel: null, json: false }],
-    [['ctl', '/floor skip'], { verb: 'ctl', line: '/floor skip', channel: null, json: false }],
+    [[], 'start', [], {}],
+    [['start'], 'start', [], {}],
+    [['ctl', 'floor', 'skip', '--json'], 'ctl [command...]', ['floor', 'skip'], { json: true }],
+    [['replay'], 'replay [floor|session] [key]', [], { from: 1 }],
+    [['replay', 'demo', '--from', '12'], 'replay [floor|session] [key]', ['demo'], { from: 12 }],
+    [['backup', 'copy.db'], 'backup <file>', ['copy.db'], {}],
+    [['restore', 'copy.db'], 'restore <file>', ['copy.db'], {}],
+    [['verify'], 'verify [file]', [], { json: false, background: false }],
+    [['verify', 'copy.db', '--json'], 'verify [file]', ['copy.db'], { json: true, background: false }],
+    [['prune', '--dry-run'], 'prune', [], { dryRun: true }],
+    [['erase', 'person', 'u1'], 'erase <person|message> <id>', ['person', 'u1'], {}],
+    [['config', 'check'], 'config check', [], {}],
+    [['schema'], 'schema', [], {}],
+  ])('%j is understood', (argv, command, words, options) => {
+    expect(callOf(argv)).toMatchObject({ row: { command }, words, options });
+  });
+
+  test.each([[['--help']], [['-h']], [['help']]])('%j prints the help', (argv) => {
+    expect(parseCall(argv)).toEqual({ ok: true, text: usageText() });
+  });
+
+  test('--version prints the version', () => {
+    expect(parseCall(['--version'])).toEqual({ ok: true, text: expect.stringMatching(/^\d+\.\d+\.\d+/) });
+  });
+
+  test.each([
+    [['ctl', 'floor', 'skip'], { line: 'floor skip', channel: null, json: false }],
+    [['ctl', '/floor skip'], { line: '/floor skip', channel: null, json: false }],
     [
       ['ctl', 'floor', 'skip', '--channel', 'console:demo', '--json'],
-      { verb: 'ctl', line: 'floor skip', channel: 'console:demo', json: true },
+      { line: 'floor skip', channel: 'console:demo', json: true },
     ],
-    [['ctl', '--channel=a:b', 'stop'], { verb: 'ctl', line: 'stop', channel: 'a:b', json: false }],
-    [['ctl'], { verb: 'ctl', line: 'help', channel: null, json: false }],
-    [['ctl', '--help'], { verb: 'ctl', line: 'help', channel: null, json: false }],
-    [['replay'], { verb: 'replay', machine: 'floor', key: null, from: 1 }],
-    [['replay', 'console:demo', '--from', '12'], { verb: 'replay', machine: 'floor', key: 'console:demo', from: 12 }],
-    [['replay', 'floor', 'demo'], { verb: 'replay', machine: 'floor', key: 'demo', from: 1 }],
-    [
-      ['replay', 'session', 'console:demo dev'],
-      { verb: 'replay', machine: 'session', key: 'console:demo dev', from: 1 },
-    ],
-    [['backup', 'copy.db'], { verb: 'backup', file: 'copy.db' }],
-    [['restore', 'copy.db'], { verb: 'restore', file: 'copy.db' }],
-    [['verify'], { verb: 'verify', file: null, json: false, background: false }],
-    [['verify', 'copy.db', '--json'], { verb: 'verify', file: 'copy.db', json: true, background: false }],
-    [['prune', '--dry-run'], { verb: 'prune', isDryRun: true }],
-    [['erase', 'person', 'u1'], { verb: 'erase', what: 'person', id: 'u1' }],
-    [['config', 'check'], { verb: 'config check' }],
-    [['schema'], { verb: 'schema' }],
-  ])('%j is understood', (argv, call) => {
-    expect(parseCall(argv)).toEqual({ ok: true, call });
+    [['ctl', '--channel=a:b', 'stop'], { line: 'stop', channel: 'a:b', json: false }],
+    [['ctl'], { line: 'help', channel: null, json: false }],
+    [['ctl', '--help'], { line: 'help', channel: null, json: false }],
+  ])('%j gives the bot a line', (argv, call) => {
+    const { words, options } = callOf(argv);
+    expect(ctlCall(words, options)).toEqual(call);
+  });
+
+  test.each([
+    [[], { machine: 'floor', key: null }],
+    [['console:demo'], { machine: 'floor', key: 'console:demo' }],
+    [['floor', 'demo'], { machine: 'floor', key: 'demo' }],
+    [['session', 'console:demo dev'], { machine: 'session', key: 'console:demo dev' }],
+  ])('replay %j names a machine and a key', (words, journals) => {
+    expect(replayed(words)).toEqual(journals);
   });
 
   test.each([
@@ -73,13 +90,13 @@ describe('the command line', () => {
       ok: false,
       message: expect.stringMatching(/Usage: conch config.*  check /s),
     });
-    expect(parseCall(['config', '--help'])).toMatchObject({ ok: true, call: { verb: 'help' } });
+    expect(parseCall(['config', '--help'])).toMatchObject({ ok: true, text: expect.stringContaining('check') });
   });
 
   test('explains the options of one command', () => {
-    const help = { verb: 'help', text: expect.stringMatching(/Usage: conch verify .*\[file\].*--json  +print JSON/s) };
-    expect(parseCall(['verify', '--help'])).toEqual({ ok: true, call: help });
-    expect(parseCall(['help', 'verify'])).toEqual({ ok: true, call: help });
+    const help = { ok: true, text: expect.stringMatching(/Usage: conch verify .*\[file\].*--json  +print JSON/s) };
+    expect(parseCall(['verify', '--help'])).toEqual(help);
+    expect(parseCall(['help', 'verify'])).toEqual(help);
   });
 
   test('keeps a name with spaces together on its way to the bot', () => {

@@ -1,9 +1,8 @@
-import { dirname } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { runOnDatabase } from '../../src/cli/database.ts';
-import { parseCall } from '../../src/cli/arguments.ts';
+import { audited } from '../../src/cli/database.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { folder } from '../engine/sqlite/fixture.ts';
+import { callOf } from './call.ts';
 import { AT, settle } from '../work/runs/fixture.ts';
 import { Bound } from '../work/runs/bound.ts';
 
@@ -25,9 +24,7 @@ async function called(path: string): Promise<Bound> {
 const NOW = AT + 60 * 60_000;
 
 async function audit(path: string, words: readonly string[]) {
-  const parsed = parseCall(['audit', ...words]);
-  if (!parsed.ok || parsed.call.verb !== 'audit') throw new Error('it was not understood');
-  return runOnDatabase(parsed.call, dirname(path), NOW);
+  return audited(path, callOf(['audit', ...words]).options, NOW);
 }
 
 describe('conch audit', () => {

@@ -1,7 +1,7 @@
-import { dirname } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { COST_GROUPS, parseCall } from '../../src/cli/arguments.ts';
-import { costCsv, costText, costsBy, runOnDatabase } from '../../src/cli/database.ts';
+import { parseCall } from '../../src/cli/arguments.ts';
+import { COST_GROUPS, costCsv, costText, costed, costsBy } from '../../src/cli/database.ts';
+import { callOf } from './call.ts';
 import type { LedgerRow } from '../../src/engine/sqlite/ledger.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { AT, folder, open, seat } from '../engine/sqlite/fixture.ts';
@@ -105,9 +105,7 @@ describe('conch cost', () => {
   const DAY_MS = 86_400_000;
 
   async function cost(path: string, words: readonly string[]) {
-    const parsed = parseCall(['cost', ...words]);
-    if (!parsed.ok || parsed.call.verb !== 'cost') throw new Error('it was not understood');
-    return runOnDatabase(parsed.call, dirname(path), AT + 2 * DAY_MS);
+    return costed(path, callOf(['cost', ...words]).options, AT + 2 * DAY_MS);
   }
 
   test('sums what was spent since then, while Conch has the database', async () => {

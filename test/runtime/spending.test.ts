@@ -1,4 +1,3 @@
-import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import type { TurnPrompt, Usage } from '../../src/agents/backends/backend.ts';
 import { readLedger } from '../../src/engine/sqlite/ledger.ts';
@@ -7,7 +6,7 @@ import type { Puppet } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
 import { load } from '../config/world.ts';
 import { folder, open, written } from '../engine/sqlite/fixture.ts';
-import { runOnDatabase } from '../../src/cli/database.ts';
+import { verified } from '../../src/cli/database.ts';
 import { startApp } from './start-app.ts';
 
 const CONFIG = load({
@@ -62,10 +61,6 @@ test('a call of a model is on record with who asked for it, and the run that it 
     ['dev', null, 'ada', `${CHANNEL} dev+#1`, 800],
   ]);
   expect(rows[0]).toMatchObject({ backend: 'fake', model: 'm-1', costMicros: 200, source: 'computed', ms: 40 });
-  const told = await runOnDatabase(
-    { verb: 'verify', file: null, json: true, background: false },
-    dirname(place.file()),
-    0,
-  );
+  const told = verified(place.file(), { json: true, background: false });
   expect([told.text, broken]).toEqual(['{"problems":[]}', []]);
 });

@@ -1,0 +1,467 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { InvalidArgumentError, Option } from 'commander';
+import { z } from 'zod';
+import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
+import { recordCheck } from '../agents/backends/check-record.ts';
+import {
+  addAgentToken,
+  listAgentTokens,
+  revokeAgentToken,
+  rotateAgentToken,
+} from '../agents/backends/remote/tokens.ts';
+import { LoginStore } from '../agents/mcp/login-store.ts';
+import { loginLine, waitingServers } from '../agents/mcp/server-logins.ts';
+import { sessionJournal } from '../agents/session/session-journal.ts';
+import type { Config } from '../config/config.ts';
+import { jsonSchemaText } from '../config/json-schema.ts';
+import { loadConfig } from '../config/load.ts';
+import type { Purpose } from '../config/load.ts';
+import { thisWorld } from '../config/world.ts';
+import { StoreError } from '../engine/errors.ts';
+import { systemClock, systemTimers } from '../lib/time.ts';
+import { MACHINES_BESIDE_FLOORS, databaseIn, openDataFolder } from '../runtime/data-folder.ts';
+import { EXIT_CODES } from '../runtime/exit-codes.ts';
+import type { ExitCode } from '../runtime/exit-codes.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
+import { runCtl, watchRuns } from './ctl.ts';
+import type { CtlCall, CtlWorld } from './ctl.ts';
+import { COST_GROUPS, audited, costed, restored, verified } from './database.ts';
+import type { Done } from './database.ts';
+import type { LoginCall } from './mcp-login.ts';
+import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './replay-view.ts';
+
+/** The options of all commands. */
+export const OPTIONS = {
+  json: new Option('--json', 'print JSON'),
+  csv: new Option('--csv', 'print CSV'),
+  background: new Option('--background', 'skip the replay of journals, as the running bot does'),
+  dryRun: new Option('--dry-run', 'count only'),
+  channel: new Option('-c, --channel <id>', 'the channel'),
+  from: new Option('--from <number>', 'the first entry to show; all are checked').argParser(entryNumber),
+  since: new Option('--since <time>', 'a day or a duration: 2026-11-22, 7d, 2h'),
+  by: new Option(`--by <${COST_GROUPS.join('|')}>`, 'what to sum by').choices(COST_GROUPS),
+} as const;
+
+/** The options of a call, with their defaults. */
+export const optionsSchema = z.object({
+  json: z.boolean().default(false),
+  csv: z.boolean().default(false),
+  background: z.boolean().default(false),
+  dryRun: z.boolean().default(false),
+  help: z.boolean().default(false),
+  channel: z.string().nullable().default(null),
+  from: z.number().default(1),
+  since: z.string().nullable().default(null),
+  by: z.enum(COST_GROUPS).default('agent'),
+});
+export type Options = z.output<typeof optionsSchema>;
+
+/** A command: its words and arguments (`<a|b>` takes one of them), its options, and what it does. */
+export type Row = {
+  readonly command: string;
+  readonly summary: string;
+  readonly options?: readonly (keyof typeof OPTIONS)[];
+  /** Given the arguments; required arguments are present. */
+  readonly run: (words: readonly string[], options: Options) => ExitCode | Promise<ExitCode>;
+};
+
+/** Every command of the program, in the order of `--help`. */
+export const ROWS: readonly Row[] = [
+  { command: 'start', summary: 'run the bot and its console page (the default)', run: start },
+  {
+    command: 'open',
+    summary: 'print a one-time link to the page of the running bot',
+    run: () => ctl({ line: '', channel: null, json: false, open: true }),
+  },
+  {
+    command: 'ctl [command...]',
+    summary: 'give the running bot a command: "conch ctl floor skip"',
+    options: ['channel', 'json'],
+    run: (words, options) => ctl(ctlCall(words, options)),
+  },
+  {
+    command: 'replay [floor|session] [key]',
+    summary: 'replay and check the journal of a channel or session',
+    options: ['from'],
+    run: (words, { from }) => withStore((store) => replay(store, { ...replayed(words), from })),
+  },
+  { command: 'backup <file>', summary: 'write a consistent copy of the database', run: ([file = '']) => backup(file) },
+  {
+    command: 'restore <file>',
+    summary: 'replace the database by a backup; the old one is kept',
+    run: ([file = '']) => restore(file),
+  },
+  {
+    command: 'verify [file]',
+    summary: 'check the database or a backup, even while Conch runs',
+    options: ['json', 'background'],
+    run: ([file], options) => told(verified(file === undefined ? database() : resolve(file), options)),
+  },
+  {
+    command: 'prune',
+    summary: 'delete what is older than retention.days',
+    options: ['dryRun'],
+    run: (_, { dryRun }) => upkeep({ act: 'prune', isDryRun: dryRun }),
+  },
+  {
+    command: 'erase <person|message> <id>',
+    summary: "erase a person's texts, or one message, for good",
+    run: ([what, id = '']) => upkeep({ act: 'erase', what: what === 'person' ? what : 'message', id }),
+  },
+  {
+    command: 'audit',
+    summary: 'print all tool calls: who allowed them, their outcome',
+    options: ['since', 'json'],
+    run: (_, options) => told(audited(database(), options, systemClock().now())),
+  },
+  {
+    command: 'cost',
+    summary: 'print tokens and cost of model calls',
+    options: ['by', 'since', 'json', 'csv'],
+    run: (_, options) => told(costed(database(), options, systemClock().now())),
+  },
+  {
+    command: 'agent add <id>',
+    summary: 'make a token for a remote agent',
+    run: ([agent = '']) => giveToken(agent, (dataDir, at) => addAgentToken(dataDir, agent, { at })),
+  },
+  {
+    command: 'agent rotate <id>',
+    summary: "replace an agent's token",
+    run: ([agent = '']) => giveToken(agent, (dataDir, at) => rotateAgentToken(dataDir, agent, at)),
+  },
+  {
+    command: 'agent revoke <id>',
+    summary: "revoke an agent's token",
+    run: ([agent = '']) => {
+      revokeAgentToken(look().dataDir, agent);
+      return printLine(`The token of ${agent} is revoked.`);
+    },
+  },
+  { command: 'agent list', summary: 'list the agents that have a token', run: listTokens },
+  {
+    command: 'agent check <id>',
+    summary: 'check that a coding agent asks before it acts',
+    options: ['json'],
+    run: ([agent = ''], { json }) => checkAgent(agent, json),
+  },
+  {
+    command: 'agent trust list',
+    summary: "list which files of agents' folders are trusted",
+    options: ['json'],
+    run: async (_, { json }) => printLine(await (await import('./agent-trust.ts')).listTrust(look(), json)),
+  },
+  {
+    command: 'agent trust revoke <id>',
+    summary: "revoke the trust in the files of an agent's folder",
+    run: ([agent = '']) => revokeTrust(agent),
+  },
+  {
+    command: 'mcp login <server>',
+    summary: 'sign Conch in to an MCP server',
+    run: ([server = '']) => logins({ verb: 'mcp login', server }),
+  },
+  {
+    command: 'mcp logout <server>',
+    summary: 'sign Conch out of an MCP server',
+    run: ([server = '']) => logins({ verb: 'mcp logout', server }),
+  },
+  {
+    command: 'mcp list',
+    summary: 'list the MCP servers and their logins',
+    options: ['json'],
+    run: (_, { json }) => logins({ verb: 'mcp list', json }),
+  },
+  {
+    command: 'doctor',
+    summary: 'test agents, tokens, permissions, ports, database',
+    options: ['json'],
+    run: (_, { json }) => doctor(json),
+  },
+  { command: 'discord invite', summary: 'print the link that invites the bot to a Discord server', run: invite },
+  {
+    command: 'slack manifest',
+    summary: 'print the manifest from which Slack creates the app',
+    run: async () => {
+      const { slack } = look().adapters;
+      return printLine((await import('../adapters/slack/setup.ts')).manifestText(slack, slack.mode));
+    },
+  },
+  { command: 'config check', summary: 'check turnConfig.json and the environment', run: checkConfig },
+  {
+    command: 'tools test <agent> <tool> <input>',
+    summary: 'say which rule decides about a tool call (input as JSON)',
+    options: ['channel', 'json'],
+    run: async ([agent = '', tool = '', input = ''], { channel, json }) => {
+      const result = (await import('./tools-test.ts')).testTool({ agent, tool, input, channel }, look());
+      if (!result.ok) return printError(result.message);
+      const { verdict, by, rule } = result.verdict;
+      return printLine(json ? JSON.stringify({ verdict, by, rule: rule?.text ?? null }) : result.text);
+    },
+  },
+  {
+    command: 'run watch <agent>',
+    summary: 'follow what an agent does with its tools',
+    options: ['channel', 'json'],
+    run: ([agent = ''], { channel, json }) => watchRuns({ agent, channel, json }, worldOf(look()), endSignal()),
+  },
+  {
+    command: 'schema',
+    summary: 'print the JSON Schema of turnConfig.json for editors',
+    run: () => printLine(jsonSchemaText()),
+  },
+];
+
+function entryNumber(text: string): number {
+  const number = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(number)) return number;
+  throw new InvalidArgumentError('Expected a number.');
+}
+
+/** Prints a line; returns the exit code of success. */
+export function printLine(text: string): ExitCode {
+  process.stdout.write(`${text}\n`);
+  return EXIT_CODES.ok;
+}
+
+/** Prints a line to standard error; returns the exit code, of a wrong call unless given. */
+export function printError(text: string, code: ExitCode = EXIT_CODES.usage): ExitCode {
+  process.stderr.write(`${text}\n`);
+  return code;
+}
+
+function told({ ok, text, code }: Done): ExitCode {
+  return ok ? (printLine(text), code) : printError(text, code);
+}
+
+function look(purpose: Purpose = 'look'): Config {
+  return loadConfig(thisWorld(), purpose);
+}
+
+function database(): string {
+  return resolve(databaseIn(look().dataDir));
+}
+
+/** Aborted by the first signal to end; a second signal ends this program at once. */
+function endSignal(): AbortSignal {
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  process.once('SIGINT', end).once('SIGTERM', end).once('SIGHUP', end);
+  return ending.signal;
+}
+
+async function logTo({ level, pretty }: Config['log'], secrets: readonly string[] = []) {
+  const { createLog } = await import('../runtime/log.ts');
+  return createLog({ level, pretty, secrets, destination: process.stderr });
+}
+
+const QUIET: Config['log'] = { level: 'fatal', pretty: false };
+
+/** The platforms' libraries are large: only a start waits for them. */
+async function start(): Promise<ExitCode> {
+  const config = look('start');
+  const { runBot } = await import('../runtime/process.ts');
+  return runBot(config);
+}
+
+/** The line for the running bot. Without words, or with `--help`, its list of commands. */
+export function ctlCall(words: readonly string[], { channel, json, help }: Options): CtlCall {
+  return help || words.length === 0
+    ? { line: 'help', channel: null, json }
+    : { line: operatorLine(words), channel, json };
+}
+
+/** Joins the words of an operator's command into one line: a word with spaces is quoted, a single word and a word with quotes stay as they are. */
+export function operatorLine(words: readonly string[]): string {
+  const [only, second] = words;
+  if (only !== undefined && second === undefined) return only;
+  return words.map((word) => (/^[^"]*\s[^"]*$/.test(word) ? `"${word}"` : word)).join(' ');
+}
+
+function ctl(call: CtlCall): Promise<ExitCode> {
+  return runCtl(call, worldOf(look()));
+}
+
+function worldOf({ dataDir, adapters }: Config): CtlWorld {
+  return {
+    dataDir,
+    port: adapters.console.port,
+    readFile: (path) => readFile(path, 'utf8'),
+    fetch,
+    out: (text) => process.stdout.write(text),
+    err: (text) => process.stderr.write(text),
+  };
+}
+
+/** Which journals `conch replay` replays: floors unless the first word names a machine; `key` null is all. */
+export function replayed([first, second]: readonly string[]): {
+  readonly machine: 'floor' | 'session';
+  readonly key: string | null;
+} {
+  const isMachine = first === 'floor' || first === 'session';
+  return { machine: isMachine ? first : 'floor', key: (isMachine ? second : first) ?? null };
+}
+
+function replay(store: FloorStore, plan: ReturnType<typeof replayed> & { readonly from: number }): ExitCode {
+  const sessions = store.host(sessionJournal);
+  const isFloor = plan.machine === 'floor';
+  const isWhole = isFloor
+    ? replayAll(store.floors, FLOOR_WORDS, plan, printLine)
+    : replayAll(sessions, SESSION_WORDS, plan, printLine);
+  if (isWhole !== null) return isWhole ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
+  const known = (isFloor ? store.floors : sessions).keys().join(', ') || 'none';
+  return printError(`There is no ${plan.machine} ${plan.key ?? ''} on record. On record: ${known}`);
+}
+
+async function backup(name: string): Promise<ExitCode> {
+  const file = resolve(name);
+  if (existsSync(dirname(file))) return upkeep({ act: 'backup', file });
+  return printError(`There is no folder ${dirname(file)}: create it, or choose another file.`);
+}
+
+/** Works on the database; when the running bot has it, the bot does so itself. */
+async function upkeep(order: UpkeepOrder): Promise<ExitCode> {
+  const { carryOut } = await import('../runtime/upkeep.ts');
+  const config = look();
+  return withStore(
+    async (store) => {
+      for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(store);
+      const { ok, text } = await carryOut(order, { store, config: () => config, clock: systemClock() });
+      return ok ? printLine(text) : printError(text, EXIT_CODES.refused);
+    },
+    { line: '', channel: null, json: false, upkeep: order },
+  );
+}
+
+/** Opens the database, which belongs to one process. While the running bot has it, `inBot` is given to the bot instead; without it that is an error. */
+async function withStore(
+  use: (store: FloorStore) => ExitCode | Promise<ExitCode>,
+  inBot: CtlCall | null = null,
+): Promise<ExitCode> {
+  const { dataDir } = look();
+  const path = database();
+  if (!existsSync(path)) throw new StoreError('unavailable', `There is no database ${path}. ${WHERE_DATA_IS}`);
+  let store: FloorStore;
+  try {
+    store = openDataFolder({
+      dataDir,
+      clock: systemClock(),
+      say: (line) => void process.stderr.write(`${line}\n`),
+      textLimit: () => Number.MAX_SAFE_INTEGER,
+      words: () => null,
+    });
+  } catch (error) {
+    if (inBot === null || !(error instanceof StoreError) || error.code !== 'locked') throw error;
+    return ctl(inBot);
+  }
+  try {
+    return await use(store);
+  } finally {
+    await store.close();
+  }
+}
+
+const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch. conch start and conch restore create it.';
+
+async function restore(file: string): Promise<ExitCode> {
+  const { dataDir, agents, mcp } = look();
+  const done = await restored(resolve(file), database());
+  const known = new Set(listAgentTokens(dataDir).map(({ agent }) => agent));
+  const lost = agents.filter(({ id, backend }) => backend.kind === 'remote' && !known.has(id));
+  const tokens = lost.map(({ id }) => `${id} has no token (backups contain none). Run: conch agent add ${id}`);
+  const missing = [...tokens, ...waitingServers(new LoginStore(dataDir), mcp).map(loginLine)];
+  return told({ ...done, text: [done.text, ...missing].join('\n') });
+}
+
+function giveToken(agent: string, make: (dataDir: string, at: number) => string): ExitCode {
+  const { dataDir, agents } = look();
+  if (!agents.some(({ id, backend }) => id === agent && backend.kind === 'remote'))
+    return printError(`There is no agent ${agent} with the backend "remote" in the configuration.`);
+  const token = make(dataDir, systemClock().now());
+  process.stderr.write(`The token of ${agent}, shown only now:\n`);
+  return printLine(token);
+}
+
+function listTokens(): ExitCode {
+  const tokens = listAgentTokens(look().dataDir);
+  if (tokens.length === 0) return printLine('No agent has a token. Create one with: conch agent add <id>');
+  return printLine(tokens.map(({ agent, createdAt }) => `${agent} since ${createdAt}`).join('\n'));
+}
+
+async function checkAgent(id: string, json: boolean): Promise<ExitCode> {
+  const config = look();
+  const check = await import('./agent-check.ts');
+  const found = check.checkable(id, config.agents);
+  if ('message' in found) return printError(found.message);
+  const secrets = config.secrets.map((secret) => secret.reveal());
+  const log = await logTo(config.log, secrets);
+  const parts = { config, clock: systemClock(), timers: systemTimers, log, signal: endSignal() };
+  const done = await check.checkAgent(found.agent, parts);
+  if (done === null) return printError('The check was stopped; no result was saved.', EXIT_CODES.mustBeMended);
+  const { folderLines } = await import('./agent-trust.ts');
+  const folder = await folderLines({ ...config, agents: [found.agent] });
+  printLine(json ? JSON.stringify(done) : check.checkText(done));
+  for (const line of folder) process.stderr.write(`${line}\n`);
+  recordCheck(config.dataDir, done);
+  return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
+}
+
+/** A running bot leaves the agent stopped; else people are asked again at the next start. */
+async function revokeTrust(agent: string): Promise<ExitCode> {
+  const trust = await import('./agent-trust.ts');
+  if (!look().agents.some(({ id }) => id === agent))
+    return printError(`There is no agent ${agent} in the configuration.`);
+  return withStore(async (store) => printLine(await trust.revokeTrust(agent, store.keyValues)), {
+    line: `agent distrust ${agent}`,
+    channel: null,
+    json: false,
+  });
+}
+
+async function logins(call: LoginCall): Promise<ExitCode> {
+  const config = look();
+  const { typedLines, runLoginCall } = await import('./mcp-login.ts');
+  const reading = new AbortController();
+  const signal = AbortSignal.any([endSignal(), reading.signal]);
+  const parts = { store: new LoginStore(config.dataDir), clock: systemClock(), timers: systemTimers };
+  const terminal = { ...worldOf(config), lines: typedLines(process.stdin, signal), signal };
+  try {
+    return await runLoginCall(call, { ...terminal, ...parts, config, log: await logTo(QUIET) });
+  } finally {
+    reading.abort();
+  }
+}
+
+async function doctor(json: boolean): Promise<ExitCode> {
+  const { examine, reportText } = await import('./doctor.ts');
+  const parts = { clock: systemClock(), timers: systemTimers, log: await logTo(QUIET) };
+  const { findings, code } = await examine(look, parts);
+  printLine(json ? JSON.stringify(findings) : reportText(findings));
+  return code;
+}
+
+async function invite(): Promise<ExitCode> {
+  const { credentials, adapters } = look();
+  const { applicationIdOf, inviteUrl } = await import('../adapters/discord/setup.ts');
+  const token = credentials.discord.token?.reveal();
+  const where = 'docs/discord.md says where to find it.';
+  if (token === undefined)
+    return printError(`DISCORD_TOKEN is not set. Set it in the environment or in .env; ${where}`);
+  const id = applicationIdOf(token);
+  return id === null
+    ? printError(`DISCORD_TOKEN is not a bot token. Copy it again; ${where}`)
+    : printLine(inviteUrl(id, adapters.discord));
+}
+
+async function checkConfig(): Promise<ExitCode> {
+  const config = look('check');
+  const { folderLines } = await import('./agent-trust.ts');
+  const { file, channels, agents, warnings, dataDir, mcp } = config;
+  const waiting = waitingServers(new LoginStore(dataDir), mcp).map(loginLine);
+  for (const line of [...warnings, ...waiting, ...(await folderLines(config))]) process.stderr.write(`${line}\n`);
+  return printLine(
+    `${file ?? 'The built-in demo'} is in order: ${channels.length} channel(s), ${agents.length} agent(s).`,
+  );
+}
