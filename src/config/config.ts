@@ -243,7 +243,7 @@ const channelOf = (
   name: channel.name ?? channel.id.slice(channel.id.indexOf(':') + 1),
   ...seating,
   turnConfig,
-  ...defined({ tools: channel.tools, runs: channel.runs }),
+  ...defined({ topic: channel.topic, tools: channel.tools, runs: channel.runs }),
   budgets:
     channel.budgets === undefined
       ? budgets

@@ -46,6 +46,10 @@ describe('a channel with settings of its own', () => {
       { agent: 'ops', priority: 10, timeoutSeconds: 30, rejoin: 'auto' },
     ]);
   });
+  test('keeps its topic for the prompts of its agents', () => {
+    const channel = { id: 'console:shop', topic: 'the web shop', agents: [] };
+    expect(load({ channels: [channel] }).channels[0]?.topic).toBe('the web shop');
+  });
   test('is named after its id unless it has a name', () => {
     expect(load({ channels: [{ id: 'console:a', agents: [] }] }).channels[0]?.name).toBe('a');
   });
