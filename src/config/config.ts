@@ -5,7 +5,7 @@ import { completeTexts, type AnnouncementTexts } from './announcements.ts';
 import { idIndex } from '../lib/keyed.ts';
 import { uniteRules, type ToolLists, type ToolRules } from '../rules/verdict.ts';
 import { ADAPTERS, backendSchema, serverSchema, turnConfigSchema, turnKeys } from './schema.ts';
-import type { ConfigFile, TurnConfig } from './schema.ts';
+import type { ConfigFile, DeepReadonly, TurnConfig } from './schema.ts';
 import type { Secret } from './secret.ts';
 import { defined } from '../lib/defined.ts';
 
@@ -30,73 +30,39 @@ type SeatConfig = {
 };
 
 /** What may be spent; `null` is no limit. */
-export type SpendingConfig = {
-  readonly tokens: number | null;
-  readonly costUsd: number | null;
-  readonly minutes: number | null;
-};
-
-/** What one channel may spend after one human message, and in a day. */
-type BudgetsConfig = { readonly exchange: SpendingConfig; readonly day: SpendingConfig };
+export type SpendingConfig = DeepReadonly<ConfigFile['budgets']['day']>;
 
 /** One server of tools. */
 export type McpServerConfig = Readonly<ConfigFile['mcp'][string]>;
 
 /** One channel with its own settings laid over the general ones. */
-export type ChannelConfig = {
-  readonly id: string;
-  /** The part of the id before the colon. */
-  readonly adapter: (typeof ADAPTERS)[number];
-  readonly name: string;
-  /** What it is about, in words for its agents. */
-  readonly topic?: string;
-  /** For a thread with a floor of its own: the channel whose settings it has. */
-  readonly parent?: string;
-  /** The agents' ids in the order of assignment. */
-  readonly agents: readonly string[];
-  readonly seats: readonly SeatConfig[];
-  readonly turnConfig: TurnConfig;
-  readonly budgets: BudgetsConfig;
-  readonly tools?: ToolLists;
-  readonly runs?: RunLimits;
-  readonly retention: RetentionConfig;
-};
+export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'agents' | 'tools' | 'runs'>> &
+  DeepReadonly<Pick<ConfigFile, 'turnConfig' | 'budgets' | 'retention'>> & {
+    /** The part of the id before the colon. */
+    readonly adapter: (typeof ADAPTERS)[number];
+    readonly name: string;
+    /** For a thread with a floor of its own: the channel whose settings it has. */
+    readonly parent?: string;
+    readonly seats: readonly SeatConfig[];
+  };
 
-/** How many steps a run of each type may take; what is left out is said by a wider place, or by the specification's defaults. */
-type RunLimits = Readonly<NonNullable<ConfigFile['runs']>>;
+type FromFile = Omit<ConfigFile, '$schema' | 'agents' | 'channels' | 'announcements' | 'mcp'>;
 
-/** After how many days what was said is taken away; `null`: never. */
-type RetentionConfig = { readonly days: number | null };
-
-/** Everything that Conch goes by: checked, complete, deep-frozen. */
-export type Config = {
+/** The checked, complete, deep-frozen configuration. */
+export type Config = DeepReadonly<FromFile> & {
   /** The file it was read from; `null` for the built-in demo. */
   readonly file: string | null;
-  /** Where the database is; an absolute path. */
+  /** The data folder; an absolute path. */
   readonly dataDir: string;
-  readonly turnConfig: TurnConfig;
   readonly agents: readonly AgentConfig[];
   readonly channels: readonly ChannelConfig[];
-  /** The platforms' settings. */
-  readonly adapters: Readonly<ConfigFile['adapters']>;
   /** What the environment says about the platforms. */
   readonly credentials: Credentials;
-  /** The door for agents that connect by themselves. */
-  readonly remote: Readonly<ConfigFile['remote']>;
-  /** Ids of the people and roles who may change the floor. The console's own user may without being named. */
-  readonly operators: { readonly users: readonly string[]; readonly roles: readonly string[] };
-  readonly budgets: BudgetsConfig;
-  /** What every agent may do with tools. */
-  readonly tools?: ToolLists;
-  readonly runs?: RunLimits;
   /** Servers of tools, by their ids. */
   readonly mcp: Readonly<Record<string, McpServerConfig>>;
-  /** For channels that say nothing else, and those that are no longer configured. */
-  readonly retention: RetentionConfig;
-  /** What people are told, complete. */
+  /** The text of every announcement. */
   readonly announcements: AnnouncementTexts;
-  readonly log: Readonly<ConfigFile['log']>;
-  /** What must never be shown; not enumerable, so that it is not copied along. */
+  /** Values to redact; not enumerable, so that copies of the configuration do not hold them. */
   readonly secrets: readonly Secret[];
   /** The model that the demo's agents speak through; `null` when they play their scripts, or the file names agents. */
   readonly demoModel: DemoModel | null;
@@ -109,31 +75,24 @@ export type Surround = Environment['settings'] & Pick<Config, 'file' | 'secrets'
 
 /** Makes a checked file complete: the demo where it names nobody, overrides over general settings, frozen to the bottom. */
 export const completeConfig = (file: ConfigFile, surround: Surround): Config => {
+  const { $schema: _, ...settings } = file;
+  const { secrets, warnings, port, logLevel, keys, ...around } = surround;
   const demo = file.agents === undefined ? surround.demoModel : null;
-  const agents = (file.agents ?? demoAgents(demo, surround.keys)).map((agent) => completeAgent(agent, surround.keys));
+  const agents = (file.agents ?? demoAgents(demo, keys)).map((agent) => completeAgent(agent, keys));
   const channels = file.channels ?? [{ ...DEMO_CHANNEL, agents: agents.map((agent) => agent.id) }];
-  const { turnConfig, budgets, retention } = file;
-  const { secrets, warnings } = surround;
   const complete = {
-    file: surround.file,
-    dataDir: surround.dataDir,
+    ...settings,
+    ...around,
     demoModel: demo,
-    turnConfig,
     agents,
-    channels: channelsOf(channels, { turnConfig, agents, budgets, retention }),
+    channels: channelsOf(channels, { ...file, agents }),
     adapters: {
       ...file.adapters,
-      console: { ...file.adapters.console, port: surround.port ?? file.adapters.console.port },
+      console: { ...file.adapters.console, port: port ?? file.adapters.console.port },
     },
-    credentials: surround.credentials,
-    remote: file.remote,
-    operators: file.operators,
-    budgets,
     ...toolsOf(file, surround.dataDir),
-    ...defined({ runs: file.runs }),
-    retention,
     announcements: completeTexts(file.announcements),
-    log: { ...file.log, level: surround.logLevel ?? file.log.level },
+    log: { ...file.log, level: logLevel ?? file.log.level },
   };
   const unwise = [...warnings, ...complete.channels.flatMap(neverExpires)];
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
@@ -180,7 +139,7 @@ export const membersOf = (
 export const stepsOf = (
   config: Pick<Config, 'runs' | 'agents' | 'channels'>,
   seat: { readonly agent: string; readonly channel: string },
-  type: keyof RunLimits,
+  type: keyof NonNullable<Config['runs']>,
 ): number | undefined => {
   const { runs, backend } = config.agents.find(({ id }) => id === seat.agent) ?? {};
   const asked = type === 'conversational' && backend?.kind === 'llm' ? backend.maxSteps : undefined;

@@ -137,8 +137,11 @@ export const turnKeys = {
 /** The specification's `turnConfig` object. */
 export const turnConfigSchema = z.strictObject(turnKeys);
 
+/** A type whose fields cannot be changed, at any depth. */
+export type DeepReadonly<T> = T extends object ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> } : T;
+
 /** The settings of a channel's floor, complete. */
-export type TurnConfig = Readonly<z.output<typeof turnConfigSchema>>;
+export type TurnConfig = DeepReadonly<z.output<typeof turnConfigSchema>>;
 
 type Overrides<Keys extends Record<string, z.ZodDefault | z.ZodPrefault>> = {
   [Key in keyof Keys]: z.ZodExactOptional<Keys[Key]['def']['innerType']>;
