@@ -2,15 +2,27 @@ import { X509Certificate } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { APICallError, generateText, tool } from 'ai';
+import { z } from 'zod';
+import { BackendError, UntrustedError } from '../agents/backends/backend.ts';
 import { OUTCOMES, REMEDIES, readChecks } from '../agents/backends/check-record.ts';
+import { failureOf } from '../agents/backends/llm/llm-errors.ts';
+import { modelOf } from '../agents/backends/llm/llm-models.ts';
+import { listAgentTokens } from '../agents/backends/remote/tokens.ts';
+import { LoginStore } from '../agents/mcp/login-store.ts';
+import { McpServer } from '../agents/mcp/mcp-server.ts';
+import { LoginNeededError, ServerLogins } from '../agents/mcp/server-logins.ts';
+import { standingWords } from '../agents/trust/folder-trust.ts';
 import { SANDBOX_REMEDY, sandboxFault } from '../agents/process/sandbox.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
 import { bad, good, warning } from '../adapters/port.ts';
 import type { CheckResult } from '../adapters/port.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
-import type { Config } from '../config/config.ts';
+import type { AgentConfig, BackendConfig, Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
-import type { BackendsParts } from '../runtime/agent-factory.ts';
+import { nearest } from '../lib/nearest.ts';
+import { createBackends } from '../runtime/agent-factory.ts';
+import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { lockInstance, lockFile } from '../engine/sqlite/lock.ts';
@@ -20,8 +32,7 @@ import { lockOf, openToRead } from '../engine/sqlite/open.ts';
 import { readLastCheck } from '../runtime/background-check.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { systemClock } from '../lib/time.ts';
-import { tryAgents, tryServers } from './agent-start.ts';
-import { recordedTrust } from './agent-trust.ts';
+import { folderStanding, recordedTrust } from './agent-trust.ts';
 
 /** What agents are started with. */
 type ExaminationParts = Omit<BackendsParts, 'config'>;
@@ -110,7 +121,7 @@ type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 /** What the last check of a database found; one that a running Conch has is looked at beside it. */
 function database({ dataDir }: Config): Kept {
   const path = databaseIn(dataDir);
-  if (!existsSync(path)) return { finding: folder(dataDir), isRunning: false };
+  if (!existsSync(path)) return { finding: dataFolder(dataDir), isRunning: false };
   let isRunning = false;
   try {
     const lock = lockFile(lockOf(path));
@@ -146,7 +157,7 @@ function checked(path: string, isRunning: boolean): CheckResult {
 }
 
 /** Whether a folder for the database can be made: tried by making another one beside it and taking it away. */
-function folder(dataDir: string): CheckResult {
+function dataFolder(dataDir: string): CheckResult {
   let existing = dataDir;
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
   try {
@@ -273,4 +284,203 @@ async function slack({ channels, credentials, adapters }: Config): Promise<reado
 
 function missing(name: string, page: string): CheckResult {
   return bad(name, 'it is not set', `Set it in the environment or in .env; ${page} says where to find it.`);
+}
+
+/**
+ * Tries whether each agent that has a seat can start: a model by one short request, a coding agent by a session that is
+ * closed at once, a command by looking for its program, an agent from elsewhere by its token. What several agents share is
+ * tried once.
+ */
+async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
+  const { agents, channels } = parts.config;
+  const seated = agents.filter(({ id }) => channels.some((channel) => channel.agents.includes(id)));
+  const backends = await createBackends(parts);
+  const known = new Map<string, CheckResult>();
+  const findings: CheckResult[] = [];
+  try {
+    for (const agent of seated) {
+      if (agent.backend.kind === 'scripted') continue;
+      const folder = parts.trust === undefined ? null : await folderStanding(agent, parts.trust);
+      const shared = `${folder?.decision?.choice} ${JSON.stringify(agent.backend)}`;
+      const key = agent.backend.kind === 'remote' ? agent.id : shared;
+      const found = known.get(key) ?? (await tryOne(agent, parts, backends));
+      known.set(key, found);
+      findings.push({ ...found, what: `${agent.id}: start` });
+      if (folder?.decision?.choice === 'trusted')
+        findings.push(good(`${agent.id}: folder`, standingWords(agent.id, folder)));
+    }
+  } finally {
+    await backends.stop();
+  }
+  return findings;
+}
+
+/** What was tried for an agent; its findings get the agent's id. */
+const START = 'start';
+
+type Llm = Extract<BackendConfig, { kind: 'llm' }>;
+
+async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backends): Promise<CheckResult> {
+  const { backend, id, name, persona } = agent;
+  if (backend.kind === 'llm') return await tryModel(backend, parts);
+  if (backend.kind === 'remote') return tokenOf(id, parts.config.dataDir);
+  try {
+    const session = await backends.backendFor(agent).open({ channel: 'console:doctor', agent: id, name, persona });
+    await session.close();
+    return started(agent, session.program, parts.config.dataDir);
+  } catch (error) {
+    if (!(error instanceof BackendError)) throw error;
+    if (error instanceof UntrustedError)
+      return bad(START, plain(error.message), `Review these files. An operator decides with: /agent trust ${id}`);
+    const todo = `Fix it, then run: conch doctor. docs/agents.md describes each kind of agent.`;
+    return bad(START, plain(error.message), todo);
+  }
+}
+
+function plain(text: string): string {
+  return text.replaceAll(/[\p{C}\s]+/gu, ' ');
+}
+
+/** A release that was checked as another one only is a warning; that one never was checked is told elsewhere. */
+function started({ id, backend }: AgentConfig, program: string | null | undefined, dataDir: string): CheckResult {
+  if (program === undefined) return good(START, 'its program was found');
+  const text = `it starts: ${program ?? 'its release is unknown'}`;
+  if (backend.kind !== 'acp' || program === null) return good(START, text);
+  const own = readChecks(dataDir).filter(({ agent, profile }) => agent === id && profile === backend.profile);
+  if (own.length === 0 || own.some((each) => each.program === program)) return good(START, text);
+  return warning(START, `${text}, but only another release was checked`, `Run: conch agent check ${id}`);
+}
+
+function tokenOf(agent: string, dataDir: string): CheckResult {
+  if (listAgentTokens(dataDir).some((entry) => entry.agent === agent))
+    return good(START, 'it has a token and can connect');
+  return bad(START, 'it has no token, so it cannot connect', `Run: conch agent add ${agent}`);
+}
+
+async function tryModel(backend: Llm, parts: BackendsParts): Promise<CheckResult> {
+  const limit = new AbortController();
+  const timer = parts.timers.after(LIMIT_MS, () => limit.abort());
+  try {
+    const model = modelOf(backend);
+    const tools = { pass: tool({ description: 'Say nothing.', inputSchema: z.object({}), execute: () => 'done' }) };
+    await generateText({
+      model,
+      prompt: 'Answer with the word OK.',
+      maxOutputTokens: 16,
+      maxRetries: 0,
+      abortSignal: limit.signal,
+      ...(backend.tools && { tools }),
+    });
+    return good(START, `${backend.model} answers (${placeOf(backend)})`);
+  } catch (error) {
+    if (limit.signal.aborted)
+      return bad(START, `no answer within ${LIMIT_MS / 1_000} s from ${placeOf(backend)}`, LATER);
+    const failure = failureOf(error, backend.model);
+    return bad(START, `${failure.message} (${placeOf(backend)})`, await remedyFor(failure, backend, parts));
+  } finally {
+    timer.cancel();
+  }
+}
+
+const LIMIT_MS = 30_000;
+const LATER = 'Check that the service is running, and try again.';
+const KEYS = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY', 'openai-compatible': null } as const;
+
+/** What to do about a model that does not answer; the demo's model is named by variables. */
+async function remedyFor(failure: BackendError, backend: Llm, { config }: BackendsParts): Promise<string> {
+  const { cause } = failure;
+  const isDemo = config.demoModel !== null;
+  const names = isDemo
+    ? { model: 'CONCH_MODEL', baseUrl: 'OPENAI_BASE_URL' }
+    : { model: 'its key model', baseUrl: 'its key baseUrl' };
+  const variable = KEYS[backend.provider] ?? (isDemo ? 'OPENAI_API_KEY' : null);
+  const key = variable === null ? 'its key apiKey' : `${variable} in the environment or in .env`;
+  if (!APICallError.isInstance(cause)) return `Set ${key}.`;
+  const said = `${cause.message} ${cause.responseBody ?? ''}`;
+  switch (cause.statusCode) {
+    case undefined:
+      return `Start the service, or correct ${names.baseUrl}.`;
+    case 401:
+    case 403:
+      return `Copy the key again from the provider, and set ${key}.`;
+    case 402:
+    case 429:
+      return "Check the account's credit and limits at the provider, and try again.";
+    case 404:
+      return await remedyForMissing(backend, names);
+    default:
+      if (backend.tools && /\btools?\b/i.test(said)) return 'This model does not support tools: set `tools` to false.';
+      return LATER;
+  }
+}
+
+type Names = { readonly model: string; readonly baseUrl: string };
+
+const listSchema = z.object({ data: z.array(z.object({ id: z.string() })) });
+
+/** A 404 is said of models and of addresses: the list of models tells which it was. */
+async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): Promise<string> {
+  if (baseUrl === undefined) return `Set ${names.model} to a model that your key may use.`;
+  const here = baseUrl.replace(/\/+$/, '');
+  const models = await modelsAt(here, apiKey);
+  if (models !== null && models.length > 0) {
+    const meant = nearest(model, models);
+    const guess = meant === null ? '' : ` Did you mean "${meant}"?`;
+    const some = models.slice(0, SHOWN_MODELS).join(', ');
+    return `Set ${names.model} to one that is there: ${some}${models.length > SHOWN_MODELS ? ', …' : ''}.${guess}`;
+  }
+  if (models !== null) return `The service has no models: install "${model}" there, or set ${names.model} to another.`;
+  const below = `${here}/v1`;
+  if ((await modelsAt(below, apiKey)) !== null) return `Set ${names.baseUrl} to "${below}".`;
+  return `Correct ${names.baseUrl}: it ends with the version, as in "${below}"; or set ${names.model} to a model that is there.`;
+}
+
+const SHOWN_MODELS = 8;
+const LIST_LIMIT_MS = 10_000;
+
+/** The models of an endpoint; `null` when there is no list. */
+async function modelsAt(baseUrl: string, apiKey: string | undefined): Promise<readonly string[] | null> {
+  try {
+    const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+    const response = await fetch(`${baseUrl}/models`, { headers, signal: AbortSignal.timeout(LIST_LIMIT_MS) });
+    return response.ok ? listSchema.parse(await response.json()).data.map(({ id }) => id) : null;
+  } catch {
+    return null;
+  }
+}
+
+function placeOf({ baseUrl, provider }: Llm): string {
+  return baseUrl ?? provider;
+}
+
+/** Tries whether each server of tools can be used: it is started, or reached, asked for its tools, and ended. */
+async function tryServers({ config, ...parts }: BackendsParts): Promise<readonly CheckResult[]> {
+  const logins = new ServerLogins(new LoginStore(config.dataDir), parts);
+  return await Promise.all(
+    Object.entries(config.mcp).map(async ([id, settings]): Promise<CheckResult> => {
+      const server = new McpServer(id, settings, { ...parts, logins });
+      const what = `${id}: tools`;
+      try {
+        const tools = await server.tools();
+        const text = `it has ${tools.length}: ${namesOf(tools)}`;
+        const [lack] = logins.waiting({ [id]: settings });
+        if (lack === undefined) return good(what, text);
+        return warning(what, `${text}; ${lack.why}`, `Run: conch mcp login ${id}`);
+      } catch (error) {
+        const text = plain(error instanceof Error ? error.message : String(error));
+        const isLogin = error instanceof LoginNeededError;
+        const todo = isLogin ? `Run: conch mcp login ${id}` : `Fix "${id}" under "mcp", then run: conch doctor`;
+        return bad(what, text, todo);
+      } finally {
+        await server.close();
+      }
+    }),
+  );
+}
+
+const SHOWN_TOOLS = 8;
+
+function namesOf(tools: readonly { readonly name: string }[]): string {
+  const names = tools.slice(0, SHOWN_TOOLS).map(({ name }) => name);
+  return [...names, ...(tools.length > SHOWN_TOOLS ? ['…'] : [])].join(', ') || 'none';
 }
