@@ -31,7 +31,6 @@ async function converse(server: DiscordServer): Promise<void> {
   const draftOf = (agent: string): string =>
     server.read(channel).find(({ author, text }) => author.endsWith(agent) && text.endsWith('▌'))?.text ?? '';
   const card = (): string => server.read(channel).findLast(({ buttons }) => buttons.length > 0)?.text ?? '';
-  await until(() => card() !== '', 'the card');
   server.write(ann, channel, 'Build a login page with email and password');
   await until(() => draftOf('dev') !== '', 'dev speaking', 60_000);
   server.write(ben, channel, 'Please add a link to reset the password');
