@@ -194,7 +194,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
       await page.getByTestId('send').click();
       await page.getByTestId('approval').waitFor();
       const title = (await page.locator('.asked-title').innerText()).split(': ').slice(1).join(': ');
-      expect(title).toBe('scratch: write_file note.txt');
+      expect(title).toBe('write_file note.txt (scratch)');
       await seenOnce(page, title);
       const id = await idOf(page);
       await expect.poll(() => page.evaluate(outOfSight, id), WITHIN).toEqual([]);

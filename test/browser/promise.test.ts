@@ -52,7 +52,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
     ['inject', 'Will be delivered to pm mid-turn'],
     ['queue', 'Will be held until the turn ends'],
     ['interrupt', 'Will be delivered to pm by interrupting the turn'],
-    ['parallel', 'Will be kept for all to see with their next prompts'],
+    ['parallel', 'Will be held for all agents’ next prompts'],
   ] as const)('T44 in the mode %s it is what the mode does', async (mode, words) => {
     show({ mode }, (floor) => void floor.person('m1'));
     await expect.poll(promise, WITHIN).toBe(words);
