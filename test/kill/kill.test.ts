@@ -137,7 +137,7 @@ describe('what pages are shown', () => {
       turns: null,
       obstacles: [],
     };
-    return { type: 'batch', now: 0, channel: 'console:demo', messages: [], changed: [], drafts: [], view, turns: [] };
+    return { type: 'batch', now: 0, channel: 'console:demo', messages: [], changed: [], view, turns: [] };
   };
 
   test.each([

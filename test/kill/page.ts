@@ -108,7 +108,7 @@ export class Page {
   #take(frame: ServerFrame): void {
     if (frame.type === 'state' || frame.type === 'batch') {
       if (frame.view !== undefined) this.view = frame.view;
-      for (const { agent, text } of frame.drafts) this.drafts.set(agent, text ?? '');
+      for (const { agent, text } of frame.drafts ?? []) this.drafts.set(agent, text);
       const changed = frame.type === 'batch' ? frame.changed : [];
       for (const message of [...frame.messages, ...changed]) this.messages.set(message.id, message);
     }

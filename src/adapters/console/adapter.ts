@@ -11,8 +11,7 @@ import type { InboundQueue } from '../delivery/inbound.ts';
 import { ChatError } from '../port.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, OutgoingPost, Principal } from '../port.ts';
-import { createAuditReaders } from './audit.ts';
-import type { AuditReaders } from './audit.ts';
+import { AuditReaders } from './audit.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
 import { Hub } from './hub.ts';
 import type { Client } from './hub.ts';
@@ -105,7 +104,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     link: () => running?.server.link() ?? null,
     setReady: () => void (ready = true),
     tell(runs) {
-      const readers = createAuditReaders<Client>(runs.audit, (client, frame) => running?.hub.send(client, frame));
+      const readers = new AuditReaders<Client>(runs.audit, (client, frame) => running?.hub.send(client, frame));
       told = { runs, readers };
     },
     async start(intake, queries) {
@@ -130,7 +129,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
       hub.changed(channel, known(changed, channel));
     },
     draft(channel, speaker, epoch, text) {
-      running?.hub.draft(channel, { agent: speaker.id, name: speaker.name, epoch, text });
+      running?.hub.draft(channel, speaker, text === null ? null : { epoch, text });
     },
     notice: (channel, text) => running?.hub.notice(channel, text),
     card: (channel) => running?.hub.card(channel),

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { setImmediate as pause } from 'node:timers/promises';
 import type { Reply } from '../../lib/guarded-server.ts';
 import { isWanted } from '../../turns/tool-calls.ts';
-import type { AuditRow, AuditSource, AuditWanted } from '../../turns/tool-calls.ts';
+import type { AuditRow, AuditSource, AuditStanding, AuditWanted } from '../../turns/tool-calls.ts';
 import { auditWantedSchema } from './protocol.ts';
 import type { ServerFrame, ShownCall } from './protocol.ts';
 
@@ -18,63 +18,77 @@ const GATHER_MS = 250;
 type AuditFrame = Extract<ServerFrame, { readonly type: 'audit' }>;
 type Reading = { readonly wanted: AuditWanted; readonly calls: Iterator<AuditRow | number, void>; isBusy: boolean };
 
-/** The pages that look into tool calls, each from the newest back as far as it asks. */
-export type AuditReaders<Client> = {
-  /** Begins anew; `null`: the page is not told any more. */
-  open(client: Client, wanted: AuditWanted | null): Promise<void>;
-  earlier(client: Client): Promise<void>;
-  stop(): void;
-};
+/** Reads tool calls for pages, each from the newest back as far as it asks; `send` tells one of them. */
+export class AuditReaders<Client> {
+  readonly #source: AuditSource;
+  readonly #send: (client: Client, frame: AuditFrame) => void;
+  readonly #readings = new Map<Client, Reading>();
+  readonly #changed = new Map<string, AuditRow>();
+  #timer: NodeJS.Timeout | null = null;
 
-/** Reads for pages; `send` tells one of them. */
-export function createAuditReaders<Client>(
-  source: AuditSource,
-  send: (client: Client, frame: AuditFrame) => void,
-): AuditReaders<Client> {
-  const readings = new Map<Client, Reading>();
-  const gathered = new Map<string, AuditRow>();
-  let timer: NodeJS.Timeout | null = null;
-  const tell = (): void => {
-    timer = null;
-    const rows = [...gathered.values()];
-    gathered.clear();
-    const standing = source.standing();
-    for (const [client, { wanted }] of readings) {
-      const ofPlace = rows.filter((row) => isWanted(row, { channel: wanted.channel, agent: wanted.agent }));
-      send(client, frameOf(source, 'changed', ofPlace, standing));
+  constructor(source: AuditSource, send: (client: Client, frame: AuditFrame) => void) {
+    this.#source = source;
+    this.#send = send;
+    source.onChange((changed) => {
+      if (this.#readings.size === 0) return;
+      for (const row of changed()) this.#changed.set(keyOf(row), row);
+      this.#timer ??= setTimeout(() => this.#tell(), GATHER_MS);
+    });
+  }
+
+  /** Begins anew; `null`: the page is not told any more. */
+  async open(client: Client, wanted: AuditWanted | null): Promise<void> {
+    this.#readings.delete(client);
+    if (wanted === null) return;
+    this.#readings.set(client, { wanted, calls: this.#source.calls(wanted), isBusy: false });
+    await this.#read(client, 'newest');
+  }
+
+  async earlier(client: Client): Promise<void> {
+    await this.#read(client, 'earlier');
+  }
+
+  stop(): void {
+    this.#readings.clear();
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  #tell(): void {
+    this.#timer = null;
+    const rows = [...this.#changed.values()];
+    this.#changed.clear();
+    for (const [client, { wanted }] of this.#readings) {
+      const still = rows.filter((row) => isWanted(row, wanted));
+      const gone = rows.filter((row) => !isWanted(row, wanted)).map(keyOf);
+      this.#send(client, { ...this.#frame('changed', still), gone, ...this.#standing() });
     }
-  };
-  source.onChange((changed) => {
-    if (readings.size === 0) return;
-    for (const row of changed()) gathered.set(keyOf(row), row);
-    timer ??= setTimeout(tell, GATHER_MS);
-  });
-  const read = async (client: Client, reading: Reading, part: 'newest' | 'earlier'): Promise<void> => {
-    if (reading.isBusy) return;
-    const isStill = (): boolean => readings.get(client) === reading;
+  }
+
+  async #read(client: Client, part: 'newest' | 'earlier'): Promise<void> {
+    const reading = this.#readings.get(client);
+    if (reading === undefined || reading.isBusy) return;
+    const isStill = (): boolean => this.#readings.get(client) === reading;
     reading.isBusy = true;
-    const page = await nextPage(reading, isStill).finally(() => (reading.isBusy = false));
-    if (!isStill()) return;
-    const standing = part === 'newest' ? source.standing() : {};
-    send(client, { ...frameOf(source, part, page.rows, standing), more: page.more, upto: page.upto });
-  };
-  return {
-    async open(client, wanted) {
-      readings.delete(client);
-      if (wanted === null) return;
-      const reading = { wanted, calls: source.calls(wanted), isBusy: false };
-      readings.set(client, reading);
-      await read(client, reading, 'newest');
-    },
-    async earlier(client) {
-      const reading = readings.get(client);
-      if (reading !== undefined) await read(client, reading, 'earlier');
-    },
-    stop() {
-      readings.clear();
-      if (timer !== null) clearTimeout(timer);
-    },
-  };
+    const { rows, ...rest } = await nextPage(reading, isStill).finally(() => (reading.isBusy = false));
+    const standing = part === 'newest' ? this.#standing() : {};
+    if (isStill()) this.#send(client, { ...this.#frame(part, rows), ...rest, ...standing });
+  }
+
+  #frame(part: AuditFrame['part'], rows: readonly AuditRow[]): AuditFrame {
+    return { type: 'audit', part, rows: rows.map((row) => this.#shown(row)), gone: [], more: false, upto: null };
+  }
+
+  #shown(row: AuditRow): ShownCall {
+    const nameOf = (id: string | null): string | null => (id === null ? null : this.#source.nameOf(id));
+    const names = { requestedBy: nameOf(row.requestedBy), decidedBy: nameOf(row.decidedBy) };
+    const call = { ...row, ...names, key: keyOf(row) };
+    return lengthOf(row) > MOST_CHARACTERS ? { ...call, input: {}, output: null, cut: true } : call;
+  }
+
+  #standing(): AuditStanding {
+    const { asked, remembered } = this.#source.standing();
+    return { asked, remembered: remembered.map((rule) => ({ ...rule, by: this.#source.nameOf(rule.by) })) };
+  }
 }
 
 type Page = { readonly rows: readonly AuditRow[]; readonly more: boolean; readonly upto: number | null };
@@ -98,25 +112,6 @@ async function nextPage({ wanted, calls }: Reading, isStill: () => boolean): Pro
     if (rows.length >= MOST_CALLS || characters >= MOST_CHARACTERS || read >= MOST_READ) break;
   }
   return { rows, more: true, upto: Number.isFinite(upto) ? upto : null };
-}
-
-function frameOf(
-  source: AuditSource,
-  part: AuditFrame['part'],
-  rows: readonly AuditRow[],
-  standing: Partial<ReturnType<AuditSource['standing']>>,
-): AuditFrame {
-  const people = rows.flatMap(({ requestedBy, decidedBy }) => [requestedBy, decidedBy]).concat(peopleIn(standing));
-  const names = Object.fromEntries(people.flatMap((id) => (id === null ? [] : [[id, source.nameOf(id)]])));
-  return { type: 'audit', part, rows: rows.map(shown), names, more: false, upto: null, ...standing };
-}
-
-function peopleIn({ remembered = [] }: Partial<ReturnType<AuditSource['standing']>>): readonly string[] {
-  return remembered.map(({ by }) => by);
-}
-
-function shown(row: AuditRow): ShownCall {
-  return lengthOf(row) > MOST_CHARACTERS ? { ...row, input: {}, output: null, cut: true } : row;
 }
 
 function lengthOf(row: AuditRow): number {

@@ -11,6 +11,8 @@ import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow,
 const FLUSH_MS = 50;
 /** A page with more than this unread is dropped; it comes back and gets a fresh picture. */
 const UNREAD_LIMIT = 4 * 1024 * 1024;
+/** The letters of a draft that are compared with a message: both begin alike when it is the final text. */
+const DRAFT_HEAD = 24;
 const BEAT_MS = 15_000;
 const REFRESH_MS = 1_000;
 const TURNS_SHOWN = 60;
@@ -33,11 +35,13 @@ type ChannelState = {
   messages: ChatMessage[];
   changed: Map<string, ChatMessage>;
   drafts: Map<AgentId, ShownDraft>;
-  redrafted: Set<AgentId>;
+  draftsMoved: boolean;
   floorMoved: boolean;
   floorSent: string;
   read: { readonly of: string; readonly at: number; readonly found: Omit<FloorNow, 'view'> };
 };
+
+type Speaker = Pick<ChatMessage['speaker'], 'id' | 'name'>;
 
 type Parts = {
   readonly clock: Clock;
@@ -77,7 +81,13 @@ export class Hub {
     if (this.#clients.size === 0) for (const timer of this.#timers.splice(0)) clearInterval(timer);
   }
 
+  /** A message ends the draft that it became. */
   message(channel: ChannelId, message: ChatMessage): void {
+    const draft = this.#channels.get(channel)?.drafts.get(message.speaker.id);
+    const isFinal = message.kind === 'agent' && draft !== undefined;
+    if (isFinal && message.text.startsWith(draft.text.trim().slice(0, DRAFT_HEAD))) {
+      this.draft(channel, message.speaker, null);
+    }
     this.#note(channel, ({ messages }) => messages.push(message));
   }
 
@@ -90,15 +100,12 @@ export class Hub {
     this.#note(channel, (pending) => (pending.floorMoved = true));
   }
 
-  /** Kept also while no page is open: a page that opens gets the texts that are being generated. */
-  draft(channel: ChannelId, draft: ShownDraft): void {
-    if (draft.text !== null || this.#channels.has(channel)) {
-      const { drafts, redrafted } = this.#channel(channel);
-      if (draft.text === null) drafts.delete(draft.agent);
-      else drafts.set(draft.agent, draft);
-      redrafted.add(draft.agent);
-    }
-    this.#note(channel, () => {});
+  /** Keeps an agent's draft, also while no page is open; `null` ends it. */
+  draft(channel: ChannelId, { id, name }: Speaker, draft: Pick<ShownDraft, 'epoch' | 'text'> | null): void {
+    const { drafts } = this.#channel(channel);
+    if (draft === null) drafts.delete(id);
+    else drafts.set(id, { agent: id, name, ...draft });
+    this.#note(channel, (pending) => (pending.draftsMoved = true));
   }
 
   drafts(channel: ChannelId): readonly ShownDraft[] {
@@ -220,10 +227,10 @@ export class Hub {
     const floor = pending.floorMoved && watched ? this.#movedFloor(channel, pending) : null;
     const { messages } = pending;
     const changed = [...pending.changed.values()];
-    const drafts = [...pending.redrafted].map((agent) => pending.drafts.get(agent) ?? noDraft(agent));
-    Object.assign(pending, { messages: [], changed: new Map(), redrafted: new Set(), floorMoved: false });
-    if (floor === null && messages.length + changed.length + drafts.length === 0) return null;
-    return { type: 'batch', now: this.#parts.clock.now(), channel, messages, changed, drafts, ...floor };
+    const drafts = pending.draftsMoved ? { drafts: [...pending.drafts.values()] } : null;
+    Object.assign(pending, { messages: [], changed: new Map(), draftsMoved: false, floorMoved: false });
+    if (floor === null && drafts === null && messages.length + changed.length === 0) return null;
+    return { type: 'batch', now: this.#parts.clock.now(), channel, messages, changed, ...drafts, ...floor };
   }
 
   #movedFloor(channel: ChannelId, pending: ChannelState): FloorNow | null {
@@ -277,15 +284,11 @@ function emptyChannelState(): ChannelState {
     messages: [],
     changed: new Map(),
     drafts: new Map(),
-    redrafted: new Set(),
+    draftsMoved: false,
     floorMoved: false,
     floorSent: '',
     read: { of: '', at: 0, found: NOTHING_READ },
   };
-}
-
-function noDraft(agent: AgentId): ShownDraft {
-  return { agent, name: agent, epoch: 0, text: null };
 }
 
 function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {

@@ -84,12 +84,12 @@ export type ChatMessage = {
   readonly key: string | null;
 };
 
-/** Text that an agent is still generating; `text` is `null` when it is taken away. */
+/** Text that an agent is still generating. */
 export type ShownDraft = {
   readonly agent: AgentId;
   readonly name: string;
   readonly epoch: number;
-  readonly text: string | null;
+  readonly text: string;
 };
 
 /** A channel as the list shows it; `writable` is false for windows into other platforms. */
@@ -113,46 +113,54 @@ export type AgentEntry = {
 /** What became of a request for permission. */
 export type AnsweredQuestion = Extract<Announcement, { kind: 'answered' }>;
 
-/** A tool call as the page shows it; `cut`: it is too long for it, and comes without input and output. */
-export type ShownCall = AuditRow & { readonly cut?: true };
+/**
+ * A tool call as the page shows it: people by their names. `key` is unlike that of any other call. `cut`: it is too long for the
+ * page, and comes without input and output.
+ */
+export type ShownCall = AuditRow & { readonly key: string; readonly cut?: true };
 
-/** The floor of a channel, what would become of a message, its turns and its answered requests, oldest first. */
+/** The floor of the open channel. */
 export type FloorNow = {
   readonly view: FloorView | null;
+  /** What would become of a message that is written now. */
   readonly outlook: Outlook | null;
   readonly turns: readonly TurnRecord[];
-  /** Of the newest stretch of the journal, oldest first. */
+  /** The answered requests of the newest stretch of the journal, oldest first. */
   readonly answered: readonly AnsweredQuestion[];
+};
+
+/** Everything that the page shows beside lists that it pages through. A frame carries what has changed. */
+export type PageState = FloorNow & {
+  readonly person: { readonly id: string; readonly name: string };
+  readonly channels: readonly ChannelEntry[];
+  readonly agents: readonly AgentEntry[];
+  /** The open channel; `null`: there is none. */
+  readonly channel: ChannelId | null;
+  readonly drafts: readonly ShownDraft[];
 };
 
 /** What the server sends. `now` is the server's clock: the page counts down from it. */
 export type ServerFrame =
   /** Everything that the page needs for one channel; the answer to `open`. */
-  | ({
+  | (PageState & {
       readonly type: 'state';
       readonly now: Instant;
-      readonly person: { readonly id: string; readonly name: string };
-      readonly channels: readonly ChannelEntry[];
-      readonly agents: readonly AgentEntry[];
-      readonly channel: ChannelId | null;
       readonly messages: readonly ChatMessage[];
       /** Older messages exist. */
       readonly more: boolean;
-      readonly drafts: readonly ShownDraft[];
-    } & FloorNow)
+    })
   /** What happened in the open channel since the last frame. */
-  | ({
+  | (Partial<PageState> & {
       readonly type: 'batch';
       readonly now: Instant;
       readonly channel: ChannelId;
       readonly messages: readonly ChatMessage[];
       readonly changed: readonly ChatMessage[];
-      readonly drafts: readonly ShownDraft[];
-    } & Partial<FloorNow>)
-  /** In these of the known channels it is another than before who has the floor, or what is asked. */
+    })
+  /** The holder or the open request of these channels changed. */
   | { readonly type: 'holders'; readonly channels: readonly ChannelEntry[] }
-  /** The channels or the agents are not what they were. */
-  | { readonly type: 'channels'; readonly channels: readonly ChannelEntry[]; readonly agents: readonly AgentEntry[] }
+  /** Channels or agents were added, removed or renamed. */
+  | ({ readonly type: 'channels' } & Pick<PageState, 'channels' | 'agents'>)
   /** Something was said in a channel that is not open. */
   | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }
   | {
@@ -173,11 +181,11 @@ export type ServerFrame =
     }
   | ({
       readonly type: 'audit';
-      /** `newest` replaces what the page has, `earlier` extends it, `changed` has calls in the place of those that they were, or new ones. */
+      /** `newest` replaces what the page has, `earlier` extends it, `changed` replaces single calls and adds new ones. */
       readonly part: 'newest' | 'earlier' | 'changed';
       readonly rows: readonly ShownCall[];
-      /** Which people have which name, of those in the rows. */
-      readonly names: Readonly<Record<string, string>>;
+      /** The keys of changed calls that are not wanted any more. */
+      readonly gone: readonly string[];
       /** Earlier ones may exist; not said with `changed`. */
       readonly more: boolean;
       /** With all that was asked for since then the reading has been through. */

@@ -2,8 +2,9 @@ import type { ComponentChildren, JSX } from 'preact';
 import { Icon } from './icons.tsx';
 import type { IconName } from './icons.tsx';
 import { exactTime, timeOfDay } from './now.ts';
-import { pressButton } from './sending.ts';
-import { agents } from './state.ts';
+import { dismiss, pressButton, sendCommand, toasts } from './sending.ts';
+import type { Spoken } from './sending.ts';
+import { agents, drawerOpen } from './state.ts';
 
 const TONES = 8;
 
@@ -83,18 +84,27 @@ export function LineButton({ line, ...rest }: LineButtonProps): JSX.Element {
   return <Button kind="small-button" title={line} onClick={() => pressButton(line)} {...rest} />;
 }
 
-type SelectProps = {
-  readonly value: string;
+/** A small button whose command is answered in the conversation. */
+export function AskInConversation({ line, children }: LineButtonProps): JSX.Element {
+  const act = (): void => {
+    drawerOpen.value = false;
+    sendCommand(line, { typed: true });
+  };
+  return (
+    <Button kind="small-button" title={line} onClick={act}>
+      {children}
+    </Button>
+  );
+}
+
+type SelectProps = Omit<JSX.IntrinsicElements['select'], 'children' | 'role'> & {
   readonly options: readonly (readonly [value: string, words: string])[];
-  readonly choose: (value: string) => void;
-  readonly id?: string;
-  readonly 'data-testid'?: string;
 };
 
 /** A list of which one is chosen. */
-export function Select({ options, choose, ...rest }: SelectProps): JSX.Element {
+export function Select({ options, ...rest }: SelectProps): JSX.Element {
   return (
-    <select {...rest} onChange={(event) => choose(event.currentTarget.value)}>
+    <select {...rest}>
       {options.map(([value, words]) => (
         <option key={value} value={value}>
           {words}
@@ -133,5 +143,35 @@ export function Time({
     <time dateTime={new Date(at).toISOString()} title={exactTime(at)}>
       {shown(at)}
     </time>
+  );
+}
+
+/** Short words about what was just asked. */
+export function Toasts(): JSX.Element {
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map(({ key, kind, text }) => (
+        <div key={key} class={`toast is-${kind}`} data-testid="toast" data-kind={kind}>
+          <span class="toast-text">{text}</span>
+          <SignButton icon="close" label="Dismiss" kind="small" onClick={() => dismiss(key)} />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** The answer to a typed command, where it was typed; nobody else sees it. */
+export function CommandAnswer({ answer }: { readonly answer: Spoken }): JSX.Element {
+  return (
+    <li class={`answer is-${answer.kind}`} data-testid="answer" data-ok={answer.kind === 'answer'}>
+      <div class="answer-head">
+        <code>{answer.line}</code>
+        <span class="faint">only you see this</span>
+        <SignButton icon="close" label="Dismiss" kind="small" onClick={() => dismiss(answer.key)} />
+      </div>
+      <pre class="answer-text" role="status">
+        {answer.text}
+      </pre>
+    </li>
   );
 }

@@ -1,8 +1,9 @@
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import type { Answer } from '../../turns/commands/context.ts';
+import { defined } from '../../lib/defined.ts';
 import type { PageFrame } from '../console/protocol.ts';
 import { forFloor } from '../delivery/card.ts';
-import { channel, messages, view } from './state.ts';
+import { channel, following, hasEarlier, hasLater, messages, returning, unread, view } from './state.ts';
 import { signalOfTab } from './stored.ts';
 
 /** A message that the server has not yet confirmed. */
@@ -47,6 +48,29 @@ export function ask(frame: PageFrame): void {
   transmit(frame);
 }
 
+/** Asks for the messages of the open channel before or after one. */
+export function askFor(stretch: { readonly before?: number | undefined; readonly after?: number | undefined }): void {
+  if (channel.peek() !== null) transmit({ type: 'history', channel: channel.peek() ?? '', ...defined(stretch) });
+}
+
+/** Draws the end of the conversation, from the server if the page does not have it. */
+export function showEnd(): void {
+  unread.value = 0;
+  following.value = true;
+  if (hasLater.peek() && channel.peek() !== null) {
+    returning.value = true;
+    return ask({ type: 'open', channel: channel.peek() });
+  }
+  document.querySelector('.conversation')?.scrollTo({ top: Number.MAX_SAFE_INTEGER });
+}
+
+/** Draws the beginning of the conversation, from the server if the page does not have it. */
+export function showBeginning(): void {
+  following.value = false;
+  if (hasEarlier.peek()) askFor({ after: 0 });
+  document.querySelector('.conversation')?.scrollTo({ top: 0 });
+}
+
 /** Sends a message; it is kept until the server confirms it. */
 export function sendWords(text: string, replyTo: string | null): void {
   if (channel.value === null) return;
@@ -85,12 +109,10 @@ export function pressButton(line: string, options: { readonly channel?: string }
   sendCommand(line, floor === null ? options : { ...options, drawnFor: forFloor(floor) });
 }
 
-/** Changes or takes back a message of one's own. */
-export function sendEdit(id: string, text: string | null): void {
+/** Changes a message of one's own. */
+export function sendEdit(id: string, text: string): void {
   if (channel.value === null) return;
-  const key = crypto.randomUUID();
-  const where = { channel: channel.value, key, id };
-  const sent = transmit(text === null ? { type: 'delete', ...where } : { type: 'edit', ...where, text });
+  const sent = transmit({ type: 'edit', channel: channel.value, key: crypto.randomUUID(), id, text });
   if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');
 }
 
@@ -136,4 +158,29 @@ export function dismiss(key: string): void {
 
 function transmitSay({ key, channel: where, text, replyTo }: Unsent): void {
   transmit({ type: 'say', channel: where, key, text, replyTo });
+}
+
+/** What somebody has begun to write in a channel, and the message that it will reply to. */
+type Unfinished = {
+  readonly text: string;
+  readonly replyTo: { readonly id: string; readonly name: string; readonly text: string } | null;
+};
+
+const NOTHING: Unfinished = { text: '', replyTo: null };
+
+const allUnfinished = signalOfTab<Readonly<Record<string, Unfinished>>>('conch-unfinished', {});
+
+/** What is begun in the open channel; every channel keeps its own, also over a reload of the page. */
+export const unfinished = computed<Unfinished>(() => allUnfinished.value[channel.value ?? ''] ?? NOTHING);
+
+/** Whether something is begun in a channel. */
+export function isUnfinished(id: string): boolean {
+  return (allUnfinished.value[id] ?? NOTHING).text.trim() !== '';
+}
+
+/** Changes what is begun in the open channel. */
+export function keepUnfinished(change: Partial<Unfinished>): void {
+  const id = channel.peek();
+  if (id === null) return;
+  allUnfinished.value = { ...allUnfinished.peek(), [id]: { ...unfinished.peek(), ...change } };
 }

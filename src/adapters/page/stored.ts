@@ -1,4 +1,4 @@
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import type { Signal } from '@preact/signals';
 
 type Keeper = 'localStorage' | 'sessionStorage';
@@ -34,4 +34,25 @@ function parsedOr<T>(text: string | null, initial: T): T {
   } catch {
     return initial;
   }
+}
+
+const THEME = 'conch-theme';
+const THEMES = ['system', 'light', 'dark'] as const;
+
+/** What the person chose; `system` follows the machine. */
+const theme = signal<(typeof THEMES)[number]>(THEMES.find((each) => each === stored(THEME)) ?? 'system');
+
+/** Draws the page in the chosen theme, now and after every change. */
+export function startTheme(): void {
+  effect(() => {
+    if (theme.value === 'system') delete document.documentElement.dataset['theme'];
+    else document.documentElement.dataset['theme'] = theme.value;
+    store(THEME, theme.value);
+  });
+}
+
+/** Switches between light and dark. */
+export function toggleTheme(): void {
+  const isDark = theme.value === 'system' ? matchMedia('(prefers-color-scheme: dark)').matches : theme.value === 'dark';
+  theme.value = isDark ? 'light' : 'dark';
 }

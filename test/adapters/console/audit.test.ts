@@ -41,7 +41,7 @@ describe('a page that looks into tool calls', () => {
     fill(250);
     const first = await look();
     expect([first.rows[0]?.seq, first.rows.length, first.more, audit.read]).toEqual([250, 100, true, 100]);
-    expect(first.names).toEqual({ u1: 'Ann' });
+    expect(first.rows[0]?.decidedBy).toBe('Ann');
     const second = await earlier();
     expect([second.rows[0]?.seq, second.rows.length, second.more, audit.read]).toEqual([150, 100, true, 200]);
     const last = await earlier();

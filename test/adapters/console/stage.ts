@@ -120,7 +120,7 @@ function openStage(): Stage {
         },
       };
     },
-    drafts: async () => (await state()).drafts.map(({ name, text }) => ({ author: name, text: text ?? '' })),
+    drafts: async () => (await state()).drafts.map(({ name, text }) => ({ author: name, text })),
     page: () => console?.link() ?? '',
     loseAnswers: (left, words) => arm(faults, { kind: 'lose', words, left, hits: 0 }),
     refuse: (left, words) => arm(faults, { kind: 'refuse', words, left, hits: 0 }),

@@ -1,20 +1,29 @@
-import { useSignalEffect, signal } from '@preact/signals';
+import { computed, signal, useSignalEffect } from '@preact/signals';
+import { useState } from 'preact/hooks';
 import type { JSX } from 'preact';
+import { visible } from '../../../lib/visible.ts';
+import { askedId } from '../../../turns/floor/seats.ts';
+import { CALL_ENDINGS, DECISIONS } from '../../../turns/tool-calls.ts';
+import type { AuditWanted, OpenApproval, RememberedYes } from '../../../turns/tool-calls.ts';
 import { pagePart } from '../access.tsx';
-import { Toasts } from '../frame/answers.tsx';
-import { defined } from '../../../lib/defined.ts';
-import { Button, Select } from '../parts.tsx';
-import { auditOpen, connection, agents, channels } from '../state.ts';
-import { exactTime, now } from '../now.ts';
-import { ask, toast } from '../sending.ts';
+
+import { showOpen } from '../frame/attention.tsx';
+import { exactTime, now, timeOfDay } from '../now.ts';
+import { Button, Select, Toasts } from '../parts.tsx';
+import { ask, pressButton, toast } from '../sending.ts';
+import { agents, auditOpen, channelNameOf, channels, connection, nameOf } from '../state.ts';
 import { ENDED, RecordedCall } from './call.tsx';
-import { calls, hasEarlierCalls, isFull, isReading, keyOfCall, readUpTo, wanted } from './calls.ts';
-import { Standing } from './standing.tsx';
-import { CALL_ENDINGS, DECISIONS, isDecision } from '../../../turns/tool-calls.ts';
-import type { AuditWanted } from '../../../turns/tool-calls.ts';
+import { calls, hasEarlierCalls, isFull, isReading, readUpTo, standing } from './calls.ts';
 import './audit.css';
 
-/** Every tool call of every agent, the newest first, and what people are asked and have said yes to for longer. */
+/** What is chosen in the filters, by their names; `since` in milliseconds before the choice. */
+const chosen = signal<Readonly<Record<string, string>>>({});
+const wanted = computed<AuditWanted>(() => {
+  const { since, ...rest } = chosen.value;
+  return since === undefined ? rest : { ...rest, since: Math.floor(now.peek()) - Number(since) };
+});
+
+/** Every tool call of every agent, the newest first, with the open requests and the always-allow rules above. */
 export function AuditView(): JSX.Element {
   useSignalEffect(() => {
     if (connection.value !== 'open') return;
@@ -35,13 +44,14 @@ export function AuditView(): JSX.Element {
             Back
           </Button>
         </header>
-        <Standing />
+        <OpenRequests />
+        <Rules />
         <section class="audit-list" aria-labelledby="calls-title">
           <h3 id="calls-title">Calls</h3>
           <Filters />
           <ol class="calls" data-testid="calls" data-reading={isReading.value}>
             {calls.value.map((call) => (
-              <RecordedCall key={keyOfCall(call)} call={call} />
+              <RecordedCall key={call.key} call={call} />
             ))}
           </ol>
           <Foot />
@@ -52,12 +62,16 @@ export function AuditView(): JSX.Element {
   );
 }
 
-/** How many there are, and the way further back. */
+/** How many calls are shown, and the button that reads further back. */
 function Foot(): JSX.Element {
   const count = calls.value.length;
-  const isFiltered = Object.keys(wanted.value).length > 0;
+  const isFiltered = Object.keys(chosen.value).length > 0;
   const found = count === 0 ? (isFiltered ? 'No matching call' : 'No tool calls yet') : `${count} shown`;
   const upto = readUpTo.value;
+  const askBack = (): void => {
+    isReading.value = true;
+    ask({ type: 'audit-earlier' });
+  };
   return (
     <div class="audit-foot">
       <p class="faint" role="status" data-testid="calls-found">
@@ -74,28 +88,17 @@ function Foot(): JSX.Element {
   );
 }
 
-function askBack(): void {
-  isReading.value = true;
-  ask({ type: 'audit-earlier' });
-}
-
 /** Saves the wanted calls as a file. The request carries the page's part of the session, which a plain link cannot. */
 async function saveCalls(): Promise<void> {
-  const answer = await fetch(`/runs/audit${queryOf()}`, { headers: { 'Conch-Page': pagePart() } }).catch(() => null);
-  if (answer === null || !answer.ok) {
-    toast('notice', 'The export failed. Try again.');
-    return;
-  }
+  const given = Object.entries(wanted.value).map(([name, value]) => [name, `${value}`]);
+  const query = given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+  const answer = await fetch(`/runs/audit${query}`, { headers: { 'Conch-Page': pagePart() } }).catch(() => null);
+  if (answer === null || !answer.ok) return toast('notice', 'The export failed. Try again.');
   const link = document.createElement('a');
   link.href = URL.createObjectURL(await answer.blob());
   link.download = 'conch-audit.jsonl';
   link.click();
   URL.revokeObjectURL(link.href);
-}
-
-function queryOf(): string {
-  const given = Object.entries(wanted.value).map(([name, value]) => [name, `${value}`]);
-  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
 }
 
 const HOUR_MS = 3_600_000;
@@ -106,95 +109,158 @@ const SINCE = [
   [`${30 * 24 * HOUR_MS}`, 'the last 30 days'],
 ] as const;
 
-/** Since when, in milliseconds before now, as it was chosen. */
-const sinceChosen = signal('');
+type Options = readonly (readonly [value: string, words: string])[];
 
-/** Which calls are wanted; each change asks for them anew. */
+/** The filters: each change asks for the calls anew. */
 function Filters(): JSX.Element {
+  const filters: readonly (readonly [label: string, any: string, options: Options])[] = [
+    ['Agent', 'any', agents.value.map(({ id, name }) => [id, name])],
+    ['Channel', 'any', channels.value.map(({ id, name }) => [id, `#${name}`])],
+    ['Decision', 'any', [['people', 'people were asked'], ...Object.entries(DECISIONS)]],
+    ['Outcome', 'any', CALL_ENDINGS.map((each) => [each, ENDED[each]])],
+    ['Since', 'ever', SINCE],
+  ];
+  const choose = (form: HTMLFormElement): void => {
+    const given = [...new FormData(form)].map(([name, value]) => [name, typeof value === 'string' ? value.trim() : '']);
+    chosen.value = Object.fromEntries(given.filter(([, value]) => value !== ''));
+  };
   return (
-    <form class="filters" aria-label="Which calls" onSubmit={(event) => event.preventDefault()}>
-      {filters().map((filter) => (
-        <Filter key={filter.name} {...filter} />
-      ))}
+    <form
+      class="filters"
+      aria-label="Which calls"
+      onSubmit={(event) => event.preventDefault()}
+      onChange={(event) => choose(event.currentTarget)}
+    >
+      {filters.map(([label, any, options]) => {
+        const name = label.toLowerCase();
+        return (
+          <label key={name} class="filter">
+            <span>{label}</span>
+            <Select
+              name={name}
+              data-testid={`filter-${name}`}
+              value={chosen.value[name] ?? ''}
+              options={[['', any], ...options]}
+            />
+          </label>
+        );
+      })}
       <label class="filter">
         <span>Tool</span>
         <input
           type="search"
+          name="tool"
           data-testid="filter-tool"
-          value={wanted.value.tool ?? ''}
+          value={chosen.value['tool'] ?? ''}
           maxLength={200}
           placeholder="any"
-          onChange={(event) => want({ tool: event.currentTarget.value.trim() || undefined })}
         />
       </label>
     </form>
   );
 }
 
-type FilterProps = {
-  readonly name: string;
-  /** What it says when nothing is chosen; "any" unless given. */
-  readonly any?: string;
-  readonly value: string | undefined;
-  readonly options: readonly (readonly [value: string, words: string])[];
-  readonly choose: (value: string) => void;
-};
+/** More rules stand folded above the calls. */
+const MOST_UNFOLDED = 3;
 
-function filters(): readonly FilterProps[] {
-  const { agent, channel, decision, outcome } = wanted.value;
-  return [
-    {
-      name: 'Agent',
-      value: agent,
-      options: agents.value.map(({ id, name }) => [id, name]),
-      choose: (value) => want({ agent: value || undefined }),
-    },
-    {
-      name: 'Channel',
-      value: channel,
-      options: channels.value.map(({ id, name }) => [id, `#${name}`]),
-      choose: (value) => want({ channel: value || undefined }),
-    },
-    {
-      name: 'Decision',
-      value: decision,
-      options: [['people', 'people were asked'], ...Object.entries(DECISIONS)],
-      choose: (value) => want({ decision: value === 'people' || isDecision(value) ? value : undefined }),
-    },
-    {
-      name: 'Outcome',
-      value: outcome,
-      options: CALL_ENDINGS.map((each) => [each, ENDED[each]]),
-      choose: (value) => want({ outcome: CALL_ENDINGS.find((each) => each === value) }),
-    },
-    {
-      name: 'Since',
-      any: 'ever',
-      value: sinceChosen.value,
-      options: SINCE,
-      choose: (value) => {
-        sinceChosen.value = value;
-        want({ since: value === '' ? undefined : Math.floor(now.peek()) - Number(value) });
-      },
-    },
-  ];
-}
-
-function Filter({ name, any = 'any', value = '', options, choose }: FilterProps): JSX.Element {
+function OpenRequests(): JSX.Element | null {
+  const asked = standing.value?.asked ?? [];
+  if (asked.length === 0) return null;
   return (
-    <label class="filter">
-      <span>{name}</span>
-      <Select
-        data-testid={`filter-${name.toLowerCase()}`}
-        value={value}
-        options={[['', any], ...options]}
-        choose={choose}
-      />
-    </label>
+    <section class="standing" aria-labelledby="asked-title">
+      <h3 id="asked-title">Open requests</h3>
+      <ul data-testid="asked">
+        {asked.map((open) => (
+          <Asked key={`${open.channel} ${open.agent} ${open.askedAt}`} {...open} />
+        ))}
+      </ul>
+    </section>
   );
 }
 
-/** What is not asked about is not sent. */
-function want(change: { readonly [Key in keyof AuditWanted]?: AuditWanted[Key] | undefined }): void {
-  wanted.value = defined({ ...wanted.peek(), ...change });
+function Asked({ channel, agent, tool, askedAt, until, question }: OpenApproval): JSX.Element {
+  return (
+    <li>
+      <p>
+        <strong>{seatName(agent, channel)}</strong> asks for approval: <code>{visible(tool)}</code>
+        <span class="faint">
+          {' '}
+          since {timeOfDay(askedAt)}
+          {until !== null && `, until ${timeOfDay(until)}`}
+        </span>
+      </p>
+      {question !== null && (
+        <Button kind="small-button" onClick={() => showOpen(channel, askedId({ question }))}>
+          Show
+        </Button>
+      )}
+    </li>
+  );
+}
+
+function Rules(): JSX.Element | null {
+  if (standing.value === null) return null;
+  const { remembered } = standing.value;
+  return (
+    <details class="standing" open={remembered.length <= MOST_UNFOLDED}>
+      <summary>
+        <h3>Always-allow rules{remembered.length > 0 && ` · ${remembered.length}`}</h3>
+      </summary>
+      {remembered.length === 0 ? (
+        <p class="faint">There are no always-allow rules.</p>
+      ) : (
+        <ul data-testid="remembered">
+          {remembered.map((rule) => (
+            <Rule key={`${rule.channel} ${rule.revoke}`} {...rule} />
+          ))}
+        </ul>
+      )}
+    </details>
+  );
+}
+
+function Rule({ channel, agent, rule, by, at, until, uses, usedAt, revoke }: RememberedYes): JSX.Element {
+  const [isSure, setSure] = useState(false);
+  const isOver = until <= now.value;
+  const used =
+    usedAt === null ? 'not used yet' : `used ${uses === 1 ? 'once' : `${uses} times`}, last ${exactTime(usedAt)}`;
+  return (
+    <li class={isOver ? 'is-over' : ''}>
+      <p>
+        <strong>{seatName(agent, channel)}</strong>: <code>{visible(rule)}</code>
+        <span class="faint">
+          {` by ${visible(by)}, ${exactTime(at)} · ${isOver ? 'expired' : 'until'} ${exactTime(until)} · ${used}`}
+        </span>
+      </p>
+      {isSure ? (
+        <div class="actions" role="group" aria-label={`Revoke ${rule}?`}>
+          <Button
+            kind="small-button stop"
+            data-testid="revoke-sure"
+            disabled={connection.value !== 'open'}
+            onClick={() => pressButton(revoke, { channel })}
+          >
+            Revoke
+          </Button>
+          <Button kind="small-button" onClick={() => setSure(false)}>
+            Keep
+          </Button>
+        </div>
+      ) : (
+        <Button
+          kind="small-button"
+          data-testid="revoke"
+          aria-label={`Revoke ${rule}`}
+          title={revoke}
+          onClick={() => setSure(true)}
+        >
+          Revoke…
+        </Button>
+      )}
+    </li>
+  );
+}
+
+function seatName(agent: string, channel: string): string {
+  return `${nameOf(agent)} in #${channelNameOf(channel)}`;
 }

@@ -7,7 +7,6 @@ import { Time, toneOf } from '../parts.tsx';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { exactTime, isSameDay, now, shortTime, timeToTheSecond } from '../now.ts';
 import { channelNameOf, nameOf } from '../state.ts';
-import { personName } from './calls.ts';
 import type { ShownCall } from '../../console/protocol.ts';
 
 /** One tool call in a line; unfolded, all that is on record of it. */
@@ -49,6 +48,22 @@ function inShort(input: ShownCall['input']): string {
 
 function Record({ call }: { readonly call: ShownCall }): JSX.Element {
   const { cut, input, output, run, step, task, taint, code, rule, requestedBy, approval, digest, definition } = call;
+  const text = (value: string | null): ComponentChildren => value !== null && visible(value);
+  const mark = (value: string | null, kind?: string): ComponentChildren =>
+    value !== null && <code class={kind}>{visible(value)}</code>;
+  const lines: readonly (readonly [name: string, words: ComponentChildren])[] = [
+    ['Decision', decided(call)],
+    ['Rule', mark(rule)],
+    ['Requested by', visible(requestedBy ?? 'nobody known')],
+    ['Part of', `${runWords(run)}, step ${step}: ${visible(task)}`],
+    ['Untrusted input', text(taint)],
+    ['Time', timed(call)],
+    ['Error', text(code)],
+    ['Reported by', call.source === 'conch' ? 'Conch, which ran it' : `${visible(call.program ?? 'the agent')} itself`],
+    ['Question', mark(approval, 'digest')],
+    ['Digest', mark(digest, 'digest')],
+    ['Definition', mark(definition, 'digest')],
+  ];
   return (
     <div class="record">
       {cut === true ? (
@@ -60,28 +75,13 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
         </>
       )}
       <dl>
-        <Line name="Decision">{decided(call)}</Line>
-        {rule !== null && (
-          <Line name="Rule">
-            <code>{visible(rule)}</code>
-          </Line>
-        )}
-        <Line name="Requested by">{requestedBy === null ? 'nobody known' : visible(personName(requestedBy))}</Line>
-        <Line name="Part of">
-          {runWords(run)}, step {step}: {visible(task)}
-        </Line>
-        {taint !== null && <Line name="Untrusted input">{visible(taint)}</Line>}
-        <Line name="Time">{timed(call)}</Line>
-        {code !== null && <Line name="Error">{visible(code)}</Line>}
-        <Line name="Reported by">
-          {call.source === 'conch' ? 'Conch, which ran it' : `${visible(call.program ?? 'the agent')} itself`}
-        </Line>
-        {Object.entries({ Question: approval, Digest: digest, Definition: definition }).map(
-          ([name, mark]) =>
-            mark !== null && (
-              <Line key={name} name={name}>
-                <code class="digest">{visible(mark)}</code>
-              </Line>
+        {lines.map(
+          ([name, words]) =>
+            words !== false && (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>{words}</dd>
+              </div>
             ),
         )}
       </dl>
@@ -95,17 +95,8 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
   );
 }
 
-function Line(props: { readonly name: string; readonly children: ComponentChildren }): JSX.Element {
-  return (
-    <div>
-      <dt>{props.name}</dt>
-      <dd>{props.children}</dd>
-    </div>
-  );
-}
-
 function decided({ decision, decidedBy, reason, askedAt, waitMs }: ShownCall): string {
-  const who = decidedBy === null ? '' : ` by ${visible(personName(decidedBy))}, ${exactTime(askedAt + waitMs)}`;
+  const who = decidedBy === null ? '' : ` by ${visible(decidedBy)}, ${exactTime(askedAt + waitMs)}`;
   return `${DECISIONS[decision]}${who}${reason === null ? '' : `: “${visible(reason)}”`}`;
 }
 

@@ -1,102 +1,103 @@
-import { useSignalEffect } from '@preact/signals';
+import { signal, useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
-import type { JSX, RefObject } from 'preact';
-import { isCommandLine, addressedIn } from '../../../turns/text/recognition.ts';
+import type { JSX } from 'preact';
 import { COMMAND_WORDS } from '../../../turns/commands/command-table.ts';
-import { Choices, chosen, pressInChoices, offer, offered } from './choices.tsx';
+import { completions } from '../../../turns/commands/completions.ts';
+import type { Completion } from '../../../turns/commands/completions.ts';
+import { fateWords } from '../../../turns/commands/fact-words.ts';
+import { whyHeld } from '../../../turns/commands/read.ts';
+import type { Fate } from '../../../turns/floor/fact.ts';
+import { NOBODY } from '../../../turns/floor/gate.ts';
+import { askedOn } from '../../../turns/floor/seats.ts';
+import { addressedIn, isCommandLine } from '../../../turns/text/recognition.ts';
 import { Icon } from '../icons.tsx';
 import { SignButton } from '../parts.tsx';
+import { keepUnfinished, sendCommand, sendWords, showEnd, toast, unfinished } from '../sending.ts';
 import {
-  goToEnd,
-  suggestion,
-  channel,
-  channelName,
-  writable,
   agentOf,
-  nameOf,
+  agents,
+  channelName,
   connection,
   holder,
   messages,
+  nameOf,
   outlook,
   view,
+  writable,
 } from '../state.ts';
-import { sendCommand, sendWords, toast } from '../sending.ts';
-import { keepUnfinished, unfinished } from './unfinished.ts';
-import { fateWords } from '../../../turns/commands/fact-words.ts';
-import { whyHeld } from '../../../turns/commands/read.ts';
-import { NOBODY } from '../../../turns/floor/gate.ts';
-import type { Fate } from '../../../turns/floor/fact.ts';
 
 /** The server takes no longer text. */
 const TEXT_LIMIT = 16_000;
+/** The tallest field, in pixels; a longer text scrolls. */
+const TALLEST_PX = 220;
+const MOST_OFFERED = 8;
+
+/** How the line in the composer may go on. */
+const offered = signal<readonly Completion[]>([]);
+/** The place of the marked completion. */
+const marked = signal(0);
 
 /** Where people write: messages, and commands that begin with a slash. */
 export function Composer(): JSX.Element {
-  const field = useRef<HTMLTextAreaElement>(null);
-  useSignalEffect(() => {
-    const wanted = suggestion.value;
-    if (wanted === null) return;
-    write(field, wanted);
-    field.current?.focus();
-    suggestion.value = null;
-  });
-  useSignalEffect(() => {
-    if (unfinished.value.replyTo !== null) field.current?.focus();
-  });
-  useSignalEffect(() => {
-    if (channel.value !== null) draw(field, unfinished.peek().text);
-  });
+  const { text } = unfinished.value;
   return (
     <form
       class="composer"
       id="composer"
       onSubmit={(event) => {
         event.preventDefault();
-        submit(field);
+        submit();
       }}
     >
-      <Choices take={(line) => complete(field, line)} />
+      <Choices />
       <Replying />
       <div class="composer-row">
-        <Field field={field} />
-        <button
-          type="submit"
-          class="send"
-          data-testid="send"
-          aria-label="Send"
-          disabled={unfinished.value.text.trim() === ''}
-        >
+        <Field />
+        <button type="submit" class="send" data-testid="send" aria-label="Send" disabled={text.trim() === ''}>
           <Icon name="send" />
         </button>
       </div>
       <div class="composer-foot">
         <span class="fate faint" data-testid="fate">
-          {deliveryPreview(isCommand(unfinished.value.text))}
+          {deliveryPreview(isCommand(text))}
         </span>
-        <Count />
+        <Count length={text.length} />
       </div>
     </form>
   );
 }
 
-type FieldRef = { readonly field: RefObject<HTMLTextAreaElement | null> };
+/** Puts the cursor into the composer. */
+export function focusComposer(): void {
+  document.querySelector<HTMLTextAreaElement>('[data-testid="composer"]')?.focus();
+}
 
-function Field({ field }: FieldRef): JSX.Element {
-  const placeholder = writable.value ? `Message #${channelName.value}, or / for commands` : 'Commands only: type /';
+function Field(): JSX.Element {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useSignalEffect(() => {
+    const { text, replyTo } = unfinished.value;
+    const element = field.current;
+    if (element === null) return;
+    element.value = text;
+    element.style.height = 'auto';
+    element.style.height = `${Math.min(element.scrollHeight, TALLEST_PX)}px`;
+    if (replyTo !== null) element.focus();
+  });
+  const isOffered = offered.value.length > 0;
   return (
     <textarea
       ref={field}
       rows={1}
       data-testid="composer"
       aria-label="Message"
-      placeholder={placeholder}
+      placeholder={writable.value ? `Message #${channelName.value}, or / for commands` : 'Commands only: type /'}
       value={unfinished.value.text}
       autocomplete="off"
       aria-autocomplete="list"
-      aria-controls={offered.value.length > 0 ? 'choices' : undefined}
-      aria-activedescendant={offered.value.length > 0 ? `choice-${chosen.value}` : undefined}
-      onInput={(event) => write(field, event.currentTarget.value)}
-      onKeyDown={(event) => press(field, event)}
+      aria-controls={isOffered ? 'choices' : undefined}
+      aria-activedescendant={isOffered ? `choice-${marked.value}` : undefined}
+      onInput={(event) => write(event.currentTarget.value)}
+      onKeyDown={press}
     />
   );
 }
@@ -115,8 +116,7 @@ function Replying(): JSX.Element | null {
   );
 }
 
-function Count(): JSX.Element | null {
-  const { length } = unfinished.value.text;
+function Count({ length }: { readonly length: number }): JSX.Element {
   if (length < TEXT_LIMIT * 0.9) return <span class="faint wide-only">Enter sends · Shift+Enter new line</span>;
   return (
     <span class={length > TEXT_LIMIT ? 'too-long' : 'faint'}>
@@ -125,54 +125,103 @@ function Count(): JSX.Element | null {
   );
 }
 
-function write(field: FieldRef['field'], value: string): void {
-  keepUnfinished({ text: value });
-  offer(value);
-  draw(field, value);
+/** The completions, over the composer. */
+function Choices(): JSX.Element | null {
+  if (offered.value.length === 0) return null;
+  return (
+    <ul class="choices" id="choices" role="listbox" aria-label="Completions">
+      {offered.value.map(({ line, value, summary }, place) => (
+        <li
+          key={line}
+          id={`choice-${place}`}
+          role="option"
+          class="choice"
+          aria-selected={place === marked.value}
+          onMouseDown={(event) => {
+            event.preventDefault();
+            complete(line);
+          }}
+        >
+          <span class="choice-word">{value}</span>
+          <span class="faint cut">{summary}</span>
+        </li>
+      ))}
+    </ul>
+  );
 }
 
-function draw(field: FieldRef['field'], value: string): void {
-  const element = field.current;
-  if (element === null) return;
-  element.value = value;
-  element.style.height = 'auto';
-  element.style.height = `${Math.min(element.scrollHeight, 220)}px`;
+function write(text: string): void {
+  keepUnfinished({ text });
+  marked.value = 0;
+  offered.value = choicesFor(text);
 }
 
-function press(field: FieldRef['field'], event: KeyboardEvent): void {
-  if (event.isComposing) return;
-  if (pressInChoices(event)) return;
-  if (event.key === 'Tab' || (event.key === 'Enter' && !event.shiftKey && offered.value.length > 0)) {
-    const choice = offered.value[chosen.value];
-    const line = choice?.line;
-    if (line !== undefined && (event.key === 'Tab' || line.trim() !== unfinished.peek().text.trim())) {
-      event.preventDefault();
-      return complete(field, line);
-    }
+function complete(line: string): void {
+  write(`${line} `);
+  focusComposer();
+}
+
+function press(event: KeyboardEvent): void {
+  if (event.isComposing || movesMark(event)) return;
+  const { key, shiftKey } = event;
+  const isSend = key === 'Enter' && !shiftKey;
+  const line = isSend || key === 'Tab' ? offered.value[marked.value]?.line : undefined;
+  if (line !== undefined && (key === 'Tab' || line.trim() !== unfinished.peek().text.trim())) {
+    event.preventDefault();
+    return complete(line);
   }
-  if (event.key === 'Escape') keepUnfinished({ replyTo: null });
-  if (event.key !== 'Enter' || event.shiftKey) return;
+  if (key === 'Escape') keepUnfinished({ replyTo: null });
+  if (!isSend) return;
   event.preventDefault();
-  submit(field);
+  submit();
 }
 
-function complete(field: FieldRef['field'], line: string): void {
-  write(field, `${line} `);
-  field.current?.focus();
+/** Moves the mark among the completions, or closes them; true when the key was for them. */
+function movesMark(event: KeyboardEvent): boolean {
+  const { length } = offered.value;
+  if (length === 0) return false;
+  const step = { ArrowDown: 1, ArrowUp: length - 1 }[event.key];
+  if (step === undefined && event.key !== 'Escape') return false;
+  if (step === undefined) offered.value = [];
+  else marked.value = (marked.value + step) % length;
+  event.preventDefault();
+  event.stopPropagation();
+  return true;
 }
 
-function submit(field: FieldRef['field']): void {
-  const wanted = unfinished.peek().text.trim();
+/** What fits what has been typed: words of commands, or agents after "@". */
+function choicesFor(line: string): readonly Completion[] {
+  if (/^[/!]\S*/.test(line) && !line.includes('\n')) {
+    const newest = messages.peek().filter((message) => message.kind === 'person');
+    const known = newest.slice(-10).toReversed();
+    const floor = view.peek();
+    return completions(line, {
+      agents: agents.peek(),
+      messages: known.map(({ id, text }) => ({ id, summary: text.slice(0, 60) })),
+      asked: floor === null ? [] : askedOn(floor),
+    }).slice(0, MOST_OFFERED);
+  }
+  const [whole, front = '', typed] = /^([\s\S]*(?:^|\s))@([\p{L}\p{N}_-]*)$/u.exec(line) ?? [];
+  if (whole === undefined || typed === undefined) return [];
+  return agents
+    .peek()
+    .filter(({ id, name }) => [id, name].some((word) => word.toLowerCase().startsWith(typed.toLowerCase())))
+    .map(({ id, name }) => ({ value: `@${id}`, summary: name, line: `${front}@${id}` }));
+}
+
+function submit(): void {
+  const { text, replyTo } = unfinished.peek();
+  const wanted = text.trim();
   if (wanted === '') return;
   if (wanted.length > TEXT_LIMIT) {
     return toast('refused', `The message is longer than ${TEXT_LIMIT.toLocaleString()} characters. Nothing was sent.`);
   }
   if (isCommand(wanted)) sendCommand(wanted, { typed: true });
-  else if (writable.value) sendWords(wanted, unfinished.peek().replyTo?.id ?? null);
+  else if (writable.value) sendWords(wanted, replyTo?.id ?? null);
   else return toast('refused', 'This channel lives on another platform: write there. Commands work here too.');
   keepUnfinished({ replyTo: null });
-  write(field, '');
-  goToEnd.value += 1;
+  write('');
+  showEnd();
 }
 
 /** An operator's command, or a slash and a word that is none: its answer says which command may have been meant. */
@@ -197,13 +246,13 @@ function deliveryPreview(line: boolean): string {
   return why === null ? preview : `${preview}. ${why}`;
 }
 
-/** Whether all is said with what becomes of it. */
+/** Whether the fate needs no reason. */
 function isPlain(fate: Fate): boolean {
   if (fate.state === 'held') return fate.until === 'turn' || fate.until === 'exchange';
   return fate.state !== 'unrouted' || fate.why !== NOBODY;
 }
 
-/** Whom the text names, or whose message it replies to. */
+/** The agents that the text names, after the agent whose message it replies to. */
 function addressed(): readonly string[] {
   const { text, replyTo } = unfinished.value;
   const seated = (view.value?.seats ?? []).map(({ agent }) => agentOf(agent));

@@ -1,17 +1,14 @@
-import { useSignalEffect } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { Fragment } from 'preact';
 import type { JSX, RefObject } from 'preact';
 import type { ChatMessage } from '../../console/protocol.ts';
-import { Afterwards } from './afterwards.tsx';
-import { CommandAnswer, Toasts } from '../frame/answers.tsx';
+
 import { Answered, QuestionInPlace } from '../floor/question.tsx';
+import { focusComposer } from '../composer/composer.tsx';
 import { Shell } from '../icons.tsx';
-import { Button } from '../parts.tsx';
+import { Button, CommandAnswer, Toasts } from '../parts.tsx';
 import {
-  goToBeginning,
-  goToEnd,
-  suggestion,
-  answeredQuestions,
+  answered,
   channel,
   connection,
   drafts,
@@ -26,9 +23,9 @@ import {
   view,
   writable,
 } from '../state.ts';
-import { Message } from './message.tsx';
+import { Afterwards, Message } from './message.tsx';
 import { dayText, isSameDay } from '../now.ts';
-import { answers, ask, unsent } from '../sending.ts';
+import { answers, askFor, keepUnfinished, showBeginning, showEnd, unsent } from '../sending.ts';
 
 const NEAR_PX = 40;
 const SAME_SPEAKER_MS = 5 * 60_000;
@@ -52,8 +49,8 @@ export function Conversation(): JSX.Element {
         <div>
           <Beginning />
           <ol class="messages">
-            <Answers between={[0, messages.value[0]?.seq ?? Infinity]} />
-            {messages.value.flatMap(drawMessage)}
+            {answersBetween(0, messages.value[0]?.seq)}
+            {messages.value.map(drawMessage)}
             {!hasLater.value && asked.map(({ id }) => <Asked key={id} id={id} />)}
           </ol>
           {!hasLater.value && <Afterwards />}
@@ -81,41 +78,41 @@ function Asked({ id }: { readonly id: string }): JSX.Element {
 }
 
 /** A message, the day that begins with it, and what came after it: answers to typed commands and to agents' requests. */
-function drawMessage(message: ChatMessage, place: number, all: readonly ChatMessage[]): JSX.Element[] {
+function drawMessage(message: ChatMessage, place: number, all: readonly ChatMessage[]): JSX.Element {
+  const { id, seq, sentAt, asks } = message;
   const before = all[place - 1];
-  const beginsDay = before === undefined || !isSameDay(before.sentAt, message.sentAt);
-  const goes = !beginsDay && goesOn(before, message);
-  const { asks } = message;
+  const next = all[place + 1];
+  const beginsDay = before === undefined || !isSameDay(before.sentAt, sentAt);
   // The first message of a question stands for all of them, and for its outcome later.
   const isFurther = asks !== null && all.findIndex((other) => other.asks === asks) < place;
-  const isOpen = openHere().some(({ id }) => id === asks);
-  return [
-    ...(beginsDay ? [<Day key={`day ${message.id}`} at={message.sentAt} />] : []),
-    ...(isFurther
-      ? []
-      : [
-          isOpen ? (
-            <Asked key={message.id} id={asks ?? ''} />
-          ) : (
-            <Message key={message.id} message={message} goesOn={goes} />
-          ),
-        ]),
-    ...(answers.value.some((answer) => answer.after === message.seq)
-      ? [<Answers key={`after ${message.id}`} between={[message.seq, all[place + 1]?.seq ?? Infinity]} />]
-      : []),
-    // Where the page shows another platform's channel, what Conch says there is not among the messages.
-    ...(writable.value ? [] : answeredQuestions.value)
-      .filter(({ at }) => at >= message.sentAt && at < (all[place + 1]?.sentAt ?? Infinity))
-      .map((one) => <Answered key={`question ${one.question}`} answered={one} />),
-  ];
+  const isOpen = openHere().some((open) => open.id === asks);
+  return (
+    <Fragment key={id}>
+      {beginsDay && (
+        <li class="day" data-testid="day">
+          <span>{dayText(sentAt)}</span>
+        </li>
+      )}
+      {isOpen && !isFurther && <Asked id={asks ?? ''} />}
+      {!isOpen && !isFurther && <Message message={message} goesOn={!beginsDay && goesOn(before, message)} />}
+      {answersBetween(seq, next?.seq)}
+      {
+        // Where the page shows another platform's channel, what Conch says there is not among the messages.
+        (writable.value ? [] : answered.value)
+          .filter(({ at }) => at >= sentAt && at < (next?.sentAt ?? Infinity))
+          .map((one) => (
+            <Answered key={one.question} answered={one} />
+          ))
+      }
+    </Fragment>
+  );
 }
 
-function Day({ at }: { readonly at: number }): JSX.Element {
-  return (
-    <li class="day" data-testid="day">
-      <span>{dayText(at)}</span>
-    </li>
-  );
+/** The answers to commands that were typed after one message and before another. */
+function answersBetween(from: number, to = Infinity): readonly JSX.Element[] {
+  return answers.value
+    .filter(({ channel: where, after }) => where === channel.value && after >= from && after < to)
+    .map((answer) => <CommandAnswer key={answer.key} answer={answer} />);
 }
 
 function goesOn(before: ChatMessage | undefined, message: ChatMessage): boolean {
@@ -125,20 +122,6 @@ function goesOn(before: ChatMessage | undefined, message: ChatMessage): boolean 
     before.speaker.id === message.speaker.id &&
     message.replyTo === null &&
     message.sentAt - before.sentAt < SAME_SPEAKER_MS
-  );
-}
-
-function Answers(props: { readonly between: readonly [number, number] }): JSX.Element {
-  const [from, to] = props.between;
-  const here = answers.value.filter(
-    (answer) => answer.channel === channel.value && answer.after >= from && answer.after < to,
-  );
-  return (
-    <>
-      {here.map((answer) => (
-        <CommandAnswer key={answer.key} answer={answer} />
-      ))}
-    </>
   );
 }
 
@@ -160,12 +143,6 @@ function useScroll(box: RefObject<HTMLDivElement | null>): () => void {
     else hold(element, place.current.anchor);
     place.current = placeOf(element);
   };
-  useSignalEffect(() => {
-    if (goToEnd.value > 0) showEnd();
-  });
-  useSignalEffect(() => {
-    if (goToBeginning.value > 0) showBeginning();
-  });
   useLayoutEffect(settle, [messages.value, drafts.value, unsent.value, answers.value, view.value]);
   useEffect(() => {
     const watcher = new ResizeObserver(settle);
@@ -209,51 +186,24 @@ function scrolled(element: HTMLElement, before: Place): void {
   if (returning.peek()) return;
   if (atEnd && hasLater.peek()) {
     if (unread.peek() > SHOWN) return showEnd();
-    askLater();
+    askFor({ after: messages.peek().at(-1)?.seq });
   }
   if (atEnd) following.value = !hasLater.peek();
   else if (byHand) following.value = false;
   if (following.peek()) unread.value = 0;
 }
 
-function askLater(): void {
-  const last = messages.peek().at(-1)?.seq;
-  if (channel.value !== null && last !== undefined) ask({ type: 'history', channel: channel.value, after: last });
-}
-
-/** Draws the end of the conversation, from the server if the page does not have it. */
-function showEnd(): void {
-  unread.value = 0;
-  following.value = true;
-  if (hasLater.peek() && channel.peek() !== null) {
-    returning.value = true;
-    return ask({ type: 'open', channel: channel.peek() });
-  }
-  const box = document.querySelector('.conversation');
-  if (box !== null) box.scrollTop = box.scrollHeight;
-}
-
-/** Draws the beginning of the conversation, from the server if the page does not have it. */
-function showBeginning(): void {
-  following.value = false;
-  if (hasEarlier.peek() && channel.peek() !== null) ask({ type: 'history', channel: channel.peek() ?? '', after: 0 });
-  const box = document.querySelector('.conversation');
-  if (box !== null) box.scrollTop = 0;
-}
-
-function showEarlier(): void {
-  const before = messages.peek()[0]?.seq;
-  following.value = false;
-  if (channel.value !== null) ask({ type: 'history', channel: channel.value, ...(before ? { before } : {}) });
-}
-
 function Earlier(): JSX.Element {
+  const showEarlier = (): void => {
+    following.value = false;
+    askFor({ before: messages.peek()[0]?.seq });
+  };
   return (
     <p class="earlier">
       <Button kind="quiet" onClick={showEarlier}>
         Show earlier messages
       </Button>
-      <Button kind="quiet" onClick={() => (goToBeginning.value += 1)}>
+      <Button kind="quiet" onClick={showBeginning}>
         Go to the beginning
       </Button>
     </p>
@@ -273,7 +223,7 @@ function Beginning(): JSX.Element | null {
           <p>Write a message: the agents answer one at a time. Only the holder of the floor speaks; you always can.</p>
           <p class="buttons openings">
             {OPENINGS.map((text) => (
-              <Button key={text} kind="small-button" onClick={() => (suggestion.value = text)}>
+              <Button key={text} kind="small-button" onClick={() => begin(text)}>
                 {text}
               </Button>
             ))}
@@ -284,13 +234,18 @@ function Beginning(): JSX.Element | null {
   );
 }
 
+function begin(text: string): void {
+  keepUnfinished({ text });
+  focusComposer();
+}
+
 const OPENINGS = ['Plan a status page for our customers', 'Why do our tests take 20 minutes?'];
 
 function Pill(): JSX.Element | null {
   if (following.value) return null;
   const count = unread.value;
   return (
-    <Button icon="down" kind="pill" onClick={() => (goToEnd.value += 1)}>
+    <Button icon="down" kind="pill" onClick={showEnd}>
       {count === 0 ? 'Newest' : `${count > 999 ? '999+' : count} new`}
     </Button>
   );

@@ -6,11 +6,13 @@ import { RECEIPTS } from '../../../turns/floor/react.ts';
 import type { Receipt } from '../../../turns/floor/react.ts';
 import { whyHeld } from '../../../turns/commands/read.ts';
 import type { ChatMessage } from '../../console/protocol.ts';
+
+import type { IconName } from '../icons.tsx';
 import { Avatar, Button, SignButton, Time, toneOf } from '../parts.tsx';
+import { ask, discard, keepUnfinished, sendCommand, sendEdit, sendWords, toast, unsent } from '../sending.ts';
+import type { Unsent } from '../sending.ts';
+import { agentOf, channel, connection, drafts, holder, messages, nameOf, person, view, writable } from '../state.ts';
 import { RichText } from './rich-text.tsx';
-import { sendEdit, sendCommand, ask, toast } from '../sending.ts';
-import { nameOf, messages, person, view, writable, channel, connection } from '../state.ts';
-import { keepUnfinished } from '../composer/unfinished.ts';
 
 const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
   injected: 'delivered to the holder mid-turn',
@@ -32,18 +34,27 @@ type Shown = {
 
 /** One message; drawn again only when it changes. */
 export const Message = memo(function Message({ message, goesOn }: Shown): JSX.Element {
-  const { kind, speaker, sentAt, deleted } = message;
-  if (kind === 'system') return <SystemMessage message={message} />;
+  const { id, kind, speaker, text, sentAt, deleted } = message;
+  const common = { 'data-testid': 'message', 'data-id': id, 'data-kind': kind };
+  if (kind === 'system') {
+    return (
+      <li class="message is-system" {...common}>
+        <div class="system-text">
+          <RichText text={text} />
+        </div>
+        <Time at={sentAt} />
+      </li>
+    );
+  }
   const tone = kind === 'person' ? 'tone-person' : toneOf(speaker.id);
   const isOwn = kind === 'person' && speaker.id === person.value.id;
+  const isSettled = !deleted && !deletions.value.has(id) && editing.value !== id;
   return (
     <li
       class={`message is-${isOwn ? 'own' : kind} ${tone}${goesOn ? ' goes-on' : ''}${deleted ? ' is-deleted' : ''}`}
-      data-testid="message"
-      data-id={message.id}
-      data-kind={kind}
       data-speaker={speaker.id}
       data-epoch={message.epoch ?? undefined}
+      {...common}
     >
       {!goesOn && !isOwn && <Avatar {...speaker} kind={kind} />}
       <div class="message-body">
@@ -52,29 +63,13 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
           <Time at={sentAt} />
         </div>
         <Quote of={message.replyTo} />
-        <Text message={message} />
+        <Text {...message} />
         <Receipts of={message} />
       </div>
-      {isSettled(message) && <MessageActions message={message} isOwn={isOwn} />}
+      {isSettled && <MessageActions message={message} isOwn={isOwn} />}
     </li>
   );
 });
-
-/** Neither deleted nor being deleted or rewritten. */
-function isSettled({ id, deleted }: ChatMessage): boolean {
-  return !deleted && !deleting.value.has(id) && editing.value !== id;
-}
-
-function SystemMessage({ message }: { readonly message: ChatMessage }): JSX.Element {
-  return (
-    <li class="message is-system" data-testid="message" data-id={message.id} data-kind="system">
-      <div class="system-text">
-        <RichText text={message.text} />
-      </div>
-      <Time at={message.sentAt} />
-    </li>
-  );
-}
 
 function Quote(props: { readonly of: string | null }): JSX.Element | null {
   if (props.of === null) return null;
@@ -83,47 +78,43 @@ function Quote(props: { readonly of: string | null }): JSX.Element | null {
   return <p class="quote faint cut">{words}</p>;
 }
 
-function Text({ message }: { readonly message: ChatMessage }): JSX.Element {
-  const going = message.deleted ? 'sent' : deleting.value.get(message.id);
-  if (going !== undefined) return <Deleted id={message.id} isFinal={going === 'sent'} />;
-  if (editing.value === message.id) return <Editor message={message} />;
+function Text({ id, text, edited, deleted }: ChatMessage): JSX.Element {
+  const deletion = deletions.value.get(id);
+  if (deleted || deletion?.isSent === true) return <p class="text faint">This message was deleted.</p>;
+  if (deletion !== undefined) {
+    return (
+      <p class="text faint" role="status">
+        Deleted.{' '}
+        <Button kind="link" onClick={() => endDeletion(id)}>
+          Undo
+        </Button>
+      </p>
+    );
+  }
+  if (editing.value === id) return <Editor id={id} text={text} />;
   return (
     <div class="text">
-      <RichText text={message.text} />
-      {message.edited && <span class="edited">edited</span>}
+      <RichText text={text} />
+      {edited && <span class="edited">edited</span>}
     </div>
   );
 }
 
-function Deleted({ id, isFinal }: { readonly id: string; readonly isFinal: boolean }): JSX.Element {
-  if (isFinal) return <p class="text faint">This message was deleted.</p>;
-  return (
-    <p class="text faint" role="status">
-      Deleted.{' '}
-      <Button kind="link" onClick={() => keepMessage(id)}>
-        Undo
-      </Button>
-    </p>
-  );
-}
-
-function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
-  const form = useRef<HTMLFormElement>(null);
+function Editor({ id, text }: Pick<ChatMessage, 'id' | 'text'>): JSX.Element {
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
-    const { current } = field;
-    current?.focus();
-    current?.setSelectionRange(current.value.length, current.value.length);
+    field.current?.focus();
+    field.current?.setSelectionRange(text.length, text.length);
   }, []);
   const close = (): void => {
-    const shown = form.current?.closest('[data-id]');
+    const shown = field.current?.closest('[data-id]');
     editing.value = null;
     requestAnimationFrame(() => shown?.querySelector<HTMLElement>('[data-action="edit"]')?.focus());
   };
   const save = (event: Event): void => {
     event.preventDefault();
-    const text = field.current?.value.trim() ?? '';
-    if (text !== '' && text !== message.text) sendEdit(message.id, text);
+    const wanted = field.current?.value.trim() ?? '';
+    if (wanted !== '' && wanted !== text) sendEdit(id, wanted);
     close();
   };
   const press = (event: KeyboardEvent): void => {
@@ -133,8 +124,8 @@ function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
     else if (event.key === 'Enter' && !event.shiftKey) save(event);
   };
   return (
-    <form ref={form} class="editor" onSubmit={save} onKeyDown={press}>
-      <textarea ref={field} aria-label="Your message" defaultValue={message.text} rows={3} />
+    <form class="editor" onSubmit={save} onKeyDown={press}>
+      <textarea ref={field} aria-label="Your message" defaultValue={text} rows={3} />
       <button type="submit">Save</button>
       <Button kind="quiet" onClick={close}>
         Cancel
@@ -155,41 +146,46 @@ function Receipts({ of: { id, receipts } }: { readonly of: ChatMessage }): JSX.E
   if (receipts.length === 0) return null;
   return (
     <ul class="receipts" aria-label="What became of this message">
-      {receipts.map((receipt) => (
-        <li key={receipt} class="receipt" data-receipt={receipt} title={receiptWords(receipt, id)}>
-          <span aria-hidden="true">{RECEIPTS[receipt]}</span>
-          <span class="receipt-words">{receiptWords(receipt, id)}</span>
-        </li>
-      ))}
+      {receipts.map((receipt) => {
+        const words = receiptWords(receipt, id);
+        return (
+          <li key={receipt} class="receipt" data-receipt={receipt} title={words}>
+            <span aria-hidden="true">{RECEIPTS[receipt]}</span>
+            <span class="receipt-words">{words}</span>
+          </li>
+        );
+      })}
     </ul>
   );
 }
 
-function MessageActions(props: { readonly message: ChatMessage; readonly isOwn: boolean }): JSX.Element {
-  const { message } = props;
+function MessageActions({ message, isOwn }: { readonly message: ChatMessage; readonly isOwn: boolean }): JSX.Element {
   const { id, speaker, text, kind } = message;
-  const own = props.isOwn && writable.value;
+  const isChangeable = isOwn && writable.value;
+  const actions: readonly (readonly [icon: IconName, label: string, isOffered: boolean, act: () => void])[] = [
+    ['reply', 'Reply', writable.value, () => keepUnfinished({ replyTo: { id, name: speaker.name, text } })],
+    ['help', 'What became of it?', kind === 'person', () => sendCommand(`/why ${id}`, { typed: true })],
+    ['edit', 'Edit', isChangeable, () => (editing.value = id)],
+    ['trash', 'Delete', isChangeable, () => deleteSoon(id)],
+  ];
   return (
     <div class="message-actions">
-      {writable.value && (
-        <Action icon="reply" label="Reply" act={() => keepUnfinished({ replyTo: { id, name: speaker.name, text } })} />
+      {actions.map(
+        ([icon, label, isOffered, act]) =>
+          isOffered && (
+            <SignButton
+              key={icon}
+              kind="small"
+              icon={icon}
+              label={label}
+              title={label}
+              data-action={icon}
+              onClick={act}
+            />
+          ),
       )}
-      {kind === 'person' && (
-        <Action icon="help" label="What became of it?" act={() => sendCommand(`/why ${id}`, { typed: true })} />
-      )}
-      {own && <Action icon="edit" label="Edit" act={() => (editing.value = id)} />}
-      {own && <Action icon="trash" label="Delete" act={() => deleteSoon(id)} />}
     </div>
   );
-}
-
-function Action(props: {
-  readonly icon: 'reply' | 'help' | 'edit' | 'trash';
-  readonly label: string;
-  readonly act: () => void;
-}): JSX.Element {
-  const { icon, label, act } = props;
-  return <SignButton kind="small" icon={icon} label={label} title={label} data-action={icon} onClick={act} />;
 }
 
 /** How long a deletion can be taken back. */
@@ -197,47 +193,110 @@ const UNDO_MS = 5_000;
 /** How long the server has to answer before the message is drawn as it is there. */
 const ANSWER_MS = 3_000;
 
-/** Messages that are being deleted: `waiting` can still be undone, `sent` cannot. */
-export const deleting = signal<ReadonlyMap<string, 'waiting' | 'sent'>>(new Map());
+type Deletion = {
+  /** Cannot be undone any more. */
+  readonly isSent: boolean;
+  readonly timer: ReturnType<typeof setTimeout>;
+  readonly send: () => void;
+};
 
-const waiting = new Map<string, { readonly timer: ReturnType<typeof setTimeout>; readonly send: () => void }>();
+const deletions = signal<ReadonlyMap<string, Deletion>>(new Map());
 
-/** Deletes a message of one's own in a moment; until then `keepMessage` undoes it. Whoever leaves the page meant it. */
-export function deleteSoon(id: string): void {
+/** Deletes a message of one's own after `UNDO_MS`, or when the page is left before that. */
+function deleteSoon(id: string): void {
   const where = channel.peek();
   if (where === null) return;
   const send = (): void => {
-    forget(id);
-    if (connection.peek() !== 'open') {
-      toast('refused', 'Conch is unreachable. Nothing was deleted.');
-      return mark(id, null);
-    }
-    mark(id, 'sent');
+    endDeletion(id);
+    if (connection.peek() !== 'open') return toast('refused', 'Conch is unreachable. Nothing was deleted.');
     ask({ type: 'delete', channel: where, key: crypto.randomUUID(), id });
-    setTimeout(() => mark(id, null), ANSWER_MS);
+    begin({ isSent: true, timer: setTimeout(() => endDeletion(id), ANSWER_MS), send });
   };
-  waiting.set(id, { timer: setTimeout(send, UNDO_MS), send });
-  mark(id, 'waiting');
+  const begin = (deletion: Deletion): void => {
+    deletions.value = new Map(deletions.peek()).set(id, deletion);
+  };
+  begin({ isSent: false, timer: setTimeout(send, UNDO_MS), send });
 }
 
-/** Takes a deletion back. */
-export function keepMessage(id: string): void {
-  forget(id);
-  mark(id, null);
-}
-
-function forget(id: string): void {
-  clearTimeout(waiting.get(id)?.timer);
-  waiting.delete(id);
+function endDeletion(id: string): void {
+  clearTimeout(deletions.peek().get(id)?.timer);
+  deletions.value = new Map([...deletions.peek()].filter(([other]) => other !== id));
 }
 
 addEventListener('pagehide', () => {
-  for (const { send } of waiting.values()) send();
+  for (const { isSent, send } of deletions.peek().values()) if (!isSent) send();
 });
 
-function mark(id: string, state: 'waiting' | 'sent' | null): void {
-  const next = new Map(deleting.peek());
-  if (state === null) next.delete(id);
-  else next.set(id, state);
-  deleting.value = next;
+/** What stands after the last message: messages on their way, and what agents are writing. */
+export function Afterwards(): JSX.Element {
+  const onTheirWay = unsent.value.filter(
+    ({ key, channel: where }) => where === channel.value && messages.value.every((one) => one.key !== key),
+  );
+  const newest = view.value?.epoch ?? 0;
+  const begun = drafts.value.filter(({ text, epoch }) => text !== '' && epoch >= newest - 1);
+  const silent = holder.value?.status === 'ACTIVE' ? [{ agent: holder.value.agent, text: '' }] : [];
+  return (
+    <>
+      {onTheirWay.map((message) => (
+        <OnItsWay key={message.key} message={message} />
+      ))}
+      {(begun.length > 0 ? begun : silent).map(({ agent, text }) => (
+        <Writing key={agent} agent={agent} text={text} />
+      ))}
+    </>
+  );
+}
+
+function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
+  const { key, text, replyTo, refusal } = message;
+  const again = (): void => {
+    discard(key);
+    sendWords(text, replyTo);
+  };
+  return (
+    <div class="message is-own tone-person on-its-way" data-testid="unsent">
+      <div class="message-body">
+        <div class="text">
+          <RichText text={text} />
+        </div>
+        {refusal === null ? (
+          <p class="faint">{connection.value === 'open' ? 'Sending…' : 'Will be sent when Conch is back'}</p>
+        ) : (
+          <p class="refusal">
+            {refusal}{' '}
+            <Button kind="link" onClick={again}>
+              Try again
+            </Button>{' '}
+            <Button kind="link" onClick={() => discard(key)}>
+              Discard
+            </Button>
+          </p>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** What an agent is writing; without text, that it works. */
+function Writing({ agent: id, text }: { readonly agent: string; readonly text: string }): JSX.Element {
+  const agent = agentOf(id);
+  const dots = (
+    <span class="dots" aria-hidden="true">
+      <i />
+      <i />
+      <i />
+    </span>
+  );
+  return (
+    <div class={`message is-agent is-draft ${toneOf(id)}`} data-testid="draft" data-speaker={id}>
+      <Avatar {...agent} />
+      <div class="message-body">
+        <div class="message-head">
+          <span class="speaker">{agent.name}</span>
+          <span class="faint">{text === '' ? 'is thinking' : 'is speaking'}</span>
+        </div>
+        <div class="text">{text === '' ? dots : <RichText text={text} />}</div>
+      </div>
+    </div>
+  );
 }

@@ -2,13 +2,12 @@ import type { JSX } from 'preact';
 import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
 import { obstacleWords } from '../../../turns/commands/read.ts';
 import type { FloorView } from '../../../turns/view.ts';
-import { pauseOrResume, skipTurn, stopAll } from '../frame/shortcuts.tsx';
 import { Shell } from '../icons.tsx';
+import type { IconName } from '../icons.tsx';
 import { clockText, now, timeToTheSecond } from '../now.ts';
-import { Avatar, Button, toneOf } from '../parts.tsx';
+import { AskInConversation, Avatar, Button, toneOf } from '../parts.tsx';
 import { pressButton } from '../sending.ts';
 import { agentOf, connection, drawerOpen, holder, nameOf, tab, view, writable } from '../state.ts';
-import { AskInConversation } from './floor-tab.tsx';
 
 /** Who has the floor, for how long, who is next, and the three things that people do about it. */
 export function FloorBar(): JSX.Element {
@@ -50,7 +49,7 @@ function Ring(): JSX.Element {
             cx="24"
             cy="24"
             r="21"
-            stroke-dasharray={`${AROUND * shareLeft(holding)} ${AROUND}`}
+            stroke-dasharray={`${AROUND * shareLeft(endOf(holding))} ${AROUND}`}
           />
         )}
       </svg>
@@ -59,24 +58,15 @@ function Ring(): JSX.Element {
   );
 }
 
-/** Which share of the holder's time is left: 1 at the last sign of work, 0 at the end. */
-function shareLeft(holding: Holder): number {
-  const end = endOf(holding);
-  if (end === null) return 1;
-  const window = Math.max(1, end - Math.max(holding.startedAt, longest.from(holding.epoch, end)));
-  return Math.min(1, Math.max(0, (end - now.value) / window));
-}
+/** The deadline that the ring shows, and when it was set. */
+let countdown = { end: 0, since: 0 };
 
-/** The ring is full whenever the deadline moves. */
-const longest = {
-  epoch: -1,
-  end: 0,
-  start: 0,
-  from(epoch: number, end: number): number {
-    if (this.epoch !== epoch || this.end !== end) Object.assign(this, { epoch, end, start: now.peek() });
-    return this.start;
-  },
-};
+/** The share of the holder's time that is left, 0 to 1: 1 whenever the deadline moves. */
+function shareLeft(end: number | null): number {
+  if (end === null) return 1;
+  if (countdown.end !== end) countdown = { end, since: now.peek() };
+  return Math.min(1, Math.max(0, (end - now.value) / Math.max(1, end - countdown.since)));
+}
 
 function endOf({ agent, status, deadlineAt }: Holder): number | null {
   const seat = view.value?.seats.find((each) => each.agent === agent);
@@ -190,53 +180,54 @@ function Next(): JSX.Element | null {
   );
 }
 
-function Actions(): JSX.Element {
+type Action = {
+  readonly id: 'skip' | 'start' | 'resume' | 'pause' | 'stop';
+  readonly icon: IconName;
+  readonly line: string;
+  readonly title: string;
+};
+
+/** What people can do about the floor as it is now. */
+function actionsNow(): readonly Action[] {
   const { condition, obstacles = [] } = view.value ?? {};
   const isHeld = holder.value !== null;
   const isIdle = !isHeld && condition === 'resting';
   // A budget is used up, and only people can go on.
   const isLimited = isIdle && obstacles.some(({ why }) => why === 'limit' || why === 'day-limit');
-  const resumes = condition === 'paused' || isLimited;
-  const disabled = connection.value === 'lost';
+  const skip: Action = {
+    id: 'skip',
+    icon: 'skip',
+    line: '/floor skip',
+    title: 'End this turn, go on with the next (Alt+S)',
+  };
+  const start: Action = { id: 'start', icon: 'play', line: '/floor start', title: 'Let the agents take turns' };
+  const resume: Action = { id: 'resume', icon: 'play', line: '/floor resume', title: 'Let the agents go on (Alt+P)' };
+  const pause: Action = { id: 'pause', icon: 'pause', line: '/floor pause', title: 'Grant no new turns (Alt+P)' };
+  const stop: Action = { id: 'stop', icon: 'stop', line: '/stop', title: 'Stop everything at once (Alt+X)' };
+  return [
+    ...(isHeld ? [skip] : []),
+    ...(isIdle && !isLimited ? [start] : []),
+    condition === 'paused' || isLimited ? resume : pause,
+    ...(isHeld || condition === 'open' ? [stop] : []),
+  ];
+}
+
+function Actions(): JSX.Element {
   return (
     <div class="actions" role="group" aria-label="Floor actions">
-      {isHeld && (
+      {actionsNow().map(({ id, icon, line, title }) => (
         <Button
-          icon="skip"
-          data-testid="skip"
-          disabled={disabled}
-          onClick={skipTurn}
-          title="End this turn, go on with the next (Alt+S)"
+          key={id}
+          icon={icon}
+          kind={id === 'stop' ? 'stop' : ''}
+          data-testid={id}
+          disabled={connection.value === 'lost'}
+          onClick={() => pressButton(line)}
+          title={title}
         >
-          Skip
+          {`${id.charAt(0).toUpperCase()}${id.slice(1)}`}
         </Button>
-      )}
-      {isIdle && !isLimited && (
-        <Button icon="play" data-testid="start" disabled={disabled} onClick={() => pressButton('/floor start')}>
-          Start
-        </Button>
-      )}
-      <Button
-        icon={resumes ? 'play' : 'pause'}
-        data-testid={resumes ? 'resume' : 'pause'}
-        disabled={disabled}
-        onClick={isLimited ? () => pressButton('/floor resume') : pauseOrResume}
-        title={resumes ? 'Let the agents go on (Alt+P)' : 'Grant no new turns (Alt+P)'}
-      >
-        {resumes ? 'Resume' : 'Pause'}
-      </Button>
-      {(isHeld || condition === 'open') && (
-        <Button
-          icon="stop"
-          kind="stop"
-          data-testid="stop"
-          disabled={disabled}
-          onClick={stopAll}
-          title="Stop everything at once (Alt+X)"
-        >
-          Stop
-        </Button>
-      )}
+      ))}
     </div>
   );
 }

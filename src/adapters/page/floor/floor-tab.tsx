@@ -1,16 +1,15 @@
 import { signal } from '@preact/signals';
-import type { ComponentChildren, JSX } from 'preact';
+import type { JSX } from 'preact';
 import { askedId } from '../../../turns/floor/seats.ts';
-
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { stopOf } from '../../delivery/card.ts';
 import { showOpen } from '../frame/attention.tsx';
 import { Icon, StatusShape } from '../icons.tsx';
 import { clockText, now } from '../now.ts';
-import { Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
+import { AskInConversation, Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
 import { pressButton, sendCommand } from '../sending.ts';
-import { agentOf, agents, channel, drawerOpen, messages, nameOf, view } from '../state.ts';
+import { agentOf, agents, channel, messages, nameOf, view } from '../state.ts';
 
 /** The floor in full: its seats, background runs and held messages, how it works, and what operators can do. */
 export function FloorTab(): JSX.Element {
@@ -115,25 +114,6 @@ function SeatActions({ agent, status, disabled }: Seat): JSX.Element {
   );
 }
 
-/** A button whose command is answered in the conversation. */
-export function AskInConversation({
-  line,
-  children,
-}: {
-  readonly line: string;
-  readonly children: ComponentChildren;
-}): JSX.Element {
-  const act = (): void => {
-    drawerOpen.value = false;
-    sendCommand(line, { typed: true });
-  };
-  return (
-    <Button kind="small-button" title={line} onClick={act}>
-      {children}
-    </Button>
-  );
-}
-
 /** The background runs of this channel, with their state and buttons. */
 function BackgroundRuns(): JSX.Element | null {
   const { asides = [] } = view.value ?? {};
@@ -204,16 +184,24 @@ function HeldMessages(): JSX.Element {
 /** How this floor works, and the rest of what operators can do. */
 function Controls(): JSX.Element {
   const { mode = 'inject', order = 'round-robin', holder = null } = view.value ?? {};
+  const settings = [
+    ['mode', 'When a person writes mid-turn', mode, INTERRUPT_MODES, MODES[mode].summary],
+    ['order', 'Who is next', order, ORDERS, POLICIES[order].summary],
+  ] as const;
   return (
     <Block id="controls" title="How it works here">
-      <Setting
-        id="mode"
-        label="When a person writes mid-turn"
-        value={mode}
-        values={INTERRUPT_MODES}
-        summary={MODES[mode].summary}
-      />
-      <Setting id="order" label="Who is next" value={order} values={ORDERS} summary={POLICIES[order].summary} />
+      {settings.map(([id, label, value, values, summary]) => (
+        <div key={id} class="field">
+          <label for={`choice-${id}`}>{label}</label>
+          <Select
+            id={`choice-${id}`}
+            value={value}
+            options={values.map((each) => [each, each])}
+            onChange={(event) => pressButton(`/floor ${id} ${event.currentTarget.value}`)}
+          />
+          <p class="faint">{summary}</p>
+        </div>
+      ))}
       <div class="buttons">
         {holder !== null && (
           <LineButton line="/floor extend 60" icon="clock">
@@ -227,33 +215,5 @@ function Controls(): JSX.Element {
         <AskInConversation line="/help">All commands</AskInConversation>
       </div>
     </Block>
-  );
-}
-
-/** A setting of the floor, changed by the command `/floor <id>`. */
-function Setting({
-  id,
-  label,
-  value,
-  values,
-  summary,
-}: {
-  readonly id: 'mode' | 'order';
-  readonly label: string;
-  readonly value: string;
-  readonly values: readonly string[];
-  readonly summary: string;
-}): JSX.Element {
-  return (
-    <div class="field">
-      <label for={`choice-${id}`}>{label}</label>
-      <Select
-        id={`choice-${id}`}
-        value={value}
-        options={values.map((each) => [each, each])}
-        choose={(wanted) => pressButton(`/floor ${id} ${wanted}`)}
-      />
-      <p class="faint">{summary}</p>
-    </div>
   );
 }

@@ -1,9 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ComponentChildren, JSX, RefObject } from 'preact';
-import { forQuestion } from '../../../turns/drawn-for.ts';
+import type { ComponentChildren, JSX } from 'preact';
+import { BoundedMap } from '../../../lib/keyed.ts';
+import { defined } from '../../../lib/defined.ts';
 import type { TrustQuestion } from '../../../turns/floor/floor.ts';
 import { askedId, askedOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
+import type { AskedField } from '../../../turns/floor/settings.ts';
+import { fieldHint, formWords, valuesListed } from '../../../turns/text/form.ts';
+import type { FilledForm } from '../../../turns/text/form.ts';
 import {
   answerText,
   answersAsked,
@@ -21,7 +25,6 @@ import { useFocusWhenWanted } from '../frame/attention.tsx';
 import { Button, Time } from '../parts.tsx';
 import { sendCommand } from '../sending.ts';
 import { channel, nameOf, view } from '../state.ts';
-import { AnswerForm } from './answer-form.tsx';
 
 /** Keys pressed within this time after a question is drawn were meant for what stood there before. Unit: milliseconds. */
 const SETTLED_MS = 500;
@@ -35,7 +38,7 @@ export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | 
   return trust === undefined ? null : <Trust {...trust} />;
 }
 
-/** What became of a request, and through whom. */
+/** How a request was decided, and by whom. */
 export function Answered({ answered }: { readonly answered: AnsweredQuestion }): JSX.Element {
   return (
     <li class="message is-system" data-testid="answered" data-choice={answered.choice}>
@@ -48,53 +51,47 @@ export function Answered({ answered }: { readonly answered: AnsweredQuestion }):
 type RequestProps = { readonly asked: FloorQuestion };
 
 function Request({ asked }: RequestProps): JSX.Element {
-  const { agent, question } = asked;
-  const { question: number, key = '-', title, detail, shown, about } = question;
+  const { question: number, title, detail, shown, about } = asked.question;
   const isDanger = about?.danger === true;
   const why = useRef<HTMLInputElement>(null);
   const settled = useSettled();
-  const name = nameOf(agent);
+  const name = nameOf(asked.agent);
+  const buttons = answersTo(asked);
+  const drawnFor = buttons[0]?.drawnFor;
   const answer = (line: string): void => {
     const words = line === `/reject ${number}` ? (why.current?.value.trim() ?? '') : '';
-    sendCommand(words === '' ? line : `${line} ${words}`, { drawnFor: forQuestion(key) });
+    sendCommand(words === '' ? line : `${line} ${words}`, defined({ drawnFor }));
   };
-  const press = (event: KeyboardEvent): void => {
-    const isReason = event.target === why.current;
-    const isPlain = !isReason && settled && !event.altKey && !event.ctrlKey && !event.metaKey && !isInField(event);
-    // What is dangerous is allowed by the button alone.
-    const mayAllow = shown && !isDanger && about?.answer === undefined;
-    if (isReason && event.key === 'Enter') answer(`/reject ${number}`);
-    if (!isPlain || !(event.key === 'r' || (event.key === 'a' && mayAllow))) return;
-    answer(`/${event.key === 'r' ? 'reject' : 'allow'} ${number}`);
-    event.preventDefault();
-    event.stopPropagation();
-  };
-  const form = answersTo(asked).find(({ opens }) => opens?.what === 'form');
-  const whole = detail !== '' && <CodeBlock code={detail} language={isDiff(detail) ? 'diff' : ''} closed={true} />;
-  const until = untilOf(asked);
+  const form = buttons.find(({ opens }) => opens?.what === 'form');
   return (
     <QuestionBox
-      id={askedId(question)}
+      id={askedId(asked.question)}
       class={isDanger ? 'approval is-danger' : 'approval'}
       data-testid="approval"
       data-settled={settled}
       aria-label={`Question ${number}`}
       tabIndex={-1}
-      onKeyDown={press}
+      onKeyDown={(event) => pressKey(event, { asked, settled, answer })}
     >
       <Title asked={asked} />
-      <Lines of={factsAsked(question, name)} />
+      <Lines of={factsAsked(asked.question, name)} />
       {form !== undefined && <FormAnswers asked={asked} form={form} answer={answer} />}
-      {form !== undefined && whole !== false ? (
-        <details open={title.endsWith('…')}>
-          <summary>The question in words</summary>
-          {whole}
-        </details>
-      ) : (
-        whole
+      <Detail text={detail} folded={form === undefined ? undefined : !title.endsWith('…')} />
+      <Lines of={answersAsked({ ...asked.question, always: [], ...defined({ until: untilOf(asked) }) }, name)} />
+      {form === undefined && (
+        <Answers buttons={buttons} shown={shown} answer={answer} below={<Rules asked={asked} answer={answer} />}>
+          <input
+            ref={why}
+            type="text"
+            data-testid="why"
+            class="why"
+            maxLength={500}
+            placeholder="No because…"
+            aria-label="No because"
+            title={reasonLabel(asked.question)}
+          />
+        </Answers>
       )}
-      <Lines of={answersAsked({ ...question, always: [], ...(until === null ? {} : { until }) }, name)} />
-      {form === undefined && <Answers asked={asked} why={why} answer={answer} />}
     </QuestionBox>
   );
 }
@@ -110,15 +107,41 @@ function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Eleme
   );
 }
 
-/** Whether a key was pressed in a field of the form. */
-function isInField({ target }: Event): boolean {
-  return target instanceof Element && target.closest('.answer-field') !== null;
+/** The whole input; above it stands a form unless `folded` is undefined. */
+function Detail({ text, folded }: { readonly text: string; readonly folded: boolean | undefined }): JSX.Element | null {
+  if (text === '') return null;
+  const whole = <CodeBlock code={text} language={isDiff(text) ? 'diff' : ''} closed={true} />;
+  if (folded === undefined) return whole;
+  return (
+    <details open={!folded}>
+      <summary>The question in words</summary>
+      {whole}
+    </details>
+  );
 }
 
-function untilOf({ agent, isAside }: FloorQuestion): number | null {
+type Pressing = RequestProps & { readonly settled: boolean; readonly answer: Answer };
+
+/** Answers by a key: "r" and "a" outside of fields, Enter in the field of the reason. */
+function pressKey(event: KeyboardEvent, { asked: { question }, settled, answer }: Pressing): void {
+  const { key, target, altKey, ctrlKey, metaKey } = event;
+  const { question: number, shown, about } = question;
+  const isReason = target instanceof Element && target.matches('.why');
+  if (isReason && key === 'Enter') answer(`/reject ${number}`);
+  const isInField = isReason || (target instanceof Element && target.closest('.answer-field') !== null);
+  if (isInField || !settled || altKey || ctrlKey || metaKey) return;
+  // Only the button allows a dangerous call.
+  const mayAllow = shown && about?.danger !== true && about?.answer === undefined;
+  if (key !== 'r' && !(key === 'a' && mayAllow)) return;
+  answer(`/${key === 'r' ? 'reject' : 'allow'} ${number}`);
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+function untilOf({ agent, isAside }: FloorQuestion): number | undefined {
   const { holder, asides = [] } = view.value ?? {};
-  if (!isAside) return holder?.deadlineAt ?? null;
-  return asides.find((aside) => aside.agent === agent)?.until ?? null;
+  if (!isAside) return holder?.deadlineAt ?? undefined;
+  return asides.find((aside) => aside.agent === agent)?.until;
 }
 
 type BoxProps = Omit<JSX.IntrinsicElements['section'], 'id'> & { readonly id: string };
@@ -128,16 +151,6 @@ function QuestionBox({ id, ...rest }: BoxProps): JSX.Element {
   const box = useRef<HTMLElement>(null);
   useFocusWhenWanted(id, box);
   return <section ref={box} class="approval" data-asked={id} {...rest} />;
-}
-
-/** The answers of a question in a row, and what stands below them. */
-function AnswerGroup(props: { readonly children: ComponentChildren; readonly below?: ComponentChildren }): JSX.Element {
-  return (
-    <div role="group" aria-label="Your answer">
-      <div class="actions answers">{props.children}</div>
-      {props.below}
-    </div>
-  );
 }
 
 function Lines(props: { readonly of: readonly string[] }): JSX.Element | null {
@@ -151,17 +164,75 @@ function Lines(props: { readonly of: readonly string[] }): JSX.Element | null {
   );
 }
 
-type AnswersProps = RequestProps & { readonly answer: (line: string) => void };
+type Answer = (line: string) => void;
+type AnswersProps = {
+  readonly buttons: readonly CardButton[];
+  /** The whole question stands in the channel: it can be allowed. */
+  readonly shown: boolean;
+  readonly answer: Answer;
+  /** A button that sends the form stands first. */
+  readonly isForm?: true;
+  readonly children?: ComponentChildren;
+  readonly below?: ComponentChildren;
+};
 
-/** The buttons that every platform has for it; what they open elsewhere stands here already. */
-function Answers({
-  asked,
-  answer,
-  why,
-}: AnswersProps & { readonly why: RefObject<HTMLInputElement | null> }): JSX.Element {
-  const { shown, always } = asked.question;
+/** The buttons that every platform has for a question and that open nothing; what they open elsewhere stands here already. */
+function Answers({ buttons, shown, answer, isForm, children, below }: AnswersProps): JSX.Element {
+  return (
+    <div role="group" aria-label="Your answer">
+      <div class="actions answers">
+        {isForm && (
+          <button type="submit" data-testid="send-answer" disabled={!shown}>
+            Answer
+          </button>
+        )}
+        {buttons
+          .filter(({ opens }) => opens === undefined)
+          .map(({ label, line, style }) => {
+            const { id, key, isNo, needsAll } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
+            return (
+              <Button
+                key={line}
+                data-testid={id}
+                data-no={isNo}
+                title={line}
+                disabled={needsAll === true && !shown}
+                onClick={onSingle(() => answer(line))}
+              >
+                {label}{' '}
+                {key !== undefined && !(key === 'a' && style === 'danger') && <kbd class="wide-only">{key}</kbd>}
+              </Button>
+            );
+          })}
+        {children}
+      </div>
+      {below}
+    </div>
+  );
+}
+
+/** What the command lines of answers mean; `needsAll`: not before the whole question stands in the channel. */
+const MEANT: readonly {
+  readonly begins: string;
+  readonly id: string;
+  readonly key?: 'a' | 'r';
+  readonly isNo?: true;
+  readonly needsAll?: true;
+}[] = [
+  { begins: '/allow', id: 'allow', key: 'a', needsAll: true },
+  { begins: '/answer', id: 'done', needsAll: true },
+  { begins: '/reject', id: 'reject', key: 'r', isNo: true },
+  { begins: '/run complete', id: 'complete' },
+  { begins: '/agent trust', id: 'trust-folder', needsAll: true },
+  { begins: '/agent distrust', id: 'leave-folder', isNo: true, needsAll: true },
+];
+
+/** The always-allow rules that the question offers, a button each. */
+function Rules({ asked, answer }: RequestProps & { readonly answer: Answer }): JSX.Element | null {
+  const { always, shown } = asked.question;
   const rules = answersTo(asked).flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
-  const below = rules.length > 0 && (
+  if (rules.length === 0) return null;
+  return (
     <div class="actions answers">
       {rules.map(({ words, line }, index) => (
         <Button
@@ -176,73 +247,7 @@ function Answers({
       ))}
     </div>
   );
-  return (
-    <AnswerGroup below={below}>
-      <PlainAnswers asked={asked} answer={answer} />
-      <input
-        ref={why}
-        type="text"
-        data-testid="why"
-        maxLength={500}
-        placeholder="No because…"
-        aria-label="No because"
-        title={reasonLabel(asked.question)}
-      />
-    </AnswerGroup>
-  );
 }
-
-/** The form that a question is answered by, and its no. */
-function FormAnswers({ asked, form, answer }: AnswersProps & { readonly form: CardButton }): JSX.Element {
-  const { question, shown, about = {} } = asked.question;
-  const send = (words: string, refused: (answer: { readonly text: string }) => void): void =>
-    sendCommand(`${form.line} ${words}`, { refused, drawnFor: form.drawnFor });
-  const fields = form.opens?.what === 'form' ? form.opens.of : [];
-  return (
-    <AnswerForm id={`${channel.value} ${question}`} fields={fields} answer={send}>
-      <p class="faint">{formNote(about)}.</p>
-      <AnswerGroup>
-        <button type="submit" data-testid="send-answer" disabled={!shown}>
-          Answer
-        </button>
-        <PlainAnswers asked={asked} answer={answer} />
-      </AnswerGroup>
-    </AnswerForm>
-  );
-}
-
-/** The answers of one press. A question that does not stand whole in its channel cannot be allowed. */
-function PlainAnswers({ asked, answer }: AnswersProps): JSX.Element {
-  return (
-    <>
-      {answersTo(asked)
-        .filter(({ opens }) => opens === undefined)
-        .map(({ label, line, style }) => {
-          const { id, key } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
-          const hasKey = key !== undefined && !(id === 'allow' && style === 'danger');
-          return (
-            <Button
-              key={line}
-              data-testid={id}
-              data-no={id === 'reject' || undefined}
-              disabled={(id === 'allow' || id === 'done') && !asked.question.shown}
-              onClick={onSingle(() => answer(line))}
-            >
-              {label} {hasKey && <kbd class="wide-only">{key}</kbd>}
-            </Button>
-          );
-        })}
-    </>
-  );
-}
-
-/** What the lines of answers say, and the keys for it. */
-const MEANT: readonly { readonly begins: string; readonly id: string; readonly key?: string }[] = [
-  { begins: '/allow', id: 'allow', key: 'a' },
-  { begins: '/answer', id: 'done' },
-  { begins: '/reject', id: 'reject', key: 'r' },
-  { begins: '/run complete', id: 'complete' },
-];
 
 /** Acts on a single click. The second half of a double click may come when the next question stands under the pointer. */
 function onSingle(act: () => void): (event: MouseEvent) => void {
@@ -265,6 +270,7 @@ function useSettled(): boolean {
 function Trust(question: TrustQuestion): JSX.Element {
   const { agent, id, folder, detail, shown } = question;
   const name = nameOf(agent);
+  const buttons = trustButtons(question, name, view.value?.store ?? '');
   return (
     <QuestionBox id={askedId({ agent, id })} data-testid="trust" aria-label={`The folder of ${name} (${id})`}>
       <p class="asked-title">
@@ -272,20 +278,176 @@ function Trust(question: TrustQuestion): JSX.Element {
       </p>
       <CodeBlock code={detail} language="" closed={true} />
       <p>{trustAnswers(question)}</p>
-      <AnswerGroup>
-        {trustButtons(question, name, view.value?.store ?? '').map(({ label, line, style, drawnFor }) => (
-          <Button
-            key={line}
-            data-testid={style === 'good' ? 'trust-folder' : 'leave-folder'}
-            data-no={style !== 'good' || undefined}
-            title={line}
-            disabled={!shown}
-            onClick={onSingle(() => sendCommand(line, { drawnFor }))}
-          >
-            {label}
-          </Button>
-        ))}
-      </AnswerGroup>
+      <Answers
+        buttons={buttons}
+        shown={shown}
+        answer={(line) => sendCommand(line, defined({ drawnFor: buttons[0]?.drawnFor }))}
+      />
     </QuestionBox>
+  );
+}
+
+/** Why a filled-in form is not accepted: in all, and by the names of fields. */
+type Wrong = { readonly text: string; readonly fields?: Readonly<Record<string, string>> };
+
+/** What is begun of forms, by channel and question; it outlives a look at another channel. */
+const begun = new BoundedMap<string, FilledForm>(100);
+
+type FormProps = RequestProps & { readonly form: CardButton; readonly answer: Answer };
+
+/** The form that a server of tools asks people to fill in, with what is wrong beside its fields, and the buttons below. */
+function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormProps): JSX.Element {
+  const { question, shown, about = {} } = asked.question;
+  const id = `${channel.value} ${question}`;
+  const fields = opens?.what === 'form' ? opens.of : [];
+  const form = useRef<HTMLFormElement>(null);
+  const [wrong, setWrong] = useState<Wrong | null>(null);
+  const [before] = useState(() => begun.get(id) ?? {});
+  const refused = (why: Wrong): void => {
+    setWrong(why);
+    const first = fields.findIndex(({ name }) => why.fields?.[name] !== undefined);
+    if (first !== -1) form.current?.querySelector<HTMLElement>(`#${fieldId(id, first)}`)?.focus();
+  };
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    setWrong(null);
+    sendCommand(`${line} ${formWords(filledIn(form.current, fields))}`, { refused, drawnFor });
+  };
+  const isAboutField = fields.some(({ name }) => wrong?.fields?.[name] !== undefined);
+  return (
+    <form
+      ref={form}
+      class="answer-form"
+      data-testid="answer-form"
+      noValidate={true}
+      onSubmit={submit}
+      onInput={() => begun.set(id, filledIn(form.current, fields))}
+    >
+      {fields.map((field, index) => (
+        <Field
+          key={field.name}
+          id={fieldId(id, index)}
+          field={field}
+          before={before[field.name]}
+          wrong={wrong?.fields?.[field.name]}
+        />
+      ))}
+      {wrong !== null && !isAboutField && (
+        <p class="field-error" role="alert">
+          {wrong.text}
+        </p>
+      )}
+      <p class="faint">{formNote(about)}.</p>
+      <Answers buttons={answersTo(asked)} shown={shown} answer={answer} isForm={true} />
+    </form>
+  );
+}
+
+type FieldProps = {
+  readonly id: string;
+  readonly field: AskedField;
+  /** What stood here before; absent: nothing yet. */
+  readonly before: string | readonly string[] | undefined;
+  readonly wrong: string | undefined;
+};
+
+function Field({ id, field, before, wrong }: FieldProps): JSX.Element {
+  const { label, required, initial = '' } = field;
+  const hint = fieldHint(field);
+  const name = [label, required && <span class="field-hint"> (required)</span>];
+  const described = [...(hint === '' ? [] : [`${id}-hint`]), ...(wrong === undefined ? [] : [`${id}-error`])].join(' ');
+  const told = { 'aria-invalid': wrong !== undefined, ...(described === '' ? {} : { 'aria-describedby': described }) };
+  const Frame = isList(field) ? 'fieldset' : 'div';
+  return (
+    <Frame class="answer-field">
+      {isList(field) ? <legend>{name}</legend> : <label for={id}>{name}</label>}
+      {isList(field) ? (
+        <Boxes id={id} field={field} value={typeof before === 'object' ? before : valuesListed(initial)} told={told} />
+      ) : (
+        <Control id={id} field={field} value={typeof before === 'string' ? before : initial} told={told} />
+      )}
+      {hint !== '' && (
+        <span class="field-hint" id={`${id}-hint`}>
+          {hint}
+        </span>
+      )}
+      {wrong !== undefined && (
+        <span class="field-error" id={`${id}-error`}>
+          {wrong}
+        </span>
+      )}
+    </Frame>
+  );
+}
+
+function isList({ kind, options }: AskedField): boolean {
+  return kind === 'some' && options.length > 0;
+}
+
+type ControlProps<Value> = Pick<FieldProps, 'id' | 'field'> & { readonly value: Value; readonly told: object };
+
+/** The first box stands for all of them: that is where the focus goes. */
+function Boxes({ id, field, value, told }: ControlProps<readonly string[]>): JSX.Element {
+  return (
+    <>
+      {field.options.map((option, index) => (
+        <label key={option.value} class="check">
+          <input
+            {...told}
+            id={index === 0 ? id : `${id}-${index}`}
+            type="checkbox"
+            name={field.name}
+            value={option.value}
+            defaultChecked={value.includes(option.value)}
+          />
+          {option.label}
+        </label>
+      ))}
+    </>
+  );
+}
+
+const YES_OR_NO = [
+  { value: 'yes', label: 'Yes' },
+  { value: 'no', label: 'No' },
+];
+/** Longer texts have a field of several lines. */
+const SHORT_TEXT = 100;
+/** The keyboards that a phone shows; the server judges whether a text keeps to its format. */
+const INPUT_MODES = { integer: 'numeric', number: 'decimal', email: 'email', uri: 'url' } as const;
+
+function Control({ id, field, value, told }: ControlProps<string>): JSX.Element {
+  const { name, kind, required, options, most, format } = field;
+  const common = { id, name, 'aria-required': required, 'data-testid': 'answer-field', ...told };
+  if (kind === 'boolean' || options.length > 0) {
+    return (
+      <select {...common}>
+        <option value="">—</option>
+        {(kind === 'boolean' ? YES_OR_NO : options).map((option) => (
+          <option key={option.value} value={option.value} selected={option.value === value}>
+            {option.label}
+          </option>
+        ))}
+      </select>
+    );
+  }
+  const isLong = kind === 'text' && format === undefined && (most === undefined || most > SHORT_TEXT);
+  if (isLong) return <textarea {...common} rows={2} defaultValue={value} />;
+  if (format === 'date') return <input {...common} type="date" defaultValue={value} />;
+  const mode = Object.entries(INPUT_MODES).find(([of]) => of === kind || of === format)?.[1];
+  return <input {...common} {...defined({ inputMode: mode })} type="text" autocomplete="off" defaultValue={value} />;
+}
+
+function fieldId(id: string, index: number): string {
+  return `answer-${id.replaceAll(/\W/g, '-')}-${index}`;
+}
+
+function filledIn(form: HTMLFormElement | null, fields: readonly AskedField[]): FilledForm {
+  const data = new FormData(form ?? undefined);
+  return Object.fromEntries(
+    fields.map((field) => {
+      const given = data.getAll(field.name).filter((value) => typeof value === 'string');
+      return [field.name, isList(field) ? given : (given[0] ?? '')];
+    }),
   );
 }

@@ -3,7 +3,6 @@ import type { RefObject, JSX } from 'preact';
 import {
   auditOpen,
   drawerOpen,
-  goToEnd,
   nameOf,
   channel,
   hasLater,
@@ -12,7 +11,7 @@ import {
   messages,
   view,
 } from '../state.ts';
-import { ask } from '../sending.ts';
+import { ask, showEnd } from '../sending.ts';
 import { store, stored } from '../stored.ts';
 import type { OpenQuestion } from '../state.ts';
 import { useEffect } from 'preact/hooks';
@@ -57,7 +56,7 @@ export function showOpen(where: string, id: string): void {
   auditOpen.value = false;
   drawerOpen.value = false;
   if (where !== channel.peek()) ask({ type: 'open', channel: where });
-  else if (hasLater.peek()) goToEnd.value += 1;
+  else if (hasLater.peek()) showEnd();
   wantedQuestion.value = { channel: where, id };
 }
 
@@ -146,7 +145,7 @@ function watchMessages(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tell = (): void => {
     timer = undefined;
-    // What is asked was told by itself.
+    // A question is told by itself.
     const fresh = messages.peek().filter(({ seq, asks }) => seq > told.seq && asks === null);
     const last = fresh.at(-1);
     if (last === undefined) return;

@@ -1,28 +1,40 @@
-import { showQuestion } from './attention.tsx';
-import { auditOpen, drawerOpen, goToBeginning, goToEnd, helpOpen, tab, view } from '../state.ts';
-import { pressButton } from '../sending.ts';
-import { toggleTheme } from './theme.ts';
 import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
 import { SignButton } from '../parts.tsx';
+import { focusComposer } from '../composer/composer.tsx';
+import { pressButton, showBeginning, showEnd } from '../sending.ts';
+import { auditOpen, drawerOpen, helpOpen, tab, view } from '../state.ts';
+import { toggleTheme } from '../stored.ts';
+import { showQuestion } from './attention.tsx';
 
-/** Every shortcut: the key as people see it, and what it does. Single keys work outside of text fields. */
-export const SHORTCUTS: readonly { readonly keys: string; readonly what: string }[] = [
+type Shortcut = {
+  /** As people see them. */
+  readonly keys: string;
+  readonly what: string;
+  /** What the page does itself, by key: with Alt by the key's place, others outside of text fields. */
+  readonly acts?: Readonly<Record<string, () => void>>;
+};
+
+const SHORTCUTS: readonly Shortcut[] = [
   { keys: 'Enter', what: 'Send the message' },
   { keys: 'Shift + Enter', what: 'New line' },
-  { keys: '/', what: 'Write a command' },
-  { keys: 'c', what: 'Go to the composer' },
-  { keys: 'Alt + A', what: 'Go to what an agent asks, in any channel' },
+  { keys: '/', what: 'Write a command', acts: { '/': focusComposer } },
+  { keys: 'c', what: 'Go to the composer', acts: { c: focusComposer } },
+  { keys: 'Alt + A', what: 'Go to what an agent asks, in any channel', acts: { 'Alt KeyA': showQuestion } },
   { keys: 'a  r', what: 'There: allow, reject' },
-  { keys: 'Alt + S', what: 'Skip the turn under way' },
-  { keys: 'Alt + X', what: 'Stop everything' },
-  { keys: 'Alt + P', what: 'Pause or resume the floor' },
-  { keys: '1  2  3', what: 'Floor, turns, journal' },
-  { keys: '4', what: 'Tool calls of all agents' },
-  { keys: 'Home', what: 'Go to the beginning' },
-  { keys: 'End', what: 'Go to the newest message' },
-  { keys: 't', what: 'Light or dark' },
-  { keys: '?', what: 'This list' },
+  { keys: 'Alt + S', what: 'Skip the turn under way', acts: { 'Alt KeyS': () => pressButton('/floor skip') } },
+  { keys: 'Alt + X', what: 'Stop everything', acts: { 'Alt KeyX': () => pressButton('/stop') } },
+  { keys: 'Alt + P', what: 'Pause or resume the floor', acts: { 'Alt KeyP': pauseOrResume } },
+  {
+    keys: '1  2  3',
+    what: 'Floor, turns, journal',
+    acts: { 1: () => show('floor'), 2: () => show('turns'), 3: () => show('journal') },
+  },
+  { keys: '4', what: 'Tool calls of all agents', acts: { 4: () => (auditOpen.value = !auditOpen.value) } },
+  { keys: 'Home', what: 'Go to the beginning', acts: { Home: showBeginning } },
+  { keys: 'End', what: 'Go to the newest message', acts: { End: showEnd } },
+  { keys: 't', what: 'Light or dark', acts: { t: toggleTheme } },
+  { keys: '?', what: 'This list', acts: { '?': () => (helpOpen.value = true) } },
   { keys: 'Esc', what: 'Close what is open' },
 ];
 
@@ -30,63 +42,24 @@ export const SHORTCUTS: readonly { readonly keys: string; readonly what: string 
 export function startShortcuts(): void {
   addEventListener('keydown', (event) => {
     if (event.isComposing || event.ctrlKey || event.metaKey) return;
-    const act = event.altKey ? WITH_ALT[event.code] : isTyping(event) ? undefined : PLAIN[event.key];
-    if (event.key === 'Escape') closeAll();
+    if (event.key === 'Escape') for (const open of [helpOpen, drawerOpen, auditOpen]) open.value = false;
+    if (isTyping(event) && !event.altKey) return;
+    const key = event.altKey ? `Alt ${event.code}` : event.key;
+    const act = SHORTCUTS.find(({ acts = {} }) => Object.hasOwn(acts, key))?.acts?.[key];
     if (act === undefined) return;
     event.preventDefault();
     act();
   });
 }
 
-/** Skips the turn that is drawn now. */
-export function skipTurn(): void {
-  pressButton('/floor skip');
-}
-
-/** Stops, whatever is going on. */
-export function stopAll(): void {
-  pressButton('/stop');
-}
-
-/** Pauses a floor, or lets a paused one go on. */
-export function pauseOrResume(): void {
+function pauseOrResume(): void {
   pressButton(view.value?.condition === 'paused' ? '/floor resume' : '/floor pause');
 }
-
-const WITH_ALT: Readonly<Record<string, () => void>> = {
-  KeyA: showQuestion,
-  KeyS: skipTurn,
-  KeyX: stopAll,
-  KeyP: pauseOrResume,
-};
-
-const PLAIN: Readonly<Record<string, () => void>> = {
-  '/': focusComposer,
-  c: focusComposer,
-  t: toggleTheme,
-  '?': () => (helpOpen.value = true),
-  Home: () => (goToBeginning.value += 1),
-  End: () => (goToEnd.value += 1),
-  1: () => show('floor'),
-  2: () => show('turns'),
-  3: () => show('journal'),
-  4: () => (auditOpen.value = !auditOpen.value),
-};
 
 function show(which: typeof tab.value): void {
   auditOpen.value = false;
   tab.value = which;
   drawerOpen.value = true;
-}
-
-function closeAll(): void {
-  helpOpen.value = false;
-  drawerOpen.value = false;
-  auditOpen.value = false;
-}
-
-function focusComposer(): void {
-  document.querySelector<HTMLTextAreaElement>('[data-testid="composer"]')?.focus();
 }
 
 function isTyping(event: KeyboardEvent): boolean {
