@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ANNOUNCEMENT_TEXTS } from './announcements.ts';
+import { ANNOUNCEMENTS } from './announcements.ts';
 import { MEMBERS, VERDICTS } from '../rules/verdict.ts';
 
 /** The adapters that a channel's id can begin with. */
@@ -32,6 +32,8 @@ const MODE_NAMES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
 const MODE_ALIASES = { steer: 'inject', followup: 'queue', collect: 'queue', concurrent: 'parallel' } as const;
 const MODES =
   'What a human message does while an agent is ACTIVE: "inject" delivers it mid-turn, "queue" holds it until the turn ends, "interrupt" pauses the turn to answer it, "parallel" shows it to every agent and changes no turn. Aliases: "steer" is inject, "followup" and "collect" are queue, "concurrent" is parallel.';
+/** Every order; `POLICIES` says how each finds the next speaker. */
+const ORDER_NAMES = ['round-robin', 'priority', 'manual', 'mention', 'facilitator'] as const;
 const ORDERS =
   'Who is next: "round-robin" in the order of the channel\'s agents, "priority" by the agents\' numbers, "manual" when an operator grants, "mention" only addressed agents, "facilitator" the agent that the facilitator names.';
 const PASS_WORDS =
@@ -67,10 +69,7 @@ export const turnKeys = {
   ).default(45),
   reconnectGraceSeconds: durationOrZero('Seconds in which a disconnected agent can return to its turn.').default(10),
   coalesceMs: integer(0, 60_000, 'Human messages within so many milliseconds are delivered together.').default(500),
-  order: z
-    .enum(['round-robin', 'priority', 'manual', 'mention', 'facilitator'])
-    .describe(ORDERS)
-    .default('round-robin'),
+  order: z.enum(ORDER_NAMES).describe(ORDERS).default('round-robin'),
   rounds: integer(0, 1_000, 'Turns for every agent after a human message; 0 is no limit but maxTurns.').default(1),
   maxTurns: integer(1, 10_000, 'The most agent turns after a human message.').default(12),
   turnCompleteSignal: signal
@@ -476,42 +475,27 @@ const operators = z.strictObject({
   roles: z.array(idText).describe('Ids of the roles or groups whose members may.').default([]),
 });
 
-const announcement = (kind: keyof typeof ANNOUNCEMENT_TEXTS, when: string) =>
+const announcement = ({ text: builtIn, when }: { readonly text: string; readonly when: string }) =>
   z
     .union([z.string().min(1).max(500), z.literal(false)], {
       error: 'Expected the text in quotes, or false to switch it off',
     })
-    .meta({ default: ANNOUNCEMENT_TEXTS[kind], description: `The text when ${when}. false switches it off.` })
+    .meta({ default: builtIn, description: `The text when ${when}. false switches it off.` })
     .exactOptional();
 
 const announcements = z.strictObject({
-  timeout: announcement('timeout', 'a turn times out'),
-  waitTimeout: announcement('waitTimeout', 'the wait of an agent times out'),
+  ...(Object.fromEntries(Object.entries(ANNOUNCEMENTS).map(([kind, row]) => [kind, announcement(row)])) as Readonly<
+    Record<keyof typeof ANNOUNCEMENTS, ReturnType<typeof announcement>>
+  >),
   approval: z
     .string({ error: 'Expected the text in quotes; what asks for a yes cannot be switched off' })
     .min(1)
     .max(500)
     .meta({
-      default: ANNOUNCEMENT_TEXTS.approval,
-      description: 'The text when a tool needs an approval. The whole call always follows it.',
+      default: ANNOUNCEMENTS.approval.text,
+      description: `The text when ${ANNOUNCEMENTS.approval.when}. The whole call always follows it.`,
     })
     .exactOptional(),
-  answered: announcement('answered', 'a request was answered or timed out; it replaces the request'),
-  forbidden: announcement('forbidden', 'the rules deny a tool for the first time in a run'),
-  unasked: announcement('unasked', 'a tool needs an approval and nobody can be asked'),
-  aside: announcement('aside', 'a background run starts or ends'),
-  revoked: announcement('revoked', 'an always-allow rule is revoked'),
-  toolsGone: announcement('toolsGone', 'an agent loses the tools of a server'),
-  toolsBack: announcement('toolsBack', 'it has them again'),
-  disconnect: announcement('disconnect', 'an agent disconnects in its turn'),
-  nobody: announcement('nobody', 'a message comes and every agent is OFFLINE'),
-  unaddressed: announcement('unaddressed', 'a message names no agent that can answer, where it must'),
-  limit: announcement('limit', 'a budget is used up; your own text can name the budget with {budget}'),
-  stopped: announcement('stopped', 'a person stops the exchange'),
-  skipped: announcement('skipped', 'an operator ends a turn'),
-  recovered: announcement('recovered', 'a turn continues after a restart of Conch'),
-  undelivered: announcement('undelivered', 'the platform refuses what an agent said'),
-  gap: announcement('gap', 'history is missing after a restart'),
 });
 
 const log = z.strictObject({

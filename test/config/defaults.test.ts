@@ -2,7 +2,7 @@ import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/policies.ts';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { turnKeys } from '../../src/config/schema.ts';
-import { ANNOUNCEMENT_TEXTS } from '../../src/config/announcements.ts';
+import { ANNOUNCEMENTS } from '../../src/config/announcements.ts';
 import { load, world } from './world.ts';
 
 describe('the six defaults of the owner', () => {
@@ -68,13 +68,13 @@ describe('the further defaults', () => {
       maxHeld: 500,
     });
   });
-  test('announcements read as the owner wrote them', () => {
-    expect(ANNOUNCEMENT_TEXTS).toMatchObject({
-      timeout: '⏱️ {agent} turn timed out',
-      disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
-      nobody: '⚠️ No agents available in this channel',
-      limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
-      stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
+  test('announcements have the texts of the specification', () => {
+    expect(ANNOUNCEMENTS).toMatchObject({
+      timeout: { text: '⏱️ {agent} turn timed out' },
+      disconnect: { text: '⚠️ {agent} disconnected, skipping turn: {cause}' },
+      nobody: { text: '⚠️ No agents available in this channel' },
+      limit: { text: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.' },
+      stopped: { text: '⏹ Stopped {agent}. {kept} message(s) kept.' },
     });
   });
   test('the modes are those of the floor, by all their names', () => {

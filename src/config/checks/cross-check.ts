@@ -2,7 +2,7 @@ import { nearest } from '../../lib/nearest.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL } from '../demo.ts';
 import { below } from '../error.ts';
 import type { Tell } from '../error.ts';
-import { ANNOUNCEMENT_TEXTS } from '../announcements.ts';
+import { ANNOUNCEMENTS } from '../announcements.ts';
 import { ADAPTERS, turnConfigSchema } from '../schema.ts';
 import type { TurnConfig } from '../schema.ts';
 import type { AgentDraft, ChannelDraft, Draft, TurnConfigDraft } from './draft.ts';
@@ -169,7 +169,7 @@ const MORE_NAMES: Readonly<Record<string, readonly string[]>> = { limit: ['budge
 
 /** Checks the names in braces in a text for the channel: only some are filled in. */
 const checkWording = (kind: string, wording: unknown, tell: Tell): void => {
-  const builtIn = Object.entries(ANNOUNCEMENT_TEXTS).find(([each]) => each === kind)?.[1];
+  const builtIn = Object.entries(ANNOUNCEMENTS).find(([each]) => each === kind)?.[1].text;
   if (builtIn === undefined || typeof wording !== 'string') return;
   const names = [...new Set([...namesIn(builtIn), ...(MORE_NAMES[kind] ?? [])])];
   const known = names.length === 0 ? 'nothing is filled in here' : `known are ${names.map(braced).join(', ')}`;
