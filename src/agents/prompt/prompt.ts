@@ -1,6 +1,6 @@
 import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import type { OrderPolicy } from '../../turns/floor/policies.ts';
+import { POLICIES } from '../../turns/floor/policies.ts';
 import { decidedWords, retriedWords } from '../../turns/text/words.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -246,18 +246,9 @@ function rules({ seat, place, signal, passWord, view }: PromptParts): string {
     `- Write only your own message: it is posted as it stands. Never write for others, and no line "[from …]". ${end}`,
     '- Answer the people first. Read what the others said since: add what is new, and do not say again what was said.',
     `- With nothing new to add, pass: your whole answer is the one word ${passWord}.`,
-    `- ${TURNS[view?.order ?? 'round-robin']} To ask an agent something, end with "@id, your question?" and go on with its answer. Otherwise write names without the @.`,
+    `- ${POLICIES[view?.order ?? 'round-robin'].forAgents} To ask an agent something, end with "@id, your question?" and go on with its answer. Otherwise write names without the @.`,
   ].join('\n');
 }
-
-const CALLING = 'A mention (@id) calls: that agent has the next turn.';
-const TURNS: Readonly<Record<OrderPolicy, string>> = {
-  'round-robin': `Every agent here gets its turn without being called. ${CALLING}`,
-  priority: `Every agent here gets its turn without being called. ${CALLING}`,
-  facilitator: `Somebody chooses who is next, so nobody needs to be called. ${CALLING}`,
-  mention: `An agent gets a turn only when it is called. ${CALLING}`,
-  manual: 'People choose who is next.',
-};
 
 function present({ roster, seat }: PromptParts): string {
   const rows = roster.map(({ id, name, description }) => {

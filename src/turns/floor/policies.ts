@@ -27,6 +27,8 @@ export type Caller = 'operator' | 'person' | 'agent';
 export type Policy = {
   /** What it does, for people. */
   readonly summary: string;
+  /** How an agent gets a turn, for its prompt. */
+  readonly forAgents: string;
   /** Whose word puts an agent before the queue. */
   readonly heeds: readonly Caller[];
   /** A message opens an exchange; else only an operator does. */
@@ -43,8 +45,11 @@ export type Policy = {
 
 const EVERYBODY: readonly Caller[] = ['operator', 'person', 'agent'];
 
+const CALLING = 'A mention (@id) calls: that agent has the next turn.';
+
 const ROUND_ROBIN: Policy = {
   summary: 'agents in turn; the last speaker goes to the end',
+  forAgents: `Every agent here gets its turn without being called. ${CALLING}`,
   heeds: EVERYBODY,
   opensForMessages: true,
   goesRound: true,
@@ -64,6 +69,7 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   manual: {
     ...ROUND_ROBIN,
     summary: 'only agents that an operator grants a turn',
+    forAgents: 'People choose who is next.',
     heeds: ['operator'],
     opensForMessages: false,
     goesRound: false,
@@ -71,10 +77,16 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   mention: {
     ...ROUND_ROBIN,
     summary: 'only agents that a person or the holder mentions',
+    forAgents: `An agent gets a turn only when it is called. ${CALLING}`,
     goesRound: false,
     needsName: true,
   },
-  facilitator: { ...ROUND_ROBIN, summary: 'the facilitator chooses', asksFacilitator: true },
+  facilitator: {
+    ...ROUND_ROBIN,
+    summary: 'the facilitator chooses',
+    forAgents: `Somebody chooses who is next, so nobody needs to be called. ${CALLING}`,
+    asksFacilitator: true,
+  },
 };
 
 /** The names of the policies. */
