@@ -157,7 +157,8 @@ export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig): Seat
   agent: agent.id,
   priority: agent.priority,
   timeoutSeconds: agent.timeoutSeconds ?? turnConfig.defaultTimeoutSeconds,
-  rejoin: agent.rejoin ?? turnConfig.rejoin ?? REJOIN[agent.backend.kind],
+  // Agents that Conch restarts itself return to the queue by themselves.
+  rejoin: agent.rejoin ?? turnConfig.rejoin ?? (agent.backend.kind === 'remote' ? 'manual' : 'auto'),
 });
 
 const impossible = (id: string): never => {
@@ -219,15 +220,6 @@ const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig =>
   const apiKey = backend.apiKey ?? keys[backend.provider];
   return { ...agent, name, backend: apiKey === null ? backend : { ...backend, apiKey } };
 };
-
-/** Backends that Conch restarts itself come back to the queue by themselves. */
-const REJOIN = {
-  scripted: 'auto',
-  llm: 'auto',
-  acp: 'auto',
-  command: 'auto',
-  remote: 'manual',
-} as const satisfies Record<BackendConfig['kind'], SeatConfig['rejoin']>;
 
 /** An endpoint of one's own is given the key that stands beside its address. */
 const demoAgents = (demo: DemoModel | null, { openai }: Surround['keys']): readonly FileAgent[] => {

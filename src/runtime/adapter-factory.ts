@@ -5,7 +5,7 @@ import { createPlatform } from '../adapters/console/platform.ts';
 import { AdapterError } from '../adapters/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import type { ChatAdapter, Memory } from '../adapters/port.ts';
-import type { Config } from '../config/config.ts';
+import type { ChannelConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { FileLock } from '../engine/sqlite/lock.ts';
 import { lockInstance } from '../engine/sqlite/lock.ts';
@@ -45,13 +45,20 @@ export type Platforms = {
 export async function createPlatforms(parts: PlatformsParts): Promise<Platforms> {
   const { config } = parts;
   const page = config.adapters.console.enabled ? openConsole(parts) : null;
-  const has = (adapter: string): boolean => config.channels.some((channel) => channel.adapter === adapter);
-  const discord = has('discord') ? await openDiscord(parts) : null;
-  const slack = has('slack') ? await openSlack(parts) : null;
-  const adapters = [page, discord, slack].filter((adapter) => adapter !== null);
+  const adapters: ChatAdapter[] = page === null ? [] : [page];
+  for (const [name, open] of Object.entries(OPENERS))
+    if (config.channels.some(({ adapter }) => adapter === name)) adapters.push(await open(parts));
   const owners = page === null ? [] : [CONSOLE_PERSON.id];
   return { adapters, page, owners, ...claims(config, adapters) };
 }
+
+type Opener = (parts: PlatformsParts) => Promise<ChatAdapter>;
+
+/** How each platform except the page is made. */
+const OPENERS: Readonly<Record<Exclude<ChannelConfig['adapter'], 'console'>, Opener>> = {
+  discord: openDiscord,
+  slack: openSlack,
+};
 
 function claims(config: Config, adapters: readonly ChatAdapter[]): Pick<Platforms, 'claim' | 'release'> {
   const { discord, slack } = config.credentials;
