@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { EventSource } from 'eventsource';
-import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
+import type { UpkeepOrder } from '../adapters/console/server.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { RUN_EVENT_NAMES } from '../work/runs/run-published.ts';

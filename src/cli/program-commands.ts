@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { InvalidArgumentError, Option } from 'commander';
 import { z } from 'zod';
-import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
+import type { UpkeepOrder } from '../adapters/console/server.ts';
 import { recordCheck } from '../agents/backends/check-record.ts';
 import {
   addAgentToken,

@@ -1,6 +1,6 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
 import type { ConsoleAdapter, ConsoleOptions } from '../adapters/console/adapter.ts';
-import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
+import type { UpkeepOrder } from '../adapters/console/server.ts';
 import { createPlatform } from '../adapters/console/platform.ts';
 import { AdapterError } from '../adapters/port.ts';
 import type { Answer } from '../turns/commands/context.ts';

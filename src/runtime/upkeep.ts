@@ -14,7 +14,7 @@ import type { Fact } from '../turns/floor/fact.ts';
 import type { RunFact } from '../work/runs/run-events.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
 import { runsBack } from '../work/runs/run-audit.ts';
-import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
+import type { UpkeepOrder } from '../adapters/console/server.ts';
 import { BackgroundCheck } from './background-check.ts';
 import { databaseIn } from './data-folder.ts';
 import type { Log } from './log.ts';

@@ -108,13 +108,12 @@ export class Hub {
     this.#note(channel, (pending) => (pending.draftsMoved = true));
   }
 
-  drafts(channel: ChannelId): readonly ShownDraft[] {
-    return [...this.#channel(channel).drafts.values()];
-  }
-
-  floor(channel: ChannelId): FloorNow {
+  /** The floor of a channel and what agents are writing there, read now. */
+  floor(channel: ChannelId | null): FloorNow & { readonly drafts: readonly ShownDraft[] } {
     const { queries } = this.#parts;
-    return { view: queries.view(channel), ...readOf(queries, channel) };
+    if (channel === null) return { view: null, ...NOTHING_READ, drafts: [] };
+    const drafts = [...this.#channel(channel).drafts.values()];
+    return { view: queries.view(channel), ...readOf(queries, channel), drafts };
   }
 
   /** The channels for one page, which may be ahead of what the others were told: all pages are told again. */

@@ -145,6 +145,11 @@ type Statements = ReturnType<typeof prepare>;
 const IS_MISSING = 'c.deleted = 0 AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.id = CAST(c.seq AS TEXT))';
 
 function prepare(db: Database) {
+  const update = <Column extends keyof Row>(...columns: readonly Column[]) =>
+    db.prepare<Pick<Row, Column | 'seq'>>(
+      `UPDATE conversation SET ${columns.map((name) => `${name} = @${name}`).join(', ')},
+         checksum = ${checksum('conversation', columns)} WHERE seq = @seq`,
+    );
   return {
     last: db.prepare<[], number | null>('SELECT max(seq) FROM conversation').pluck(),
     insert: db.prepare<Row>(
@@ -153,17 +158,9 @@ function prepare(db: Database) {
     ),
     one: db.prepare<[ChannelId, number], Row>('SELECT * FROM conversation WHERE channel = ? AND seq = ?'),
     byNonce: db.prepare<[string], Row>('SELECT * FROM conversation WHERE nonce = ?'),
-    edit: db.prepare<Pick<Row, 'text' | 'edited' | 'seq'>>(
-      `UPDATE conversation SET text = @text, edited = @edited, checksum = ${checksum('conversation', ['text', 'edited'])}
-       WHERE seq = @seq`,
-    ),
-    remove: db.prepare<Pick<Row, 'text' | 'deleted' | 'seq'>>(
-      `UPDATE conversation SET text = @text, deleted = @deleted, checksum = ${checksum('conversation', ['text', 'deleted'])}
-       WHERE seq = @seq`,
-    ),
-    receipts: db.prepare<Pick<Row, 'receipts' | 'seq'>>(
-      `UPDATE conversation SET receipts = @receipts, checksum = ${checksum('conversation', ['receipts'])} WHERE seq = @seq`,
-    ),
+    edit: update('text', 'edited'),
+    remove: update('text', 'deleted'),
+    receipts: update('receipts'),
     before: db.prepare<[ChannelId, number, number], Row>(
       'SELECT * FROM conversation WHERE channel = ? AND seq < ? ORDER BY seq DESC LIMIT ?',
     ),

@@ -36,10 +36,9 @@ import {
 } from './access.ts';
 import type { PageAccess } from './access.ts';
 import { exportCalls } from './audit.ts';
-import { CTL_BODY_LIMIT, ctlReply } from './command-endpoint.ts';
-import type { UpkeepOrder } from './command-endpoint.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
+import { LINE_LIMIT } from './protocol.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
 /** The most pages that are open at once. */
@@ -71,6 +70,23 @@ export type RunsTold = {
   /** Words were erased: what of them lies in memory is looked up anew. */
   forget?(): void;
 };
+
+/** The longest body of a request, in bytes. */
+const BODY_LIMIT = 64 * 1024;
+const bodySchema = z.union([
+  z.strictObject({ channel: z.string().min(1).max(200).nullish(), line: z.string().min(1).max(LINE_LIMIT) }),
+  z.strictObject({ open: z.literal(true) }),
+  z.strictObject({
+    upkeep: z.discriminatedUnion('act', [
+      z.strictObject({ act: z.literal('backup'), file: z.string().startsWith('/').max(4_096) }),
+      z.strictObject({ act: z.literal('prune'), isDryRun: z.boolean() }),
+      z.strictObject({ act: z.literal('erase'), what: z.enum(['person', 'message']), id: z.string().min(1).max(200) }),
+    ]),
+  }),
+]);
+
+/** What is asked of the database that only this process may write to. */
+export type UpkeepOrder = Extract<z.infer<typeof bodySchema>, { readonly upkeep: unknown }>['upkeep'];
 
 /** What the server is told and what it asks. */
 type ServerParts = {
@@ -148,8 +164,13 @@ type Route = { readonly methods?: readonly string[]; readonly answer: Handler };
 
 /** What is answered at which path; the rest is the page. Without `methods` the handler takes every method. */
 const ROUTES: Readonly<Record<string, Route>> = {
-  '/healthz': { answer: (parts) => healthReply(parts.health()) },
-  '/ctl': { answer: (parts, { request }) => ctlReply(request, parts) },
+  '/healthz': {
+    answer: ({ health }) => {
+      const body = health();
+      return { status: body.status === 'ready' ? 200 : 503, body };
+    },
+  },
+  '/ctl': { answer: ctlReply },
   '/session': { methods: ['GET', 'POST'], answer: sessionReply },
   '/runs/events': {
     methods: ['GET'],
@@ -176,8 +197,29 @@ function replyTo(parts: Running, exchange: Exchange): ReturnType<Handler> {
   return answer(parts, exchange);
 }
 
-function healthReply(health: Health): Reply {
-  return { status: health.status === 'ready' ? 200 : 503, body: health };
+/** Answers `POST /ctl`: a JSON body `{ channel?, line }`, `{ open: true }` or `{ upkeep: order }` under `Authorization: Bearer <the console's token>`. */
+async function ctlReply(parts: Running, { request }: Exchange): Promise<Reply> {
+  if (request.method !== 'POST') return refused(405, 'Commands come by POST.');
+  if (request.headers.origin !== undefined) return refused(403, 'Commands do not come from web pages.');
+  if (!hasToken(request, parts.token)) return refused(401, 'The token is not the one of this Conch.');
+  const body = await readBody(request, BODY_LIMIT);
+  if (body === null) return refused(413, 'The command is too long.');
+  const parsed = bodySchema.safeParse(jsonOrNull(body));
+  if (!parsed.success) return refused(400, 'Expected a JSON body with "line" and, optionally, "channel".');
+  try {
+    return { status: 200, body: await answerTo(parsed.data, parts) };
+  } catch (error) {
+    return refused(500, `The command failed: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+async function answerTo(asked: z.infer<typeof bodySchema>, parts: Running): Promise<Answer> {
+  if ('open' in asked) return { ok: true, text: parts.link() };
+  return 'upkeep' in asked ? parts.upkeep(asked.upkeep) : parts.command(asked.channel ?? null, asked.line);
+}
+
+function refused(status: number, text: string): Reply {
+  return { status, body: { ok: false, text } satisfies Answer };
 }
 
 const keySchema = z.strictObject({ key: z.string().min(1).max(200) });
@@ -192,7 +234,7 @@ async function sessionReply({ access }: Running, { request }: Exchange): Promise
     return why === null ? { status: 200, body: 'You are let in.\n' } : { status: 401, body: `${why}.\n` };
   }
   if (!isOwnPage(request)) return { status: 403, body: `${FOREIGN}.\n` };
-  const asked = keySchema.safeParse(jsonOrNull((await readBody(request, CTL_BODY_LIMIT)) ?? ''));
+  const asked = keySchema.safeParse(jsonOrNull((await readBody(request, BODY_LIMIT)) ?? ''));
   const session = asked.success ? access.exchange(asked.data.key) : null;
   if (session === null) return { status: 401, body: `${NO_ACCESS}.\n` };
   const kept = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_SECONDS}`;

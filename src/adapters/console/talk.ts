@@ -1,27 +1,34 @@
-import { failedText } from '../port.ts';
 import type { Logger } from 'pino';
-import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { RawData, WebSocket } from 'ws';
 import type { HumanMessage } from '../../engine/port.ts';
+import { guardSocket, jsonOrNull } from '../../lib/guarded-server.ts';
+import { systemTimers } from '../../lib/time.ts';
 import type { Clock } from '../../lib/time.ts';
+import type { Answer } from '../../turns/commands/context.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { Line } from '../../turns/view.ts';
+import { createInboundQueue } from '../delivery/inbound.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
-import type { Intake, FloorQueries, Principal } from '../port.ts';
+import { ChatError, failedText } from '../port.ts';
+import type { FloorQueries, History, Intake, OutgoingPost, Principal } from '../port.ts';
 import type { AuditReaders } from './audit.ts';
-import type { Client, Hub } from './hub.ts';
+import { Hub } from './hub.ts';
+import type { Client } from './hub.ts';
 import type { Platform } from './platform.ts';
-import { pageFrameSchema } from './protocol.ts';
-import type { ChatMessage, PageFrame } from './protocol.ts';
-import type { Window } from './window.ts';
+import { LONGEST_TEXT, pageFrameSchema } from './protocol.ts';
+import type { ChatMessage, PageFrame, ServerFrame } from './protocol.ts';
 
 const TAIL = 200;
 const HISTORY_PAGE = 100;
+/** How many messages a first start reads back. */
+const FIRST_CATCH_UP = 500;
+const CATCH_UP_LIMIT = 100_000;
+const UNKNOWN_FRAME = 'That was not a frame that this console knows. Reload the page.';
 
-/** What a conversation with a page needs. */
-export type Talk = {
+/** What a conversation with pages needs. */
+type TalkParts = {
   readonly person: Principal;
   readonly platform: Platform;
-  readonly window: Window;
-  readonly inbound: InboundQueue;
-  readonly hub: Hub;
   /** `null` when there are no runs. */
   readonly audits: () => AuditReaders<Client> | null;
   readonly intake: Intake;
@@ -30,201 +37,344 @@ export type Talk = {
   readonly log: Logger;
 };
 
-/** Does what one frame of a page asks; a frame that cannot be done is answered with a clear line, never thrown. */
-export async function hear(talk: Talk, client: Client, raw: string): Promise<void> {
-  const parsed = parseFrame(raw);
-  if (!parsed.ok) return talk.hub.send(client, { type: 'refused', key: parsed.key, text: parsed.why });
-  const { frame } = parsed;
-  const key = 'key' in frame ? frame.key : null;
-  try {
-    await obey(talk, client, frame);
-  } catch (error) {
-    if (!(error instanceof Refused)) talk.log.error({ err: error, frame: frame.type }, 'a frame of the page failed');
-    const why = error instanceof Refused ? error.message : failedText(error, 'Nothing was sent.');
-    talk.hub.later(client, { type: 'refused', key, text: why });
-  }
-}
-
+/** A frame that cannot be obeyed; the message is for the person. */
 class Refused extends Error {}
 
-async function obey(talk: Talk, client: Client, frame: PageFrame): Promise<void> {
-  switch (frame.type) {
-    case 'open':
-      return open(talk, client, frame.channel);
-    case 'say':
-      return say(talk, client, frame);
-    case 'edit':
-    case 'delete':
-      return amend(talk, client, frame);
-    case 'command': {
-      entry(talk, frame.channel);
-      const answer = await talk.intake.command(frame.channel, talk.person, frame.line, frame.drawnFor);
-      return talk.hub.later(client, { type: 'answer', key: frame.key, ...answer });
-    }
-    case 'history':
-      return history(talk, client, frame);
-    case 'watch':
-      client.journalSeq = null;
-      if (frame.on) talk.hub.journal(client, frame.channel);
-      return;
-    case 'journal':
-      return talk.hub.journal(client, frame.channel, frame.before);
-    case 'audit':
-      return talk.audits()?.open(client, frame.wanted);
-    case 'audit-earlier':
-      return talk.audits()?.earlier(client);
+/** The conversation between Conch and the pages: what people write, what Conch posts, and the windows into other platforms. */
+export class Talk {
+  readonly hub: Hub;
+  readonly #parts: TalkParts;
+  readonly #inbound: InboundQueue;
+  /** The lines of other platforms' channels that pages know, each as JSON. */
+  readonly #seen = new Map<ChannelId, ReadonlyMap<number, string>>();
+
+  constructor(parts: TalkParts) {
+    const { clock, log, queries } = parts;
+    this.#parts = parts;
+    this.hub = new Hub({ clock, log, queries, refresh: (channel) => this.#refresh(channel) });
+    const delayed = (channel: ChannelId, why: string): void =>
+      this.hub.notice(
+        channel,
+        `Your message is kept, but Conch could not take it yet (${why}). Conch tries again by itself.`,
+      );
+    this.#inbound = createInboundQueue({ log, timers: systemTimers, delayed });
   }
-}
 
-function open(talk: Talk, client: Client, wanted: ChannelId | null): void {
-  const channels = talk.hub.channels();
-  const chosen = channels.find((channel) => channel.id === wanted) ?? channels[0] ?? null;
-  client.channel = chosen?.id ?? null;
-  client.journalSeq = null;
-  const messages = chosen === null ? [] : tail(talk, chosen);
-  talk.hub.send(client, {
-    type: 'state',
-    now: talk.clock.now(),
-    person: { id: talk.person.id, name: talk.person.name },
-    channels,
-    agents: talk.queries.agents(),
-    channel: client.channel,
-    messages,
-    more: chosen?.writable === true && hasEarlier(talk, chosen.id, messages),
-    drafts: chosen === null ? [] : talk.hub.drafts(chosen.id),
-    ...(chosen === null ? { view: null, outlook: null, turns: [], answered: [] } : talk.hub.floor(chosen.id)),
-  });
-}
-
-function tail(talk: Talk, channel: { readonly id: ChannelId; readonly writable: boolean }): readonly ChatMessage[] {
-  return channel.writable ? talk.platform.before(channel.id, TAIL) : talk.window.tail(channel.id);
-}
-
-function hasEarlier(talk: Talk, channel: ChannelId, messages: readonly ChatMessage[]): boolean {
-  const first = messages[0];
-  return first !== undefined && talk.platform.before(channel, 1, first.seq).length > 0;
-}
-
-async function say(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'say' }>): Promise<void> {
-  const { channel, key } = frame;
-  writable(talk, channel);
-  if (!talk.inbound.hasRoom(channel)) {
-    throw new Refused('Conch cannot keep up with this channel. Wait a moment, then send it again.');
+  stop(): void {
+    this.#inbound.stop();
+    this.hub.stop();
   }
-  const replyTo = frame.replyTo ?? null;
-  const { message, fresh } = await talk.platform.add({
-    channel,
-    kind: 'person',
-    speaker: { id: talk.person.id, name: talk.person.name, avatar: null },
-    text: clean(frame.text),
-    epoch: null,
-    replyTo,
-    nonce: key,
-  });
-  if (fresh) {
-    talk.hub.message(channel, message);
-    const human = toHuman(talk.platform, channel, message);
-    void talk.inbound.push(channel, () => talk.intake.message(human));
-  }
-  talk.hub.later(client, { type: 'accepted', key, id: message.id });
-}
 
-/** Conch learns of a change before the console shows it: a crash in between leaves it unacknowledged, not half done. */
-function amend(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'edit' | 'delete' }>): void {
-  const { channel, id, key } = frame;
-  writable(talk, channel);
-  const before = talk.platform.message(channel, id);
-  // Asked again by a page that never heard that it was done.
-  if (before?.deleted === true && frame.type === 'delete') return talk.hub.later(client, { type: 'accepted', key, id });
-  if (before === null || before.kind !== 'person' || before.deleted) {
-    throw new Refused('Only a message of your own that is still there can be changed.');
+  /** Takes in a page that has connected. */
+  welcome(socket: WebSocket): void {
+    const { log, audits } = this.#parts;
+    const { hub } = this;
+    const guarded = guardSocket(socket, (error) => log.error({ err: error }, 'what a page sent could not be taken'));
+    const client = hub.join(socket);
+    const listen = async (frame: RawData, isBinary: boolean): Promise<void> => {
+      if (isBinary) return hub.send(client, { type: 'refused', key: null, text: 'Only text frames are read here.' });
+      await this.#hear(client, (frame as Buffer).toString('utf8'));
+    };
+    socket.on('message', guarded(listen));
+    socket.on('error', (error) => log.debug({ err: error }, 'the connection of a page failed'));
+    socket.on('close', () => {
+      hub.leave(client);
+      void audits()?.open(client, null);
+    });
   }
-  const text = frame.type === 'edit' ? clean(frame.text) : null;
-  void talk.inbound.push(channel, async () => {
-    await talk.intake.amend(
-      text === null ? { change: 'deleted', id, channel } : { change: 'edited', id, channel, text },
+
+  /** Runs a command line of `conch ctl`; `channel` is an id or a name, `null` when the caller named none. */
+  async command(channel: string | null, line: string): Promise<Answer> {
+    const { queries, intake, person } = this.#parts;
+    const channels = queries.channels();
+    const fitting = channels.filter(({ id, name }) => channel === null || id === channel || name === channel);
+    const [only] = fitting;
+    if (only !== undefined && fitting.length === 1) return intake.command(only.id, person, line);
+    const list = channels.map(({ id }) => id).join(', ') || 'none';
+    const why = channel === null ? 'Say which channel with --channel.' : `There is no channel ${channel}.`;
+    return { ok: false, text: `${why} Channels here: ${list}` };
+  }
+
+  async post(channel: ChannelId, { speaker, text, epoch, outboxId, asks }: OutgoingPost): Promise<string> {
+    if (text.length > LONGEST_TEXT) throw refusal('post', channel, 'The text is too long for the console');
+    const { message, fresh } = await stored('post', channel, () =>
+      this.#parts.platform.add({
+        channel,
+        kind: speaker === null ? 'system' : 'agent',
+        speaker: speaker === null ? { id: 'conch', name: 'Conch', avatar: null } : { ...speaker },
+        text: text.toWellFormed(),
+        epoch,
+        replyTo: asks ?? null,
+        nonce: outboxId,
+      }),
     );
-    const after = text === null ? talk.platform.remove(channel, id) : talk.platform.edit(channel, id, text);
-    talk.hub.changed(channel, (await after) ?? before);
-    talk.hub.later(client, { type: 'accepted', key, id });
-  });
-}
-
-function history(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'history' }>): void {
-  const { channel, before, after } = frame;
-  const { platform } = talk;
-  if (!entry(talk, channel).writable) {
-    const messages = after === undefined ? [] : talk.window.tail(channel).filter((message) => message.seq > after);
-    const direction = directionOf(after);
-    return talk.hub.send(client, { type: 'history', channel, direction, messages, more: false });
+    if (fresh) this.hub.message(channel, message);
+    return message.id;
   }
-  if (after !== undefined) {
-    const messages = platform.after(channel, HISTORY_PAGE, after);
-    const more = messages.length === HISTORY_PAGE;
-    return talk.hub.send(client, { type: 'history', channel, direction: directionOf(after), messages, more });
+
+  /** Changes a message of Conch or an agent, or adds a receipt to a person's. */
+  async change(
+    method: 'edit' | 'receipt',
+    channel: ChannelId,
+    write: (platform: Platform) => Promise<ChatMessage | null>,
+  ): Promise<void> {
+    const changed = await stored(method, channel, () => write(this.#parts.platform));
+    if (changed === null) throw refusal(method, channel, 'There is no such message');
+    this.hub.changed(channel, changed);
   }
-  const messages = platform.before(channel, HISTORY_PAGE, before);
-  const more = hasEarlier(talk, channel, messages);
-  talk.hub.send(client, { type: 'history', channel, direction: 'before', messages, more });
+
+  /** What people wrote after a message; the newest when that is `null`. */
+  readBack(channel: ChannelId, after: { readonly order: string } | null): History {
+    const found = this.#parts.platform.written(channel, CATCH_UP_LIMIT, after === null ? 0 : Number(after.order));
+    const messages = after === null ? found.slice(-FIRST_CATCH_UP) : found;
+    const missing = found.length === CATCH_UP_LIMIT || messages.length < found.length;
+    return {
+      messages: messages.map((message) => this.#toHuman(channel, message)),
+      changes: [],
+      gap: missing ? `only ${messages.length} messages of the console's history were read` : null,
+    };
+  }
+
+  /** Does what one frame of a page asks; a frame that cannot be done is answered with a clear line, never thrown. */
+  async #hear(client: Client, raw: string): Promise<void> {
+    const parsed = parseFrame(raw);
+    if ('refused' in parsed) return this.hub.send(client, parsed.refused);
+    const { frame } = parsed;
+    const key = 'key' in frame ? frame.key : null;
+    try {
+      await this.#obey(client, frame);
+    } catch (error) {
+      const isRefused = error instanceof Refused;
+      if (!isRefused) this.#parts.log.error({ err: error, frame: frame.type }, 'a frame of the page failed');
+      const text = isRefused ? error.message : failedText(error, 'Nothing was sent.');
+      this.hub.later(client, { type: 'refused', key, text });
+    }
+  }
+
+  async #obey(client: Client, frame: PageFrame): Promise<void> {
+    const { audits, intake, person } = this.#parts;
+    switch (frame.type) {
+      case 'open':
+        return this.#open(client, frame.channel);
+      case 'say':
+        return this.#say(client, frame);
+      case 'edit':
+      case 'delete':
+        return this.#amend(client, frame);
+      case 'command': {
+        this.#isOwn(frame.channel);
+        const answer = await intake.command(frame.channel, person, frame.line, frame.drawnFor);
+        return this.hub.later(client, { type: 'answer', key: frame.key, ...answer });
+      }
+      case 'history':
+        return this.#history(client, frame);
+      case 'watch':
+        client.journalSeq = null;
+        if (frame.on) this.hub.journal(client, frame.channel);
+        return;
+      case 'journal':
+        return this.hub.journal(client, frame.channel, frame.before);
+      case 'audit':
+        return audits()?.open(client, frame.wanted);
+      case 'audit-earlier':
+        return audits()?.earlier(client);
+    }
+  }
+
+  #open(client: Client, wanted: ChannelId | null): void {
+    const { platform, person, queries, clock } = this.#parts;
+    const channels = this.hub.channels();
+    const chosen = channels.find(({ id }) => id === wanted) ?? channels[0] ?? null;
+    const channel = chosen?.id ?? null;
+    const isOwn = chosen?.writable === true;
+    client.channel = channel;
+    client.journalSeq = null;
+    const messages = channel === null ? [] : isOwn ? platform.before(channel, TAIL) : this.#window(channel);
+    const [first] = messages;
+    const more = isOwn && first !== undefined && platform.before(chosen.id, 1, first.seq).length > 0;
+    this.hub.send(client, {
+      type: 'state',
+      now: clock.now(),
+      person: { id: person.id, name: person.name },
+      channels,
+      agents: queries.agents(),
+      channel,
+      messages,
+      more,
+      ...this.hub.floor(channel),
+    });
+  }
+
+  async #say(client: Client, { channel, key, text, replyTo = null }: FrameOf<'say'>): Promise<void> {
+    const { platform, person, intake } = this.#parts;
+    this.#mustBeOwn(channel);
+    if (!this.#inbound.hasRoom(channel)) {
+      throw new Refused('Conch cannot keep up with this channel. Wait a moment, then send it again.');
+    }
+    const { message, fresh } = await platform.add({
+      channel,
+      kind: 'person',
+      speaker: { id: person.id, name: person.name, avatar: null },
+      text: clean(text),
+      epoch: null,
+      replyTo,
+      nonce: key,
+    });
+    if (fresh) {
+      this.hub.message(channel, message);
+      const human = this.#toHuman(channel, message);
+      void this.#inbound.push(channel, () => intake.message(human));
+    }
+    this.hub.later(client, { type: 'accepted', key, id: message.id });
+  }
+
+  /** Conch learns of a change before the console shows it: a crash in between leaves it unacknowledged, not half done. */
+  #amend(client: Client, frame: FrameOf<'edit' | 'delete'>): void {
+    const { platform, intake } = this.#parts;
+    const { channel, id, key } = frame;
+    const accept = (): void => this.hub.later(client, { type: 'accepted', key, id });
+    this.#mustBeOwn(channel);
+    const before = platform.message(channel, id);
+    // A page asks again when it never heard that it was done.
+    if (before?.deleted === true && frame.type === 'delete') return accept();
+    if (before === null || before.kind !== 'person' || before.deleted) {
+      throw new Refused('Only a message of your own that is still there can be changed.');
+    }
+    const text = frame.type === 'edit' ? clean(frame.text) : null;
+    void this.#inbound.push(channel, async () => {
+      await intake.amend(text === null ? { change: 'deleted', id, channel } : { change: 'edited', id, channel, text });
+      const after = text === null ? platform.remove(channel, id) : platform.edit(channel, id, text);
+      this.hub.changed(channel, (await after) ?? before);
+      accept();
+    });
+  }
+
+  #history(client: Client, { channel, before, after }: FrameOf<'history'>): void {
+    const { platform } = this.#parts;
+    const direction = after === undefined ? 'before' : after === 0 ? 'beginning' : 'after';
+    const send = (messages: readonly ChatMessage[], more: boolean): void =>
+      this.hub.send(client, { type: 'history', channel, direction, messages, more });
+    if (!this.#isOwn(channel)) {
+      return send(after === undefined ? [] : this.#window(channel).filter(({ seq }) => seq > after), false);
+    }
+    const page =
+      after === undefined
+        ? platform.before(channel, HISTORY_PAGE, before)
+        : platform.after(channel, HISTORY_PAGE, after);
+    const [first] = page;
+    const isFull = page.length === HISTORY_PAGE;
+    send(
+      page,
+      isFull && (after !== undefined || (first !== undefined && platform.before(channel, 1, first.seq).length > 0)),
+    );
+  }
+
+  /** A person's message as the port hands it in; who replies to an agent addresses it. */
+  #toHuman(channel: ChannelId, message: ChatMessage): HumanMessage {
+    const { id, speaker, text, sentAt, replyTo } = message;
+    const repliedTo = replyTo === null ? null : this.#parts.platform.message(channel, replyTo);
+    return {
+      id,
+      channel,
+      author: { id: speaker.id, name: speaker.name },
+      text,
+      sentAt,
+      order: id.padStart(16, '0'),
+      addressed: repliedTo?.kind === 'agent' ? [repliedTo.speaker.id] : [],
+      attachments: [],
+    };
+  }
+
+  /** Whether a channel is the console's own; throws when there is none. */
+  #isOwn(channel: ChannelId): boolean {
+    const found = this.#parts.queries.channels().find(({ id }) => id === channel);
+    if (found === undefined) throw new Refused(`There is no channel ${channel} here.`);
+    return found.adapter === 'console';
+  }
+
+  #mustBeOwn(channel: ChannelId): void {
+    if (!this.#isOwn(channel)) {
+      throw new Refused('This channel lives on another platform: write there. Commands work here too.');
+    }
+  }
+
+  /** The newest lines of another platform's channel, from the floor's own record of the conversation. */
+  #window(channel: ChannelId): readonly ChatMessage[] {
+    const { queries } = this.#parts;
+    const avatars = new Map(queries.agents().map((agent) => [agent.id, agent.avatar]));
+    const messages = queries.lines(channel, TAIL).map((line) => toMessage(line, avatars.get(line.author.id) ?? null));
+    if (!this.#seen.has(channel)) this.#remember(channel, messages);
+    return messages;
+  }
+
+  #remember(channel: ChannelId, messages: readonly ChatMessage[]): void {
+    this.#seen.set(channel, new Map(messages.map((message) => [message.seq, JSON.stringify(message)])));
+  }
+
+  /** Tells pages what is new and what changed in another platform's channel since the last look. */
+  #refresh(channel: ChannelId): void {
+    const isOther = this.#parts.queries.channels().some(({ id, adapter }) => id === channel && adapter !== 'console');
+    if (!isOther) return;
+    const known = this.#seen.get(channel);
+    const messages = this.#window(channel);
+    this.#remember(channel, messages);
+    for (const message of messages) {
+      const before = known?.get(message.seq);
+      if (before === undefined) this.hub.message(channel, message);
+      else if (before !== JSON.stringify(message)) this.hub.changed(channel, message);
+    }
+  }
 }
 
-function directionOf(after: number | undefined): 'before' | 'after' | 'beginning' {
-  if (after === undefined) return 'before';
-  return after === 0 ? 'beginning' : 'after';
-}
+type FrameOf<T extends PageFrame['type']> = Extract<PageFrame, { readonly type: T }>;
 
-/** A person's message as the port hands it in; who replies to an agent addresses it. */
-export function toHuman(platform: Platform, channel: ChannelId, message: ChatMessage): HumanMessage {
-  const repliedTo = message.replyTo === null ? null : platform.message(channel, message.replyTo);
+function toMessage(line: Line, avatar: string | null): ChatMessage {
+  const { author, text, at, message, change } = line;
   return {
-    id: message.id,
-    channel,
-    author: { id: message.speaker.id, name: message.speaker.name },
-    text: message.text,
-    sentAt: message.sentAt,
-    order: message.id.padStart(16, '0'),
-    addressed: repliedTo?.kind === 'agent' ? [repliedTo.speaker.id] : [],
-    attachments: [],
+    id: message ?? `line ${line.line}`,
+    seq: line.line,
+    kind: author.kind,
+    speaker: { id: author.id, name: author.name, avatar },
+    text,
+    epoch: null,
+    sentAt: at,
+    edited: change === 'edited',
+    deleted: change === 'deleted',
+    receipts: [],
+    replyTo: null,
+    asks: null,
+    key: null,
   };
 }
 
-function entry(talk: Talk, channel: ChannelId): { readonly writable: boolean } {
-  const found = talk.queries.channels().find((one) => one.id === channel);
-  if (found === undefined) throw new Refused(`There is no channel ${channel} here.`);
-  return { writable: found.adapter === 'console' };
-}
-
-function writable(talk: Talk, channel: ChannelId): void {
-  if (!entry(talk, channel).writable) {
-    throw new Refused('This channel lives on another platform: write there. Commands work here too.');
-  }
-}
-
-type Parsed =
-  | { readonly ok: true; readonly frame: PageFrame }
-  | { readonly ok: false; readonly key: string | null; readonly why: string };
+type Parsed = { readonly frame: PageFrame } | { readonly refused: Extract<ServerFrame, { readonly type: 'refused' }> };
 
 function parseFrame(raw: string): Parsed {
-  let value: unknown;
-  try {
-    value = JSON.parse(raw);
-  } catch {
-    return { ok: false, key: null, why: 'That was not a frame that this console knows. Reload the page.' };
-  }
+  const value = jsonOrNull(raw);
   const parsed = pageFrameSchema.safeParse(value);
-  if (parsed.success) return { ok: true, frame: parsed.data };
-  const key =
-    typeof value === 'object' && value !== null && 'key' in value && typeof value.key === 'string' ? value.key : null;
-  const issue = parsed.error.issues[0];
-  const own = issue !== undefined && ['text', 'line'].includes(String(issue.path[0])) && issue.path.length === 1;
-  return {
-    ok: false,
-    key,
-    why: own ? issue.message : 'That was not a frame that this console knows. Reload the page.',
-  };
+  if (parsed.success) return { frame: parsed.data };
+  const isKeyed = typeof value === 'object' && value !== null && 'key' in value && typeof value.key === 'string';
+  const [issue] = parsed.error.issues;
+  const isAboutText = issue?.path.length === 1 && ['text', 'line'].includes(String(issue.path[0]));
+  const text = isAboutText ? issue.message : UNKNOWN_FRAME;
+  return { refused: { type: 'refused', key: isKeyed ? String(value.key) : null, text } };
 }
 
 /** Text as it can be stored and sent on: no half characters, no NUL. */
 function clean(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
+}
+
+/** A failed commit was rolled back: nothing was executed. */
+async function stored<T>(method: string, channel: ChannelId, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new ChatError(`The console could not write: ${why}`, { method, channel, fault: 'limited', cause: error });
+  }
+}
+
+function refusal(method: string, channel: ChannelId, words: string): ChatError {
+  return new ChatError(words, { method, channel, fault: 'refused' });
 }

@@ -72,10 +72,21 @@ function drawAll(tokens: readonly Token[] | undefined): ComponentChild[] {
   return (tokens ?? []).map(draw);
 }
 
+/** Tokens that are an element around their own tokens. */
+const ELEMENTS = { strong: 'strong', em: 'em', del: 'del', paragraph: 'p', blockquote: 'blockquote' } as const;
+
 /** The lexer's type leaves room for kinds of extensions; without any it makes only its own. */
 function draw(any: Token, key: number): ComponentChild {
   const token = any as MarkedToken;
   switch (token.type) {
+    case 'strong':
+    case 'em':
+    case 'del':
+    case 'paragraph':
+    case 'blockquote': {
+      const Element = ELEMENTS[token.type];
+      return <Element key={key}>{drawAll(token.tokens)}</Element>;
+    }
     case 'code':
       return <CodeBlock key={key} code={token.text} language={token.lang ?? ''} closed={isClosed(token)} />;
     case 'heading':
@@ -84,20 +95,14 @@ function draw(any: Token, key: number): ComponentChild {
           {drawAll(token.tokens)}
         </p>
       );
-    case 'blockquote':
-      return <blockquote key={key}>{drawAll(token.tokens)}</blockquote>;
     case 'list':
       return drawList(token, key);
     case 'table':
       return drawTable(token, key);
     case 'hr':
       return <hr key={key} />;
-    case 'paragraph':
-      return <p key={key}>{drawAll(token.tokens)}</p>;
     case 'space':
       return null;
-    case 'def':
-      return <p key={key}>{token.raw.trimEnd()}</p>;
     default:
       return drawInline(token, key);
   }
@@ -105,17 +110,11 @@ function draw(any: Token, key: number): ComponentChild {
 
 type Inline = Exclude<
   MarkedToken,
-  { type: 'code' | 'heading' | 'blockquote' | 'list' | 'table' | 'hr' | 'paragraph' | 'space' | 'def' }
+  { type: keyof typeof ELEMENTS | 'code' | 'heading' | 'list' | 'table' | 'hr' | 'space' }
 >;
 
 function drawInline(token: Inline, key: number): ComponentChild {
   switch (token.type) {
-    case 'strong':
-      return <strong key={key}>{drawAll(token.tokens)}</strong>;
-    case 'em':
-      return <em key={key}>{drawAll(token.tokens)}</em>;
-    case 'del':
-      return <del key={key}>{drawAll(token.tokens)}</del>;
     case 'codespan':
       return <code key={key}>{token.text}</code>;
     case 'br':
@@ -126,14 +125,15 @@ function drawInline(token: Inline, key: number): ComponentChild {
     case 'checkbox':
       return token.checked ? '☑ ' : '☐ ';
     case 'text':
-      if (token.tokens !== undefined) return drawAll(token.tokens);
-      return mentions(token.text);
+      return token.tokens === undefined ? mentions(token.text) : drawAll(token.tokens);
     case 'escape':
       return token.text;
     case 'list_item':
       return drawAll(token.tokens);
     case 'html':
       return token.block ? <p key={key}>{token.raw.trimEnd()}</p> : token.raw;
+    case 'def':
+      return <p key={key}>{token.raw.trimEnd()}</p>;
   }
 }
 
