@@ -97,40 +97,55 @@ export async function restored(file: string, path: string): Promise<Done> {
   return { ok: true, text: `${file} is now ${path}.${kept} ${next}`, code: EXIT_CODES.ok };
 }
 
-/**
- * What some calls came to, in tokens and millionths of a dollar: all that is known of their cost, and how much of it was reported by
- * their agent, computed, or estimated. Of `unpricedTokens` nobody knows what they cost.
- */
-type CostSum = ReturnType<typeof nothing>;
+/** What each column counts of one call. `…Micros` are millionths of a dollar. `unpricedTokens`: tokens whose cost nobody knows. */
+const COLUMNS = {
+  calls: () => 1,
+  answered: ({ outcome }) => Number(outcome === 'answered' || outcome === null),
+  passed: ({ outcome }) => Number(outcome === 'passed'),
+  failed: ({ outcome }) => Number(outcome === 'failed'),
+  retried: ({ outcome }) => Number(outcome === 'retried'),
+  stopped: ({ outcome }) => Number(outcome === 'stopped'),
+  tokens: ({ tokens }) => tokens,
+  input: ({ input }) => input ?? 0,
+  output: ({ output }) => output ?? 0,
+  cached: ({ cached }) => cached ?? 0,
+  costMicros: ({ costMicros }) => costMicros ?? 0,
+  reportedMicros: ({ source, costMicros }) => (source === 'reported' ? (costMicros ?? 0) : 0),
+  computedMicros: ({ source, costMicros }) => (source === 'computed' ? (costMicros ?? 0) : 0),
+  estimatedMicros: ({ source, costMicros }) => (source === 'estimated' ? (costMicros ?? 0) : 0),
+  unpricedTokens: ({ source, costMicros, tokens }) => (costMicros === null || source === 'unpriced' ? tokens : 0),
+} as const satisfies Readonly<Record<string, (call: LedgerRow) => number>>;
 
-/** What calls came to, in all and by somebody or something; `name`: `null` when that is not known. */
+/** The sums of some calls, by column. */
+type CostSum = Readonly<Record<keyof typeof COLUMNS, number>>;
+
+/** The sums of all calls, and of each group; `name`: `null` when it is not known. */
 type Costs = {
   readonly by: CostGroup;
-  readonly groups: readonly (Readonly<CostSum> & { readonly name: string | null })[];
-  readonly total: Readonly<CostSum>;
+  readonly groups: readonly (CostSum & { readonly name: string | null })[];
+  readonly total: CostSum;
 };
 
-/** Sums calls; what has cost most comes first, then what used most. */
+/** Sums calls. The group with the highest cost comes first, then the group with the most tokens. */
 export function costsBy(by: CostGroup, rows: readonly LedgerRow[]): Costs {
-  const groups = new Map<string | null, CostSum>();
-  const total = nothing();
-  for (const row of rows) {
-    const name = nameIn(by, row);
-    const sum = groups.get(name) ?? nothing();
-    groups.set(name, sum);
-    add(sum, row);
-    add(total, row);
-  }
-  const all = [...groups].map(([name, sum]) => ({ name, ...sum }));
+  const groups = [...Map.groupBy(rows, (row) => nameIn(by, row))].map(([name, some]) => ({ name, ...sumOf(some) }));
   const first = (one: CostSum, other: CostSum): number =>
     other.costMicros - one.costMicros || other.tokens - one.tokens;
-  return { by, groups: all.toSorted(first), total };
+  return { by, groups: groups.toSorted(first), total: sumOf(rows) };
+}
+
+function sumOf(rows: readonly LedgerRow[]): CostSum {
+  const sums = Object.entries(COLUMNS).map(([column, count]) => [
+    column,
+    rows.reduce((sum, row) => sum + count(row), 0),
+  ]);
+  return Object.fromEntries(sums) as CostSum;
 }
 
 /** As a table for people. */
 export function costText({ by, groups, total }: Costs): string {
   if (total.calls === 0) return 'No model calls are recorded.';
-  const lineOf = (name: string, sum: Readonly<CostSum>): readonly string[] => {
+  const lineOf = (name: string, sum: CostSum): readonly string[] => {
     const counts = [sum.calls, sum.passed, sum.failed, sum.retried, sum.tokens];
     return [name, ...counts.map((each) => each.toLocaleString('en-US')), moneyOf(sum)];
   };
@@ -146,47 +161,10 @@ export function costText({ by, groups, total }: Costs): string {
   return [...table, sourcesOf(total)].join('\n');
 }
 
-/** As comma-separated values with a line for each group; what is in millionths of a dollar says so. */
+/** As comma-separated values, a line for each group. */
 export function costCsv({ by, groups }: Costs): string {
-  const columns = Object.keys(nothing());
-  const lines = groups.map(({ name, ...sum }) => [inQuotes(name ?? ''), ...Object.values({ ...nothing(), ...sum })]);
-  return [[by, ...columns], ...lines].map((line) => line.join(',')).join('\n');
-}
-
-function nothing() {
-  return {
-    calls: 0,
-    answered: 0,
-    passed: 0,
-    failed: 0,
-    retried: 0,
-    stopped: 0,
-    tokens: 0,
-    input: 0,
-    output: 0,
-    cached: 0,
-    costMicros: 0,
-    reportedMicros: 0,
-    computedMicros: 0,
-    estimatedMicros: 0,
-    unpricedTokens: 0,
-  };
-}
-
-const OUTCOMES = ['answered', 'passed', 'failed', 'retried', 'stopped'] as const;
-
-function add(sum: CostSum, { tokens, input, output, cached, costMicros, source, outcome }: LedgerRow): void {
-  sum.calls += 1;
-  // What was written before outcomes were had an answer.
-  const came = OUTCOMES.find((each) => each === outcome) ?? 'answered';
-  sum[came] += 1;
-  sum.tokens += tokens;
-  sum.input += input ?? 0;
-  sum.output += output ?? 0;
-  sum.cached += cached ?? 0;
-  sum.costMicros += costMicros ?? 0;
-  if (costMicros === null || source === 'unpriced') sum.unpricedTokens += tokens;
-  else sum[`${source}Micros`] += costMicros;
+  const lines = groups.map(({ name, ...sum }) => [inQuotes(name ?? ''), ...Object.values(sum)]);
+  return [[by, ...Object.keys(COLUMNS)], ...lines].map((line) => line.join(',')).join('\n');
 }
 
 function nameIn(by: CostGroup, { agent, key, requestedBy, model, backend }: LedgerRow): string | null {
@@ -200,13 +178,13 @@ function nameIn(by: CostGroup, { agent, key, requestedBy, model, backend }: Ledg
 }
 
 /** Never "$0" for what has no price. */
-function moneyOf({ calls, costMicros, tokens, unpricedTokens }: Readonly<CostSum>): string {
+function moneyOf({ calls, costMicros, tokens, unpricedTokens }: CostSum): string {
   const money = `$${(costMicros / 1_000_000).toFixed(4)}`;
   if (unpricedTokens === 0 || calls === 0) return money;
   return unpricedTokens === tokens && costMicros === 0 ? 'unpriced' : `${money} + unpriced`;
 }
 
-function sourcesOf(total: Readonly<CostSum>): string {
+function sourcesOf(total: CostSum): string {
   const parts = (['reported', 'computed', 'estimated'] as const)
     .filter((source) => total[`${source}Micros`] > 0)
     .map((source) => `$${(total[`${source}Micros`] / 1_000_000).toFixed(4)} ${source}`);
