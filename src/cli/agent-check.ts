@@ -20,10 +20,10 @@ type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
 /** An agent that can be checked. */
 type CheckedAgent = AgentConfig & { readonly backend: AcpConfig };
 
-/** What a check needs. `signal` ends it early; `limitMs` is for each prompt, two minutes unless given. */
+/** `signal` ends the check early. `limitMs`: the timeout of each prompt, 2 minutes by default. */
 export type CheckParts = BackendsParts & { readonly signal: AbortSignal; readonly limitMs?: number };
 
-/** Whether this agent can be checked, or one sentence that says what holds in place of it. */
+/** Returns the agent, or a message when it cannot be checked. */
 export function checkable(
   id: string,
   agents: readonly AgentConfig[],
@@ -46,9 +46,8 @@ const INSTEAD = {
 } as const satisfies Record<Exclude<BackendConfig['kind'], 'acp'>, string>;
 
 /**
- * Starts an agent as the configuration has it, trusted, but in a Git repository of its own, has it make files there, refuses all that
- * it asks for, and looks what is there in the end. Its processes and the folder are gone when this resolves; `null` when
- * `signal` ended it.
+ * Starts an agent, trusted, in a new Git repository, asks it to make files there, denies all its requests, and looks
+ * for new files. Its processes and the folder are gone when this resolves; `null` when `signal` aborted.
  */
 export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promise<AgentCheck | null> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'conch-check-')));
@@ -67,7 +66,7 @@ export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promis
   }
 }
 
-/** A check as lines for people. */
+/** Formats a check. */
 export function checkText({ agent, profile, program, verdict, attempts }: AgentCheck): string {
   const lines = attempts.map((each) => `${SIGNS[each.verdict]} ${each.way}: ${each.words}`);
   const todo = REMEDIES[verdict];
@@ -81,7 +80,7 @@ const SIGNS: Readonly<Record<CheckVerdict, string>> = { asks: 'âœ“', unasked: 'â
 
 type Attempt = AgentCheck['attempts'][number];
 type Way = { readonly name: string; readonly text: (file: string) => string };
-/** What one prompt came to: what was asked for, what failed, and what is new in the folder. */
+/** The result of one prompt: requests, the failure, and new files in the folder. */
 type Seen = { readonly asked: readonly string[]; readonly failure: unknown; readonly made: readonly string[] };
 
 const WAYS: readonly Way[] = [
@@ -150,7 +149,7 @@ async function attemptAll(
   });
 }
 
-/** Refuses all that is asked for during one prompt. */
+/** Sends one prompt and denies all requests. */
 async function attempt(
   session: AgentSession,
   prompt: TurnPrompt,
@@ -223,7 +222,7 @@ function promptFor({ id, name }: CheckedAgent, way: Way, folder: string): TurnPr
   };
 }
 
-/** Tells at every call what has come into a folder since the one before. */
+/** Returns a function that returns the files added since its last call. */
 function newIn(folder: string): () => readonly string[] {
   const known = new Set<string>();
   const look = () => {
@@ -245,15 +244,15 @@ function plain(text: string): string {
   return text.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
 }
 
-/** What Git and agents keep for themselves in a repository; not its hooks. */
+/** Files that Git and agents keep in a repository, except hooks. */
 const OWN = /^\.git\/(?!hooks\/)/;
 const CHANNEL = 'console:check';
 const LIMIT_MS = 120_000;
 const GRACE_MS = 2_000;
 
 /**
- * Makes a Git repository as agents find it at work: with a commit, a branch, a remote and a changed file. Some agents ask in
- * an empty folder alone. Throws when Git fails, or is not there.
+ * Makes a Git repository like one at work: with a commit, a branch, a remote and a changed file. Some agents ask only
+ * in an empty folder. Throws when Git fails or is missing.
  */
 export function makeRepository(folder: string): void {
   mkdirSync(folder, { recursive: true });
@@ -272,7 +271,7 @@ export function makeRepository(folder: string): void {
   writeFileSync(join(folder, FILE), 'An ordinary repository, with a change.\n');
 }
 
-/** Without the settings of the user and the machine: no hooks, no signatures. */
+/** An environment without the Git settings of the user and the machine: no hooks, no signatures. */
 function environment(): Record<string, string> {
   const { PATH = '', HOME = '' } = process.env;
   return { PATH, HOME, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' };

@@ -10,7 +10,7 @@ import { isoTime, systemClock, systemTimers } from '../lib/time.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
-/** The decisions in a data folder, also of a Conch that runs; without a database there are none. Nothing can be decided by it. */
+/** Reads the decisions of a data folder, also while Conch runs; none without a database. Cannot write decisions. */
 export function recordedTrust(dataDir: string): FolderTrust {
   const path = databaseIn(dataDir);
   const store: TrustStore = {
@@ -31,7 +31,9 @@ export function recordedTrust(dataDir: string): FolderTrust {
   return new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
 }
 
-/** What an agent's folder holds, and whether it is trusted; `null`: it runs in no folder of this machine. */
+/**
+ * The files in an agent's folder and whether they are trusted; `null` for an agent without a folder on this machine.
+ */
 export async function folderStanding(agent: AgentConfig, trust: FolderTrust): Promise<FolderStanding | null> {
   const folder = folderOf(agent);
   if (folder === null) return null;
@@ -39,7 +41,7 @@ export async function folderStanding(agent: AgentConfig, trust: FolderTrust): Pr
   return await trust.standing(agent.id);
 }
 
-/** A line for every agent whose folder holds files that it obeys. */
+/** A line for every agent whose folder has files that the agent obeys. */
 export async function folderLines({ agents, dataDir }: Config): Promise<readonly string[]> {
   const trust = recordedTrust(dataDir);
   const lines = await Promise.all(
@@ -51,7 +53,7 @@ export async function folderLines({ agents, dataDir }: Config): Promise<readonly
   return lines.flat();
 }
 
-/** What every agent's folder holds now, and every decision on record. */
+/** The files in every agent's folder, and every recorded decision. */
 export async function listTrust(config: Config, json: boolean): Promise<string> {
   const { book } = recordedTrust(config.dataDir);
   const decisions = config.agents.flatMap(({ id }) => book.of(id).map((decision) => ({ agent: id, ...decision })));
@@ -67,7 +69,7 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
   ].join('\n');
 }
 
-/** Forgets every decision for an agent, so that people are asked again. */
+/** Deletes every decision for an agent, so that people are asked again. */
 export async function revokeTrust(agent: string, store: TrustStore): Promise<string> {
   const count = await new TrustBook(store).forget(agent);
   if (count === 0) return `No decision is recorded for ${agent}.`;

@@ -10,29 +10,29 @@ export type CtlCall = {
   readonly line: string;
   readonly channel: string | null;
   readonly json: boolean;
-  /** In place of a line: what is asked of the database. */
+  /** Replaces `line`: an order for the database. */
   readonly upkeep?: UpkeepOrder;
-  /** In place of a line: asks for a new link to the page. */
+  /** Replaces `line`: requests a new link to the page. */
   readonly open?: true;
 };
 
-/** Where the bot is, and how to reach it. */
+/** The address of the running bot, and the terminal. */
 export type CtlWorld = {
   readonly dataDir: string;
   readonly port: number;
-  /** Rejects when there is no such file. */
+  /** Rejects for a missing file. */
   readFile(path: string): Promise<string>;
   fetch(url: string, init: RequestInit): Promise<Response>;
   out(text: string): void;
   err(text: string): void;
 };
 
-/** The file in the data directory whose content lets its reader give commands. */
+/** The file in the data folder with the token for commands. */
 export const TOKEN_FILE = 'console-token';
 
 /**
- * Gives the bot on this machine one command line and prints its answer: to `out` when it was done, to `err` when it
- * was refused or nobody answered, and with `json` always to `out` as one object `{ ok, text }`.
+ * Sends one command line to the bot on this machine and prints the answer: to `out` on success, else to `err`. With
+ * `json` always to `out`, as one object `{ ok, text }`.
  */
 export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> {
   const token = await readToken(world);
@@ -44,7 +44,7 @@ export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> 
   return answer.ok ? EXIT_CODES.ok : EXIT_CODES.refused;
 }
 
-/** The token that lets its reader give commands; `null` when there is none. */
+/** Reads the token for commands; `null` when the file is missing. */
 export function readToken({ readFile, dataDir }: Pick<CtlWorld, 'readFile' | 'dataDir'>): Promise<string | null> {
   return readFile(`${dataDir}/${TOKEN_FILE}`).then(
     (text) => text.trim(),
@@ -59,7 +59,7 @@ function bodyOf({ open, upkeep, channel, line }: CtlCall): object {
 }
 
 const TIMEOUT_MS = 15_000;
-/** A large database takes its time. */
+/** Work on a large database takes long. */
 const UPKEEP_TIMEOUT_MS = 3_600_000;
 
 const answerSchema = z.object({ ok: z.boolean(), text: z.string() });
@@ -108,7 +108,7 @@ function reasonOf(error: unknown): string {
   return error.cause instanceof Error ? error.cause.message : error.message;
 }
 
-/** Says that no running Conch was reached, and what to do. */
+/** Prints that no running Conch was reached, and what to do. */
 export function notRunning(call: Pick<CtlCall, 'json'>, world: CtlWorld, why: string): ExitCode {
   const text =
     `No running Conch answers at 127.0.0.1:${world.port}: ${why}. ` +
@@ -127,20 +127,20 @@ function print(
   else world.err(`${harmless(answer.text)}\n`);
 }
 
-/** A text without what would control a terminal. */
+/** Removes control characters, which could control the terminal. */
 export function harmless(text: string): string {
   return text.replaceAll(/[\p{Cc}--[\n\t]]/gv, '');
 }
 
-/** Whose runs to follow. */
+/** The runs to follow. */
 export type RunWatch = { readonly agent: string; readonly channel: string | null; readonly json: boolean };
 
 const messageSchema = z.looseObject({ type: z.string(), at: z.number(), run: z.string() });
 type Message = z.output<typeof messageSchema>;
 
 /**
- * Prints the runs of an agent as they happen, a line for each event or, with `json`, the event itself, until `signal` is aborted. A
- * connection that breaks is opened again and goes on where it was; what the bot refuses is printed to `err`.
+ * Prints the runs of an agent as they happen until `signal` aborts: a line for each event, or the event with `json`. A
+ * broken connection is reopened and continues where it was. Refusals are printed to `err`.
  */
 export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSignal): Promise<ExitCode> {
   const token = await readToken(world);
@@ -177,7 +177,7 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
     source.addEventListener(name, ({ data }) => {
       const text = String(data);
       const writes = name === 'stream:token' && !call.json ? messageSchema.parse(JSON.parse(text)).run : null;
-      // What happens stands on a line of its own, below what is being written; so does what another run writes meanwhile.
+      // Ends the line of streamed text before another event, or before another run's text.
       world.out(`${writing !== null && writing !== writes ? '\n' : ''}${shown(text, call)}`);
       writing = writes;
     });
@@ -195,7 +195,7 @@ function shown(data: string, { json }: RunWatch): string {
   return `${words.filter((word) => word !== '').join(' ')}\n`;
 }
 
-/** What an event holds besides its envelope, in one line. */
+/** The fields of an event without its envelope, in one line. */
 function detailOf({
   type: _type,
   at: _at,

@@ -15,7 +15,7 @@ import { callWords } from '../turns/tool-calls.ts';
 export const COST_GROUPS = ['agent', 'channel', 'person', 'model'] as const;
 type CostGroup = (typeof COST_GROUPS)[number];
 
-/** What came of it: a text for people, to be said or complained of. */
+/** The result of a command: a text for standard output or, if not `ok`, for standard error. */
 export type Done = { readonly ok: boolean; readonly text: string; readonly code: ExitCode };
 
 /** Checks a database or a backup. Throws a `StoreError` that says what to do when the file cannot be used. */
@@ -29,7 +29,7 @@ export function verified(
   return { ok: problems.length === 0, text: verdictOf(file, problems), code };
 }
 
-/** Every tool call since then, oldest first: a line each, for people or as JSON. */
+/** Lists every tool call since a time, oldest first: one line each, for people or as JSON. */
 export function audited(
   path: string,
   { since, json }: { readonly since: string | null; readonly json: boolean },
@@ -59,7 +59,7 @@ type CostOptions = {
   readonly csv: boolean;
 };
 
-/** The calls of models since then, summed. */
+/** Sums the model calls since a time. */
 export function costed(path: string, { by, since, json, csv }: CostOptions, now: Instant): Done {
   const from = sinceOf(since, now);
   if (from === null) return notSince(since);
@@ -142,7 +142,7 @@ function sumOf(rows: readonly LedgerRow[]): CostSum {
   return Object.fromEntries(sums) as CostSum;
 }
 
-/** As a table for people. */
+/** Formats costs as a table. */
 export function costText({ by, groups, total }: Costs): string {
   if (total.calls === 0) return 'No model calls are recorded.';
   const lineOf = (name: string, sum: CostSum): readonly string[] => {
@@ -161,7 +161,7 @@ export function costText({ by, groups, total }: Costs): string {
   return [...table, sourcesOf(total)].join('\n');
 }
 
-/** As comma-separated values, a line for each group. */
+/** Formats costs as comma-separated values, one line for each group. */
 export function costCsv({ by, groups }: Costs): string {
   const lines = groups.map(({ name, ...sum }) => [inQuotes(name ?? ''), ...Object.values(sum)]);
   return [[by, ...Object.keys(COLUMNS)], ...lines].map((line) => line.join(',')).join('\n');
@@ -177,7 +177,7 @@ function nameIn(by: CostGroup, { agent, key, requestedBy, model, backend }: Ledg
   return names[by];
 }
 
-/** Never "$0" for what has no price. */
+/** Shows calls without a price as unpriced, never as "$0". */
 function moneyOf({ calls, costMicros, tokens, unpricedTokens }: CostSum): string {
   const money = `$${(costMicros / 1_000_000).toFixed(4)}`;
   if (unpricedTokens === 0 || calls === 0) return money;

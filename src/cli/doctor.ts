@@ -34,15 +34,15 @@ import { databaseIn } from '../runtime/data-folder.ts';
 import { systemClock } from '../lib/time.ts';
 import { folderStanding, recordedTrust } from './agent-trust.ts';
 
-/** What agents are started with. */
+/** Everything that backends need except the configuration. */
 type ExaminationParts = Omit<BackendsParts, 'config'>;
 
-/** What was found, and what the program ends with: a fault of the configuration or of an agent goes before all others. */
+/** The findings and the exit code. A fault of the configuration or of an agent decides the code. */
 type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
- * Looks at everything that a start needs and says what is wrong, changing nothing: a session of each agent is opened and
- * closed, and each model is asked for one word. `load` reads the configuration.
+ * Checks everything that a start needs and changes nothing. It opens and closes a session of each agent and sends each
+ * model one short prompt. `load` reads the configuration.
  */
 export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
   const found = readConfig(load);
@@ -71,7 +71,7 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
   };
 }
 
-/** The findings as lines for people, the gravest kept apart by its sign. */
+/** Formats the findings, one line each, with a sign for the verdict. */
 export function reportText(findings: readonly CheckResult[]): string {
   const lines = findings.map(({ what, verdict, text, todo }) => {
     const line = `${SIGNS[verdict]} ${what}: ${text}`;
@@ -102,7 +102,7 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
   }
 }
 
-/** Whether a sandbox can be started here: tried by starting one. Said where some agent could run in it. */
+/** Starts a sandbox to see whether it works here. Reported where an agent could use one. */
 async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
   const wanting = agents.filter(
     ({ backend }) => (backend.kind === 'acp' || backend.kind === 'command') && backend.sandbox,
@@ -118,7 +118,7 @@ async function sandbox({ agents }: Config): Promise<readonly CheckResult[]> {
 
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
-/** What the last check of a database found; one that a running Conch has is looked at beside it. */
+/** The result of the last check of the database. A database in use is read without its lock. */
 function database({ dataDir }: Config): Kept {
   const path = databaseIn(dataDir);
   if (!existsSync(path)) return { finding: dataFolder(dataDir), isRunning: false };
@@ -156,7 +156,7 @@ function checked(path: string, isRunning: boolean): CheckResult {
   }
 }
 
-/** Whether a folder for the database can be made: tried by making another one beside it and taking it away. */
+/** Checks that the data folder can be made, by making and removing a temporary folder beside it. */
 function dataFolder(dataDir: string): CheckResult {
   let existing = dataDir;
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
@@ -169,7 +169,7 @@ function dataFolder(dataDir: string): CheckResult {
   }
 }
 
-/** Whether the doors can be opened, as long as no running Conch has them. */
+/** Checks that the ports are free, unless a running Conch uses them. */
 async function ports({ adapters, channels, agents, remote }: Config): Promise<readonly CheckResult[]> {
   const { console: page, slack: events } = adapters;
   const isSigned = events.mode === 'http' && channels.some(({ adapter }) => adapter === 'slack');
@@ -203,7 +203,7 @@ function hasRemote({ agents }: Pick<Config, 'agents'>): boolean {
 
 const SOON_MS = 14 * 86_400_000;
 
-/** How long the certificate of the door for remote agents holds. */
+/** Checks the validity of the certificate for remote agents. */
 function certificate(config: Config, now: number): readonly CheckResult[] {
   const { tlsCert } = config.remote;
   if (tlsCert === null || !hasRemote(config)) return [];
@@ -236,7 +236,7 @@ function tokens({ credentials, channels }: Config): readonly CheckResult[] {
   });
 }
 
-/** What the newest check of each coding agent showed. None hinders a start. */
+/** The newest check of each coding agent. None prevents a start. */
 function checks({ agents: all, dataDir }: Config): readonly CheckResult[] {
   const known = readChecks(dataDir);
   return all.flatMap(({ id, backend }) => {
@@ -287,9 +287,8 @@ function missing(name: string, page: string): CheckResult {
 }
 
 /**
- * Tries whether each agent that has a seat can start: a model by one short request, a coding agent by a session that is
- * closed at once, a command by looking for its program, an agent from elsewhere by its token. What several agents share is
- * tried once.
+ * Checks that each agent with a seat can start: sends a model one short prompt, opens and closes a session of a coding
+ * agent, looks for a command's program, looks for a remote agent's token. Agents with the same backend are tried once.
  */
 async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;
@@ -315,7 +314,7 @@ async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> 
   return findings;
 }
 
-/** What was tried for an agent; its findings get the agent's id. */
+/** The subject of a finding until the agent's id is put before it. */
 const START = 'start';
 
 type Llm = Extract<BackendConfig, { kind: 'llm' }>;
@@ -341,7 +340,7 @@ function plain(text: string): string {
   return text.replaceAll(/[\p{C}\s]+/gu, ' ');
 }
 
-/** A release that was checked as another one only is a warning; that one never was checked is told elsewhere. */
+/** Warns when only another release was checked. A missing check is reported elsewhere. */
 function started({ id, backend }: AgentConfig, program: string | null | undefined, dataDir: string): CheckResult {
   if (program === undefined) return good(START, 'its program was found');
   const text = `it starts: ${program ?? 'its release is unknown'}`;
@@ -386,7 +385,7 @@ const LIMIT_MS = 30_000;
 const LATER = 'Check that the service is running, and try again.';
 const KEYS = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY', 'openai-compatible': null } as const;
 
-/** What to do about a model that does not answer; the demo's model is named by variables. */
+/** The advice for a model that does not answer. The demo's model is configured by variables. */
 async function remedyFor(failure: BackendError, backend: Llm, { config }: BackendsParts): Promise<string> {
   const { cause } = failure;
   const isDemo = config.demoModel !== null;
@@ -418,7 +417,7 @@ type Names = { readonly model: string; readonly baseUrl: string };
 
 const listSchema = z.object({ data: z.array(z.object({ id: z.string() })) });
 
-/** A 404 is said of models and of addresses: the list of models tells which it was. */
+/** The advice after a 404, which can mean the model or the address. The list of models tells which. */
 async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): Promise<string> {
   if (baseUrl === undefined) return `Set ${names.model} to a model that your key may use.`;
   const here = baseUrl.replace(/\/+$/, '');
@@ -438,7 +437,7 @@ async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): 
 const SHOWN_MODELS = 8;
 const LIST_LIMIT_MS = 10_000;
 
-/** The models of an endpoint; `null` when there is no list. */
+/** Reads the models of an endpoint; `null` when it has no list. */
 async function modelsAt(baseUrl: string, apiKey: string | undefined): Promise<readonly string[] | null> {
   try {
     const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
@@ -453,7 +452,7 @@ function placeOf({ baseUrl, provider }: Llm): string {
   return baseUrl ?? provider;
 }
 
-/** Tries whether each server of tools can be used: it is started, or reached, asked for its tools, and ended. */
+/** Checks that each tool server works: starts or reaches it, lists its tools, and closes it. */
 async function tryServers({ config, ...parts }: BackendsParts): Promise<readonly CheckResult[]> {
   const logins = new ServerLogins(new LoginStore(config.dataDir), parts);
   return await Promise.all(

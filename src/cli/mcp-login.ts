@@ -14,24 +14,24 @@ import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
-/** What is done about the logins of Conch at servers of tools. */
+/** A command about Conch's logins at tool servers. */
 export type LoginCall =
   | { readonly verb: 'mcp login' | 'mcp logout'; readonly server: string }
   | { readonly verb: 'mcp list'; readonly json: boolean };
 
-/** What such a command needs: the terminal that it is given in, and what a running Conch has of logins. */
+/** The terminal, the configuration and the stored logins. */
 type LoginCallPorts = LoginPorts & {
   readonly config: Pick<Config, 'mcp'>;
   readonly store: LoginStore;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** What is typed or pasted, line by line. */
+  /** Typed or pasted lines. */
   readonly lines: AsyncIterable<string>;
-  /** Ends it. */
+  /** Ends the command. */
   readonly signal: AbortSignal;
 };
 
-/** Signs Conch in or out at a server of tools, or lists where it is. A mistake is a line and an exit code. */
+/** Signs Conch in or out at a tool server, or lists the logins. A user's mistake is one line and an exit code. */
 export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Promise<ExitCode> {
   try {
     if (call.verb === 'mcp list') return list(call.json, ports);
@@ -46,7 +46,7 @@ export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Prom
   }
 }
 
-/** What is typed: nothing is read before somebody wants a line, and nothing after the signal. */
+/** Reads lines. Reading begins with the first request for a line and ends with the signal. */
 export async function* typedLines(input: NodeJS.ReadableStream, signal: AbortSignal): AsyncGenerator<string> {
   yield* createInterface({ input, signal });
 }
@@ -101,7 +101,7 @@ async function logout({ id, url }: Place, { store, timers, out }: LoginCallPorts
   return EXIT_CODES.ok;
 }
 
-/** One that cannot be read is no reason not to sign in anew. */
+/** The stored login; `null` when there is none or it cannot be read. A new sign-in replaces it. */
 function earlierOf({ url }: Place, store: LoginStore): Login | null {
   try {
     return store.read(url);
@@ -125,10 +125,10 @@ function invitation({ id, url }: Place, { address, issuer }: SignIn): string {
   ].join('\n');
 }
 
-/** The address at which a browser ended, and how to tell the person who looks at it. */
+/** The query of the redirect, and how to answer the browser. */
 type Answer = { readonly answer: URLSearchParams; readonly tell: (text: string) => void };
 
-/** The browser comes back to this machine, or somebody pastes where it would have. */
+/** Waits for the redirect, or for its pasted address. */
 async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPorts): Promise<Answer> {
   const { timers, signal, lines, err } = ports;
   const found = Promise.withResolvers<Answer>();
@@ -165,10 +165,10 @@ const LIMIT_MS = 10 * MINUTE_MS;
 const NO_ADDRESS = 'That is not the address: it begins with "http://127.0.0.1" and holds "state=". Copy all of it.\n';
 const OTHER_SIGN_IN = 'That address belongs to another sign-in: open the one above, and paste where that ends.\n';
 
-/** Where a browser of this machine comes back to. */
+/** The local server for the redirect. */
 type Browser = {
   readonly redirectUrl: string;
-  /** `take`: whether this is the answer. */
+  /** `take` returns true when this is the answer. */
   listen(take: (offered: Answer) => boolean): void;
   close(): void;
 };
@@ -201,7 +201,7 @@ function finish(response: ServerResponse, status: number, text: string): void {
   reply(response, { status, body: text, headers: { Connection: 'close' } });
 }
 
-/** Where Conch is signed in, and where it waits for somebody to do so. */
+/** Lists the tool servers with their logins, and those that need one. */
 function list(json: boolean, ports: LoginCallPorts): ExitCode {
   const { config, store, out } = ports;
   const waiting = new Map(waitingServers(store, config.mcp).map(({ server, why }) => [server, why]));

@@ -259,21 +259,24 @@ async function logTo({ level, pretty }: Config['log'], secrets: readonly string[
 
 const QUIET: Config['log'] = { level: 'fatal', pretty: false };
 
-/** The platforms' libraries are large: only a start waits for them. */
+/** Only a start loads the platforms' libraries, which are large. */
 async function start(): Promise<ExitCode> {
   const config = look('start');
   const { runBot } = await import('../runtime/process.ts');
   return runBot(config);
 }
 
-/** The line for the running bot. Without words, or with `--help`, its list of commands. */
+/** Returns the line for the running bot; its list of commands without words or with `--help`. */
 export function ctlCall(words: readonly string[], { channel, json, help }: Options): CtlCall {
   return help || words.length === 0
     ? { line: 'help', channel: null, json }
     : { line: operatorLine(words), channel, json };
 }
 
-/** Joins the words of an operator's command into one line: a word with spaces is quoted, a single word and a word with quotes stay as they are. */
+/**
+ * Joins words into one command line. A word with spaces is quoted. A single word, and a word with quotes, are not
+ * changed.
+ */
 export function operatorLine(words: readonly string[]): string {
   const [only, second] = words;
   if (only !== undefined && second === undefined) return only;
@@ -321,7 +324,7 @@ async function backup(name: string): Promise<ExitCode> {
   return printError(`There is no folder ${dirname(file)}: create it, or choose another file.`);
 }
 
-/** Works on the database; when the running bot has it, the bot does so itself. */
+/** Works on the database, in the bot if it runs. */
 async function upkeep(order: UpkeepOrder): Promise<ExitCode> {
   const { carryOut } = await import('../runtime/upkeep.ts');
   const config = look();
@@ -335,7 +338,10 @@ async function upkeep(order: UpkeepOrder): Promise<ExitCode> {
   );
 }
 
-/** Opens the database, which belongs to one process. While the running bot has it, `inBot` is given to the bot instead; without it that is an error. */
+/**
+ * Opens the database, which one process owns. While the running bot owns it, the bot gets `inBot` instead; without
+ * `inBot` that is an error.
+ */
 async function withStore(
   use: (store: FloorStore) => ExitCode | Promise<ExitCode>,
   inBot: CtlCall | null = null,
@@ -408,7 +414,7 @@ async function checkAgent(id: string, json: boolean): Promise<ExitCode> {
   return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
 
-/** A running bot leaves the agent stopped; else people are asked again at the next start. */
+/** A running bot stops the agent. Otherwise people are asked at the next start. */
 async function revokeTrust(agent: string): Promise<ExitCode> {
   const trust = await import('./agent-trust.ts');
   if (!look().agents.some(({ id }) => id === agent))

@@ -10,22 +10,25 @@ type Replayable<State, Fact> = {
   replay(key: string, onStep: (step: ReplayStep<State, Fact>) => void): Replayed;
 };
 
-/** How the facts and states of a machine read. */
+/** Formats the facts and states of a machine. */
 type MachineWords<State, Fact> = {
   readonly fact: (fact: Fact) => string;
   readonly state: (state: State) => string;
 };
 
-/** What is to be replayed: a key (or the end of one, after a colon; `null`: all), shown from an entry on, checked whole. */
+/** `key`: a key, or its end after a colon; `null` for all. `from`: the first entry to print; all are checked. */
 type ReplayPlan = { readonly key: string | null; readonly from: number };
 
-/** How floors read. */
+/** Formats floors. */
 export const FLOOR_WORDS = { fact: factWords, state: floorShort } as const;
 
-/** How agents' sessions read. */
+/** Formats agents' sessions. */
 export const SESSION_WORDS = { fact: moveWords, state: sessionShort } as const;
 
-/** Replays what is on record of a machine, a line for a fact; `null` when there is no such key, else whether all is whole. */
+/**
+ * Replays the journals of a machine and prints a line for each fact. Returns whether all are intact; `null` when no key
+ * matches.
+ */
 export function replayAll<State, Fact>(
   machine: Replayable<State, Fact>,
   words: MachineWords<State, Fact>,
@@ -44,19 +47,19 @@ export function replayAll<State, Fact>(
   return verdicts.every(Boolean);
 }
 
-/** One line for one fact: number, time in UTC, what happened, and the state after it in short. */
+/** Formats one fact: number, time in UTC, words, and the state after it. */
 export function stepLine<State, Fact>(step: ReplayStep<State, Fact>, words: MachineWords<State, Fact>): string {
   const time = new Date(step.at).toISOString();
   const mark = step.hashOk ? '' : '  ✗ the hash does not match';
   return `${String(step.seq).padStart(6)}  ${time}  ${words.fact(step.fact)}  |  ${words.state(step.state)}${mark}`;
 }
 
-/** Whether a replay from an entry on shows this step: earlier ones only when their hash is broken. */
+/** True for entries from `from` on, and for earlier ones with a broken hash. */
 export function isShown(step: Pick<ReplayStep<unknown, unknown>, 'seq' | 'hashOk'>, from: number): boolean {
   return step.seq >= from || !step.hashOk;
 }
 
-/** The last line: whether the journal is whole and gives the stored state. */
+/** Formats the result: whether the journal is intact and gives the stored state. */
 export function verdictLine(key: string, found: Omit<Replayed, 'folded' | 'stored'>): string {
   const about = `${key}: ${found.steps === 1 ? '1 entry' : `${found.steps} entries`} replayed`;
   const faults = [
@@ -79,7 +82,7 @@ function sessionShort({ sessionSeq, consecutiveErrors, totalErrors }: KeptSessio
   return `session ${sessionSeq} · ${consecutiveErrors} errors in a row · ${totalErrors} in all`;
 }
 
-/** The floor in a few words: "🎤 dev #2 · queue qa, pm". */
+/** Formats a floor: "🎤 dev #2 · queue qa, pm". */
 export function floorShort(floor: Floor): string {
   const { turn } = floor;
   const who = turn === null ? floor.condition : `${turn.agent} #${turn.epoch}`;

@@ -10,22 +10,22 @@ import type { RuleScope, ToolVerdict } from '../rules/verdict.ts';
 import { pageCaution, workPlaceOf } from '../runtime/tool-judge.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
-/** A tool call that nobody makes, to see what would become of it. */
+/** A tool call to judge, without making it. */
 export type ToolTest = {
   readonly agent: string;
-  /** As the agent calls it: `Bash`, `mcp__files__write`. */
+  /** The tool's name for the agent: `Bash`, `mcp__files__write`. */
   readonly tool: string;
   /** The input, as JSON. */
   readonly input: string;
   readonly channel: string | null;
 };
 
-/** What would become of it, or one sentence that says what was expected. */
+/** The verdict, or a message about a wrong argument. */
 type ToolTestResult =
   | { readonly ok: true; readonly verdict: ToolVerdict; readonly text: string }
   | { readonly ok: false; readonly message: string };
 
-/** Decides about a tool call by the rules of an agent, as if nothing was remembered. */
+/** Judges a tool call by the rules of an agent, without always-allow rules. */
 export function testTool(test: ToolTest, config: Config): ToolTestResult {
   const agent = config.agents.find(({ id }) => id === test.agent);
   if (agent === undefined) return unknown('agent', test.agent, config.agents);
@@ -62,7 +62,7 @@ const PLACES: Readonly<Record<RuleScope, string>> = {
   run: 'of this run',
 };
 
-/** What it would bring in and may carry away; a tool of a server is taken for one that makes no claims. */
+/** The labels of a call. A server's tool counts as one that makes no claims. */
 function labelLines({ untrusted, private: secret, outward, acts }: CallLabels): readonly string[] {
   return [
     ...(untrusted === null ? [] : [`untrusted: it reads untrusted text (${untrusted})`]),

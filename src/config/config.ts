@@ -29,19 +29,19 @@ type SeatConfig = {
   readonly rejoin: 'manual' | 'auto';
 };
 
-/** What may be spent; `null` is no limit. */
+/** Limits of spending; `null` is no limit. */
 export type SpendingConfig = DeepReadonly<ConfigFile['budgets']['day']>;
 
 /** One server of tools. */
 export type McpServerConfig = Readonly<ConfigFile['mcp'][string]>;
 
-/** One channel with its own settings laid over the general ones. */
+/** A channel with its overrides applied to the general settings. */
 export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'agents' | 'tools' | 'runs'>> &
   DeepReadonly<Pick<ConfigFile, 'turnConfig' | 'budgets' | 'retention'>> & {
     /** The part of the id before the colon. */
     readonly adapter: (typeof ADAPTERS)[number];
     readonly name: string;
-    /** For a thread with a floor of its own: the channel whose settings it has. */
+    /** The channel whose settings a thread uses that has its own floor. */
     readonly parent?: string;
     readonly seats: readonly SeatConfig[];
   };
@@ -70,10 +70,13 @@ export type Config = DeepReadonly<FromFile> & {
   readonly warnings: readonly string[];
 };
 
-/** What the environment decides, beside the file. */
+/** Settings from the environment. */
 export type Surround = Environment['settings'] & Pick<Config, 'file' | 'secrets' | 'warnings'>;
 
-/** Makes a checked file complete: the demo where it names nobody, overrides over general settings, frozen to the bottom. */
+/**
+ * Completes a checked file: adds the demo where the file names no agents, applies the environment and the channels'
+ * overrides, and freezes the result.
+ */
 export const completeConfig = (file: ConfigFile, surround: Surround): Config => {
   const { $schema: _, ...settings } = file;
   const { secrets, warnings, port, logLevel, keys, ...around } = surround;
@@ -98,7 +101,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
 };
 
-/** The servers of tools and the rules for them: those of the demo where the file names neither agents nor servers. */
+/** The tool servers and their rules. The demo's are used when the file names neither agents nor servers. */
 const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools'> => {
   const isDemo = file.agents === undefined && Object.keys(file.mcp).length === 0;
   const tools: ToolLists | undefined = file.tools ?? (isDemo ? DEMO_TOOLS : undefined);
@@ -106,7 +109,7 @@ const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools
   return { mcp, ...defined({ tools }) };
 };
 
-/** The rules for the tools of an agent in a channel, or of one that is in none; `only`: the tools that its run is limited to. */
+/** The tool rules of an agent in a channel; `channel` is `null` for none. `only`: the only tools of a run. */
 export const toolRulesOf = (
   { tools }: Pick<Config, 'tools'>,
   agent: Pick<AgentConfig, 'tools'>,
@@ -122,7 +125,7 @@ export const toolRulesOf = (
     only,
   );
 
-/** What becomes of what people ask who are no operators: by the channel, else the agent, else for all. */
+/** The verdict for requests of people who are no operators: the channel's, else the agent's, else the general one. */
 export const membersOf = (
   config: Pick<Config, 'tools' | 'agents' | 'channels'>,
   seat: { readonly agent: string; readonly channel: string },
@@ -133,8 +136,8 @@ export const membersOf = (
   'ask';
 
 /**
- * How many steps a run of an agent in a channel may take: by the channel, else the agent, else for all; `undefined`: nobody says.
- * Of a turn `maxSteps` of its model says so, too.
+ * The step limit of a run: the channel's, else the agent's, else `maxSteps` of its model for a turn, else the general
+ * one; `undefined` for none.
  */
 export const stepsOf = (
   config: Pick<Config, 'runs' | 'agents' | 'channels'>,
@@ -152,7 +155,7 @@ const channelsById = idIndex<ChannelConfig>();
 export const channelIn = ({ channels }: Pick<Config, 'channels'>, id: string): ChannelConfig | undefined =>
   channelsById(channels).get(id);
 
-/** The place of an agent at a floor with these settings, also at one that an operator gives it. */
+/** The seat of an agent at a floor with these settings. */
 export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig): SeatConfig => ({
   agent: agent.id,
   priority: agent.priority,
@@ -167,7 +170,7 @@ const impossible = (id: string): never => {
 
 type General = Pick<Config, 'turnConfig' | 'agents' | 'budgets' | 'retention'>;
 
-/** What channels have in common is one object for all of them: there may be very many. */
+/** Channels without overrides share their objects, because there may be thousands of channels. */
 const channelsOf = (channels: readonly FileChannel[], general: General): readonly ChannelConfig[] => {
   const seatings = new Map<string, Pick<ChannelConfig, 'agents' | 'seats'>>();
   return channels.map((channel) => {
@@ -221,7 +224,7 @@ const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig =>
   return { ...agent, name, backend: apiKey === null ? backend : { ...backend, apiKey } };
 };
 
-/** An endpoint of one's own is given the key that stands beside its address. */
+/** The demo's model at OPENAI_BASE_URL uses OPENAI_API_KEY. */
 const demoAgents = (demo: DemoModel | null, { openai }: Surround['keys']): readonly FileAgent[] => {
   const key = demo?.baseUrl === undefined || openai === null ? {} : { apiKey: openai };
   const backend = demo === null ? {} : { backend: backendSchema.parse({ kind: 'llm', ...demo, ...key }) };

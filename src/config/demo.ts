@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The agents of a configuration that names none: a product manager, a developer and a tester who need no model. */
+/**
+ * The demo's agents, for a configuration without agents: a product manager, a developer and a tester without a model.
+ */
 export const DEMO_AGENTS = [
   {
     id: 'pm',
@@ -37,8 +39,8 @@ export type DemoModel = {
 };
 
 /**
- * The model that the environment offers, if any: an endpoint of one's own before OpenAI before Anthropic. CONCH_MODEL names
- * another model than the usual one.
+ * Returns the model from the environment: OPENAI_BASE_URL, else OpenAI, else Anthropic; `null` for none. CONCH_MODEL
+ * overrides the default model.
  */
 export const demoModel = (env: Readonly<Record<string, string | undefined>>): DemoModel | null => {
   const { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: openai, ANTHROPIC_API_KEY: anthropic, CONCH_MODEL: model } = env;
@@ -47,19 +49,19 @@ export const demoModel = (env: Readonly<Record<string, string | undefined>>): De
   return anthropic === undefined ? null : { provider: 'anthropic', model: model ?? 'claude-sonnet-4-5' };
 };
 
-/** What a configuration that names no agents lets them do with the notes of the demo. */
+/** Tool rules of the demo's agents. */
 export const DEMO_TOOLS = {
   allow: ['mcp__scratch__list_files', 'mcp__scratch__read_file'],
   deny: ['mcp__scratch__delete_file'],
   default: 'ask',
 } as const;
 
-/** The demo's server of tools: notes in a folder of its own. */
+/** The demo's tool server: notes in a folder of its own. */
 export const demoServers = (dataDir: string): object => ({
   scratch: { command: process.execPath, args: [SCRATCH_SERVER, join(dataDir, 'scratch')], trusted: true },
 });
 
 const SCRATCH_SERVER = fileURLToPath(new URL('../agents/backends/scripted/scratch-server.ts', import.meta.url));
 
-/** The channel of a configuration that names none. */
+/** The channel of a configuration without channels. */
 export const DEMO_CHANNEL = { id: 'console:demo', name: 'demo' } as const;

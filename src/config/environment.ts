@@ -49,11 +49,11 @@ export const VARIABLES = [
   { name: 'SLACK_API_URL', byDefault: '', meaning: 'Another server in place of Slack, for tests; ends in /api/.' },
 ] as const satisfies readonly Variable[];
 
-/** What the environment and `.env` say. */
+/** The result of reading the environment and `.env`. */
 export type Environment = {
   readonly env: Env;
   readonly problems: readonly Problem[];
-  /** What is wrong for the demo's agents alone. */
+  /** Problems that matter only to the demo's agents. */
   readonly demoProblems: readonly Problem[];
   readonly secrets: readonly Secret[];
   readonly warnings: readonly string[];
@@ -63,12 +63,12 @@ export type Environment = {
     readonly logLevel: ConfigFile['log']['level'] | null;
     readonly demoModel: DemoModel | null;
     readonly credentials: Credentials;
-    /** The providers' own variables, for models whose agents name no key. */
+    /** API keys from the providers' own variables, for models without a key in the file. */
     readonly keys: { readonly openai: string | null; readonly anthropic: string | null };
   };
 };
 
-/** Reads the environment, which goes before `.env`. */
+/** Reads the environment and `.env`. The environment overrides `.env`. */
 export const readEnvironment = (world: World): Environment => {
   const path = resolve(world.cwd, '.env');
   const reading = readIn(world, path);
@@ -96,7 +96,7 @@ export const readEnvironment = (world: World): Environment => {
   };
 };
 
-/** What to do about a file with secrets that everybody on the machine may read. */
+/** The warning about a file with secrets that every user of the machine can read. */
 export const openToAll = (path: string): string =>
   `${path} contains secrets and every user of this machine can read it. Run: chmod 600 ${path}`;
 
@@ -112,7 +112,7 @@ const environmentSchema = z.object({
   CONCH_LOG_LEVEL: LEVELS.optional(),
 });
 
-/** What the environment says about the platforms; `null` where it says nothing. */
+/** Credentials of the platforms; `null` where a variable is not set. */
 export type Credentials = ReturnType<typeof credentialsIn>;
 
 const credentialsIn = (env: Env) => {
@@ -128,7 +128,7 @@ const credentialsIn = (env: Env) => {
   } as const;
 };
 
-/** A variable that is set to nothing is not set. */
+/** An empty variable counts as not set. */
 const withoutEmpty = (env: Env): Env => Object.fromEntries(Object.entries(env).filter(([, value]) => value));
 
 const outOfRange = (issue: z.core.$ZodIssue, env: Env): Problem => {
@@ -137,11 +137,11 @@ const outOfRange = (issue: z.core.$ZodIssue, env: Env): Problem => {
   return { path, line: null, message: `Expected ${expected}, got "${env[path]}": change the environment or .env` };
 };
 
-/** The value of a variable that is secret, or the password in an address that it holds. */
+/** The secret value of a variable, or the password in an address. */
 const secretsOf = (name: string, value = ''): readonly Secret[] =>
   (isSecretName(name) && value !== '' ? [value] : passwordsIn(value)).map((each) => new Secret(each, name));
 
-/** Variables whose values are something else, each with what to do. The values are not repeated. */
+/** Variables that hold something else by mistake, each with what to do. Messages do not contain the value. */
 const faultsIn = (env: Env, names: readonly string[]): readonly Problem[] =>
   names.flatMap((path) => {
     const value = env[path];
@@ -156,7 +156,7 @@ const NOT_HTTP = {
 const ON_SLACK = '"OAuth & Permissions" of your app on api.slack.com/apps';
 const BASIC = '"Basic Information" of your app on api.slack.com/apps';
 
-/** What a variable of this name holds when something else was copied into it. */
+/** Values that people put into the wrong variable. */
 const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly message: string }[]>> = {
   OPENAI_BASE_URL: [NOT_HTTP],
   DISCORD_TOKEN: [
@@ -192,7 +192,7 @@ const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly 
 
 const PLATFORM_VARIABLES = Object.keys(MIX_UPS).filter((name) => name !== 'OPENAI_BASE_URL');
 
-/** Names that are one slip away from a variable of Conch. */
+/** Warns of variables whose names are typing mistakes of Conch's variables. */
 const mistyped = (env: Env): readonly string[] => {
   const names: readonly string[] = VARIABLES.map(({ name }) => name);
   return Object.keys(env).flatMap((name) => {

@@ -1,33 +1,35 @@
-/** One thing that is wrong in the configuration: where, and what to do about it. */
+/** A problem of the configuration. */
 export type Problem = {
-  /** As people write it: `channels[0].agents[2]`, an environment variable's name, or empty for the file as a whole. */
+  /** Such as `channels[0].agents[2]`, the name of a variable, or empty for the whole file. */
   readonly path: string;
-  /** Line in the file, from 1; `null` when the problem has no place there. */
+  /** The line in the file, from 1; `null` when the problem is not in the file. */
   readonly line: number | null;
   readonly message: string;
 };
 
-/** A problem whose place in the file is not looked up yet. */
+/** A problem before its line is looked up. */
 export type Found = {
   readonly path: readonly PropertyKey[];
   readonly message: string;
-  /** `absent`: this machine lacks it for now. `unwise`: it works, and is hardly meant. Else nothing can start with it. */
+  /**
+   * `absent`: missing on this machine for now. `unwise`: allowed but probably a mistake. Without it Conch cannot start.
+   */
   readonly weight?: 'absent' | 'unwise' | undefined;
 };
 
-/** Takes a problem: its path, below the place that is checked, and what to do about it. */
+/** Reports a problem: its path below the checked value, the message, and the weight. */
 export type Tell = (path: Found['path'], message: string, weight?: Found['weight']) => void;
 
-/** Takes problems of a place inside what is checked. */
+/** Returns a `Tell` for a value inside the checked one. */
 export const below =
   (tell: Tell, ...place: Found['path']): Tell =>
   (path, message, weight) =>
     tell([...place, ...path], message, weight);
 
-/** The configuration cannot be used. It lists every problem; the user is at fault, so nobody needs its stack. */
+/** The configuration cannot be used. The message lists every problem. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
-  /** The file in question; `null` when the environment is at fault and there is no file. */
+  /** The configuration file; `null` when only the environment was read. */
   readonly file: string | null;
   readonly problems: readonly Problem[];
 
@@ -38,7 +40,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** A key's path as people write it: `['channels', 0, 'agents', 2]` is `channels[0].agents[2]`. */
+/** Formats a path: `['channels', 0, 'agents', 2]` becomes `channels[0].agents[2]`. */
 export const pathText = (path: readonly PropertyKey[]): string =>
   path
     .map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`))
@@ -52,6 +54,6 @@ const describe = (file: string | null, problems: readonly Problem[]): string => 
   );
 };
 
-/** A problem as one line: its line in the file, its path, what to do. */
+/** Formats a problem: its line, its path, the message. */
 export const lineText = ({ path, line, message }: Problem): string =>
   [line === null ? '' : `line ${line}: `, path === '' ? '' : `${path}: `, message].join('');

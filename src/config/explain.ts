@@ -6,7 +6,7 @@ import type { JsonNode } from './json-schema.ts';
 import { withoutSecrets } from './secret.ts';
 import type { Secret } from './secret.ts';
 
-/** Says in plain words what the schema did not accept: each problem once, with its path, an unknown key with the nearest known one. */
+/** Explains the issues of the schema: each with its path, an unknown key with the nearest known key. */
 export const explain = (error: z.ZodError, secrets: readonly Secret[]): readonly Found[] => {
   const root = configJsonSchema();
   return error.issues.flatMap((issue): readonly Found[] =>
@@ -61,7 +61,7 @@ const shown = (input: unknown, secrets: readonly Secret[]): string => {
   return `, got ${text.length > 60 ? `${text.slice(0, 57)}…` : text}`;
 };
 
-/** The value that a mistyped one most likely meant, for the end of a sentence. */
+/** " did you mean" for a mistyped value, or nothing. */
 const meant = (value: unknown, values: readonly unknown[]): string => {
   const words = values.filter((each) => typeof each === 'string');
   const near = typeof value === 'string' ? nearest(value, words) : null;
@@ -81,7 +81,7 @@ const unknown = (key: string, { path, input }: z.core.$ZodIssue, root: JsonNode)
   return near === null ? `Unknown key; known are ${known.join(', ')}` : `Unknown key: did you mean "${near}"?`;
 };
 
-/** The variable that a platform's secret is read from, for a key by which somebody looked for it. */
+/** The environment variable for a secret that somebody wrote into the file; `null` for none. */
 const variableFor = (key: string, [first, adapter]: readonly PropertyKey[]): string | null => {
   if (first !== 'adapters' || !/token|secret/i.test(key)) return null;
   if (adapter === 'discord') return 'DISCORD_TOKEN';
@@ -89,7 +89,7 @@ const variableFor = (key: string, [first, adapter]: readonly PropertyKey[]): str
   return /sign/i.test(key) ? 'SLACK_SIGNING_SECRET' : /app/i.test(key) ? 'SLACK_APP_TOKEN' : 'SLACK_BOT_TOKEN';
 };
 
-/** The descriptions of what stands at a path; of several kinds of a thing only that of the value's own kind. */
+/** The schema nodes at a path. Of a union by `kind` only the node of the value's kind. */
 const nodesAt = (root: JsonNode, path: readonly PropertyKey[], value: unknown): readonly JsonNode[] => {
   const nodes = path.reduce<readonly JsonNode[]>(
     (level, part) => level.flatMap((node) => childrenOf(node, part)).flatMap(branches),
@@ -99,7 +99,7 @@ const nodesAt = (root: JsonNode, path: readonly PropertyKey[], value: unknown): 
   return nodes.filter(({ properties }) => properties?.['kind'] === undefined || properties['kind'].const === kind);
 };
 
-/** The keys of a thing under which another key would be right. */
+/** The keys of a node under which an unknown key would be valid. */
 const homesIn = (node: JsonNode, key: string): readonly string[] =>
   Object.entries(node.properties ?? {}).flatMap(([name, child]) =>
     branches(child).some(({ properties }) => properties?.[key] !== undefined) ? [name] : [],

@@ -3,20 +3,20 @@ import type { JSONVisitor, ParseOptions } from 'jsonc-parser';
 import { pathText } from './error.ts';
 import type { Problem } from './error.ts';
 
-/** A JSON text as a value, with the line of every key and element; or what is wrong with it. */
+/** A JSON text as a value, with the line of every key and element; or the syntax error. */
 type JsonReading =
   | {
       readonly ok: true;
       readonly value: unknown;
-      /** The line of a path, or of the nearest thing around it that the text has; from 1. */
+      /** The line of a path, or of the nearest path around it that exists; from 1. */
       readonly lineOf: (path: readonly PropertyKey[]) => number;
       readonly problems: readonly Problem[];
     }
   | { readonly ok: false; readonly problem: Problem };
 
 /**
- * Reads JSON, in which comments, and a comma after the last key or element, are allowed. A syntax error has its line and
- * what stands there; a key that appears twice is a problem, not a guess.
+ * Reads JSON. Comments, and a comma after the last key or element, are allowed. A syntax error has its line and the
+ * text there. A key that appears twice is a problem.
  */
 export const readJson = (source: string): JsonReading => {
   const text = source.replace(/^\u{FEFF}/u, '');
@@ -39,7 +39,7 @@ type Path = readonly (string | number)[];
 const LENIENT: ParseOptions = { allowTrailingComma: true };
 const DEEPEST = 64;
 
-/** What should stand where an error is, by the parser's name of it. */
+/** What is expected where an error is, by the parser's name of the error. */
 const EXPECTED: Readonly<Record<string, string>> = {
   PropertyNameExpected: 'a key in double quotes',
   ValueExpected: 'a value',
@@ -54,22 +54,22 @@ const EXPECTED: Readonly<Record<string, string>> = {
   InvalidEscapeCharacter: 'a text in which a backslash is written as "\\\\"',
 };
 
-/** What a walk through a JSON text finds: the line of each path, and keys that appear twice. */
+/** A walk through a JSON text that collects the line of each path, and keys that appear twice. */
 class Survey {
   readonly lines = new Map<string, number>();
   readonly problems: Problem[] = [];
   readonly #text: string;
   readonly #open: { readonly isObject: boolean; readonly keys: Set<string> }[] = [];
-  /** The first thing that should not be there. */
+  /** The first unexpected token. */
   #fault: { readonly found: string; readonly column: number } | null = null;
-  /** Where the walk is, from 1. */
+  /** The current line, from 1. */
   line = 1;
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  /** Throws a `SyntaxError` when something stands where nothing should. */
+  /** Throws a `SyntaxError` if an unexpected token was found. */
   end(): void {
     if (this.#fault !== null) this.#expected('JSON');
   }
@@ -106,7 +106,7 @@ class Survey {
     if (!this.lines.has(text)) this.lines.set(text, this.line);
   }
 
-  /** An error that does not tell what is missing waits for the next one, which does. */
+  /** An error that does not name what is expected waits for the next error, which does. */
   #failed(code: string, offset: number, at: { readonly line: number; readonly column: number }): void {
     if (this.#fault === null) {
       this.line = at.line + 1;

@@ -22,14 +22,14 @@ import { readIn } from './world.ts';
 import type { FileReading, World } from './world.ts';
 
 /**
- * What a configuration is loaded for. To start: keys and tokens must be there. To be checked: also the programs and folders
- * that are warned of at a start. Else only what it says is looked at, for who needs no agent and no platform.
+ * Why a configuration is loaded. `start`: keys and tokens must exist. `check`: missing programs and folders are errors
+ * too. `look`: only the file's content is checked.
  */
 export type Purpose = 'start' | 'check' | 'look';
 
 /**
- * The configuration of the file that CONCH_CONFIG names, else of `./turnConfig.json`, else the built-in demo. The real
- * environment goes before `.env`, both before the file. Throws one `ConfigError` with every problem.
+ * Loads the file that CONCH_CONFIG names, else `./turnConfig.json`, else the built-in demo. The environment overrides
+ * `.env`, and both override the file. Throws one `ConfigError` with every problem.
  */
 export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => {
   const environment = readEnvironment(world);
@@ -53,7 +53,7 @@ export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => 
   return completeConfig(checked.file, { ...environment.settings, file: where, secrets, warnings });
 };
 
-/** The same from one given file: a file that has gone is a `ConfigError` then, never the demo. */
+/** Loads one given file. A missing file is a `ConfigError`; the demo is not used. */
 export const loadConfigFrom = (world: World, path: string): Config =>
   loadConfig({ ...world, env: { ...world.env, CONCH_CONFIG: path } });
 
@@ -85,7 +85,7 @@ const check = (
   return { file, found: [...found, ...filled.tokens] };
 };
 
-/** Checks what only a file without other faults can be asked for. */
+/** Checks that need a file which the schema accepts. */
 const checkFile = (file: ConfigFile, { world, environment, purpose }: Around, tell: Tell): void => {
   const { credentials, port } = environment.settings;
   checkPlatforms(file, { world, port }, tell);

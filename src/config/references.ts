@@ -5,19 +5,22 @@ import { isSecretName, Secret, writtenSecrets } from './secret.ts';
 /** The values of environment variables, by name. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** A JSON value in which every `${NAME}` has become the variable's value. */
+/** A JSON value with every `${NAME}` replaced. */
 export type Filled = {
   readonly value: unknown;
   readonly problems: readonly Found[];
-  /** Values of the variables whose names tell that they are secret. */
+  /** Values of referenced variables with secret names. */
   readonly secrets: readonly Secret[];
-  /** Secrets that stand in the text itself. */
+  /** Secrets written into the file. */
   readonly written: readonly Secret[];
-  /** Where they stand. */
+  /** Warnings with the places of these secrets. */
   readonly tokens: readonly Found[];
 };
 
-/** Fills in `${NAME}` in every string of a JSON value; `$${NAME}` stays as `${NAME}`. A missing variable is a problem. */
+/**
+ * Replaces `${NAME}` in every string of a JSON value by the variable's value. `$${NAME}` becomes `${NAME}`. A missing
+ * variable is a problem.
+ */
 export const fillReferences = (value: unknown, env: Env): Filled => {
   const found = {
     problems: [] as Found[],
@@ -48,7 +51,7 @@ export const fillReferences = (value: unknown, env: Env): Filled => {
   return { value: fill(value, []), ...found };
 };
 
-/** A problem with the place where it stands in the file. */
+/** Adds the line to a problem. */
 export const placed = (problem: Found, lineOf: (path: readonly PropertyKey[]) => number): Problem => ({
   path: pathText(problem.path),
   line: lineOf(problem.path),

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 
-/** A value that must not be shown: however it is printed it reads `[secret]`; only `reveal` gives it. */
+/** A secret value. It prints as `[secret]`; only `reveal` returns it. */
 export class Secret {
-  /** The variable that it comes from; `null`: it stands in the file. */
+  /** The variable that holds it; `null` when it is written in the file. */
   readonly name: string | null;
   readonly #value: string;
 
@@ -11,7 +11,7 @@ export class Secret {
     this.name = name;
   }
 
-  /** The value itself, for whoever must send it or keep it out of a log. */
+  /** Returns the value, to send it or to redact it. */
   reveal(): string {
     return this.#value;
   }
@@ -29,30 +29,30 @@ export class Secret {
   }
 }
 
-/** Whether a variable of this name holds a secret. */
+/** True when a variable's name says that it holds a secret. */
 export const isSecretName = (name: string): boolean => /TOKEN|KEY|SECRET|PASSWORD/i.test(name);
 
-/** Pieces of a text that look like the tokens of known services. */
+/** Parts of a text that look like tokens of known services. */
 export const secretsIn = (text: string): readonly string[] =>
   text.match(/(?<![\w-])(?:(?:xox[a-z]-|xapp-|sk-)[\w-]{10,}|[MNO][\w-]{22,28}\.[\w-]{6,7}\.[\w-]{27,})/g) ?? [];
 
-/** The password of an address such as that of a proxy, if it has one. */
+/** Passwords in an address, such as a proxy's. */
 export const passwordsIn = (text: string): readonly string[] =>
   [...text.matchAll(/^\w+:\/\/[^\s/:@]*:([^\s/@]+)@/g)].flatMap(([, password]) => password ?? []);
 
-/** The text with every secret taken out. Secrets shorter than six characters stay: they would blot out plain words. */
+/** Redacts every secret in a text. Secrets shorter than 6 characters stay, because they would redact ordinary words. */
 export const withoutSecrets = (text: string, secrets: readonly Secret[]): string =>
   secrets.reduce((shown, secret) => {
     const value = secret.reveal();
     return value.length < 6 ? shown : shown.replaceAll(value, '[secret]');
   }, text);
 
-/** Where a text of the file stands: its path, and the element before it in a list. */
+/** The path of a text in the file, and the element before it in a list. */
 type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unknown };
 
 /**
- * The secrets that stand in a text of the file in clear: tokens of known services anywhere, values of fields and options whose names say
- * that they are secret, passwords and keys of addresses. A value given by `${NAME}` is none.
+ * Secrets written in a text of the file: tokens of known services, values of fields and options with secret names,
+ * passwords and keys in addresses. A value from `${NAME}` is not one.
  */
 export const writtenSecrets = (text: string, { path, before }: TextPlace): readonly string[] => {
   const written = text.replaceAll(/\$\{[^{}]*\}/g, '');
@@ -71,14 +71,14 @@ export const writtenSecrets = (text: string, { path, before }: TextPlace): reado
   );
 };
 
-/** Fields for secrets, and variables and headers whose names say so. */
+/** True for fields for secrets, and for variables and headers with secret names. */
 const isSecretField = (path: readonly PropertyKey[]): boolean => {
   const [group, field] = path.slice(-2).map(String);
   if (group === 'headers') return /^(?:authorization|cookie)$/i.test(field ?? '') || isSecretName(field ?? '');
   return group === 'env' ? isSecretName(field ?? '') : field === 'apiKey' || field === 'clientSecret';
 };
 
-/** Local servers want any key: "ollama", "not-needed". Such words are no secrets, and taking them out of the log would spoil it. */
+/** Filters out placeholder keys of local servers, such as "ollama". Redacting them would spoil the log. */
 const looksSecret = (value: string): boolean => value.length >= 10 && /\d/.test(value);
 
 const queryKeys = (text: string): readonly string[] =>

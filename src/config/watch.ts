@@ -3,19 +3,19 @@ import { dirname } from 'node:path';
 import { ConfigError, pathText } from './error.ts';
 import type { Config } from './config.ts';
 
-/** Runs something once, later; what it returns takes that back. */
+/** Calls a function once after a delay. `cancel` of the result prevents the call. */
 export type After = (ms: number, run: () => void) => { cancel(): void };
 
-/** What a reload needs: how to load, and whom to tell. */
+/** Callbacks of a reload. */
 export type Reload = {
-  /** Reads everything anew, from this file (`loadConfigFrom`); throws a `ConfigError` when it cannot be used. */
+  /** Reads the file again (`loadConfigFrom`). Throws a `ConfigError` when it cannot be used. */
   readonly load: () => Config;
   readonly onChange: (config: Config) => void;
-  /** The file changed and cannot be used: nothing else changes. */
+  /** The changed file cannot be used; the old configuration stays. */
   readonly onInvalid: (error: ConfigError) => void;
 };
 
-/** The keys that a running Conch takes over only when it starts: those of them that changed since, by their paths. */
+/** Paths of changed keys that take effect only at the next start. */
 export const changedUntilRestart = (first: Config, next: Config): readonly string[] => {
   const before = atStart(first);
   return [...atStart(next)].flatMap(([path, value]) => (before.get(path) === value ? [] : [path]));
@@ -34,14 +34,17 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
       : [[pathText([...path, key]), JSON.stringify(part)] as const],
   );
 
-/** Watches one file by its directory, because editors replace files. `settleMs` lets a save come to its end first. */
+/**
+ * Watches a file through its folder, because editors replace files. `settleMs`: the wait after a change, for the save
+ * to end.
+ */
 type Watched = Reload & {
   readonly path: string;
   readonly after: After;
   readonly settleMs?: number;
 };
 
-/** Decides about each text of the file: the same text again does nothing, a new one is loaded and passed on or refused. */
+/** Loads each new text of the file, and reports the configuration or the error. An unchanged text does nothing. */
 export const createReload = (initial: string | null, reload: Reload): { consider(text: string | null): void } => {
   let known = initial;
   return {
@@ -58,7 +61,7 @@ export const createReload = (initial: string | null, reload: Reload): { consider
   };
 };
 
-/** Reloads whenever the file's text changes, until `close`. */
+/** Reloads whenever the file's text changes, until `close` is called. */
 export const watchConfig = (watched: Watched): { close(): void } => {
   const { path, after, settleMs = 200 } = watched;
   const reload = createReload(readText(path), watched);

@@ -2,17 +2,17 @@ import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { ConfigError } from './error.ts';
 import type { Env } from './references.ts';
 
-/** A file's text, and whether everybody on the machine may read it. */
+/** A file's text, and whether every user of the machine can read it. */
 export type FileReading = { readonly text: string; readonly public: boolean };
 
-/** The part of the world that the configuration comes from. */
+/** The environment, files and programs that the configuration is read from and checked against. */
 export type World = {
   readonly env: Env;
-  /** Absolute; where `turnConfig.json`, `.env` and `.conch` are looked for. */
+  /** The absolute path of the folder with `turnConfig.json`, `.env` and `.conch`. */
   readonly cwd: string;
-  /** `null` when there is no such file; throws when there is one that cannot be read as UTF-8. */
+  /** Returns `null` for a missing file. Throws when the file cannot be read as UTF-8. */
   readonly readFile: (path: string) => FileReading | null;
-  /** The programs and folders that agents are run with; absent: none is looked for. Paths are absolute. */
+  /** Looks for programs and folders by absolute path. Absent: they are not checked. */
   readonly machine?: {
     readonly isFolder: (path: string) => boolean;
     readonly isProgram: (path: string) => boolean;
@@ -27,7 +27,7 @@ export const thisWorld = (): World => ({
   machine: { isFolder, isProgram },
 });
 
-/** A file of this world; one that cannot be read is a `ConfigError`. */
+/** Reads a file. Throws a `ConfigError` when it exists and cannot be read. */
 export const readIn = (world: World, path: string): FileReading | null => {
   try {
     return world.readFile(path);

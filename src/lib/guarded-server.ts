@@ -4,34 +4,34 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import type { WebSocket } from 'ws';
 
-/** Where a fault is told, once, with what it was. */
+/** Log for faults of listeners. */
 export type FaultLog = { error(fields: object, message: string): void };
 
-/** What answers the callers of a server; both may be asynchronous. */
+/** The listeners of a server. Both may be asynchronous. */
 export type Listeners = {
   readonly request: (request: IncomingMessage, response: ServerResponse) => unknown;
   readonly upgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => unknown;
 };
 
-/** Why an upgrade is refused: an HTTP status, a line for people, and headers beside the usual ones. */
+/** The answer to a refused upgrade: an HTTP status, a line for people, and additional headers. */
 export type UpgradeRefusal = {
   readonly status: number;
   readonly why: string;
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Takes the events of a stream as they happen; one without an `id` cannot be asked for again. */
+/** Receives the events of a stream. An event without an `id` cannot be requested again. */
 export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
 
-/** How long a caller may take to send the head of a request, and all of it, in milliseconds. */
+/** Timeouts in milliseconds: for the head of a request, and for the whole request. */
 type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
 
-/** As long as Node's own servers wait. */
+/** The timeouts of Node's own servers. */
 const REQUEST_LIMITS: RequestLimits = { headMs: 60_000, wholeMs: 300_000 };
 
 /**
- * Makes a server that cuts off callers who do not send their request in time, and that does nothing while nobody calls: Node's own
- * servers look for such callers every half minute for ever.
+ * Makes a server that closes connections whose request times out. It has no timer while nobody is connected; Node's own
+ * servers check every 30 s.
  */
 export function createQuietServer(limits: Partial<RequestLimits> = {}): Server {
   const { headMs, wholeMs } = { ...REQUEST_LIMITS, ...limits };
@@ -55,7 +55,7 @@ export function createQuietServer(limits: Partial<RequestLimits> = {}): Server {
   return server;
 }
 
-/** Listens; returns the port that was taken (`port` 0 takes a free one). Rejects with Node's error. */
+/** Listens and returns the port. Port 0 takes a free one. Rejects with Node's error. */
 export function listenOn(server: Server, { host, port }: Address): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
@@ -75,14 +75,14 @@ export function portOf(server: Server): number {
   return address.port;
 }
 
-/** Says why a server cannot listen, and which setting names another port. */
+/** The error of a server that cannot listen, with the setting for another port. */
 export function listenError(error: NodeJS.ErrnoException, { host, port }: Address, setting: string): Error {
   const taken = `Port ${port} is taken: another program listens on ${host}:${port}. End it, or set ${setting} to a free port.`;
   const refused = `Port ${port} cannot be used: ${error.message}. Set ${setting} to another port.`;
   return new Error(error.code === 'EADDRINUSE' ? taken : refused, { cause: error });
 }
 
-/** Cuts off every connection of a server and stops listening. */
+/** Closes every connection of a server and stops listening. */
 export async function closeServer(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
   server.closeAllConnections();
@@ -96,7 +96,7 @@ export type Reply = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Answers once: does nothing when the answer has begun or the caller has gone. */
+/** Sends an answer. Does nothing when an answer was begun or the caller is gone. */
 export function reply(response: ServerResponse, { status, body, headers }: Reply): void {
   if (response.headersSent || response.destroyed) return;
   if (body === undefined) return void response.writeHead(status, headers).end();
@@ -105,7 +105,9 @@ export function reply(response: ServerResponse, { status, body, headers }: Reply
   response.end(typeof body === 'string' ? body : JSON.stringify(body));
 }
 
-/** Reads the body of a request; `null` when it is longer than `limit` bytes. The connection stays, so that the caller hears the answer. */
+/**
+ * Reads the body of a request; `null` when it is longer than `limit` bytes. The connection stays open for the answer.
+ */
 export async function readBody(request: IncomingMessage, limit: number): Promise<string | null> {
   if (Number(request.headers['content-length'] ?? 0) > limit) return null;
   const chunks: Buffer[] = [];
@@ -127,12 +129,12 @@ export function jsonOrNull(text: string): unknown {
   }
 }
 
-/** The longest time that a timer of the platform takes, in milliseconds. */
+/** The longest delay of a Node timer, in milliseconds. */
 const NEVER_MS = 2_147_483_647;
 
 /**
- * Lets listeners answer a server's callers so that no caller can end the program: a fault of theirs is logged and refuses the
- * one caller, with 500 (400 for an upgrade), or with the end of its connection when an answer was already begun.
+ * Attaches listeners to a server so that a fault in them cannot end the program. A fault is logged and answered with
+ * 500 (400 for an upgrade). If an answer was begun, the connection is closed.
  */
 export function guardServer(server: Server, { request: answer, upgrade }: Listeners, log: FaultLog): void {
   server.on('error', (error) => {
@@ -145,7 +147,7 @@ export function guardServer(server: Server, { request: answer, upgrade }: Listen
     };
     request.on('error', nothing);
     response.on('error', () => response.destroy());
-    // A file that cannot be read any more tells only its own stream, never the response that it is piped into.
+    // An error of a stream that is piped into the response is emitted on that stream only.
     response.on('pipe', (source: Readable) => source.on('error', fail));
     void attempt(() => answer(request, response), fail);
   });
@@ -164,8 +166,8 @@ export function guardServer(server: Server, { request: answer, upgrade }: Listen
 }
 
 /**
- * Makes the guard of one WebSocket, which wraps its listeners: what one of them throws, or rejects with, is handed to `fault`
- * and closes this socket alone, with 1011. The socket's own errors end nothing but the socket.
+ * Returns a wrapper for the listeners of one WebSocket. An error of a listener goes to `fault` and closes this socket
+ * with 1011. The socket's own errors are ignored.
  */
 export function guardSocket(socket: WebSocket, fault: (error: unknown) => void): Guarded {
   socket.on('error', nothing);
@@ -181,7 +183,7 @@ export function guardSocket(socket: WebSocket, fault: (error: unknown) => void):
 /** Wraps one listener. */
 type Guarded = <A extends readonly unknown[]>(listener: (...given: A) => unknown) => (...given: A) => void;
 
-/** Closes a WebSocket, and by force when the other side does not answer within a second; a long reason is cut. */
+/** Closes a WebSocket, by force if the other side does not answer within 1 s. A long reason is cut. */
 export function closeSocket(socket: WebSocket, code: number, why: string): void {
   socket.close(code, Buffer.from(why).subarray(0, LONGEST_REASON).toString());
   setTimeout(() => socket.terminate(), CLOSE_MS).unref();
@@ -200,14 +202,14 @@ export function refuseUpgrade(socket: Duplex, { status, why, headers = {} }: Upg
   socket.end([`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, ...lines, '', body].join('\r\n'));
 }
 
-/** The path and the query of a request; `null` unless its target is a path such as "/agent?x". Never throws. */
+/** The path and query of a request; `null` unless its target is a path such as "/agent?x". Never throws. */
 export function targetOf({ url = '' }: IncomingMessage): { readonly path: string; readonly query: string } | null {
   if (!ORIGIN_FORM.test(url)) return null;
   const mark = url.indexOf('?');
   return mark === -1 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
 }
 
-/** Whether only this machine reaches a host, by its name or address. */
+/** True when a host name or address is this machine's loopback. */
 export function isLoopback(host: string): boolean {
   if (host === 'localhost') return true;
   const loopback = new BlockList();
@@ -219,7 +221,7 @@ export function isLoopback(host: string): boolean {
 const ORIGIN_FORM = /^\/(?!\/)[^\s#]*$/;
 const INTERNAL_ERROR = 1011;
 const CLOSE_MS = 1_000;
-/** A close frame holds 123 bytes of text; cutting a character in two may add two. */
+/** A close frame holds 123 bytes of text. Cutting inside a character may add two. */
 const LONGEST_REASON = 120;
 
 async function attempt(run: () => unknown, fail: (error: unknown) => void): Promise<void> {
@@ -230,7 +232,7 @@ async function attempt(run: () => unknown, fail: (error: unknown) => void): Prom
   }
 }
 
-/** Whether the caller has left in the middle of its request: what fails then is no fault of ours. */
+/** True when the caller disconnected before its request was complete. Errors after that are not ours. */
 function isGone(request: IncomingMessage): boolean {
   return request.destroyed && !request.complete;
 }

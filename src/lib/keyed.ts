@@ -1,8 +1,8 @@
-/** Runs jobs of the same key one after the other, in the order in which they came; those of different keys side by side. */
+/** Runs jobs of the same key one after the other, in order of arrival. Jobs of different keys run concurrently. */
 export class KeyedQueue<Key> {
   readonly #lanes = new Map<Key, Lane>();
 
-  /** Settles as the job does; a job that fails stops none of those behind it. */
+  /** Settles as the job does. A failed job does not stop the next ones. */
   run<T>(key: Key, job: () => Promise<T>): Promise<T> {
     const lane = this.#lanes.get(key) ?? { unfinished: 0, last: Promise.resolve() };
     this.#lanes.set(key, lane);
@@ -16,18 +16,18 @@ export class KeyedQueue<Key> {
     return done;
   }
 
-  /** How many jobs of a key are waiting or under way. */
+  /** The number of waiting and running jobs of a key. */
   unfinished(key: Key): number {
     return this.#lanes.get(key)?.unfinished ?? 0;
   }
 
-  /** Resolves when everything that was handed over so far, of every key, has ended. */
+  /** Resolves when all jobs handed over so far have ended. */
   async settled(): Promise<void> {
     await Promise.all([...this.#lanes.values()].map(({ last }) => last));
   }
 }
 
-/** A map that keeps only the newest entries. */
+/** A map that keeps only the newest `limit` entries. */
 export class BoundedMap<Key, Value> {
   readonly #entries = new Map<Key, Value>();
   readonly #limit: number;
@@ -44,7 +44,7 @@ export class BoundedMap<Key, Value> {
     return this.#entries.has(key);
   }
 
-  /** The entry becomes the newest one. */
+  /** Sets an entry and makes it the newest. */
   set(key: Key, value: Value): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
@@ -66,7 +66,7 @@ export class BoundedMap<Key, Value> {
 
 type Lane = { unfinished: number; last: Promise<void> };
 
-/** Does work as soon as fewer than so many others are at it, in the order in which it came. */
+/** Limits concurrency: returns a function that runs at most `limit` jobs at once, in order of arrival. */
 export function atMost(limit: number): <T>(work: () => Promise<T>) => Promise<T> {
   let free = limit;
   const waiting: (() => void)[] = [];
@@ -83,7 +83,7 @@ export function atMost(limit: number): <T>(work: () => Promise<T>) => Promise<T>
   };
 }
 
-/** What follows from a value that never changes, found out once for each that is in use. */
+/** Caches the result of `find` for each object, as long as the object is in use. */
 export function foundOnce<Source extends object, Found>(find: (source: Source) => Found): (source: Source) => Found {
   const known = new WeakMap<Source, { readonly found: Found }>();
   return (source) => {
@@ -93,7 +93,7 @@ export function foundOnce<Source extends object, Found>(find: (source: Source) =
   };
 }
 
-/** Finds things of a list by their ids; the index is made once for each list. */
+/** Returns an index of a list by id, cached for each list. */
 export function idIndex<Thing extends { readonly id: string }>(): (
   list: readonly Thing[],
 ) => ReadonlyMap<string, Thing> {

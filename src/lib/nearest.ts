@@ -1,6 +1,6 @@
 /**
- * The word of a list that a mistyped word most likely meant, or `null` when none is near.
- * Near is: begins with it (the shortest such word), or at most a third of its letters differ.
+ * Returns the word of a list that a mistyped word most likely means, or `null`. A word is near when it begins with the
+ * mistyped one (the shortest such word), or when at most a third of its letters differ.
  */
 export function nearest(word: string, known: readonly string[]): string | null {
   const meant = word.toLowerCase().slice(0, MAX_LETTERS);
@@ -23,7 +23,7 @@ export function didYouMean(word: string, known: readonly string[]): string {
 
 const MAX_LETTERS = 40;
 
-/** How many letters must be changed, added, left out or exchanged with their neighbour. */
+/** The edit distance: letters changed, added, left out or swapped with their neighbour. */
 function distance(from: string, to: string): number {
   let before: readonly number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, column) => column);

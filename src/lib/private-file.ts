@@ -2,8 +2,9 @@ import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, writ
 import { dirname, join } from 'node:path';
 
 /**
- * Makes a folder that only this user can enter, if it is missing. A folder made here gets a `.gitignore` that ignores all files in it:
- * it may lie in a repository, and it holds tokens. A folder that existed stays as it is. Throws the file system's own error.
+ * Makes a folder that only this user can enter, if it is missing. A new folder gets a `.gitignore` for all its files,
+ * because it may lie in a repository and holds tokens. An existing folder is not changed. Throws the file system's
+ * error.
  */
 export function makePrivateFolder(path: string): void {
   const made = mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -11,8 +12,8 @@ export function makePrivateFolder(path: string): void {
 }
 
 /**
- * Writes a file that only this user can read, whole or not at all: into one beside it first. Makes its folder if need be.
- * Throws the file system's own error.
+ * Writes a file that only this user can read, atomically: to a temporary file, then renamed. Makes its folder if
+ * needed. Throws the file system's error.
  */
 export function writePrivately(path: string, text: string): void {
   const beside = `${path}.${process.pid}.new`;
@@ -24,7 +25,7 @@ export function writePrivately(path: string, text: string): void {
   renameSync(beside, path);
 }
 
-/** A name that no file has: this one, or with a number after it. */
+/** Returns a name that no file has: this one, or this one with a number appended. */
 export function unusedName(name: string, count = 1): string {
   const tried = count === 1 ? name : `${name}-${count}`;
   return existsSync(tried) ? unusedName(name, count + 1) : tried;

@@ -1,44 +1,44 @@
 import type { Timers } from './time.ts';
 
-/** How long to wait between attempts: `firstMs`, then twice as long each time, up to `longestMs`. */
+/** Exponential backoff: the first wait is `firstMs`, each next one twice as long, up to `longestMs`. */
 export type RetryPolicy = {
   readonly firstMs: number;
   readonly longestMs: number;
-  /** The work is given up after so many attempts; without it, never. */
+  /** The most attempts; without it there is no limit. */
   readonly attempts?: number;
 };
 
-/** What waiting needs; the signal ends it. */
+/** Timers, and a signal that ends the wait. */
 export type WaitPorts = { readonly timers: Timers; readonly signal?: AbortSignal };
 
-/** One failure that another attempt may mend. */
+/** A failed attempt. */
 type Failure = {
   readonly error: unknown;
-  /** So many attempts have failed, this one counted. */
+  /** Failed attempts so far, including this one. */
   readonly failures: number;
-  /** The wait that the policy asks for before the next attempt. */
+  /** The policy's wait before the next attempt, in milliseconds. */
   readonly waitMs: number;
 };
 
-/** What becomes of a failure: nothing further is tried (`give-up`), or again after the policy's wait or a longer one. */
+/** What to do after a failure: `again` after the policy's wait, again no earlier than `notBeforeMs`, or `give-up`. */
 export type Verdict = 'again' | 'give-up' | { readonly notBeforeMs: number };
 
-/** What a retry needs. */
+/** Options of a retry. */
 type RetryPorts = WaitPorts & {
-  /** Judges a failure; without it every failure is tried again. What it throws ends the work instead of the failure. */
+  /** Judges a failure. Default: `again`. An error thrown here replaces the failure and ends the work. */
   readonly judge?: (failure: Failure) => Verdict;
-  /** Told before each wait, with how long it will be. */
+  /** Called before each wait, with its length. */
   readonly waiting?: (failure: Failure) => void;
 };
 
-/** How long a policy waits after so many failures in a row, in milliseconds; 0 after none. */
+/** The policy's wait after this many failures in a row, in milliseconds; 0 after none. */
 export function backoffMs({ firstMs, longestMs }: RetryPolicy, failures: number): number {
   return failures < 1 ? 0 : Math.min(firstMs * 2 ** (failures - 1), longestMs);
 }
 
 /**
- * Does work until it succeeds, is given up, or the signal ends it. Rejects with the last failure, or with the signal's
- * reason. A wait that a verdict asks for is never shorter than the policy's.
+ * Repeats work until it succeeds, is given up, or the signal aborts. Rejects with the last failure, or with the
+ * signal's reason. A wait is never shorter than the policy's.
  */
 export async function retry<T>(work: () => Promise<T>, policy: RetryPolicy, ports: RetryPorts): Promise<T> {
   const { judge = () => 'again', waiting, signal } = ports;
@@ -58,7 +58,7 @@ export async function retry<T>(work: () => Promise<T>, policy: RetryPolicy, port
   }
 }
 
-/** Resolves after so many milliseconds; rejects with the signal's reason when that comes first. */
+/** Resolves after this many milliseconds. Rejects with the signal's reason if it aborts first. */
 export async function delay(ms: number, { timers, signal }: WaitPorts): Promise<void> {
   signal?.throwIfAborted();
   const over = Promise.withResolvers<void>();

@@ -3,39 +3,39 @@ import TinyQueue from 'tinyqueue';
 /** A moment in milliseconds since 1970. */
 export type Instant = number;
 
-/** The time, in milliseconds since 1970: it counts on evenly, whatever is done to the machine's clock. */
+/** A clock in milliseconds since 1970. Changes of the machine's clock do not affect it. */
 export type Clock = {
   now(): Instant;
-  /** An instant of this clock as the machine's own would show it: another, if that was set since the program began. */
+  /** Converts an instant to the machine's wall-clock time, which may have been set since the program began. */
   shown?(at: Instant): Instant;
-  /** For how long this process has stood still so far, in milliseconds (stopped, suspended, blocked); absent: it never does. */
+  /** The total time that this process was suspended or blocked, in milliseconds. Absent: never. */
   stoodStillMs?(): number;
 };
 
 /** A timer that has not run yet. */
 export type Timer = { cancel(): void };
 
-/** Runs something once, after so many milliseconds. */
+/** Calls a function once, after this many milliseconds. */
 export type Timers = { after(ms: number, run: () => void): Timer };
 
-/** The longest delay that a timer of the platform takes; longer ones are waited for in pieces. */
+/** The longest delay of a Node timer, in milliseconds. Longer delays are split. */
 const LONGEST_MS = 2_147_483_647;
 
-/** A machine's clock that is off by less was not set: clocks that are kept right by others creep. */
+/** A smaller difference to the machine's clock is drift, not a change by somebody. */
 const SET_MS = 1_000;
 
-/** Where a clock takes its time from: the one that people set, and one that only counts on, in milliseconds since 1970. */
+/** The machine's wall clock and its monotonic clock, both in milliseconds since 1970. */
 type ClockSources = { readonly machine: () => number; readonly steady: () => number };
 
 const { timeOrigin } = performance;
 const SOURCES: ClockSources = { machine: () => Date.now(), steady: () => timeOrigin + performance.now() };
 
-/** How often a running process looks at the time, in milliseconds. */
+/** The interval of the standstill watch, in milliseconds. */
 const LOOK_MS = 500;
-/** A process that has not looked at the time for longer than this stood still. */
+/** A longer gap between two looks counts as a standstill. */
 const STANDSTILL_MS = 3 * LOOK_MS;
 
-/** Adds up how long a process stood still: the gaps between two looks that are longer than a running process leaves. */
+/** Measures how long a process was suspended or blocked, from gaps between regular looks at the clock. */
 export class Standstill {
   readonly #steady: () => number;
   #lookedAt: number;
@@ -46,7 +46,7 @@ export class Standstill {
     this.#lookedAt = steady();
   }
 
-  /** Looks at the time. Has to be called at least every 500 ms. Returns the milliseconds of all standstills so far. */
+  /** Must be called at least every 500 ms. Returns the total of all standstills in milliseconds. */
   look(): number {
     const now = this.#steady();
     const gapMs = now - this.#lookedAt;
@@ -58,7 +58,7 @@ export class Standstill {
 
 let watched: Standstill | null = null;
 
-/** The standstills of this process, watched from the first call on. The watch does not keep the process alive. */
+/** The standstills of this process since the first call. The watch does not keep the process alive. */
 function ofThisProcess(): Standstill {
   if (watched === null) {
     const standstill = new Standstill(SOURCES.steady);
@@ -69,8 +69,8 @@ function ofThisProcess(): Standstill {
 }
 
 /**
- * This machine's time as it was at the start, carried on by the monotonic clock: steps of the wall clock neither fire nor
- * starve a deadline. What people see is `shown`, and follows them.
+ * The wall-clock time at the start, continued by the monotonic clock. A changed wall clock neither fires nor delays a
+ * deadline; only `shown` follows it.
  */
 export function systemClock(sources: ClockSources = SOURCES): Clock {
   const { machine, steady } = sources;
@@ -85,27 +85,27 @@ export function systemClock(sources: ClockSources = SOURCES): Clock {
   };
 }
 
-/** The instant that people are shown for one of a clock. */
+/** The wall-clock time to show for an instant of a clock. */
 export function shownAt(clock: Clock, at: Instant): Instant {
   return clock.shown?.(at) ?? at;
 }
 
-/** An instant as ISO 8601 writes it, in UTC. */
+/** Formats an instant as ISO 8601 in UTC. */
 export function isoTime(at: Instant): string {
   return new Date(at).toISOString();
 }
 
-/** For how long the process of a clock has stood still so far, in milliseconds. */
+/** The total standstill of a clock's process, in milliseconds. */
 export function stoodStillMs(clock: Clock): number {
   return clock.stoodStillMs?.() ?? 0;
 }
 
-/** Timers of this process; delays of any length. While the process stands still, no delay passes. */
+/** Timers of this process, with delays of any length. Time does not pass while the process stands still. */
 export const systemTimers: Timers = {
   after: (ms, run) => pausedTimer(ms, { run, look: () => ofThisProcess().look(), timers: longTimers }),
 };
 
-/** A timer whose delay is longer by each standstill since it was set: what waits in sockets and pipes is read before it runs. */
+/** A timer that is delayed by each standstill, so that data waiting in sockets and pipes is read first. */
 export function pausedTimer(
   ms: number,
   { run, look, timers }: { readonly run: () => void; readonly look: () => number; readonly timers: Timers },
@@ -138,15 +138,14 @@ const longTimers: Timers = {
 };
 
 /**
- * One timer for the earliest of any number of deadlines. It never rings early: a timer that comes too soon is set again. A standstill
- * of the process puts it off by as long.
+ * One timer for the earliest of many deadlines. It never rings early. A standstill of the process delays it by as much.
  */
 export class Alarm {
   readonly #clock: Clock;
   readonly #timers: Timers;
   readonly #ring: () => void;
   #at: Instant | null = null;
-  /** The standstills of the process before the alarm was set. */
+  /** The total standstill when the alarm was set. */
   #stoodStillMs = 0;
   #timer: Timer | null = null;
 
@@ -156,7 +155,7 @@ export class Alarm {
     this.#ring = ring;
   }
 
-  /** Rings at this instant, unless it is set to ring earlier already. */
+  /** Sets the alarm for this instant, unless it is set for an earlier one. */
   noLaterThan(at: Instant | null): void {
     if (at === null || (this.#at !== null && this.#at <= at)) return;
     this.#timer?.cancel();
@@ -181,18 +180,18 @@ export class Alarm {
   }
 }
 
-/** The keys that are due, the earliest first, and the earliest deadline that remains. */
+/** Keys that are due, earliest first, and the next deadline. */
 export type Due = { readonly keys: readonly string[]; readonly next: Instant | null };
 
 type Deadline = { readonly key: string; readonly at: Instant };
 
-/** When each of many keys is due: nothing is written when a deadline moves. */
+/** The deadline of each of many keys. Moving a deadline is cheap. */
 export class Deadlines {
   readonly #at = new Map<string, Instant>();
-  /** Earliest first; one whose key has moved since is passed over. */
+  /** Earliest first. Entries whose key has another deadline by now are skipped. */
   #queue = new TinyQueue<Deadline>([], byInstant);
 
-  /** Sets when a key is due; `null` is never. */
+  /** Sets the deadline of a key; `null` removes it. */
   set(key: string, at: Instant | null): void {
     if (at === null) this.#at.delete(key);
     else if (this.#at.get(key) !== at) {

@@ -1,4 +1,4 @@
-/** Whether an environment variable of this name changes how programs are loaded or how Git runs: no child process is given it. */
+/** True for variables that change how programs are loaded or how Git runs. No child process gets them. */
 export function isUnsafeVariable(name: string): boolean {
   return UNSAFE.test(name);
 }

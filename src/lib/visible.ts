@@ -1,14 +1,17 @@
 /**
- * The text with everything spelled by its number that cannot be seen, turns text round or looks like a space, so that nobody
- * says yes to what they do not see: only printable ASCII, line feeds, tabs, letters with the marks that belong to them,
- * numbers, punctuation and symbols stand for themselves. Every third backtick of a run is spelled too: whatever the text
- * says, it ends no block of code that it is shown in (Discord knows no longer fence than three).
+ * Replaces every character that is invisible, changes the text direction or imitates a space by its code, so that
+ * nobody approves a text they cannot see. Printable ASCII, line feeds, tabs, letters with their marks, numbers,
+ * punctuation and symbols stay. Every third backtick of a run is replaced too, so that the text cannot end a code
+ * block.
  */
 export function visible(text: string): string {
   return text.replaceAll(HIDDEN, spelled).replaceAll('```', `\`\`${spelled('`')}`);
 }
 
-/** Whether anything in a text cannot be seen or turns text round; other spaces, ends of lines and whole emoji are seen. */
+/**
+ * True when a text has an invisible character or one that changes the text direction. Other spaces, line ends and whole
+ * emoji do not count.
+ */
 export function hasHidden(text: string): boolean {
   const seen = text
     .replace(/\r\n?|[\u2028\u2029]/g, '\n')
@@ -17,7 +20,7 @@ export function hasHidden(text: string): boolean {
   return seen.search(HIDDEN) !== -1;
 }
 
-/** The words, hosts and parts of paths in a text whose letters are of more than one of the alphabets that look alike. */
+/** Words, hosts and path parts that mix letters of look-alike alphabets. */
 export function mixedWords(text: string): readonly string[] {
   const words = new Set(text.match(/[\p{L}\p{M}\p{N}_.]+/gu));
   return [...words].filter((word) =>

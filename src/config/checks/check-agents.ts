@@ -11,9 +11,8 @@ type Llm = Extract<Backend, { kind: 'llm' }>;
 type Program = Extract<Backend, { kind: 'acp' | 'command' }>;
 
 /**
- * Checks what runs each agent, as far as the file, the environment and the programs on this machine tell: addresses, keys,
- * models, commands, folders, variables; and that whoever approves its tools is a person. It passes over backends that the
- * schema does not take.
+ * Checks each agent's backend against the file, the environment and this machine: addresses, keys, models, commands,
+ * folders, variables. Checks that approvers are people. Skips backends that the schema refuses.
  */
 export const checkAgents = ({ agents = [], operators }: Draft, around: Around, tell: Tell): void => {
   const ids = agents.map(({ id }) => id);
@@ -28,7 +27,7 @@ export const checkAgents = ({ agents = [], operators }: Draft, around: Around, t
   }
 };
 
-/** Agents decide nothing, and with nobody but whoever sits at this machine there is no other. */
+/** Agents cannot approve. Without operators, only the person at this machine can, so "other" is nobody. */
 const checkApprovers = (
   { approvers = [] }: AgentDraft,
   { ids, canApprove }: { readonly ids: readonly AgentDraft['id'][]; readonly canApprove: boolean },
@@ -44,7 +43,7 @@ const checkApprovers = (
     if (ids.includes(id)) tell([index], `"${id}" is an agent, and agents cannot approve: remove it`);
 };
 
-/** What Conch itself sets so that an agent asks, and switches by which it would not: variables and arguments. */
+/** Variables that Conch sets so that an agent asks, and arguments that would stop it from asking. */
 const KEPT: Readonly<
   Record<string, { readonly variables?: readonly string[]; readonly switches?: readonly string[] }>
 > = {
@@ -62,14 +61,14 @@ const KEPT: Readonly<
   kimi: { switches: ['--yolo', '--auto-approve', '--auto'] },
 };
 
-/** What agents of these profiles do without asking, whatever Conch sets, in words that follow a name. */
+/** What agents of these profiles do without asking, in words that follow the agent's name. */
 export const ACTS_UNASKED = { kimi: 'writes files of a Git repository without asking' } as const;
 
 const unaskedBy: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASKED));
 
 /**
- * Keys by which an agent would act unasked, though its profile promises that it asks. An agent of a profile that acts unasked
- * in any case is started only when it is `trusted`, and warned of even then.
+ * Reports settings that stop an agent from asking although its profile promises to. Agents of a profile that never asks
+ * start only when `trusted`, with a warning.
  */
 const checkAsking = ({ backend: { started }, trusted = false }: AgentDraft, tell: Tell): void => {
   if (started === null) return;
@@ -112,7 +111,7 @@ const checkModel = (backend: Llm, around: Around, tell: Tell): void => {
     tell(['model'], `"${model}" is not a model of ${provider}: set provider to ${instead}, or choose another model`);
 };
 
-/** Names by which models of others begin, and whose they are. */
+/** How models of each provider begin. */
 const MODELS: readonly (readonly [RegExp, Llm['provider']])[] = [
   [/^claude\b/i, 'anthropic'],
   [/^(?:gpt-(?!oss)|o\d\b|chatgpt\b|codex\b)/i, 'openai'],
@@ -168,7 +167,7 @@ const checkKey = ({ provider, apiKey, baseUrl }: Llm, { env, purpose }: Around, 
   tell(path, `${from} is a key of ${owner}: set provider to "${owner}", or use a key of ${provider}`);
 };
 
-/** Checks that a model's price is known wherever its cost counts in a budget. */
+/** Checks that a model has prices wherever a budget limits its cost. */
 export const checkPrices = ({ agents = [], channels = [], budgets }: ConfigFile, tell: Tell): void => {
   for (const [index, { id, backend }] of agents.entries()) {
     if (backend.kind !== 'llm') continue;

@@ -9,7 +9,10 @@ import type { ConfigFile } from '../schema.ts';
 import { readIn } from '../world.ts';
 import type { World } from '../world.ts';
 
-/** Checks what the platforms and the door for remote agents go by: ports, addresses, certificates, ids of people and groups. */
+/**
+ * Checks the settings of the platforms and of the server for remote agents: ports, addresses, certificates, ids of
+ * people and groups.
+ */
 export const checkPlatforms = (
   file: ConfigFile,
   { world, port }: { readonly world: World; readonly port: number | null },
@@ -51,7 +54,7 @@ const hasRemote = ({ agents = [] }: ConfigFile): boolean => agents.some(({ backe
 const has = ({ channels = [] }: ConfigFile, ...adapters: readonly string[]): boolean =>
   channels.some(({ id }) => adapters.some((adapter) => id.startsWith(`${adapter}:`)));
 
-/** Two doors of this program cannot share a port. */
+/** Two servers of this program cannot share a port. */
 const checkPorts = (file: ConfigFile, consolePort: number | null, tell: Tell): void => {
   const { console: page, slack } = file.adapters;
   const doors = [
@@ -92,7 +95,7 @@ const checkCertificate = (tlsCert: string, tlsKey: string, world: World, tell: T
   tell(['tlsKey'], 'This key does not belong to the certificate in tlsCert: give the path of its private key');
 };
 
-/** What a PEM file holds, or why it cannot be used. */
+/** Reads a PEM file; returns a message when it cannot be used. */
 const pem = <Read>(path: string, world: World, read: (text: string) => Read): Read | string => {
   const place = resolve(world.cwd, path);
   const reading = readOrNull(world, place);
@@ -129,7 +132,7 @@ const SHAPES = {
   },
 } as const;
 
-/** Operators are told by their ids: a name could be taken by anybody. */
+/** Operators are identified by id, because anybody could take a name. */
 const checkOperators = (file: ConfigFile, tell: Tell): void => {
   const isSomewhere = has(file, 'discord', 'slack');
   for (const list of ['users', 'roles'] as const) {
@@ -144,7 +147,7 @@ const checkOperators = (file: ConfigFile, tell: Tell): void => {
   }
 };
 
-/** User groups of Slack that stand for agents. */
+/** Checks the Slack user groups that stand for agents. */
 const checkGroups = ({ adapters, agents }: ConfigFile, tell: Tell): void => {
   const ids = (agents ?? DEMO_AGENTS).map(({ id }) => id);
   for (const [group, agent] of Object.entries(adapters.slack.userGroups))

@@ -11,10 +11,7 @@ import type { Draft } from './draft.ts';
 import { checkProgram, checkVariable } from './programs.ts';
 import type { Around } from './programs.ts';
 
-/**
- * Checks the rules for tools: that each can be read, decides something and means what it seems to, that whom they are for has
- * tools at all, and that they name servers that there are.
- */
+/** Checks the tool rules: each parses, has an effect, is for an agent with tools, and names an existing server. */
 export const checkRules = ({ tools, agents = [], channels = [], mcp }: Draft, tell: Tell): void => {
   const ids = Object.keys(mcp);
   const kinds = agents.map(({ backend }) => backend.kind);
@@ -46,7 +43,7 @@ const LISTS = ['allow', 'ask', 'deny', ...LABEL_LISTS] as const;
 /** The servers there are, and whether rules can mean no others. */
 type Servers = { readonly ids: readonly string[]; readonly isSure: boolean };
 
-/** Rules for tools of servers that there are none of. */
+/** Reports rules for tools of servers that do not exist. */
 const checkServersOf = (given: ToolLists, { ids, isSure }: Servers, tell: Tell): void => {
   for (const list of LISTS)
     for (const [index, text] of (given[list] ?? []).entries()) {
@@ -64,12 +61,12 @@ const checkServersOf = (given: ToolLists, { ids, isSure }: Servers, tell: Tell):
 
 type Server = z.output<typeof serverSchema>;
 
-/** Agents that are given tools of servers. */
+/** Backends that get the tools of servers. */
 const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
 
 /**
- * Checks the servers of tools: that each is a program that is there or an address that is safe, and that some agent can use
- * them. It passes over servers that the schema does not take.
+ * Checks the tool servers: each is an installed program or a safe address, and some agent can use it. Skips servers
+ * that the schema refuses.
  */
 export const checkServers = ({ mcp, agents = [] }: Draft, around: Around, tell: Tell): void => {
   for (const [id, draft] of Object.entries(mcp)) {
@@ -88,7 +85,7 @@ export const checkServers = ({ mcp, agents = [] }: Draft, around: Around, tell: 
 const badId = (id: string): string =>
   `Expected an id of up to 31 small letters, digits and "-" that begins with a letter, got "${id}": rules name its tools "mcp__<id>__<tool>"`;
 
-/** Programs that look for the newest version of a package at every start. */
+/** Programs that fetch the newest version of a package at every start. */
 const FETCHERS = /(?:^|\/)(?:npx|pnpx|bunx|uvx)$/;
 
 const checkLocal = (server: Server, command: string, around: Around, tell: Tell): void => {
@@ -119,7 +116,7 @@ const checkAddress = ({ command, args, cwd, env, headers, oauth }: Server, url: 
   if (oauth !== undefined) checkLogin(oauth, headers, tell);
 };
 
-/** Whether others could read along on the way to an address. */
+/** True when the connection to an address is not encrypted and leaves this machine. */
 const isReadable = (url: string): boolean => {
   const { protocol, hostname } = new URL(url);
   return protocol === 'http:' && !/^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);

@@ -9,10 +9,10 @@ import type { AgentDraft, ChannelDraft, Draft, TurnConfigDraft } from './draft.t
 
 type Id = string | null | undefined;
 
-/** A channel with the general settings that it inherits and the agents that there are. */
+/** A channel with the general settings and all agents. */
 type Site = { readonly channel: ChannelDraft; readonly general: TurnConfigDraft; readonly agents: readonly Id[] };
 
-/** Checks what holds between the keys: names that must exist, and only once; times that must fit together. */
+/** Checks relations between keys: names exist and are unique, times fit together. */
 export const crossCheck = (draft: Draft, tell: Tell): void => {
   const { turnConfig: general, announcements, adapters } = draft;
   const agents = (draft.agents ?? DEMO_AGENTS).map(({ id }) => id);
@@ -91,7 +91,7 @@ const checkSeats = ({ channel, agents }: Site, tell: Tell): void => {
 
 const ROLES = ['facilitator', 'interruptResponder', 'defaultAgent'] as const;
 
-/** What a channel says itself, else what holds in general. */
+/** The channel's own setting, else the general one. */
 const settingOf = <Key extends keyof TurnConfigDraft>({ channel, general }: Site, key: Key): TurnConfigDraft[Key] =>
   channel[key] === undefined ? general[key] : channel[key];
 
@@ -125,7 +125,7 @@ const TIME_KEYS = [
 
 type Times = Pick<TurnConfig, (typeof TIME_KEYS)[number]>;
 
-/** Times that exclude one another, told at each place that sets one of them. */
+/** Relations between times, reported at each place that sets one of them. */
 const RELATIONS: readonly {
   readonly keys: readonly [keyof Times, ...(keyof Times)[]];
   readonly fault: (times: Times, endsSilent: boolean) => string | null;
@@ -164,10 +164,10 @@ const checkTimes = (general: TurnConfigDraft, own: TurnConfigDraft | ChannelDraf
 const given = (draft: TurnConfigDraft): Partial<Times> =>
   Object.fromEntries(TIME_KEYS.map((key) => [key, draft[key]]).filter(([, value]) => value !== undefined));
 
-/** What a text can hold besides the names in its built-in one. */
+/** Names that a template can use besides those of its built-in text. */
 const MORE_NAMES: Readonly<Record<string, readonly string[]>> = { limit: ['budget'], approval: ['detail'] };
 
-/** Checks the names in braces in a text for the channel: only some are filled in. */
+/** Checks the names in braces of a template. */
 const checkWording = (kind: string, wording: unknown, tell: Tell): void => {
   const builtIn = Object.entries(ANNOUNCEMENTS).find(([each]) => each === kind)?.[1].text;
   if (builtIn === undefined || typeof wording !== 'string') return;

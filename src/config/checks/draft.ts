@@ -3,7 +3,10 @@ import { MEMBERS, VERDICTS } from '../../rules/verdict.ts';
 import type { ToolLists } from '../../rules/verdict.ts';
 import { backendSchema } from '../schema.ts';
 
-/** Reads each key of an object that has the right shape and passes over the others; anything but an object is read as `{}`. Every schema of the shape must take undefined. */
+/**
+ * Reads the keys of an object that have the right type and skips the others. Any other value is read as `{}`. Every
+ * schema of the shape must accept undefined.
+ */
 const lenient = <Shape extends z.core.$ZodLooseShape>(shape: Shape) => {
   const schema = z.object(shape);
   return schema.catch(() => schema.parse({}));
@@ -32,7 +35,7 @@ const lists = z
   .nullable()
   .catch(null);
 
-/** What Conch starts for an agent, also when the rest of its backend is wrong; `null` for backends that it does not start. */
+/** The program of an agent, also when the rest of its backend is wrong; `null` for other backends. */
 const started = z
   .object({
     kind: z.literal('acp'),
@@ -46,7 +49,7 @@ const started = z
 
 const backend = z.unknown().transform((given) => ({
   kind: z.object({ kind: z.string() }).safeParse(given).data?.kind ?? '',
-  /** `null` when the schema does not take it. */
+  /** The backend; `null` when the schema refuses it. */
   whole: backendSchema.safeParse(given).data ?? null,
   started: started.parse(given),
 }));
@@ -90,11 +93,11 @@ const draft = lenient({
   adapters: lenient({ console: lenient({ enabled: flag }) }),
 });
 
-/** What the checks read of a file: each part that has the right shape, so that a file with other faults is told about these too. */
+/** The parts of a file that have the right type, so that checks also run on a file with other problems. */
 export type Draft = z.output<typeof draft>;
 export type TurnConfigDraft = z.output<typeof turnConfig>;
 export type AgentDraft = z.output<typeof agent>;
 export type ChannelDraft = Pick<z.output<typeof channel>, 'id' | 'agents'> & TurnConfigDraft;
 
-/** Reads whatever it can of a file. */
+/** Reads a draft. Never throws. */
 export const draftOf = (file: unknown): Draft => draft.parse(file);

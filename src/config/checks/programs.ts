@@ -4,10 +4,10 @@ import type { Tell } from '../error.ts';
 import type { Env } from '../references.ts';
 import type { World } from '../world.ts';
 
-/** What the file is checked against: the variables of the environment and of `.env`, and the machine. */
+/** The environment with `.env`, the machine, and the purpose of the check. */
 export type Around = { readonly env: Env; readonly world: World; readonly purpose: 'start' | 'check' | 'look' };
 
-/** A program that Conch starts; `set` holds the variables that it is given with their values. */
+/** A program that Conch starts. `set`: variables with their values. */
 type Started = {
   readonly command?: string | undefined;
   readonly args?: readonly string[] | undefined;
@@ -19,7 +19,10 @@ const SHELL_TALK = /(?:^|\s)(?:[|<>&;]|\d?>&?\d?)|&&|\|\||\$\(|`|;\s/;
 const SHELLS = /(?:^|[\\/])(?:ba|z|da|k|fi)?sh(?:\.exe)?$/;
 const SHELL_WORD = /^(?:\||\|\||&&|;|>>?|<|2>&1)$/;
 
-/** Checks a program, its arguments and the folder that it runs in. A program or folder that is not there may come while Conch runs. */
+/**
+ * Checks a program, its arguments and its folder. A missing program or folder is `absent`: it may appear while Conch
+ * runs.
+ */
 export const checkProgram = (started: Started, around: Around, tell: Tell): void => {
   const { command, cwd } = started;
   if (command !== undefined) checkCommand({ ...started, command }, around, tell);
@@ -73,7 +76,7 @@ const checkPresence = (
 const notExpanded = (path: string): string =>
   `Conch starts programs without a shell, so "${/^[~$]\w*/.exec(path)?.[0]}" is not expanded: write the full path, or "\${HOME}/…"`;
 
-/** Checks the name of a variable that a program is given. */
+/** Checks the name of a variable for a program. */
 export const checkVariable = (name: string, path: readonly PropertyKey[], tell: Tell): void => {
   if (isUnsafeVariable(name))
     return tell(path, `Conch passes no program ${name}, because it changes how programs run: remove it`);
