@@ -4,8 +4,7 @@ import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { FolderTrust } from '../agents/trust/folder-trust.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
-import { createSupervisor } from '../agents/session/supervisor.ts';
-import type { Supervisor } from '../agents/session/supervisor.ts';
+import { Supervisor } from '../agents/session/supervisor.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { willPass } from '../engine/errors.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
@@ -290,7 +289,7 @@ export class App {
   #createAgents(clean: (text: string) => string): Supervisor {
     const { store, clock, timers, log } = this.#parts;
     const sessions = store.host(sessionJournal);
-    return createSupervisor({
+    return new Supervisor({
       agents: [],
       clock,
       timers,

@@ -12,7 +12,7 @@ import type { AgentSpec } from '../../src/agents/session/session-executor.ts';
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
 import type { Thresholds } from '../../src/agents/session/session-machine.ts';
 import type { SessionJournal } from '../../src/agents/session/session-journal.ts';
-import { createSupervisor } from '../../src/agents/session/supervisor.ts';
+import { Supervisor } from '../../src/agents/session/supervisor.ts';
 import type { SupervisorSettings } from '../../src/agents/session/supervisor.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
 import type { Effect } from '../../src/turns/floor/react.ts';
@@ -224,7 +224,7 @@ export async function bench(options: BenchOptions = {}) {
     persona: '',
     backend,
   };
-  const supervisor = createSupervisor({
+  const supervisor = new Supervisor({
     agents: [dev],
     floors,
     clock: time.clock,

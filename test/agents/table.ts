@@ -1,7 +1,7 @@
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
 import { SCRIPTS } from '../../src/agents/backends/scripted/personas.ts';
 import { createScriptedBackend } from '../../src/agents/backends/scripted/scripted-backend.ts';
-import { createSupervisor } from '../../src/agents/session/supervisor.ts';
+import { Supervisor } from '../../src/agents/session/supervisor.ts';
 import { addressedIn } from '../../src/turns/text/recognition.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { decide } from '../../src/turns/floor/decide.ts';
@@ -97,7 +97,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     const backend = createScriptedBackend({ script: SCRIPTS[id], speed: { ...time.speed, wordMs: 75 } });
     return { id, name: id, description: '', persona: '', backend };
   });
-  const supervisor = createSupervisor({
+  const supervisor = new Supervisor({
     agents,
     floors,
     log,

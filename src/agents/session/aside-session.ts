@@ -8,7 +8,7 @@ import type { SessionFailure } from '../backends/backend.ts';
 import { lackedLines } from '../prompt/prompt.ts';
 import type { SessionKnowledge, Work } from '../prompt/prompt.ts';
 import { SessionExecutor } from './session-executor.ts';
-import type { AgentSpec, Beat, SessionPorts } from './session-executor.ts';
+import type { AgentSpec, SessionPorts } from './session-executor.ts';
 
 /** What an agent is asked to do beside its floor, under a session's number. */
 export type AsideOrder = {
@@ -42,7 +42,7 @@ export class AsideSession {
   readonly #order: AsideOrder;
   readonly #ports: SessionPorts;
   readonly #listener: AsideListener;
-  readonly #executor: SessionExecutor;
+  readonly executor: SessionExecutor;
   readonly #said: string[] = [];
   #isOver = false;
 
@@ -53,7 +53,7 @@ export class AsideSession {
     this.#ports = ports;
     this.#listener = listener;
     const channel = besideOf(order.channel);
-    this.#executor = new SessionExecutor({ spec: this.#spec, channel, record: null }, ports, {
+    this.executor = new SessionExecutor({ spec: this.#spec, channel, record: null }, ports, {
       commands: {
         send: async (command) => {
           this.#hear(command);
@@ -72,7 +72,7 @@ export class AsideSession {
 
   /** The texts that it has said so far, and the one that it is writing. */
   written(): string {
-    const draft = this.#executor.generation?.draft?.text ?? '';
+    const draft = this.executor.generation?.draft?.text ?? '';
     return [...this.#said, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
   }
 
@@ -81,20 +81,15 @@ export class AsideSession {
     return this.#isOver;
   }
 
-  /** A heartbeat is due. */
-  beat(beat: Beat): void {
-    this.#executor.beat(beat);
-  }
-
   /** Ends it without a word. */
   async stop(): Promise<void> {
     this.#isOver = true;
-    this.#executor.generation?.abandon();
-    await this.#executor.close();
+    this.executor.generation?.abandon();
+    await this.executor.close();
   }
 
   async #begin(): Promise<void> {
-    const executor = this.#executor;
+    const executor = this.executor;
     await executor.begin();
     const { session, lastCause } = executor;
     if (session === null) return this.#lose({ ...ABSENT, message: lastCause ?? ABSENT.message });

@@ -9,8 +9,7 @@ import type { SessionFailure, InjectOutcome, Usage } from '../backends/backend.t
 import { floorWork } from '../prompt/prompt.ts';
 import type { CommandSender } from './floor-port.ts';
 import { SessionExecutor } from './session-executor.ts';
-import type { AgentSpec, Beat, SessionPorts } from './session-executor.ts';
-import type { SessionState } from './session-machine.ts';
+import type { AgentSpec, SessionPorts } from './session-executor.ts';
 import { SessionRecord } from './session-journal.ts';
 import type { SessionJournal } from './session-journal.ts';
 
@@ -30,7 +29,8 @@ export class SeatedAgent {
   readonly channel: ChannelId;
   readonly #ports: SeatedAgentPorts;
   readonly #commands: CommandSender;
-  readonly #executor: SessionExecutor;
+  /** The session, and the generation under way. */
+  readonly executor: SessionExecutor;
   #joined = false;
   #busyAt: Instant;
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
@@ -45,7 +45,7 @@ export class SeatedAgent {
     this.#commands = ports.commands;
     this.#busyAt = ports.clock.now();
     const record = new SessionRecord({ ...ports, channel, agent: spec.id });
-    this.#executor = new SessionExecutor({ spec, channel, record }, ports, {
+    this.executor = new SessionExecutor({ spec, channel, record }, ports, {
       commands: ports.commands,
       drafted: (epoch, text) => ports.floors.draft(channel, spec.id, epoch, text),
       leftMs: (epoch) => {
@@ -58,70 +58,33 @@ export class SeatedAgent {
     });
   }
 
-  get state(): SessionState {
-    return this.#executor.state;
-  }
-
-  /** Whether a session is open. */
-  get connected(): boolean {
-    return this.#executor.session !== null;
-  }
-
   /** Whether its session has had nothing to do for so long, in milliseconds, and can be opened again when it has. */
   isAtRest(afterMs: number): boolean {
     const now = this.#ports.clock.now();
-    if (!this.#executor.isIdle) this.#busyAt = now;
+    if (!this.executor.isIdle) this.#busyAt = now;
     return this.spec.backend.comesByItself !== true && now - this.#busyAt >= afterMs;
-  }
-
-  /** Why the last session was lost, in one line. */
-  get lastCause(): string | null {
-    return this.#executor.lastCause;
-  }
-
-  /** Why it is not started in its folder, in one line; `null`: it may be. */
-  get untrusted(): string | null {
-    return this.#executor.untrusted;
-  }
-
-  /**
-   * Goes on from what is remembered: opens the session and joins the floor, unless it was stopped.
-   * Resolves after the first attempt, successful or not.
-   */
-  open(): Promise<void> {
-    return this.#executor.begin();
-  }
-
-  /** Resolves when no session is being opened. */
-  settled(): Promise<void> {
-    return this.#executor.settled();
-  }
-
-  /** A heartbeat is due. */
-  beat(beat: Beat): void {
-    this.#executor.beat(beat);
   }
 
   /** Hands a prompt over; resolves once the session has it, not when it has answered. */
   async prompt(row: OutboxRow, effect: Of<'prompt'>): Promise<Settlement> {
     if (this.#isPast(row, effect)) return CONFIRMED;
     await this.#former(effect.epoch);
-    await this.#executor.settled();
+    await this.executor.settled();
     if (this.#isPast(row, effect)) return CONFIRMED;
-    const { session, state } = this.#executor;
+    const { session, state } = this.executor;
     if (state.phase.name === 'Stopped') return { state: 'failed', why: `${this.spec.id} is stopped` };
-    if (session === null || this.#executor.generation !== null) {
+    if (session === null || this.executor.generation !== null) {
       return { state: 'retry', notBefore: this.#ports.clock.now() + RETRY_MS };
     }
     this.#handed.set(row.id, true);
     this.#busyAt = this.#ports.clock.now();
     const { agent, epoch } = effect;
-    const { turn, left } = this.#executor.promptFor(session, (knowledge) =>
+    const { turn, left } = this.executor.promptFor(session, (knowledge) =>
       floorWork(effect, this.#ports.floors, this.channel, knowledge),
     );
     // A message to answer for which the prompt had no room comes with the next one.
     for (const id of left) void this.#commands.send({ type: 'injected', agent, epoch, id, outcome: 'no-room' });
-    this.#executor.prompt(turn);
+    this.executor.prompt(turn);
     return CONFIRMED;
   }
 
@@ -135,51 +98,51 @@ export class SeatedAgent {
     const line = known === null || change === undefined ? known : { ...known, change };
     const { id: agent } = this.spec;
     const report = (outcome: InjectOutcome) => {
-      if (outcome === 'injected') this.#executor.knowledge.told(message);
+      if (outcome === 'injected') this.executor.knowledge.told(message);
       if (change === undefined && (!observed || outcome === 'injected'))
         void this.#commands.send({ type: 'injected', agent, epoch, id: message, outcome });
-      else if (outcome !== 'injected' && line !== null) this.#executor.session?.observe?.(line);
+      else if (outcome !== 'injected' && line !== null) this.executor.session?.observe?.(line);
     };
     if (line === null) report('refused');
-    else if (this.#executor.generation?.epoch !== epoch) report('next-prompt');
-    else this.#executor.generation.inject({ line, observed, report });
+    else if (this.executor.generation?.epoch !== epoch) report('next-prompt');
+    else this.executor.generation.inject({ line, observed, report });
     return CONFIRMED;
   }
 
   /** Stops what an epoch generates. `interrupted` is told when it has stopped. */
   interrupt(effect: Of<'interrupt'>): Settlement {
     this.#fence = Math.max(this.#fence, effect.epoch);
-    const { generation } = this.#executor;
+    const { generation } = this.executor;
     if (effect.hung === true) return this.#hung(effect.epoch);
     if (generation === null || generation.epoch > effect.epoch) {
       this.#sendStopped(effect.epoch);
       return CONFIRMED;
     }
     const isFirst = !generation.muted;
-    this.#executor.interrupt(effect.graceMs);
+    this.executor.interrupt(effect.graceMs);
     if (isFirst) void generation.done.then(() => this.#sendStopped(effect.epoch));
     return CONFIRMED;
   }
 
   /** The floor takes the agent for absent since its turn timed out: it joins again with its next session, or at once if it has not hung. */
   #hung(epoch: number): Settlement {
-    const { generation } = this.#executor;
+    const { generation } = this.executor;
     const isIt = generation !== null && generation.epoch <= epoch && generation.generating;
-    if (isIt) this.#executor.timedOut();
+    if (isIt) this.executor.timedOut();
     this.#joined = false;
-    if (this.connected) void this.#join();
+    if (this.executor.session !== null) void this.#join();
     return CONFIRMED;
   }
 
   /** Prompts and messages of this epoch that come late are dropped. */
   cancel(epoch: number): Settlement {
-    if (this.#executor.generation?.epoch !== epoch) this.#fence = Math.max(this.#fence, epoch);
+    if (this.executor.generation?.epoch !== epoch) this.#fence = Math.max(this.#fence, epoch);
     return CONFIRMED;
   }
 
   observe(effect: Of<'observe'>): Settlement {
     const line = this.#ports.floors.message(effect.message);
-    if (line !== null) this.#executor.session?.observe?.(line);
+    if (line !== null) this.executor.session?.observe?.(line);
     return CONFIRMED;
   }
 
@@ -189,7 +152,7 @@ export class SeatedAgent {
     const { id: agent } = this.spec;
     const usage = (used: Usage): void => void this.#commands.send({ type: 'spend', agent, epoch: 0, ...used });
     const report = { usage, now: () => this.#ports.clock.now() };
-    const opinion = this.#executor.session?.choose?.(effect.candidates, lines, report) ?? Promise.resolve(null);
+    const opinion = this.executor.session?.choose?.(effect.candidates, lines, report) ?? Promise.resolve(null);
     opinion
       .catch((error: unknown) => this.#warn(error, 'could not choose who is next'))
       .then((next) => this.#commands.send({ type: 'choose', agent, ask: effect.ask, next: next ?? null }))
@@ -197,14 +160,9 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** What it has streamed and not yet said. */
-  get draft(): TurnDraft | null {
-    return this.#executor.generation?.draft ?? null;
-  }
-
   /** Takes what the holder has streamed and not yet said; it counts as said by whoever takes it. */
   takeDraft(): TurnDraft | null {
-    const draft = this.#executor.generation?.takeDraft() ?? null;
+    const draft = this.executor.generation?.takeDraft() ?? null;
     if (draft !== null) this.#ports.floors.draft(this.channel, draft.agent, draft.epoch, null);
     return draft;
   }
@@ -212,26 +170,26 @@ export class SeatedAgent {
   /** Closes the session and opens another, with the error counters at zero. */
   async restart(why: string): Promise<void> {
     this.#goOffline(why);
-    await this.#executor.restart();
+    await this.executor.restart();
   }
 
   /** Leaves the floor for good, for this reason; what its session counted is forgotten. */
   async leave(why: string): Promise<void> {
     this.#goOffline(why);
-    await Promise.all([this.#executor.stop(), this.#commands.close()]);
+    await Promise.all([this.executor.stop(), this.#commands.close()]);
   }
 
   /** Ends a session that has nothing to do. What it has read is forgotten unless its agent may go on with it. */
   rest(): Promise<void> {
-    const { session } = this.#executor;
-    if (session !== null && session.resumed === undefined) this.#executor.taint?.forget();
+    const { session } = this.executor;
+    if (session !== null && session.resumed === undefined) this.executor.taint?.forget();
     return this.close();
   }
 
   /** Ends the session without a word to the floor, after saying what people have seen of the text under way. */
   async close(): Promise<void> {
-    this.#executor.generation?.abandon();
-    await Promise.all([this.#executor.close(), this.#commands.close()]);
+    this.executor.generation?.abandon();
+    await Promise.all([this.executor.close(), this.#commands.close()]);
   }
 
   async #join(): Promise<void> {
@@ -241,7 +199,7 @@ export class SeatedAgent {
   }
 
   #goOffline(cause: string, failure?: SessionFailure): void {
-    this.#executor.generation?.abandon('cut');
+    this.executor.generation?.abandon('cut');
     if (!this.#joined && !this.#isOnFloor()) return;
     this.#joined = false;
     const { code, final = false } = failure ?? {};
@@ -257,10 +215,10 @@ export class SeatedAgent {
 
   /** Waits until the generation before this epoch is over; one that nobody has stopped yet is stopped. */
   async #former(epoch: number): Promise<void> {
-    const { generation } = this.#executor;
+    const { generation } = this.executor;
     if (generation === null) return;
     const isForgotten = generation.generating && generation.epoch < epoch && !generation.muted;
-    if (isForgotten) this.#executor.interrupt(this.#ports.interruptGraceMs);
+    if (isForgotten) this.executor.interrupt(this.#ports.interruptGraceMs);
     await generation.done;
   }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { AgentCommand, TurnDraft } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { Roster } from '../../turns/commands/context.ts';
+import type { Roster, RosterEntry } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { Applied, OutboxRow } from '../../turns/floor-store.ts';
 import { retry } from '../../lib/retry.ts';
@@ -14,7 +14,8 @@ import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import { AsideSession } from './aside-session.ts';
 import type { AgentBackend } from '../backends/backend.ts';
 import type { AsideListener, AsideOrder } from './aside-session.ts';
-import { createRoster } from './session-roster.ts';
+import { restartAgent, rosterEntry, statusLines } from './session-roster.ts';
+import type { Presence } from './session-roster.ts';
 import type { SessionJournal } from './session-journal.ts';
 
 /** What a supervisor is made of. */
@@ -39,51 +40,6 @@ export type SupervisorSettings = {
   readonly interruptGraceMs: number;
   readonly channel: (channel: ChannelId) => SessionSettings;
 };
-
-/** Runs all agents: opens their sessions, does what the floors owe them, and tells the floors what they do. */
-export type Supervisor = Roster & {
-  /**
-   * Opens a session for every agent in each of its channels, or in these only, but not for one that was stopped: only `restart`
-   * does. One that has nothing to do for a quarter of an hour is closed until it has.
-   * Resolves after the first attempts, successful or not.
-   */
-  start(channels?: readonly ChannelId[]): Promise<void>;
-  /** Ends all sessions without a word to the floors: their turns resume at the next start. What was streamed is said. */
-  stop(): Promise<void>;
-  /** Does what one row owes to an agent; resolves once it is handed over. Rows of other lanes fail. */
-  deliver(row: OutboxRow): Promise<Settlement>;
-  /** What the holder of a channel has streamed and not yet said. */
-  draft(channel: ChannelId): TurnDraft | null;
-  /** Takes it. */
-  takeDraft(channel: ChannelId): TurnDraft | null;
-  /**
-   * Goes over to other agents: opens sessions for those that are new, closes those of agents that are gone, opens those anew that are run
-   * in another way, and leaves alone what did not change. Resolves as `start` does.
-   */
-  configure(agents: readonly AgentSpec[]): Promise<void>;
-  /** Has an agent work beside the floor of a channel; `null` when there is no such agent. */
-  aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null;
-  /** The backend of an agent; `null` when there is no such agent. */
-  backend(agent: AgentId): AgentBackend | null;
-  /**
-   * Brings the sessions of a channel in step with its seats: an agent that is there has its session opened when it has something to do.
-   * Resolves as `start` does.
-   */
-  seat(channel: ChannelId): Promise<void>;
-};
-
-/** Makes a supervisor; nothing runs before `start`. */
-export function createSupervisor(options: SupervisorOptions): Supervisor {
-  const pool = new SessionPool(options);
-  const roster = createRoster({
-    agents: () => pool.agents,
-    seated: (agent) => pool.seatedAs(agent),
-    seatsOf: (agent) => options.floors.seatsOf(agent),
-    isDisabled: (agent, channel) =>
-      options.floors.view(channel)?.seats.some((seat) => seat.agent === agent && seat.disabled) === true,
-  });
-  return Object.assign(pool, roster);
-}
 
 /** Where the commands of one agent go, and what happens around it. */
 type CommandQueuePorts = {
@@ -163,8 +119,9 @@ export class CommandQueue implements CommandSender {
   }
 }
 
-class SessionPool {
-  agents: readonly AgentSpec[];
+/** Runs all agents: opens their sessions, carries out the effects that the floors send them, and reports to the floors. */
+export class Supervisor implements Roster {
+  #agents: readonly AgentSpec[];
   readonly #ports: Omit<SeatedAgentPorts, 'commands'>;
   readonly #heartbeat: Heartbeat;
   readonly #seated = new Map<string, SeatedAgent>();
@@ -173,7 +130,7 @@ class SessionPool {
 
   constructor(options: SupervisorOptions) {
     const { settings, clock, timers, log, floors, journal } = options;
-    this.agents = options.agents;
+    this.#agents = options.agents;
     this.#ports = {
       floors,
       clock,
@@ -188,12 +145,18 @@ class SessionPool {
     this.#heartbeat = new Heartbeat({ ...settings, clock, timers, beat: (beat) => this.#beat(beat) });
   }
 
+  /**
+   * Opens a session for every agent in each of its channels, or in these channels only. A stopped session stays closed until
+   * `restart`. A session that is idle for 15 minutes is closed and opened again for its next turn.
+   * Resolves after the first attempts, successful or not.
+   */
   async start(channels?: readonly ChannelId[]): Promise<void> {
     this.#running = true;
-    const all = channels ?? this.agents.flatMap(({ id }) => this.#ports.floors.seatsOf(id));
+    const all = channels ?? this.#agents.flatMap(({ id }) => this.#ports.floors.seatsOf(id));
     await Promise.all([...new Set(all)].map((channel) => this.seat(channel)));
   }
 
+  /** Ends all sessions without a message to the floors: their turns resume at the next start. Streamed text is posted. */
   async stop(): Promise<void> {
     this.#running = false;
     this.#heartbeat.stop();
@@ -203,9 +166,13 @@ class SessionPool {
     await Promise.all(all.map((each) => each.close()));
   }
 
+  /**
+   * Applies a new configuration: opens sessions for new agents, closes those of removed agents, and replaces those whose
+   * settings changed. Resolves as `start` does.
+   */
   async configure(agents: readonly AgentSpec[]): Promise<void> {
-    const before = this.agents;
-    this.agents = agents;
+    const before = this.#agents;
+    this.#agents = agents;
     if (!this.#running) return;
     const { floors } = this.#ports;
     const idsIn = (some: readonly AgentSpec[]): ReadonlySet<AgentId> => new Set(some.map(({ id }) => id));
@@ -220,20 +187,25 @@ class SessionPool {
     );
   }
 
+  /**
+   * Brings the sessions of a channel in step with its seats: an agent that is there has its session opened when it has work.
+   * Resolves as `start` does.
+   */
   async seat(channel: ChannelId): Promise<void> {
     if (!this.#running) return;
     const { floors } = this.#ports;
     const wanted = floors.seatedIn(channel);
-    const others = this.agents.filter(({ id }) => !wanted.includes(id));
+    const others = this.#agents.filter(({ id }) => !wanted.includes(id));
     const extra = others.flatMap(({ id }) => this.#seated.get(keyOf(channel, id)) ?? []);
     const absent = floors.missingIn(channel);
-    const missing = this.agents.filter(({ id }) => absent.includes(id));
+    const missing = this.#agents.filter(({ id }) => absent.includes(id));
     await Promise.all([
       ...extra.map((seated) => this.#takeOut(seated)),
       ...missing.map((spec) => this.#seat(spec, channel)),
     ]);
   }
 
+  /** Carries out one outbox row for an agent; resolves once it is handed over. Rows of other lanes fail. */
   async deliver(row: OutboxRow): Promise<Settlement> {
     const { effect } = row;
     if (!('agent' in effect) || effect.type === 'post' || effect.type === 'offerTrust')
@@ -257,12 +229,19 @@ class SessionPool {
     }
   }
 
+  /** The text that the holder of a channel has streamed and not yet posted. */
   draft(channel: ChannelId): TurnDraft | null {
-    return this.#newestOf(channel, ({ draft }) => draft);
+    return this.#newestOf(channel, ({ executor }) => executor.generation?.draft ?? null);
   }
 
+  /** Returns the holder's draft and removes it: the caller posts it. */
+  takeDraft(channel: ChannelId): TurnDraft | null {
+    return this.#newestOf(channel, (seated) => seated.takeDraft());
+  }
+
+  /** Starts a background run of an agent; `null` when there is no such agent. */
   aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null {
-    const spec = this.agents.find(({ id }) => id === agent);
+    const spec = this.#specOf(agent);
     if (spec === undefined || !this.#running) return null;
     const aside = new AsideSession(spec, order, this.#ports, listener);
     this.#asides.add(aside);
@@ -270,31 +249,50 @@ class SessionPool {
     return aside;
   }
 
+  /** The backend of an agent; `null` when there is no such agent. */
   backend(agent: AgentId): AgentBackend | null {
-    return this.agents.find(({ id }) => id === agent)?.backend ?? null;
+    return this.#specOf(agent)?.backend ?? null;
   }
 
-  takeDraft(channel: ChannelId): TurnDraft | null {
-    return this.#newestOf(channel, (seated) => seated.takeDraft());
+  list(): readonly RosterEntry[] {
+    return this.#agents.map((spec) => rosterEntry(spec, this.#presenceOf(spec.id)));
+  }
+
+  status(agent: AgentId): readonly string[] | null {
+    const spec = this.#specOf(agent);
+    return spec === undefined ? null : statusLines(spec, this.#presenceOf(agent));
+  }
+
+  async restart(agent: AgentId): Promise<{ readonly ok: boolean; readonly text: string }> {
+    return await restartAgent(agent, this.#specOf(agent), this.#presenceOf(agent));
   }
 
   #newestOf(channel: ChannelId, draftOf: (seated: SeatedAgent) => TurnDraft | null): TurnDraft | null {
-    const drafts = this.agents.flatMap(({ id }) => {
+    const drafts = this.#agents.flatMap(({ id }) => {
       const seated = this.#seated.get(keyOf(channel, id));
       return seated === undefined ? [] : (draftOf(seated) ?? []);
     });
     return drafts.toSorted((one, other) => other.epoch - one.epoch)[0] ?? null;
   }
 
-  seatedAs(agent: AgentId): readonly SeatedAgent[] {
-    return [...this.#seated.values()].filter(({ spec }) => spec.id === agent);
+  #specOf(agent: AgentId): AgentSpec | undefined {
+    return this.#agents.find(({ id }) => id === agent);
+  }
+
+  #presenceOf(agent: AgentId): Presence {
+    const { floors } = this.#ports;
+    const channels = floors.seatsOf(agent);
+    const isOff = (channel: ChannelId): boolean =>
+      floors.view(channel)?.seats.some((seat) => seat.agent === agent && seat.disabled) === true;
+    const seated = [...this.#seated.values()].filter(({ spec }) => spec.id === agent);
+    return { channels, disabled: channels.filter(isOff), seated };
   }
 
   /** Who is to get an effect. Whoever rests is woken for what it has to do; what is only said in its channel it reads later. */
   async #seatedFor(channel: ChannelId, id: AgentId, wakes: boolean): Promise<SeatedAgent | 'at rest' | null> {
     const seated = this.#seated.get(keyOf(channel, id));
     if (seated !== undefined) return seated;
-    const spec = this.agents.find((each) => each.id === id);
+    const spec = this.#specOf(id);
     if (spec === undefined || !this.#running || !this.#ports.floors.seatedIn(channel).includes(id)) return null;
     return wakes ? await this.#seat(spec, channel) : 'at rest';
   }
@@ -303,13 +301,13 @@ class SessionPool {
     const key = keyOf(channel, spec.id);
     const known = this.#seated.get(key);
     if (known !== undefined) {
-      await known.settled();
+      await known.executor.settled();
       return known;
     }
     this.#heartbeat.start();
     const agent = this.#make(spec, channel);
     this.#seated.set(key, agent);
-    await agent.open();
+    await agent.executor.begin();
     return agent;
   }
 
@@ -334,17 +332,17 @@ class SessionPool {
       if (agent.isAtRest(REST_AFTER_MS)) {
         this.#seated.delete(key);
         void agent.rest();
-      } else agent.beat(beat);
+      } else agent.executor.beat(beat);
     }
     for (const aside of this.#asides) {
       if (aside.isOver) this.#asides.delete(aside);
-      else aside.beat(beat);
+      else aside.executor.beat(beat);
     }
     if (this.#seated.size + this.#asides.size === 0) this.#heartbeat.stop();
   }
 
   readonly #describe: SeatedAgentPorts['describe'] = (agent) => {
-    const spec = this.agents.find(({ id }) => id === agent);
+    const spec = this.#specOf(agent);
     return { name: spec?.name ?? agent, description: spec?.description ?? '' };
   };
 }
