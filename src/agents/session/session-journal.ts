@@ -3,30 +3,11 @@ import type { Machine } from '../../engine/machine.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { AgentLog } from './floor-port.ts';
-import { NEW_SESSION, SESSION_TRANSITIONS } from './session-machine.ts';
+import { NEW_SESSION, PHASES, SESSION_TRANSITIONS, sessionState } from './session-machine.ts';
 import type { SessionFact, SessionState } from './session-machine.ts';
 
-const PHASES = [
-  'Initializing',
-  'BuildingPrompt',
-  'Spawning',
-  'Running',
-  'Interrupting',
-  'SessionComplete',
-  'CoolingDown',
-  'Stopped',
-] as const;
-const count = z.int().nonnegative();
-const counters = { sessionSeq: z.int().positive(), consecutiveErrors: count, totalErrors: count };
-const phase = z.discriminatedUnion('name', [
-  z.object({ name: z.enum(['Initializing', 'BuildingPrompt', 'SessionComplete']) }),
-  z.object({ name: z.literal('Spawning'), opensBy: z.number().nullable() }),
-  z.object({ name: z.literal('Running'), sessionSeq: z.int().positive() }),
-  z.object({ name: z.literal('Interrupting'), sessionSeq: z.int().positive(), graceEndsAt: z.number() }),
-  z.object({ name: z.literal('CoolingDown'), delayMs: z.number().nonnegative(), endsAt: z.number() }),
-  z.object({ name: z.literal('Stopped'), why: z.string() }),
-]);
 const trigger = z.enum(SESSION_TRANSITIONS.map((row) => row.trigger));
+const { phase, ...counters } = sessionState.shape;
 
 const recordedMove = z.object({
   type: z.literal('sessionMoved'),
@@ -37,7 +18,7 @@ const recordedMove = z.object({
   cause: z.string().nullable(),
 });
 
-const keptSession = z.object({ phase, ...counters, lastCause: z.string().nullable(), trigger: trigger.nullable() });
+const keptSession = sessionState.extend({ lastCause: z.string().nullable(), trigger: trigger.nullable() });
 
 /**
  * A move of a session that outlives the program, with why the session was last lost. It gives all counters, so that one that

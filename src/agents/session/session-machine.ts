@@ -1,18 +1,47 @@
+import { z } from 'zod';
 import type { Machine, MachineDecision } from '../../engine/machine.ts';
 import { backoffMs } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { TurnPrompt } from '../backends/backend.ts';
 
-/** What one agent session is doing, by the names of the specification's table. Durations are milliseconds. */
-export type Phase =
-  | { readonly name: 'Initializing' | 'BuildingPrompt' | 'SessionComplete' }
+/** The names of the specification's table. */
+export const PHASES = [
+  'Initializing',
+  'BuildingPrompt',
+  'Spawning',
+  'Running',
+  'Interrupting',
+  'SessionComplete',
+  'CoolingDown',
+  'Stopped',
+] as const;
+
+const phaseSchema = z.discriminatedUnion('name', [
+  z.object({ name: z.enum(['Initializing', 'BuildingPrompt', 'SessionComplete']) }),
   /** `opensBy`: when the backend must have opened the session; `null` once the session has its prompt. */
-  | { readonly name: 'Spawning'; readonly opensBy: Instant | null }
-  | { readonly name: 'Running'; readonly sessionSeq: number }
-  | { readonly name: 'Interrupting'; readonly sessionSeq: number; readonly graceEndsAt: Instant }
-  | { readonly name: 'CoolingDown'; readonly delayMs: number; readonly endsAt: Instant }
-  | { readonly name: 'Stopped'; readonly why: string };
+  z.object({ name: z.literal('Spawning'), opensBy: z.number().nullable() }),
+  z.object({ name: z.literal('Running'), sessionSeq: z.int().positive() }),
+  z.object({ name: z.literal('Interrupting'), sessionSeq: z.int().positive(), graceEndsAt: z.number() }),
+  z.object({ name: z.literal('CoolingDown'), delayMs: z.number().nonnegative(), endsAt: z.number() }),
+  z.object({ name: z.literal('Stopped'), why: z.string() }),
+]);
+
+/** What one agent session is doing. Durations are in milliseconds. */
+export type Phase = Readonly<z.infer<typeof phaseSchema>>;
+
+const count = z.int().nonnegative();
+
+/** One session's state: plain JSON. */
+export const sessionState = z.object({
+  phase: phaseSchema,
+  /** Counts the generations; the first is 1. */
+  sessionSeq: z.int().positive(),
+  consecutiveErrors: count,
+  totalErrors: count,
+});
+
+export type SessionState = Readonly<z.infer<typeof sessionState>>;
 
 /** How a backend session ended. */
 export type Exit =
@@ -38,28 +67,16 @@ export type SessionEffect =
   | { readonly type: 'LogFatal'; readonly message: string }
   | { readonly type: 'ForceStopSession' | 'IncrementSession' | 'OpenSession' };
 
-/** One session's state: plain JSON. */
-export type SessionState = {
-  readonly phase: Phase;
-  /** Counts the generations; the first is 1. */
-  readonly sessionSeq: number;
-  readonly consecutiveErrors: number;
-  readonly totalErrors: number;
-};
-
 /** How many errors stop a session for good. */
 export type Thresholds = { readonly maxConsecutiveErrors: number; readonly maxTotalErrors: number };
 
 /** One transition that happened: where to, with which counters, and what has to be done; `null` is the table's None. */
-export type SessionFact = {
+export type SessionFact = Counters & {
   readonly type: 'sessionMoved';
   readonly from: Phase['name'];
   readonly to: Phase;
   readonly trigger: SessionTrigger;
   readonly effect: SessionEffect | null;
-  readonly sessionSeq: number;
-  readonly consecutiveErrors: number;
-  readonly totalErrors: number;
 };
 
 /** An event's name, with how a session ended. */
