@@ -1,3 +1,5 @@
+import { defined } from '../../lib/defined.ts';
+
 /**
  * What a file can do to whoever opens its folder with an agent, before anybody is asked. `run`: starts a program. `load`:
  * loads code or a tool server into the agent. `redirect`: sends requests, and the keys with them, to another host. `allow`:
@@ -33,209 +35,161 @@ export type RepositoryFiles = {
   readonly files: readonly RepositoryFile[];
 };
 
+type Row = readonly [
+  path: string,
+  searched: RepositoryFile['searched'],
+  can: readonly FilePower[],
+  note: string,
+  offBy?: string,
+];
+
+function rows(table: readonly Row[]): readonly RepositoryFile[] {
+  return table.map(([path, searched, can, note, offBy]) => ({ path, searched, can, note, ...defined({ offBy }) }));
+}
+
+const UP = 'up-to-repository-root';
+const UP_TO_DISK = 'up-to-disk-root';
+
 const EVERYTHING: readonly FilePower[] = ['run', 'load', 'redirect', 'allow'];
-const ENVIRONMENT_NOTE = 'sets variables of the agent, also the host of the model';
+const RUN: readonly FilePower[] = ['run'];
+const RUN_ALLOW: readonly FilePower[] = ['run', 'allow'];
+const LOAD_RUN: readonly FilePower[] = ['load', 'run'];
+const LOAD_ALLOW: readonly FilePower[] = ['load', 'allow'];
+const REDIRECT_RUN: readonly FilePower[] = ['redirect', 'run'];
 
-/** Where an agent looks from its folder upwards. */
-const UP = { searched: 'up-to-repository-root' } as const;
-const UP_TO_DISK = { searched: 'up-to-disk-root' } as const;
+const TOOL_SERVERS = 'starts tool servers';
+const LANGUAGE_SERVERS = 'starts language servers';
+const ENVIRONMENT = 'sets variables of the agent, also the host of the model';
+const EXTENSIONS = 'extensions with tool servers and hooks';
+const COMMANDS = 'commands whose text runs programs';
+const SANDBOX = 'how its sandbox is built and entered';
 
-/** What Conch sets so that Claude Code reads settings of its user and of an administrator alone. */
+/** Conch's setting: Claude Code reads the settings of its user and of an administrator only. */
 const USER_ALONE = "the setting source 'user' alone";
 const ONE_SERVER = 'strictMcpConfig: no tool servers but those of Conch';
+const CLAUDE_SETTINGS =
+  'runs apiKeyHelper and hooks; its env can send the key to another host; loads plugins; allows tools';
+const CLAUDE_AGENTS = 'agents with tool servers, hooks and a mode of their own';
 
 /** Read from its documentation of settings, hooks, MCP, subagents and skills, from the SDK's `Settings`, and from its program. */
 export const CLAUDE_FILES: RepositoryFiles = {
   release: '@agentclientprotocol/claude-agent-acp 0.101.0',
-  files: [
-    ...['.claude/settings.json', '.claude/settings.local.json'].map((path): RepositoryFile => ({
-      path,
-      ...UP,
-      can: ['run', 'load', 'redirect', 'allow'],
-      note: 'runs apiKeyHelper and hooks; its env can send the key to another host; loads plugins; allows tools',
-      offBy: USER_ALONE,
-    })),
-    { path: '.mcp.json', ...UP, can: ['load', 'run'], note: 'starts tool servers', offBy: ONE_SERVER },
-    {
-      path: '.claude/agents/**',
-      ...UP,
-      can: ['load', 'allow'],
-      note: 'agents with tool servers, hooks and a mode of their own',
-      offBy: USER_ALONE,
-    },
-    {
-      path: '.claude/commands/**',
-      ...UP,
-      can: ['run', 'allow'],
-      note: 'commands whose text runs programs',
-      offBy: USER_ALONE,
-    },
-    {
-      path: '.claude/skills/**',
-      ...UP,
-      can: ['run', 'allow'],
-      note: 'skills whose text runs programs, and hooks',
-      offBy: USER_ALONE,
-    },
-  ],
+  files: rows([
+    ['.claude/settings.json', UP, EVERYTHING, CLAUDE_SETTINGS, USER_ALONE],
+    ['.claude/settings.local.json', UP, EVERYTHING, CLAUDE_SETTINGS, USER_ALONE],
+    ['.mcp.json', UP, LOAD_RUN, TOOL_SERVERS, ONE_SERVER],
+    ['.claude/agents/**', UP, LOAD_ALLOW, CLAUDE_AGENTS, USER_ALONE],
+    ['.claude/commands/**', UP, RUN_ALLOW, COMMANDS, USER_ALONE],
+    ['.claude/skills/**', UP, RUN_ALLOW, 'skills whose text runs programs, and hooks', USER_ALONE],
+  ]),
 };
+
+const CODEX_CONFIG = 'sets tool servers, a program for notices, the host of the model, the sandbox and what is asked';
 
 /** Read from the documentation of its configuration, hooks and rules, and from the adapter, which trusts every folder. */
 export const CODEX_FILES: RepositoryFiles = {
   release: '@agentclientprotocol/codex-acp 2.6.0',
-  files: [
-    {
-      path: '.codex/config.toml',
-      ...UP,
-      can: ['run', 'load', 'redirect', 'allow'],
-      note: 'sets tool servers, a program for notices, the host of the model, the sandbox and what is asked',
-    },
-    { path: '.codex/rules/**', ...UP, can: ['allow'], note: 'lets commands run unasked' },
-    { path: '.codex/hooks.json', ...UP, can: ['run'], note: 'runs its commands around turns and tools' },
-    {
-      path: '.codex/agents/**',
-      ...UP,
-      can: ['load', 'allow'],
-      note: 'agents with tool servers and a sandbox of their own',
-    },
-  ],
+  files: rows([
+    ['.codex/config.toml', UP, EVERYTHING, CODEX_CONFIG],
+    ['.codex/rules/**', UP, ['allow'], 'lets commands run unasked'],
+    ['.codex/hooks.json', UP, RUN, 'runs its commands around turns and tools'],
+    ['.codex/agents/**', UP, LOAD_ALLOW, 'agents with tool servers and a sandbox of their own'],
+  ]),
 };
 
-const OPENCODE_PARTS = [
-  [
-    'opencode.json',
-    'loads plugins, starts tool servers and language servers, sets the host of the model, allows tools',
-  ],
-  [
-    'opencode.jsonc',
-    'loads plugins, starts tool servers and language servers, sets the host of the model, allows tools',
-  ],
-  ['plugin/**', 'loaded as code when the session opens'],
-  ['plugins/**', 'loaded as code when the session opens'],
-  ['tool/**', 'loaded as code when the session opens'],
-  ['tools/**', 'loaded as code when the session opens'],
-  ['command/**', 'commands whose text runs programs'],
-  ['commands/**', 'commands whose text runs programs'],
-  ['agent/**', 'agents with permissions of their own'],
-  ['agents/**', 'agents with permissions of their own'],
-  ['mode/**', 'modes with permissions of their own'],
-  ['modes/**', 'modes with permissions of their own'],
-  ['package.json', 'packages that are installed for plugins'],
-] as const;
+const OPENCODE_CONFIG =
+  'loads plugins, starts tool servers and language servers, sets the host of the model, allows tools';
+const OPENCODE_CODE = 'loaded as code when the session opens';
+const OPENCODE_AGENTS = 'agents with permissions of their own';
+const OPENCODE_MODES = 'modes with permissions of their own';
 
 /** Read from its documentation of configuration, plugins, tools, commands and agents, and from its program. */
 export const OPENCODE_FILES: RepositoryFiles = {
   release: 'opencode-ai 1.18.33',
-  files: [
-    ...['opencode.json', 'opencode.jsonc'].map((path): RepositoryFile => ({
-      path,
-      ...UP_TO_DISK,
-      can: EVERYTHING,
-      note: OPENCODE_PARTS[0][1],
-    })),
-    ...OPENCODE_PARTS.map(([path, note]): RepositoryFile => ({
-      path: `.opencode/${path}`,
-      ...UP_TO_DISK,
-      can: EVERYTHING,
-      note,
-    })),
-  ],
+  files: rows([
+    ['opencode.json', UP_TO_DISK, EVERYTHING, OPENCODE_CONFIG],
+    ['opencode.jsonc', UP_TO_DISK, EVERYTHING, OPENCODE_CONFIG],
+    ['.opencode/opencode.json', UP_TO_DISK, EVERYTHING, OPENCODE_CONFIG],
+    ['.opencode/opencode.jsonc', UP_TO_DISK, EVERYTHING, OPENCODE_CONFIG],
+    ['.opencode/plugin/**', UP_TO_DISK, EVERYTHING, OPENCODE_CODE],
+    ['.opencode/plugins/**', UP_TO_DISK, EVERYTHING, OPENCODE_CODE],
+    ['.opencode/tool/**', UP_TO_DISK, EVERYTHING, OPENCODE_CODE],
+    ['.opencode/tools/**', UP_TO_DISK, EVERYTHING, OPENCODE_CODE],
+    ['.opencode/command/**', UP_TO_DISK, EVERYTHING, COMMANDS],
+    ['.opencode/commands/**', UP_TO_DISK, EVERYTHING, COMMANDS],
+    ['.opencode/agent/**', UP_TO_DISK, EVERYTHING, OPENCODE_AGENTS],
+    ['.opencode/agents/**', UP_TO_DISK, EVERYTHING, OPENCODE_AGENTS],
+    ['.opencode/mode/**', UP_TO_DISK, EVERYTHING, OPENCODE_MODES],
+    ['.opencode/modes/**', UP_TO_DISK, EVERYTHING, OPENCODE_MODES],
+    ['.opencode/package.json', UP_TO_DISK, EVERYTHING, 'packages that are installed for plugins'],
+  ]),
 };
+
+const GEMINI_SETTINGS = 'runs tools.discoveryCommand, hooks and tool servers; writes telemetry.outfile; allows tools';
 
 /** Read from the documentation that it brings (settings, hooks, policies, extensions, agents, commands) and from its bundle. */
 export const GEMINI_FILES: RepositoryFiles = {
   release: '@google/gemini-cli 0.61.0',
-  files: [
-    {
-      path: '.gemini/settings.json',
-      ...UP,
-      can: EVERYTHING,
-      note: 'runs tools.discoveryCommand, hooks and tool servers; writes telemetry.outfile; allows tools',
-    },
-    { path: '.gemini/.env', ...UP_TO_DISK, can: ['redirect', 'run'], note: ENVIRONMENT_NOTE },
-    { path: '.env', ...UP_TO_DISK, can: ['redirect', 'run'], note: ENVIRONMENT_NOTE },
-    { path: '.gemini/policies/**', ...UP, can: ['allow'], note: 'lets tools run unasked' },
-    { path: '.gemini/extensions/**', ...UP, can: ['load', 'run'], note: 'extensions with tool servers and hooks' },
-    { path: '.gemini/agents/**', ...UP, can: ['load'], note: 'agents with tool servers of their own' },
-    { path: '.gemini/commands/**', ...UP, can: ['run'], note: 'commands whose text runs programs' },
-    { path: '.gemini/sandbox*', ...UP, can: ['run'], note: 'how its sandbox is built and entered' },
-  ],
+  files: rows([
+    ['.gemini/settings.json', UP, EVERYTHING, GEMINI_SETTINGS],
+    ['.gemini/.env', UP_TO_DISK, REDIRECT_RUN, ENVIRONMENT],
+    ['.env', UP_TO_DISK, REDIRECT_RUN, ENVIRONMENT],
+    ['.gemini/policies/**', UP, ['allow'], 'lets tools run unasked'],
+    ['.gemini/extensions/**', UP, LOAD_RUN, EXTENSIONS],
+    ['.gemini/agents/**', UP, ['load'], 'agents with tool servers of their own'],
+    ['.gemini/commands/**', UP, RUN, COMMANDS],
+    ['.gemini/sandbox*', UP, RUN, SANDBOX],
+  ]),
 };
+
+const QWEN_SETTINGS =
+  'runs hooks and tool servers; its env can send the key to another host; writes telemetry.outfile; allows tools';
 
 /** Read from its documentation of settings, hooks, extensions, agents, commands and trusted folders, and from its bundle. */
 export const QWEN_FILES: RepositoryFiles = {
   release: '@qwen-code/qwen-code 0.24.4',
-  files: [
-    {
-      path: '.qwen/settings.json',
-      ...UP,
-      can: EVERYTHING,
-      note: 'runs hooks and tool servers; its env can send the key to another host; writes telemetry.outfile; allows tools',
-    },
-    { path: '.qwen/.env', ...UP_TO_DISK, can: ['redirect', 'run'], note: ENVIRONMENT_NOTE },
-    { path: '.env', ...UP_TO_DISK, can: ['redirect', 'run'], note: ENVIRONMENT_NOTE },
-    { path: '.mcp.json', ...UP, can: ['load', 'run'], note: 'starts tool servers' },
-    { path: '.qwen/extensions/**', ...UP, can: ['load', 'run'], note: 'extensions with tool servers and hooks' },
-    {
-      path: '.qwen/agents/**',
-      ...UP,
-      can: ['load', 'allow'],
-      note: 'agents with tool servers and a mode of their own',
-    },
-    { path: '.qwen/commands/**', ...UP, can: ['run'], note: 'commands whose text runs programs' },
-    { path: '.qwen/skills/**', ...UP, can: ['run', 'allow'], note: 'skills with hooks and tools of their own' },
-    { path: '.qwen/sandbox*', ...UP, can: ['run'], note: 'how its sandbox is built and entered' },
-    { path: '.lsp.json', ...UP, can: ['run'], note: 'starts language servers' },
-  ],
+  files: rows([
+    ['.qwen/settings.json', UP, EVERYTHING, QWEN_SETTINGS],
+    ['.qwen/.env', UP_TO_DISK, REDIRECT_RUN, ENVIRONMENT],
+    ['.env', UP_TO_DISK, REDIRECT_RUN, ENVIRONMENT],
+    ['.mcp.json', UP, LOAD_RUN, TOOL_SERVERS],
+    ['.qwen/extensions/**', UP, LOAD_RUN, EXTENSIONS],
+    ['.qwen/agents/**', UP, LOAD_ALLOW, 'agents with tool servers and a mode of their own'],
+    ['.qwen/commands/**', UP, RUN, COMMANDS],
+    ['.qwen/skills/**', UP, RUN_ALLOW, 'skills with hooks and tools of their own'],
+    ['.qwen/sandbox*', UP, RUN, SANDBOX],
+    ['.lsp.json', UP, RUN, LANGUAGE_SERVERS],
+  ]),
 };
+
+const COPILOT_SETTINGS = 'runs hooks, loads plugins, names a proxy';
 
 /** Read from `copilot help config` and `help environment`, and from its program. */
 export const COPILOT_FILES: RepositoryFiles = {
   release: '@github/copilot 1.0.102',
-  files: [
-    {
-      path: '.github/hooks/**',
-      ...UP,
-      can: ['run'],
-      note: 'runs its commands when the session opens and around each tool',
-    },
-    ...['.github/copilot/settings.json', '.github/copilot/settings.local.json'].map((path): RepositoryFile => ({
-      path,
-      ...UP,
-      can: EVERYTHING,
-      note: 'runs hooks, loads plugins, names a proxy',
-    })),
-    ...['.claude/settings.json', '.claude/settings.local.json'].map((path): RepositoryFile => ({
-      path,
-      ...UP,
-      can: ['run'],
-      note: 'runs hooks',
-    })),
-    ...['.mcp.json', '.github/mcp.json', '.vscode/mcp.json'].map((path): RepositoryFile => ({
-      path,
-      ...UP,
-      can: ['load', 'run'],
-      note: 'starts tool servers',
-    })),
-    { path: '.github/extensions/**', ...UP, can: ['load'], note: 'loaded as code' },
-    { path: '.github/agents/**', ...UP, can: ['load', 'allow'], note: 'agents with tool servers of their own' },
-    ...['.github/lsp.json'].map((path): RepositoryFile => ({
-      path,
-      ...UP,
-      can: ['run'],
-      note: 'starts language servers',
-    })),
-  ],
+  files: rows([
+    ['.github/hooks/**', UP, RUN, 'runs its commands when the session opens and around each tool'],
+    ['.github/copilot/settings.json', UP, EVERYTHING, COPILOT_SETTINGS],
+    ['.github/copilot/settings.local.json', UP, EVERYTHING, COPILOT_SETTINGS],
+    ['.claude/settings.json', UP, RUN, 'runs hooks'],
+    ['.claude/settings.local.json', UP, RUN, 'runs hooks'],
+    ['.mcp.json', UP, LOAD_RUN, TOOL_SERVERS],
+    ['.github/mcp.json', UP, LOAD_RUN, TOOL_SERVERS],
+    ['.vscode/mcp.json', UP, LOAD_RUN, TOOL_SERVERS],
+    ['.github/extensions/**', UP, ['load'], 'loaded as code'],
+    ['.github/agents/**', UP, LOAD_ALLOW, 'agents with tool servers of their own'],
+    ['.github/lsp.json', UP, RUN, LANGUAGE_SERVERS],
+  ]),
 };
 
 /** Read from its bundle: the first three count only in a folder that Kimi Code was told to trust. */
 export const KIMI_FILES: RepositoryFiles = {
   release: '@moonshot-ai/kimi-code 2.1.0',
-  files: [
-    { path: '.mcp.json', ...UP, can: ['load', 'run'], note: 'starts tool servers' },
-    { path: '.kimi-code/mcp.json', ...UP, can: ['load', 'run'], note: 'starts tool servers' },
-    { path: '.kimi-code/local.toml', ...UP, can: ['allow'], note: 'adds folders in which it writes' },
-  ],
+  files: rows([
+    ['.mcp.json', UP, LOAD_RUN, TOOL_SERVERS],
+    ['.kimi-code/mcp.json', UP, LOAD_RUN, TOOL_SERVERS],
+    ['.kimi-code/local.toml', UP, ['allow'], 'adds folders in which it writes'],
+  ]),
 };
 
 /** The files that any known agent obeys: for a program that nobody knows, at which Conch switches nothing off. */
