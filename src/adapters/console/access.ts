@@ -4,8 +4,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Clock, Instant } from '../../lib/time.ts';
 
 /**
- * The secret that a page or `conch ctl` shows to be let in. Kept in a file that only its owner can read,
- * so that a restart of the program does not lock an open page out.
+ * Returns the console's token, which signs page sessions and authorises `conch ctl`. The file at `path` keeps it (mode 0600), so
+ * sessions outlast a restart.
  */
 export function sessionToken(path: string): string {
   const known = readToken(path);
@@ -16,7 +16,7 @@ export function sessionToken(path: string): string {
   return token;
 }
 
-/** Whether two secrets are the same, in a time that tells nothing about them. */
+/** Compares two secrets in constant time. */
 function sameSecret(one: string, other: string): boolean {
   return timingSafeEqual(digest(one), digest(other));
 }
@@ -36,37 +36,37 @@ function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** How long a link lets a browser in that has not used it. */
+/** How long an unused link is valid. */
 const KEY_MS = 3_600_000;
-/** How long a browser is let in after it used a link. */
+/** How long a page session is valid. */
 const SESSION_MS = 30 * 86_400_000;
-/** The most unused keys; the oldest goes. */
+/** The most unused keys; a further one replaces the oldest. */
 const MOST_KEYS = 32;
 
 /**
- * What a browser shows to be let in. Browsers send a cookie to every server of the same host name, whatever its port: a server that an
- * agent starts on 127.0.0.1 may read it. Storage of a page belongs to one port alone, but scripts can read it. So both are needed.
+ * The two secrets of a browser's session; a request needs both. Browsers send a cookie to all ports of a host, so a server that an
+ * agent starts on 127.0.0.1 may read it. The storage of a page belongs to one port, but scripts can read it.
  */
 type PageSession = {
-  /** The value of the cookie that scripts cannot read. */
+  /** Value of the HttpOnly cookie. */
   readonly cookie: string;
-  /** What the page keeps in its storage and sends with each request. */
+  /** Kept in the page's storage and sent with each request. */
   readonly part: string;
 };
 
-/** What a request shows; `null` is absent. */
+/** The session secrets in a request; `null` if absent. */
 type ShownSession = { readonly [Key in keyof PageSession]: string | null };
 
-/** Who may use the page: browsers that used a link, which works once. */
+/** Lets browsers use the page after they used a link; a link works once. */
 export type PageAccess = {
-  /** A new key; it lets one browser in, within an hour. */
+  /** Returns a key for a link, valid for one hour and one browser. */
   newKey(): string;
-  /** Uses a key up; `null` when it is unknown, used or too old. */
+  /** Exchanges a key for a session; `null` if the key is unknown, used or expired. */
   exchange(key: string): PageSession | null;
   isLetIn(shown: ShownSession): boolean;
 };
 
-/** Sessions outlast a restart: they are signed with the token, and nothing of them is kept. Keys end with the program. */
+/** Sessions are signed with the token and not stored: they outlast a restart. Keys do not. */
 export function createPageAccess(token: string, clock: Clock): PageAccess {
   const keys = new Map<string, Instant>();
   return {
@@ -92,10 +92,10 @@ export function createPageAccess(token: string, clock: Clock): PageAccess {
   };
 }
 
-/** How long a session counts, in seconds. */
+/** How long a page session is valid, in seconds. */
 export const SESSION_SECONDS = SESSION_MS / 1_000;
 
-/** The session of a browser that was let in at an instant. */
+/** Derives the session of a browser that used its link at an instant. */
 export function pageSession(token: string, at: Instant): PageSession {
   const since = at.toString(36);
   return { cookie: `${since}.${signed(token, `cookie ${since}`)}`, part: signed(token, 'part') };
@@ -105,19 +105,19 @@ function signed(token: string, text: string): string {
   return createHmac('sha256', token).update(text).digest('base64url');
 }
 
-/** Why a request may not use the console as the page does; `null` when it may. */
+/** Returns why a request may not use the console as the page does; `null` if it may. */
 export function reasonToRefuse(request: IncomingMessage, access: PageAccess): string | null {
   if (!isForLoopback(request)) return NOT_LOOPBACK;
   if (!isOwnPage(request)) return FOREIGN;
   return access.isLetIn({ cookie: cookieOf(request), part: partOf(request) }) ? null : NO_ACCESS;
 }
 
-/** Why a request is refused: it names another machine, comes from another site, or from a browser that used no link. */
+/** Reasons to refuse a request: another host name, another site, a browser without a session. */
 export const NOT_LOOPBACK = 'This console answers only to this machine';
 export const FOREIGN = 'Another site may not talk to this console';
 export const NO_ACCESS = 'This browser is not let in: run "conch open" and open the link that it prints';
 
-/** Whether a request shows the console's token, as programs on this machine do that may read it. */
+/** Whether a request carries the console's token. */
 export function hasToken({ headers }: IncomingMessage, token: string): boolean {
   const shown = /^Bearer (\S+)$/.exec(headers.authorization ?? '')?.[1];
   return shown !== undefined && sameSecret(shown, token);
@@ -133,12 +133,12 @@ const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 /** Whether a request comes from a page of this server. */
 export function isOwnPage({ headers, method }: IncomingMessage): boolean {
   const { host, origin, 'sec-fetch-site': site, upgrade } = headers;
-  // Browsers leave the origin out when a page only reads from its own server.
+  // Browsers omit the origin when a page reads from its own server.
   if (origin === undefined) return method === 'GET' && site === 'same-origin' && upgrade === undefined;
   return origin === `http://${host}`;
 }
 
-/** The name of the cookie: each port has its own, because browsers send a cookie to all ports of a host. */
+/** Name of the cookie. It contains the port, because browsers send a cookie to all ports of a host. */
 export function cookieName({ socket }: IncomingMessage): string {
   return `conch_${socket.localPort}`;
 }
@@ -148,7 +148,7 @@ function cookieOf(request: IncomingMessage): string | null {
   return pairs.find(([key]) => key === cookieName(request))?.[1] ?? null;
 }
 
-/** The session's part that the page keeps: a header of requests; of sockets, for which a page sets no headers, the second protocol. */
+/** The part of the session from the page's storage: a header, or the second protocol of a WebSocket, which cannot have headers. */
 function partOf({ headers }: IncomingMessage): string | null {
   const shown = headers['conch-page'] ?? headers['sec-websocket-protocol']?.split(',')[1];
   return typeof shown === 'string' ? shown.trim() : null;

@@ -17,7 +17,7 @@ import { startServer } from './server.ts';
 import type { ConsoleServer, Health, RunsTold, UpkeepOrder } from './server.ts';
 import { Talk } from './talk.ts';
 
-/** Who sits at the console: whoever can read the token, or was given a link. */
+/** The person at the console: anyone who can read the token or was given a link. */
 export const CONSOLE_PERSON: Principal = { id: 'console:you', name: 'You', roles: [] };
 
 const CAPABILITIES: Capabilities = {
@@ -31,11 +31,11 @@ const CAPABILITIES: Capabilities = {
   oversees: true,
 };
 
-/** Where the console lives and what it is given. */
+/** Settings and parts of the console. */
 export type ConsoleOptions = {
-  /** An existing or new folder for `console-token`. */
+  /** Folder for `console-token`; created if absent. */
   readonly dataDir: string;
-  /** What stands in its channels. */
+  /** Store of the console's messages. */
   readonly platform: Platform;
   /** 0 takes any free port. */
   readonly port: number;
@@ -44,31 +44,31 @@ export type ConsoleOptions = {
   readonly log: Logger;
   readonly timers?: Timers;
   readonly person?: Principal;
-  /** Works on the database that only this process may write to; asked by whoever has the token. */
+  /** Carries out backup, prune and erase for programs with the token: only this process may write to the database. */
   readonly upkeep?: (order: UpkeepOrder) => Promise<Answer>;
-  /** How the database is; well unless told. */
+  /** Status of the database; `ok` by default. */
   readonly database?: () => Health['database']['status'];
-  /** At which servers of tools somebody has to sign in; at none unless told. */
+  /** Tool servers that wait for a login; none by default. */
   readonly waiting?: () => readonly unknown[];
-  /** The folder of the built page, if it is not the one that `npm install` builds. */
+  /** Folder of the built page; the one that `npm install` builds by default. */
   readonly pageDir?: string;
 };
 
-/** The console as an adapter, and what only it has. */
+/** The console as an adapter, with its own additions. */
 export type ConsoleAdapter = ChatAdapter & {
-  /** Where the page is, once started. */
+  /** Address of the page; `null` before the start. */
   readonly url: string | null;
-  /** A new address of the page that lets one browser in, once; `null` before the start. */
+  /** Returns a link that gives one browser access, once; `null` before the start. */
   link(): string | null;
-  /** From now on `/healthz` says ready. */
+  /** Makes `/healthz` answer `ready`. */
   setReady(): void;
-  /** From now on programs with the token are told of runs, and the page looks into tool calls; called once. */
+  /** Connects the runs: their events for programs with the token, their tool calls for the page. Called once. */
   tell(runs: RunsTold): void;
 };
 
 type Running = { readonly talk: Talk; readonly server: ConsoleServer };
 
-/** What becomes known after the console was made. */
+/** Set after the console was created. */
 type Later = { isReady: boolean; runs: RunsTold | null; readers: AuditReaders<Client> | null };
 
 /** A chat platform of its own on this machine: a page, a durable store of messages, and `conch ctl`'s door. */
@@ -168,7 +168,7 @@ function healthOf({ database, waiting }: ConsoleOptions, floors: FloorQueries, i
   };
 }
 
-/** How many of the agents are OFFLINE, and not disabled, in one of their channels: at a floor at rest all are there. */
+/** Counts agents that are OFFLINE and not disabled in at least one channel. Agents of a floor that is not loaded count as online. */
 function agentsIn(floors: FloorQueries): Health['agents'] {
   const seats = floors.awake().flatMap((channel) => floors.view(channel)?.seats ?? []);
   const missing = seats.filter(({ disabled, status }) => !disabled && status === 'OFFLINE');

@@ -7,18 +7,18 @@ import type { AuditRow, AuditSource, AuditStanding, AuditWanted } from '../../tu
 import { auditWantedSchema } from './protocol.ts';
 import type { ServerFrame, ShownCall } from './protocol.ts';
 
-/** The most calls of one frame, and the most characters; one call beyond them comes without its texts. */
+/** Most calls and characters of one frame. A longer call comes without input and output. */
 const MOST_CALLS = 100;
 const MOST_CHARACTERS = 1024 * 1024;
-/** How many entries of journals are read for one frame: where few calls are wanted, the page is told how far it was looked. */
+/** Most journal entries read for one frame. When few calls match, the frame says how far the reading has come. */
 const MOST_READ = 20_000;
-/** What happens within this time goes out in one frame, in milliseconds. */
+/** Changes within this time are sent in one frame. */
 const GATHER_MS = 250;
 
 type AuditFrame = Extract<ServerFrame, { readonly type: 'audit' }>;
 type Reading = { readonly wanted: AuditWanted; readonly calls: Iterator<AuditRow | number, void>; isBusy: boolean };
 
-/** Reads tool calls for pages, each from the newest back as far as it asks; `send` tells one of them. */
+/** Reads tool calls for pages, newest first, a frame at a time. `send` sends a frame to one page. */
 export class AuditReaders<Client> {
   readonly #source: AuditSource;
   readonly #send: (client: Client, frame: AuditFrame) => void;
@@ -36,7 +36,7 @@ export class AuditReaders<Client> {
     });
   }
 
-  /** Begins anew; `null`: the page is not told any more. */
+  /** Starts a new reading and sends its first frame; `null` ends the reading. */
   async open(client: Client, wanted: AuditWanted | null): Promise<void> {
     this.#readings.delete(client);
     if (wanted === null) return;
@@ -93,7 +93,7 @@ export class AuditReaders<Client> {
 
 type Page = { readonly rows: readonly AuditRow[]; readonly more: boolean; readonly upto: number | null };
 
-/** Reads on, and lets others go between. */
+/** Reads one frame's calls; yields to the event loop in between. */
 async function nextPage({ wanted, calls }: Reading, isStill: () => boolean): Promise<Page> {
   const rows: AuditRow[] = [];
   let [read, characters, upto] = [0, 0, Infinity];
@@ -122,7 +122,7 @@ function keyOf({ channel, agent, aside, seq }: AuditRow): string {
   return JSON.stringify([channel, agent, aside === true, seq]);
 }
 
-/** Answers `GET /runs/audit?…` with every call that is wanted, whole, the newest first: a line of JSON each. */
+/** Answers `GET /runs/audit?…` with all matching calls in full, newest first, as JSON lines. */
 export async function exportCalls(
   { response, query }: { readonly response: ServerResponse; readonly query: string },
   source: AuditSource,
@@ -135,7 +135,7 @@ export async function exportCalls(
     'Cache-Control': 'no-store',
   });
   await pipeline(linesOf(source, parsed.data), response).catch((error: unknown) => {
-    // Who asked has gone.
+    // The caller has disconnected.
     if (!response.destroyed) throw error;
   });
   return null;

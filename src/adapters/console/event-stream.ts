@@ -4,17 +4,17 @@ import type { Timer, Timers } from '../../lib/time.ts';
 import type { EventSink, Reply } from '../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 
-/** Whose events are wanted, from where on, and in whose words. */
+/** Which events a reader wants: of which agent, after which event, in which format. */
 export type EventRequest = {
   /** `null`: the only channel in which the agent has a seat. */
   readonly channel: ChannelId | null;
   readonly agent: AgentId;
-  /** The number of the last event that the reader has had; `null` on a first visit. */
+  /** Id of the last event that the reader received; `null` on its first request. */
   readonly after: number | null;
   readonly format: 'conch' | 'ag-ui';
 };
 
-/** What tells of runs: what was missed is sent to the sink at once, the rest as it happens, until it is closed. */
+/** Opens a stream of run events: missed events go to the sink at once, new ones as they happen, until `close`. */
 export type EventSource = (
   request: EventRequest,
   sink: EventSink,
@@ -22,15 +22,15 @@ export type EventSource = (
   | { readonly ok: true; close(): void }
   | { readonly ok: false; readonly status: 400 | 404 | 410; readonly text: string };
 
-/** How often an open stream says that it is alive, in milliseconds, so that nobody between takes it for dead. */
+/** Interval of keep-alive comments, so that no proxy closes an idle stream. */
 const COMMENT_MS = 15_000;
-/** How soon a reader comes back, in milliseconds. */
+/** Delay before a reader reconnects, sent as `retry`. */
 const RETRY_MS = 2_000;
-/** A reader that reads nothing for this long while events wait is dropped, in milliseconds. It comes back and goes on. */
+/** A reader that reads nothing for this long while events wait is disconnected. It reconnects and continues. */
 const STALL_MS = 60_000;
-/** How much is handed to the socket at once, in bytes. */
+/** Size of one write to the socket, in bytes. */
 const PIECE_BYTES = 16 * 1024;
-/** A reader for which more bytes than this wait when another event happens is dropped. It comes back and goes on. */
+/** A reader with more waiting bytes than this is disconnected at the next event. It reconnects and continues. */
 const MOST_WAITING = 64 * 1024 * 1024;
 
 const querySchema = z.strictObject({
@@ -40,7 +40,7 @@ const querySchema = z.strictObject({
 });
 const numberSchema = z.coerce.number().int().nonnegative().safe();
 
-/** The most streams that are open at once. */
+/** Most open streams. */
 const STREAM_LIMIT = 64;
 
 type StreamRequest = {
@@ -50,7 +50,7 @@ type StreamRequest = {
 };
 type StreamParts = { readonly events: EventSource; readonly timers: Timers; readonly streams: Set<ServerResponse> };
 
-/** Answers `GET /runs/events?agent=…` with a stream of server-sent events; `Last-Event-ID` says where to go on. */
+/** Answers `GET /runs/events?agent=…` with a stream of server-sent events, after `Last-Event-ID` if given. */
 export function streamEvents({ request, response, query }: StreamRequest, parts: StreamParts): Reply | null {
   const { events, timers, streams } = parts;
   const parsed = querySchema.safeParse(Object.fromEntries(new URLSearchParams(query)));
@@ -86,7 +86,7 @@ export function streamEvents({ request, response, query }: StreamRequest, parts:
   return null;
 }
 
-/** Writes at the reader's pace: what the socket does not take at once waits here, in pieces. */
+/** Returns a function that writes with backpressure: pieces that the socket does not take wait in memory. */
 function pacedWriter(response: ServerResponse, timers: Timers): (text: string) => void {
   let waiting: Buffer[] = [];
   let waitingBytes = 0;

@@ -7,24 +7,24 @@ import type { Clock } from '../../lib/time.ts';
 import type { FloorQueries } from '../port.ts';
 import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow, ServerFrame } from './protocol.ts';
 
-/** What happens within this time goes out in one frame: the page stays usable with hundreds of messages a second. */
+/** Events within this time are sent in one frame: the page stays usable with hundreds of messages a second. */
 const FLUSH_MS = 50;
-/** A page with more than this unread is dropped; it comes back and gets a fresh picture. */
+/** A page with more unread bytes than this is disconnected. It reconnects and gets the whole state. */
 const UNREAD_LIMIT = 4 * 1024 * 1024;
-/** The letters of a draft that are compared with a message: both begin alike when it is the final text. */
+/** A message with the same first characters as a draft is its final text. */
 const DRAFT_HEAD = 24;
 const BEAT_MS = 15_000;
 const REFRESH_MS = 1_000;
 const TURNS_SHOWN = 60;
 const JOURNAL_PAGE = 100;
-/** How far back answered requests are shown: as far as a conversation of a few exchanges. */
+/** Journal entries searched for answered requests: about a few exchanges. */
 const ENTRIES_LOOKED_AT = 400;
 
 /** One open page. */
 export type Client = {
   readonly socket: WebSocket;
   channel: ChannelId | null;
-  /** The newest journal entry that it has; `null` while it does not watch the journal. */
+  /** Newest journal entry that the page has; `null` while it does not watch the journal. */
   journalSeq: number | null;
   /** Sent after the next batch, so that an acknowledgement never overtakes its message. */
   later: ServerFrame[];
@@ -51,14 +51,14 @@ type Parts = {
   readonly refresh: (channel: ChannelId) => void;
 };
 
-/** Tells the open pages what happens, gathered per channel. Its timers run only while a page is open. */
+/** Sends events to the open pages, batched per channel. Its timers run only while a page is open. */
 export class Hub {
   readonly #parts: Parts;
   readonly #clients = new Set<Client>();
   readonly #channels = new Map<ChannelId, ChannelState>();
   readonly #timers: NodeJS.Timeout[] = [];
   #flushing: NodeJS.Timeout | null = null;
-  /** The channels as pages know them: ids, names and agents as one text, and each entry. */
+  /** Channels as pages know them: ids, names and agents as one JSON text, and each entry's JSON. */
   #channelsSent: { readonly of: string; readonly entries: ReadonlyMap<ChannelId, string> } | null = null;
 
   constructor(parts: Parts) {
@@ -81,7 +81,7 @@ export class Hub {
     if (this.#clients.size === 0) for (const timer of this.#timers.splice(0)) clearInterval(timer);
   }
 
-  /** A message ends the draft that it became. */
+  /** Adds a message; it ends the draft that it is the final text of. */
   message(channel: ChannelId, message: ChatMessage): void {
     const draft = this.#channels.get(channel)?.drafts.get(message.speaker.id);
     const isFinal = message.kind === 'agent' && draft !== undefined;
@@ -95,7 +95,7 @@ export class Hub {
     this.#note(channel, ({ changed }) => changed.set(message.id, message));
   }
 
-  /** The floor of the channel may have changed. */
+  /** Called when the floor of a channel may have changed. */
   card(channel: ChannelId): void {
     this.#note(channel, (pending) => (pending.floorMoved = true));
   }
@@ -108,7 +108,7 @@ export class Hub {
     this.#note(channel, (pending) => (pending.draftsMoved = true));
   }
 
-  /** The floor of a channel and what agents are writing there, read now. */
+  /** Reads the floor and the drafts of a channel. */
   floor(channel: ChannelId | null): FloorNow & { readonly drafts: readonly ShownDraft[] } {
     const { queries } = this.#parts;
     if (channel === null) return { view: null, ...NOTHING_READ, drafts: [] };
@@ -116,7 +116,7 @@ export class Hub {
     return { view: queries.view(channel), ...readOf(queries, channel), drafts };
   }
 
-  /** The channels for one page, which may be ahead of what the others were told: all pages are told again. */
+  /** Reads the channels for one page. The other pages may have an older list, so all are told again. */
   channels(): readonly ChannelEntry[] {
     this.#channelsSent = null;
     return channelsOf(this.#parts.queries);
@@ -150,7 +150,7 @@ export class Hub {
     for (const client of this.#clients) if (client.channel === channel) this.send(client, { type: 'notice', text });
   }
 
-  /** Sends what is gathered and closes every page's connection. */
+  /** Sends the pending batches and closes all connections. */
   stop(): void {
     if (this.#flushing !== null) clearTimeout(this.#flushing);
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
@@ -158,7 +158,7 @@ export class Hub {
     for (const client of this.#clients) client.socket.close(1001, 'Conch is stopping');
   }
 
-  /** Without a page nothing is gathered: a page that opens asks for all there is. */
+  /** Adds to the pending batch of a channel, unless no page is open: a page that opens asks for the whole state. */
   #note(channel: ChannelId, note: (pending: ChannelState) => void): void {
     if (this.#clients.size === 0) return;
     note(this.#channel(channel));
@@ -221,7 +221,7 @@ export class Hub {
     for (const client of this.#clients) for (const frame of client.later.splice(0)) this.send(client, frame);
   }
 
-  /** Empties a channel's state into one frame; `null` when nothing happened. */
+  /** Moves the pending events of a channel into one frame; `null` if there are none. */
   #drain(channel: ChannelId, pending: ChannelState, watched: boolean): Batch | null {
     const floor = pending.floorMoved && watched ? this.#movedFloor(channel, pending) : null;
     const { messages } = pending;
@@ -241,7 +241,7 @@ export class Hub {
     return floor;
   }
 
-  /** Reads only when something that the answer depends on has changed, and once a second for the rest. */
+  /** Reads again when the floor has changed in a way that matters here, and at most once a second otherwise. */
   #readOnce(pending: ChannelState, view: FloorView | null): Omit<FloorNow, 'view'> {
     if (view === null) return NOTHING_READ;
     const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;
@@ -264,7 +264,7 @@ export class Hub {
     }
   }
 
-  /** A floor that cannot be read now must not end the program: the next look may succeed. */
+  /** Logs an error of `look`: an unreadable floor must not end the program, and the next read may succeed. */
   #guarded(look: () => void): void {
     try {
       look();
@@ -299,7 +299,7 @@ function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
   });
 }
 
-/** Reads what takes longer than a view: turns and answers come from the journal, a message's fate is decided. */
+/** Reads what costs more than a view: turns and answers from the journal, the delivery preview from the floor's decision. */
 function readOf(queries: FloorQueries, channel: ChannelId): Omit<FloorNow, 'view'> {
   return {
     outlook: queries.outlook(channel),
@@ -308,7 +308,7 @@ function readOf(queries: FloorQueries, channel: ChannelId): Omit<FloorNow, 'view
   };
 }
 
-/** The newest word on each question. */
+/** The newest answer to each question. */
 function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion[] {
   const known = new Map<number, AnsweredQuestion>();
   for (const { fact } of entries) {

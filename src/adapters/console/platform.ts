@@ -7,16 +7,16 @@ import { shownAt } from '../../lib/time.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { ChatMessage } from './protocol.ts';
 
-/** What a page or Conch itself adds to a channel. */
+/** A message to add to a channel. */
 export type NewMessage = {
   readonly channel: ChannelId;
   readonly kind: ChatMessage['kind'];
   readonly speaker: ChatMessage['speaker'];
   readonly text: string;
   readonly epoch: number | null;
-  /** The message that it replies to; of what Conch says, the question that it is. */
+  /** Id of the message that it replies to; in a post of Conch, id of the question that it shows. */
   readonly replyTo: string | null;
-  /** The outbox id of a post, or the page's key of what a person wrote: a second one with the same is the first. */
+  /** Outbox id of a post, or the page's key of a person's message. A second message with the same nonce is not added. */
   readonly nonce: string;
 };
 
@@ -24,16 +24,16 @@ export type NewMessage = {
 export type Stored = { readonly message: ChatMessage; readonly fresh: boolean };
 
 /**
- * The console's own messages, durable before a promise resolves. Ids grow for ever, also after a backup was restored or the
- * file was lost.
+ * Store of the console's messages; a promise resolves when the change is durable. Ids keep growing after a backup was restored or
+ * the file was lost.
  */
 export type Platform = {
   add(message: NewMessage): Promise<Stored>;
-  /** Rewrites a text; `null` when there is no such message. A person's text is marked as edited. */
+  /** Replaces a text; `null` if there is no such message. A person's message is marked as edited. */
   edit(channel: ChannelId, id: string, text: string): Promise<ChatMessage | null>;
-  /** Takes a text away and keeps its place; `null` when there is no such message. */
+  /** Removes a text and keeps its row; `null` if there is no such message. */
   remove(channel: ChannelId, id: string): Promise<ChatMessage | null>;
-  /** Adds a receipt once; `null` when there is no such message. */
+  /** Adds a receipt once; `null` if there is no such message. */
   receipt(channel: ChannelId, id: string, receipt: Receipt): Promise<ChatMessage | null>;
   message(channel: ChannelId, id: string): ChatMessage | null;
   byNonce(nonce: string): ChatMessage | null;
@@ -41,9 +41,9 @@ export type Platform = {
   before(channel: ChannelId, limit: number, before?: number): readonly ChatMessage[];
   /** The oldest messages after `after`, oldest first. */
   after(channel: ChannelId, limit: number, after: number): readonly ChatMessage[];
-  /** What people wrote after `after`, oldest first, without what they took back. */
+  /** People's messages after `after`, oldest first, without deleted ones. */
   written(channel: ChannelId, limit: number, after: number): readonly ChatMessage[];
-  /** The channels in which people wrote what is not in the inbox. */
+  /** Channels with people's messages that are not in the inbox. */
   unheard(): readonly ChannelId[];
 };
 
@@ -64,7 +64,7 @@ type Row = {
   readonly nonce: string;
 };
 
-/** The console's messages, among the other rows of the store. Ids of this run begin at the present instant. */
+/** Keeps the messages in the store's database. The first new id is at least the current time in milliseconds. */
 export function createPlatform(tables: Tables, clock: Clock): Platform {
   const { read } = tables;
   const statement = prepare(tables.db);
@@ -109,12 +109,12 @@ export function createPlatform(tables: Tables, clock: Clock): Platform {
   };
 }
 
-/** Up to where all that people wrote is in the inbox, for certain. */
+/** Seq up to which all messages of people are known to be in the inbox. */
 function heardUpTo({ heard }: Statements): number {
   return Number(heard.get() ?? 0);
 }
 
-/** Goes along with what somebody writes, so that a start has little to look at. */
+/** Advances that seq with each message of a person, so that a start checks few rows. */
 function noteHeard(statement: Statements): void {
   const before = heardUpTo(statement);
   const { last, missing } = statement.heardAfter.get(before) ?? { last: null, missing: null };
@@ -141,7 +141,7 @@ const COLUMNS = [
 
 type Statements = ReturnType<typeof prepare>;
 
-/** That a row of `c`, a person's, was not handed in. */
+/** True for a person's row of `c` that is not in the inbox. */
 const IS_MISSING = 'c.deleted = 0 AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.id = CAST(c.seq AS TEXT))';
 
 function prepare(db: Database) {

@@ -26,7 +26,7 @@ const decision = z.custom<CallDecision | 'people'>(
   (value) => value === 'people' || (typeof value === 'string' && isDecision(value)),
 );
 
-/** Which tool calls somebody wants to see; what is left out is not asked about. */
+/** Filters of tool calls; all are optional. */
 export const auditWantedSchema = z.strictObject({
   channel: channel.optional(),
   agent: id.optional(),
@@ -36,7 +36,7 @@ export const auditWantedSchema = z.strictObject({
   since: z.coerce.number().optional(),
 });
 
-/** What a page may send. `key` is made by the page: a second frame with the same key is the first one. */
+/** Frames that a page may send. `key` is made by the page: a second frame with the same key has no effect. */
 export const pageFrameSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('open'), channel: channel.nullable() }),
   z.strictObject({ type: z.literal('say'), channel, key, text, replyTo: id.nullish() }),
@@ -47,16 +47,16 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
     channel,
     key,
     line: z.string().min(1).max(LINE_LIMIT, 'The command is too long.'),
-    /** The word that a button carries. */
+    /** Token of the button's card: says for what it was drawn. */
     drawnFor: z.string().max(100).optional(),
   }),
-  /** What came before or after a message; `after: 0` is the beginning. */
+  /** Asks for messages before or after a seq; `after: 0` is the beginning. */
   z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().min(0).optional() }),
   z.strictObject({ type: z.literal('watch'), channel, on: z.boolean() }),
   z.strictObject({ type: z.literal('journal'), channel, before: z.int() }),
-  /** The newest tool calls that are wanted, and to be told of others; `null`: no more. */
+  /** Asks for the newest matching tool calls and for later changes; `null` ends that. */
   z.strictObject({ type: z.literal('audit'), wanted: auditWantedSchema.nullable() }),
-  /** Further back from where the reading stands. */
+  /** Asks for the next older calls. */
   z.strictObject({ type: z.literal('audit-earlier') }),
 ]);
 
@@ -66,21 +66,21 @@ export type PageFrame = z.infer<typeof pageFrameSchema>;
 /** One message as the page shows it. */
 export type ChatMessage = {
   readonly id: string;
-  /** Grows from message to message of one channel. */
+  /** Grows within a channel. */
   readonly seq: number;
   readonly kind: 'person' | 'agent' | 'system';
   readonly speaker: { readonly id: string; readonly name: string; readonly avatar: string | null };
   readonly text: string;
-  /** The turn in which an agent said it. */
+  /** Epoch of the turn in which an agent wrote it. */
   readonly epoch: number | null;
   readonly sentAt: Instant;
   readonly edited: boolean;
   readonly deleted: boolean;
   readonly receipts: readonly Receipt[];
   readonly replyTo: string | null;
-  /** Which question it is, or a part of it, also when that is answered: `approval:3`; `null` for all else. */
+  /** Id of the question that this message shows, open or answered: `approval:3`. `null` for other messages. */
   readonly asks: string | null;
-  /** The key that the page sent it with; `null` for what others said. */
+  /** Key under which the page sent it; `null` for messages of agents and Conch. */
   readonly key: string | null;
 };
 
@@ -98,7 +98,7 @@ export type ChannelEntry = {
   readonly name: string;
   readonly writable: boolean;
   readonly holder: AgentId | null;
-  /** What is asked there first, and by whom. */
+  /** The first open request there. */
   readonly question: OpenRequest | null;
 };
 
@@ -110,7 +110,7 @@ export type AgentEntry = {
   readonly description: string;
 };
 
-/** What became of a request for permission. */
+/** How a request was decided. */
 export type AnsweredQuestion = Extract<Announcement, { kind: 'answered' }>;
 
 /**
@@ -122,14 +122,14 @@ export type ShownCall = AuditRow & { readonly key: string; readonly cut?: true }
 /** The floor of the open channel. */
 export type FloorNow = {
   readonly view: FloorView | null;
-  /** What would become of a message that is written now. */
+  /** Delivery preview: the fate of a message that is written now. */
   readonly outlook: Outlook | null;
   readonly turns: readonly TurnRecord[];
   /** The answered requests of the newest stretch of the journal, oldest first. */
   readonly answered: readonly AnsweredQuestion[];
 };
 
-/** Everything that the page shows beside lists that it pages through. A frame carries what has changed. */
+/** Everything that the page shows, except lists with pages. A frame carries the keys that changed. */
 export type PageState = FloorNow & {
   readonly person: { readonly id: string; readonly name: string };
   readonly channels: readonly ChannelEntry[];
@@ -139,9 +139,9 @@ export type PageState = FloorNow & {
   readonly drafts: readonly ShownDraft[];
 };
 
-/** What the server sends. `now` is the server's clock: the page counts down from it. */
+/** Frames that the server sends. `now` is the server's clock, for countdowns on the page. */
 export type ServerFrame =
-  /** Everything that the page needs for one channel; the answer to `open`. */
+  /** Answer to `open`: the whole state for one channel. */
   | (PageState & {
       readonly type: 'state';
       readonly now: Instant;
@@ -149,7 +149,7 @@ export type ServerFrame =
       /** Older messages exist. */
       readonly more: boolean;
     })
-  /** What happened in the open channel since the last frame. */
+  /** Changes in the open channel since the last frame. */
   | (Partial<PageState> & {
       readonly type: 'batch';
       readonly now: Instant;
@@ -161,7 +161,7 @@ export type ServerFrame =
   | { readonly type: 'holders'; readonly channels: readonly ChannelEntry[] }
   /** Channels or agents were added, removed or renamed. */
   | ({ readonly type: 'channels' } & Pick<PageState, 'channels' | 'agents'>)
-  /** Something was said in a channel that is not open. */
+  /** Number of new messages in a channel that is not open. */
   | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }
   | {
       readonly type: 'history';
@@ -186,16 +186,16 @@ export type ServerFrame =
       readonly rows: readonly ShownCall[];
       /** The keys of changed calls that are not wanted any more. */
       readonly gone: readonly string[];
-      /** Earlier ones may exist; not said with `changed`. */
+      /** Older calls may exist; always false with `changed`. */
       readonly more: boolean;
-      /** With all that was asked for since then the reading has been through. */
+      /** All calls asked for at or after this time have been read; `null` at the end. */
       readonly upto: Instant | null;
     } & Partial<AuditStanding>)
-  /** What the page sent under this key is durable. */
+  /** The page's frame with this key is durable. */
   | { readonly type: 'accepted'; readonly key: string; readonly id: string }
-  /** What the page sent (under this key, if it could be read) was not taken, and why. */
+  /** The page's frame was refused; `key` is `null` if it could not be read. */
   | { readonly type: 'refused'; readonly key: string | null; readonly text: string }
   | ({ readonly type: 'answer'; readonly key: string } & Answer)
-  /** A word to the person that is no message. */
+  /** A notice to the person that is no message of the channel. */
   | { readonly type: 'notice'; readonly text: string }
   | { readonly type: 'beat'; readonly now: Instant };

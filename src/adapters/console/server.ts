@@ -41,33 +41,33 @@ import type { EventSource } from './event-stream.ts';
 import { LINE_LIMIT } from './protocol.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
-/** The most pages that are open at once. */
+/** Most open pages. */
 const PAGE_LIMIT = 64;
 const PAGE = fileURLToPath(new URL('../../../dist/console', import.meta.url));
 const NOT_BUILT = 'The console page is not built. Run "npm install" in the folder of Conch, then start it again.\n';
 
 /**
- * What `/healthz` answers. Agents that are gone degrade it and make it no less ready: people are heard, and the others speak.
- * Only numbers, for whoever asks need not be known.
+ * Answer of `/healthz`. Offline agents degrade it and leave it ready: messages are received, and other agents speak.
+ * It has only numbers, because the caller is not authenticated.
  */
 export type Health = {
-  /** `stuck`: nothing can be written, so nobody is heard. */
+  /** `stuck`: the database takes no writes, so no message is received. */
   readonly status: 'starting' | 'ready' | 'stuck';
   readonly agents: { readonly status: 'ok' | 'degraded' | 'down'; readonly offline: number; readonly of: number };
-  /** `degraded`: so many servers of tools wait for a login; `conch mcp list` says which. */
+  /** `degraded`: number of tool servers that wait for a login; `conch mcp list` shows them. */
   readonly tools: { readonly status: 'ok' | 'degraded'; readonly logins: number };
   /**
-   * `degraded`: the last check of the whole file found something; the log says what. `full`: its disk takes nothing;
-   * `locked`: another program writes to it.
+   * `degraded`: the last check of the file found a fault, which the log names. `full`: the disk is full.
+   * `locked`: another program writes to the file.
    */
   readonly database: { readonly status: 'ok' | 'degraded' | 'full' | 'locked' };
 };
 
-/** What is told of runs: for `conch run watch` and other programs that read along, and for whoever looks into tool calls. */
+/** Sources of run events (`conch run watch` and other programs) and of tool calls (page, export). */
 export type RunsTold = {
   readonly events: EventSource;
   readonly audit: AuditSource;
-  /** Words were erased: what of them lies in memory is looked up anew. */
+  /** Called after an erasure: drops cached texts. */
   forget?(): void;
 };
 
@@ -85,15 +85,15 @@ const bodySchema = z.union([
   }),
 ]);
 
-/** What is asked of the database that only this process may write to. */
+/** A task for the database that only this process may write to. */
 export type UpkeepOrder = Extract<z.infer<typeof bodySchema>, { readonly upkeep: unknown }>['upkeep'];
 
-/** What the server is told and what it asks. */
+/** Settings and callbacks of the server. */
 type ServerParts = {
   readonly host: string;
   readonly port: number;
   readonly token: string;
-  /** The built page; the one that `npm install` builds unless said. */
+  /** Folder of the built page; the one that `npm install` builds by default. */
   readonly pageDir?: string;
   readonly log: FaultLog;
   readonly health: () => Health;
@@ -112,7 +112,7 @@ type ServerParts = {
 type Running = ServerParts & {
   readonly streams: Set<ServerResponse>;
   readonly access: PageAccess;
-  /** The same as in `ConsoleServer`. */
+  /** See `ConsoleServer`. */
   readonly link: () => string;
   readonly page: (exchange: Exchange) => Reply | null;
 };
@@ -120,12 +120,12 @@ type Running = ServerParts & {
 /** A listening server; `url` is where the page is. */
 export type ConsoleServer = {
   readonly url: string;
-  /** A new address of the page that lets one browser in, once, within an hour. */
+  /** Returns a link that gives one browser access, once, within one hour. */
   link(): string;
   close(): Promise<void>;
 };
 
-/** Listens, or rejects with one clear line when the port is taken. Lets in only this machine's own page and `conch ctl`. */
+/** Listens; rejects with one clear line if the port is taken. Serves only the page and programs of this machine. */
 export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
   const http = createQuietServer();
@@ -158,11 +158,11 @@ export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
 
 type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
-/** Answers a request; `null` when the handler has written the answer itself. */
+/** Answers a request; `null` if the handler wrote the response itself. */
 type Handler = (parts: Running, exchange: Exchange) => Reply | null | Promise<Reply | null>;
 type Route = { readonly methods?: readonly string[]; readonly answer: Handler };
 
-/** What is answered at which path; the rest is the page. Without `methods` the handler takes every method. */
+/** Handlers by path; other paths are files of the page. Without `methods`, all methods are allowed. */
 const ROUTES: Readonly<Record<string, Route>> = {
   '/healthz': {
     answer: ({ health }) => {
@@ -225,8 +225,8 @@ function refused(status: number, text: string): Reply {
 const keySchema = z.strictObject({ key: z.string().min(1).max(200) });
 
 /**
- * Lets a browser in: `POST` uses up the key of a link, `GET` says whether the browser is let in. The page's script posts the key, so that a
- * client that only fetches the link, to preview it or ahead of time, does not use it up.
+ * `POST` exchanges the key of a link for a session; `GET` says whether the browser has one. The page's script posts the key, so a
+ * client that only fetches the link, as for a preview, does not use it up.
  */
 async function sessionReply({ access }: Running, { request }: Exchange): Promise<Reply> {
   if (request.method === 'GET') {
@@ -244,7 +244,7 @@ async function sessionReply({ access }: Running, { request }: Exchange): Promise
 
 type Reading = (exchange: Exchange & { readonly query: string }, runs: RunsTold, parts: Running) => ReturnType<Handler>;
 
-/** Lets programs with the token, and the page, read of runs. */
+/** Allows programs with the token, and the page. */
 function toReaders(read: Reading): Handler {
   return (parts, exchange) => {
     const { request } = exchange;
@@ -261,7 +261,7 @@ function pageOf(parts: ServerParts): (exchange: Exchange) => Reply | null {
   const folder = parts.pageDir ?? PAGE;
   if (!existsSync(folder)) return () => ({ status: 503, body: NOT_BUILT });
   const files = sirv(folder, {
-    // Looks at the folder at each request: a page that was built anew meanwhile is served whole.
+    // Reads the folder at each request, so that a page that was rebuilt meanwhile is served whole.
     dev: true,
     etag: true,
     brotli: true,
@@ -270,7 +270,7 @@ function pageOf(parts: ServerParts): (exchange: Exchange) => Reply | null {
       response.setHeader('Cache-Control', path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache'),
   });
   return ({ request, response }) => {
-    // No page asks for a part of a file, and one that lies outside of the file would not be understood.
+    // The page asks for no ranges, and a range outside of the file would fail.
     delete request.headers.range;
     files(request, response, () => reply(response, { status: 404, body: 'Not found.\n' }));
     return null;

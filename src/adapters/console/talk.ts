@@ -37,7 +37,7 @@ type TalkParts = {
   readonly log: Logger;
 };
 
-/** A frame that cannot be obeyed; the message is for the person. */
+/** Thrown for a frame that is refused; the message is for the person. */
 class Refused extends Error {}
 
 /** The conversation between Conch and the pages: what people write, what Conch posts, and the windows into other platforms. */
@@ -135,7 +135,7 @@ export class Talk {
     };
   }
 
-  /** Does what one frame of a page asks; a frame that cannot be done is answered with a clear line, never thrown. */
+  /** Carries out one frame of a page. Never throws: a refused or failed frame is answered with a clear line. */
   async #hear(client: Client, raw: string): Promise<void> {
     const parsed = parseFrame(raw);
     if ('refused' in parsed) return this.hub.send(client, parsed.refused);
@@ -228,7 +228,7 @@ export class Talk {
     this.hub.later(client, { type: 'accepted', key, id: message.id });
   }
 
-  /** Conch learns of a change before the console shows it: a crash in between leaves it unacknowledged, not half done. */
+  /** Conch takes the change before the console shows it: after a crash in between, the page asks again. */
   #amend(client: Client, frame: FrameOf<'edit' | 'delete'>): void {
     const { platform, intake } = this.#parts;
     const { channel, id, key } = frame;
@@ -269,7 +269,7 @@ export class Talk {
     );
   }
 
-  /** A person's message as the port hands it in; who replies to an agent addresses it. */
+  /** Converts a person's message for the intake. A reply to an agent addresses that agent. */
   #toHuman(channel: ChannelId, message: ChatMessage): HumanMessage {
     const { id, speaker, text, sentAt, replyTo } = message;
     const repliedTo = replyTo === null ? null : this.#parts.platform.message(channel, replyTo);
@@ -360,7 +360,7 @@ function parseFrame(raw: string): Parsed {
   return { refused: { type: 'refused', key: isKeyed ? String(value.key) : null, text } };
 }
 
-/** Text as it can be stored and sent on: no half characters, no NUL. */
+/** Replaces lone surrogates and NUL, which the store and platforms do not take. */
 function clean(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }

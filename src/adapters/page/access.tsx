@@ -2,22 +2,22 @@ import { signal } from '@preact/signals';
 import { store, stored } from './stored.ts';
 import type { JSX } from 'preact';
 
-/** Why this browser may not use the page; `null` when it may, or nobody knows yet. */
+/** Why this browser may not use the page; `null` if it may, or before the server was asked. */
 export const refusedAccess = signal<null | 'no-link' | 'used-link'>(null);
 
 const STORED_AS = 'conch-page';
-/** Of the link that the page was opened by; `null` when it was used. */
+/** Key of the link that opened the page; `null` once it was used. */
 let key = takeKey();
 let wasRefused = false;
-/** For a browser that keeps nothing: then a reload needs another link. */
+/** Used if the browser stores nothing; a reload then needs another link. */
 let kept = stored(STORED_AS) ?? '';
 
-/** The part of the session that the page keeps: the server wants it beside the cookie. */
+/** Returns the page's part of the session, which the server needs besides the cookie. */
 export function pagePart(): string {
   return stored(STORED_AS) ?? kept;
 }
 
-/** Whether the server lets this browser in; uses up the key of the link first, if there is one. Rejects when the server is not there. */
+/** Asks whether this browser has access, after it used the key of the link, if any. Rejects if the server is unreachable. */
 export async function letIn(): Promise<boolean> {
   if (key !== null) {
     const answer = await fetch('/session', { method: 'POST', body: JSON.stringify({ key }) });
@@ -35,14 +35,14 @@ export async function letIn(): Promise<boolean> {
   return !isRefused;
 }
 
-/** Tells when another tab of this browser was let in. */
+/** Calls `run` when another tab of this browser gets access. */
 export function onLetIn(run: () => void): void {
   addEventListener('storage', (event) => {
     if (event.key === STORED_AS) run();
   });
 }
 
-/** Takes the key out of the address: it stands in no history and in no link that somebody copies. */
+/** Removes the key from the address, so that no history and no copied link contains it. */
 function takeKey(): string | null {
   const address = new URL(location.href);
   const found = address.searchParams.get('key');
@@ -57,7 +57,7 @@ const WHY = {
   'used-link': 'This link was used already, or is older than one hour.',
 } as const;
 
-/** In place of the page for a browser that is not let in: says how to get a link. */
+/** Shown instead of the page to a browser without access: says how to get a link. */
 export function NoAccess({ why }: { readonly why: NonNullable<typeof refusedAccess.value> }): JSX.Element {
   return (
     <main class="no-access" data-testid="no-access">

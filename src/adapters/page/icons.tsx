@@ -19,7 +19,7 @@ const SHAPES: Readonly<Record<Status, ComponentChildren>> = {
   WAITING: <path d="M5.500 4v8M10.500 4v8" />,
 };
 
-/** The five states by shape; never by colour alone. */
+/** A shape for each state of a seat, so that colour is not the only difference. */
 export function StatusShape(props: { readonly status: Status }): JSX.Element {
   return (
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
@@ -56,10 +56,10 @@ const ICONS = {
   plus: <path d="M8 3.500v9M3.500 8h9" />,
 } as const;
 
-/** What a small sign shows. */
+/** Names of the icons. */
 export type IconName = keyof typeof ICONS;
 
-/** A small drawn sign beside a word; it says nothing by itself. */
+/** An icon, hidden from screen readers. */
 export function Icon(props: { readonly name: IconName }): JSX.Element {
   return (
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">

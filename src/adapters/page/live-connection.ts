@@ -6,16 +6,16 @@ import { AUDIT_PLACE, auditOpen, channel, connection, take } from './state.ts';
 import { accepted, answered, refused, resend, toast, setTransmitter } from './sending.ts';
 
 const RECONNECT = { firstMs: 300, longestMs: 8_000 };
-/** The server beats every 15 seconds; a connection silent for longer is dead. */
+/** The server sends a beat every 15 s; a connection without frames for this long is closed. */
 const SILENCE_MS = 40_000;
 
 let socket: WebSocket | null = null;
-/** Connections that were lost, or could not be had, since one was open. */
+/** Lost and failed connections since one was open. */
 let failures = 0;
 let silence: ReturnType<typeof setTimeout> | undefined;
 let retry: ReturnType<typeof setTimeout> | undefined;
 
-/** Connects and stays connected: after a loss it tries again, first soon, then ever more slowly. */
+/** Connects, and reconnects with backoff. */
 export function connect(): void {
   setTransmitter(transmit);
   effect(remember);
@@ -27,7 +27,7 @@ export function connect(): void {
   });
 }
 
-/** Tries again at once. */
+/** Reconnects at once. */
 export function dialNow(): void {
   if (connection.value !== 'lost') return;
   clearTimeout(retry);
@@ -60,7 +60,7 @@ function lost(): void {
   retry = setTimeout(() => void redial(), waitMs);
 }
 
-/** A refused socket does not say why: asks first whether this browser is let in. Of one that is not, nothing more is tried. */
+/** Asks whether this browser has access, then connects: a refused WebSocket gives no reason. Without access it does not retry. */
 async function redial(): Promise<void> {
   try {
     if (!(await letIn())) {
@@ -100,7 +100,7 @@ function remembered(): string | null {
   return location.hash === AUDIT_PLACE ? null : decodeURIComponent(location.hash.slice(1)) || null;
 }
 
-/** The address says what is shown, for the next time that the page is opened. */
+/** Writes the open view into the address, for the next reload. */
 function remember(): void {
   if (auditOpen.value) history.replaceState(null, '', AUDIT_PLACE);
   else if (channel.value !== null) history.replaceState(null, '', `#${encodeURIComponent(channel.value)}`);

@@ -59,7 +59,7 @@ export function Page(): JSX.Element {
   );
 }
 
-/** The view of the tool calls, once it is there: most people never open it. */
+/** The view of the tool calls, loaded when it is first opened. */
 const auditView = signal<FunctionComponent | 'failed' | null>(null);
 
 function Audit(): JSX.Element {

@@ -1,7 +1,7 @@
 import { effect, signal } from '@preact/signals';
 import { clockOffset, connection, view } from './state.ts';
 
-/** The server's clock, moved on twice a second while somebody holds the floor; it stands still while the server is not there. */
+/** The server's clock. It advances twice a second while an agent holds the floor, and stops while the connection is lost. */
 export const now = signal(Date.now());
 
 /** Keeps `now` going. */
@@ -17,7 +17,7 @@ export function startClock(): void {
   });
 }
 
-/** A duration as people read a clock: 0:07, 1:12, 1:02:05. */
+/** A duration as on a clock: 0:07, 1:12, 1:02:05. */
 export function clockText(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   const minutes = Math.floor(seconds / 60);
@@ -51,7 +51,7 @@ export function timeToTheSecond(at: number): string {
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: 'long', day: 'numeric', month: 'long' });
 const OTHER_YEAR = new Intl.DateTimeFormat(undefined, { dateStyle: 'full' });
 
-/** A day as people call it: "Friday, November 21", with the year when it is another one than now. */
+/** A day in words: "Friday, November 21", with the year if it is not the current one. */
 export function dayText(at: number): string {
   const isThisYear = new Date(at).getFullYear() === new Date(now.peek()).getFullYear();
   return (isThisYear ? DAY : OTHER_YEAR).format(at);

@@ -55,12 +55,12 @@ function hash(text: string): number {
 }
 
 type ButtonProps = Omit<JSX.IntrinsicElements['button'], 'class' | 'icon'> & {
-  /** How it looks; the usual button unless given. */
+  /** CSS classes; a plain button by default. */
   readonly kind?: string;
   readonly icon?: IconName;
 };
 
-/** A button; it sends no form. */
+/** A button that does not submit a form. */
 export function Button({ kind, icon, children, ...rest }: ButtonProps): JSX.Element {
   return (
     <button type="button" class={kind} {...rest}>
@@ -72,14 +72,14 @@ export function Button({ kind, icon, children, ...rest }: ButtonProps): JSX.Elem
 
 type SignButtonProps = Omit<ButtonProps, 'children' | 'label'> & { readonly icon: IconName; readonly label: string };
 
-/** A button with a sign and no word. */
+/** A button with an icon and no text. */
 export function SignButton({ label, kind = '', ...rest }: SignButtonProps): JSX.Element {
   return <Button kind={`quiet square ${kind}`} aria-label={label} {...rest} />;
 }
 
 type LineButtonProps = { readonly line: string; readonly icon?: IconName; readonly children: ComponentChildren };
 
-/** A small button that runs a command line, which counts only for the floor as it is drawn now. */
+/** A small button that runs a command line; it is refused if the floor has changed since it was drawn. */
 export function LineButton({ line, ...rest }: LineButtonProps): JSX.Element {
   return <Button kind="small-button" title={line} onClick={() => pressButton(line)} {...rest} />;
 }
@@ -116,7 +116,7 @@ export function Select({ options, ...rest }: SelectProps): JSX.Element {
 
 type BlockProps = { readonly id: string; readonly title: ComponentChildren; readonly children: ComponentChildren };
 
-/** A part of the panel under its title. */
+/** A section of the panel with its title. */
 export function Block({
   id,
   title,
@@ -131,7 +131,7 @@ export function Block({
   );
 }
 
-/** A time of day; the whole date when it is pointed at. */
+/** A time of day, with the date as its title. */
 export function Time({
   at,
   shown = timeOfDay,
@@ -146,7 +146,7 @@ export function Time({
   );
 }
 
-/** Short words about what was just asked. */
+/** Toasts: answers, refusals and notices. */
 export function Toasts(): JSX.Element {
   return (
     <div class="toasts" role="status" aria-live="polite">
@@ -160,7 +160,7 @@ export function Toasts(): JSX.Element {
   );
 }
 
-/** The answer to a typed command, where it was typed; nobody else sees it. */
+/** The answer to a typed command, shown to this page only. */
 export function CommandAnswer({ answer }: { readonly answer: Spoken }): JSX.Element {
   return (
     <li class={`answer is-${answer.kind}`} data-testid="answer" data-ok={answer.kind === 'answer'}>

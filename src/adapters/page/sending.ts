@@ -12,22 +12,22 @@ export type Unsent = {
   readonly channel: string;
   readonly text: string;
   readonly replyTo: string | null;
-  /** Why the server did not take it; `null` while that is open. */
+  /** Why the server refused it; `null` while it has not. */
   readonly refusal: string | null;
 };
 
-/** Messages on their way; they outlive a lost connection and a reload of the page. */
+/** Messages that are not confirmed; kept over a lost connection and a reload. */
 export const unsent = signalOfTab<readonly Unsent[]>('conch-unsent', []);
 
-/** What an answer to a command, a notice or a refusal says; gone after a while. */
+/** A toast: an answer, a refusal or a notice. */
 export type Word = { readonly key: string; readonly kind: 'answer' | 'refused' | 'notice'; readonly text: string };
 
 /** Toasts, oldest first. */
 export const toasts = signal<readonly Word[]>([]);
-/** The answer to a typed command, with the line that was typed and the message after which it stands. */
+/** Answer to a typed command, with its line and the seq of the message before it. */
 export type Spoken = Word & { readonly line: string; readonly channel: string; readonly after: number };
 
-/** Answers to typed commands: they stand in the conversation, for this page only. */
+/** Answers to typed commands, shown in the conversation of this page only. */
 export const answers = signal<readonly Spoken[]>([]);
 
 let transmit: (frame: PageFrame) => boolean = () => false;
@@ -35,15 +35,15 @@ const asked = new Map<string, Pending>();
 
 type Pending = Told & { readonly line: string; readonly typed: boolean; readonly channel: string };
 
-/** Whoever sent a command hears why it was refused; nothing else shows that then. */
+/** Called if the command is refused, instead of a toast. */
 type Told = { readonly refused?: (answer: Answer) => void };
 
-/** Gives this module the way to the server. */
+/** Sets the function that sends frames; it returns false without a connection. */
 export function setTransmitter(send: (frame: PageFrame) => boolean): void {
   transmit = send;
 }
 
-/** Sends a frame that needs no confirmation; lost when there is no connection. */
+/** Sends a frame without confirmation; dropped without a connection. */
 export function ask(frame: PageFrame): void {
   transmit(frame);
 }
@@ -53,7 +53,7 @@ export function askFor(stretch: { readonly before?: number | undefined; readonly
   if (channel.peek() !== null) transmit({ type: 'history', channel: channel.peek() ?? '', ...defined(stretch) });
 }
 
-/** Draws the end of the conversation, from the server if the page does not have it. */
+/** Scrolls to the end; asks the server for it if the page does not have it. */
 export function showEnd(): void {
   unread.value = 0;
   following.value = true;
@@ -64,14 +64,14 @@ export function showEnd(): void {
   document.querySelector('.conversation')?.scrollTo({ top: Number.MAX_SAFE_INTEGER });
 }
 
-/** Draws the beginning of the conversation, from the server if the page does not have it. */
+/** Scrolls to the beginning; asks the server for it if the page does not have it. */
 export function showBeginning(): void {
   following.value = false;
   if (hasEarlier.peek()) askFor({ after: 0 });
   document.querySelector('.conversation')?.scrollTo({ top: 0 });
 }
 
-/** Sends a message; it is kept until the server confirms it. */
+/** Sends a message and keeps it until the server confirms it. */
 export function sendWords(text: string, replyTo: string | null): void {
   if (channel.value === null) return;
   const message = { key: crypto.randomUUID(), channel: channel.value, text, replyTo, refusal: null };
@@ -79,17 +79,17 @@ export function sendWords(text: string, replyTo: string | null): void {
   transmitSay(message);
 }
 
-/** Sends everything that is unconfirmed again, under the same keys. */
+/** Sends unconfirmed messages again, with the same keys. */
 export function resend(): void {
   for (const message of unsent.value) if (message.refusal === null) transmitSay(message);
 }
 
-/** Takes a refused message back. */
+/** Removes a refused message. */
 export function discard(key: string): void {
   unsent.value = unsent.value.filter((message) => message.key !== key);
 }
 
-/** Runs a command line, in the open channel unless told. `typed` answers stand in the conversation, those of buttons are toasts. */
+/** Runs a command line, by default in the open channel. The answer is a toast, or with `typed` an entry in the conversation. */
 export function sendCommand(
   line: string,
   options: Told & { readonly drawnFor?: string; readonly typed?: boolean; readonly channel?: string } = {},
@@ -103,7 +103,7 @@ export function sendCommand(
   if (!sent) answered(key, { ok: false, text: 'Conch is unreachable. Retrying…' });
 }
 
-/** Runs the command line of a button, which counts only for the floor as it is drawn now. */
+/** Runs the command line of a button; it is refused if the floor has changed since the button was drawn. */
 export function pressButton(line: string, options: { readonly channel?: string } = {}): void {
   const floor = view.value;
   sendCommand(line, floor === null ? options : { ...options, drawnFor: forFloor(floor) });
@@ -116,12 +116,12 @@ export function sendEdit(id: string, text: string): void {
   if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');
 }
 
-/** The server has it. */
+/** Called when the server confirmed a message. */
 export function accepted(key: string): void {
   if (unsent.value.some((message) => message.key === key)) discard(key);
 }
 
-/** The server did not take it. */
+/** Called when the server refused a frame. */
 export function refused(key: string | null, text: string): void {
   const message = unsent.value.find((one) => one.key === key);
   if (message !== undefined) {
@@ -130,7 +130,7 @@ export function refused(key: string | null, text: string): void {
   else toast('refused', text);
 }
 
-/** A command was answered. */
+/** Called when the server answered a command. */
 export function answered(key: string, answer: Answer): void {
   const question = asked.get(key);
   asked.delete(key);
@@ -143,14 +143,14 @@ export function answered(key: string, answer: Answer): void {
   answers.value = [...answers.value, spoken].slice(-20);
 }
 
-/** Shows a short word for a while. */
+/** Shows a toast, for 5 s or 9 s. */
 export function toast(kind: Word['kind'], text: string): void {
   const key = crypto.randomUUID();
   toasts.value = [...toasts.value, { key, kind, text }].slice(-4);
   setTimeout(() => dismiss(key), kind === 'answer' ? 5000 : 9000);
 }
 
-/** Takes a toast or an answer away. */
+/** Removes a toast or an answer. */
 export function dismiss(key: string): void {
   toasts.value = toasts.value.filter((word) => word.key !== key);
   answers.value = answers.value.filter((word) => word.key !== key);
@@ -160,7 +160,7 @@ function transmitSay({ key, channel: where, text, replyTo }: Unsent): void {
   transmit({ type: 'say', channel: where, key, text, replyTo });
 }
 
-/** What somebody has begun to write in a channel, and the message that it will reply to. */
+/** Unsent text of a channel, and the message that it replies to. */
 type Unfinished = {
   readonly text: string;
   readonly replyTo: { readonly id: string; readonly name: string; readonly text: string } | null;
@@ -170,15 +170,15 @@ const NOTHING: Unfinished = { text: '', replyTo: null };
 
 const allUnfinished = signalOfTab<Readonly<Record<string, Unfinished>>>('conch-unfinished', {});
 
-/** What is begun in the open channel; every channel keeps its own, also over a reload of the page. */
+/** Unsent text of the open channel. Each channel has its own, kept over a reload. */
 export const unfinished = computed<Unfinished>(() => allUnfinished.value[channel.value ?? ''] ?? NOTHING);
 
-/** Whether something is begun in a channel. */
+/** Whether a channel has unsent text. */
 export function isUnfinished(id: string): boolean {
   return (allUnfinished.value[id] ?? NOTHING).text.trim() !== '';
 }
 
-/** Changes what is begun in the open channel. */
+/** Changes the unsent text of the open channel. */
 export function keepUnfinished(change: Partial<Unfinished>): void {
   const id = channel.peek();
   if (id === null) return;

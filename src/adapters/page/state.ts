@@ -11,12 +11,12 @@ export const SHOWN = 400;
 /** The most journal entries that stay while new ones come. */
 const ENTRIES_KEPT = 1_000;
 
-/** Whether the server is there. */
+/** State of the connection to the server. */
 export const connection = signal<'connecting' | 'open' | 'lost'>('connecting');
 /** How far the server's clock is ahead of this machine's, in milliseconds. */
 export const clockOffset = signal(0);
 
-/** What the server told, as it told it. */
+/** The server's state, a signal per key. */
 const told: { readonly [Key in keyof PageState]: Signal<PageState[Key]> } = {
   person: signal({ id: '', name: '' }),
   channels: signal([]),
@@ -40,19 +40,19 @@ export const hasEarlier = signal(false);
 export const hasLater = signal(false);
 /** How many messages came while the reader was not at the end. */
 export const unread = signal(0);
-/** The reader looks at the end and wants to stay there. */
+/** The reader is at the end and follows new messages. */
 export const following = signal(true);
-/** The reader asked for the end, and the server has not yet sent it. */
+/** The reader asked for the end, and the server has yet to send it. */
 export const returning = signal(false);
 export const journal = signal<readonly JournalEntry[]>([]);
 export const journalHasEarlier = signal(false);
 /** Messages in channels that are not open, since they were last open. */
 export const activity = signal<Readonly<Record<string, number>>>({});
 
-/** A request for permission that is open, wherever it is. */
+/** An open question of any channel. */
 export type OpenQuestion = OpenRequest & { readonly channel: ChannelEntry };
 
-/** What waits for people's answer, the open channel first. Of the open channel the floor is newer than the list. */
+/** Open questions, those of the open channel first. For the open channel the view is newer than the list of channels. */
 export const openQuestions = computed<readonly OpenQuestion[]>(() =>
   channels.value
     .flatMap((entry) => {
@@ -88,7 +88,7 @@ export function channelNameOf(id: string): string {
   return channels.value.find((entry) => entry.id === id)?.name ?? id;
 }
 
-/** Takes a frame of the server that describes the state of things. */
+/** Takes a frame of the server that describes its state. */
 export function take(frame: ServerFrame): void {
   batch(() => {
     if ('now' in frame) clockOffset.value = frame.now - Date.now();
@@ -146,7 +146,7 @@ function takeState(frame: Of<'state'>): void {
     returning.value = false;
     return;
   }
-  // The reader is in the past: the stretch stays, and the page says that there is more.
+  // The reader is in older messages: keeps the stretch and counts the new messages.
   unread.value = newer(frame.messages).length;
   hasLater.value = unread.value > 0;
   messages.value = renewed(frame.messages);
@@ -177,7 +177,7 @@ function renewed(changed: readonly ChatMessage[]): readonly ChatMessage[] {
   return messages.value.map((message) => byId.get(message.id) ?? message);
 }
 
-/** Keeps as many messages as are drawn, at the end or at the beginning. */
+/** Keeps at most `SHOWN` messages: those at the end, or those at the beginning. */
 function extend(all: readonly ChatMessage[], kept: 'end' | 'beginning'): void {
   const isCut = all.length > SHOWN;
   if (kept === 'end') hasEarlier.value ||= isCut;
@@ -208,14 +208,14 @@ function takeJournal({ part, entries, more }: Of<'journal'>): void {
   journalHasEarlier.value = more;
 }
 
-/** Where the page is while it shows them. */
+/** Address of the view of the tool calls. */
 export const AUDIT_PLACE = '#audit';
 
-/** The panel beside the conversation: what it shows. */
+/** The open tab of the panel. */
 export const tab = signal<'floor' | 'turns' | 'journal'>('floor');
-/** On narrow screens the panel is a drawer. */
+/** Whether the panel is open on narrow screens, where it is a drawer. */
 export const drawerOpen = signal(false);
-/** Every tool call is shown in the place of the channel. */
+/** Whether the view of the tool calls is shown instead of the channel. */
 export const auditOpen = signal(location.hash === AUDIT_PLACE);
-/** The list of keyboard shortcuts is open. */
+/** Whether the list of shortcuts is open. */
 export const helpOpen = signal(false);

@@ -3,7 +3,7 @@ import type { Signal } from '@preact/signals';
 
 type Keeper = 'localStorage' | 'sessionStorage';
 
-/** Returns a text that this browser keeps; `null` when there is none, or the browser keeps nothing. */
+/** Returns a stored text; `null` if there is none or the browser stores nothing. */
 export function stored(name: string, keeper: Keeper = 'localStorage'): string | null {
   try {
     return globalThis[keeper].getItem(name);
@@ -12,7 +12,7 @@ export function stored(name: string, keeper: Keeper = 'localStorage'): string | 
   }
 }
 
-/** Keeps a text in this browser, if the browser keeps anything. */
+/** Stores a text, if the browser stores anything. */
 export function store(name: string, text: string, keeper: Keeper = 'localStorage'): void {
   try {
     globalThis[keeper].setItem(name, text);
@@ -21,7 +21,7 @@ export function store(name: string, text: string, keeper: Keeper = 'localStorage
   }
 }
 
-/** Makes a signal whose value outlives a reload of this tab. */
+/** Creates a signal whose value outlives a reload of this tab. */
 export function signalOfTab<T>(name: string, initial: T): Signal<T> {
   const kept = signal(parsedOr(stored(name, 'sessionStorage'), initial));
   kept.subscribe((value) => store(name, JSON.stringify(value), 'sessionStorage'));
@@ -39,10 +39,10 @@ function parsedOr<T>(text: string | null, initial: T): T {
 const THEME = 'conch-theme';
 const THEMES = ['system', 'light', 'dark'] as const;
 
-/** What the person chose; `system` follows the machine. */
+/** The chosen theme; `system` follows the operating system. */
 const theme = signal<(typeof THEMES)[number]>(THEMES.find((each) => each === stored(THEME)) ?? 'system');
 
-/** Draws the page in the chosen theme, now and after every change. */
+/** Applies the theme, now and after each change. */
 export function startTheme(): void {
   effect(() => {
     if (theme.value === 'system') delete document.documentElement.dataset['theme'];

@@ -16,7 +16,7 @@ import { ENDED, RecordedCall } from './call.tsx';
 import { calls, hasEarlierCalls, isFull, isReading, readUpTo, standing } from './calls.ts';
 import './audit.css';
 
-/** What is chosen in the filters, by their names; `since` in milliseconds before the choice. */
+/** Chosen filters by name; `since` in milliseconds before the choice. */
 const chosen = signal<Readonly<Record<string, string>>>({});
 const wanted = computed<AuditWanted>(() => {
   const { since, ...rest } = chosen.value;
@@ -111,7 +111,7 @@ const SINCE = [
 
 type Options = readonly (readonly [value: string, words: string])[];
 
-/** The filters: each change asks for the calls anew. */
+/** The filters; a change starts a new reading. */
 function Filters(): JSX.Element {
   const filters: readonly (readonly [label: string, any: string, options: Options])[] = [
     ['Agent', 'any', agents.value.map(({ id, name }) => [id, name])],
@@ -160,7 +160,7 @@ function Filters(): JSX.Element {
   );
 }
 
-/** More rules stand folded above the calls. */
+/** More rules than this are folded. */
 const MOST_UNFOLDED = 3;
 
 function OpenRequests(): JSX.Element | null {

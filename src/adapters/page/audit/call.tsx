@@ -9,7 +9,7 @@ import { exactTime, isSameDay, now, shortTime, timeToTheSecond } from '../now.ts
 import { channelNameOf, nameOf } from '../state.ts';
 import type { ShownCall } from '../../console/protocol.ts';
 
-/** One tool call in a line; unfolded, all that is on record of it. */
+/** One tool call in a line; unfolded, its whole record. */
 export function RecordedCall({ call }: { readonly call: ShownCall }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const { agent, aside, channel, tool, input, askedAt } = call;

@@ -7,18 +7,18 @@ const MOST_KEPT = 2_000;
 
 /** The calls that the server sent, the newest first. */
 export const calls = signal<readonly ShownCall[]>([]);
-/** Earlier ones may exist. */
+/** Whether older calls may exist. */
 export const hasEarlierCalls = signal(false);
-/** How far the reading has come; `null`: to the end, or it found nothing to go by. */
+/** Calls asked for at or after this time have been read; `null` at the end. */
 export const readUpTo = signal<number | null>(null);
-/** The server has not answered yet. */
+/** Whether the server has yet to answer. */
 export const isReading = signal(false);
 /** Open requests and always-allow rules; `null` until the server has told. */
 export const standing = signal<AuditStanding | null>(null);
-/** No more calls are drawn. */
+/** Whether the page shows as many calls as it keeps. */
 export const isFull = computed(() => calls.value.length >= MOST_KEPT);
 
-/** Takes what the server tells of tool calls. */
+/** Takes a frame of tool calls. */
 export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }>): void {
   const { part, rows, asked, remembered } = frame;
   batch(() => {
@@ -34,7 +34,7 @@ export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }
   });
 }
 
-/** The calls with the changed ones in their places, without those that are gone and those that come with a later reading. */
+/** Returns the calls with the changed ones replaced and the gone ones removed. Changed calls older than the reading are left out. */
 function renewed(changed: readonly ShownCall[], gone: readonly string[]): readonly ShownCall[] {
   const replaced = new Set([...gone, ...changed.map(({ key }) => key)]);
   const kept = calls.value.filter(({ key }) => !replaced.has(key));

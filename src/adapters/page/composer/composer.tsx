@@ -26,15 +26,15 @@ import {
   writable,
 } from '../state.ts';
 
-/** The server takes no longer text. */
+/** The longest message that the server takes. */
 const TEXT_LIMIT = 16_000;
 /** The tallest field, in pixels; a longer text scrolls. */
 const TALLEST_PX = 220;
 const MOST_OFFERED = 8;
 
-/** How the line in the composer may go on. */
+/** Completions of the text in the composer. */
 const offered = signal<readonly Completion[]>([]);
-/** The place of the marked completion. */
+/** Index of the marked completion. */
 const marked = signal(0);
 
 /** Where people write: messages, and commands that begin with a slash. */
@@ -176,7 +176,7 @@ function press(event: KeyboardEvent): void {
   submit();
 }
 
-/** Moves the mark among the completions, or closes them; true when the key was for them. */
+/** Moves the mark or closes the completions; true if it used the key. */
 function movesMark(event: KeyboardEvent): boolean {
   const { length } = offered.value;
   if (length === 0) return false;
@@ -189,7 +189,7 @@ function movesMark(event: KeyboardEvent): boolean {
   return true;
 }
 
-/** What fits what has been typed: words of commands, or agents after "@". */
+/** Returns completions: words of commands, or agents after "@". */
 function choicesFor(line: string): readonly Completion[] {
   if (/^[/!]\S*/.test(line) && !line.includes('\n')) {
     const newest = messages.peek().filter((message) => message.kind === 'person');
@@ -224,12 +224,12 @@ function submit(): void {
   showEnd();
 }
 
-/** An operator's command, or a slash and a word that is none: its answer says which command may have been meant. */
+/** Whether a text is a command, or a slash with an unknown word: its answer suggests commands. */
 function isCommand(value: string): boolean {
   return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
 }
 
-/** Where the text in the composer would go, as the floor itself decides it. `line`: the text is a command. */
+/** Where the text in the composer would go, from the server's delivery preview. `line`: the text is a command. */
 function deliveryPreview(line: boolean): string {
   if (connection.value === 'lost') return line ? 'Commands need a connection' : 'Will be sent when Conch is back';
   if (line) return 'A command: the answer is only for you';

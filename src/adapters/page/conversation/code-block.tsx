@@ -5,18 +5,18 @@ import type { ComponentChild, JSX } from 'preact';
 import { Button } from '../parts.tsx';
 import type { highlighted } from './highlight.ts';
 
-/** Colours code; loaded when the first block is complete, for most conversations have none. */
+/** Colours code. Loaded with the first complete block: most conversations have none. */
 const highlighter = signal<typeof highlighted | null>(null);
 let asked = false;
 
-/** How long the button says that it copied. */
+/** How long the button shows that it copied. */
 const SAID_MS = 2_000;
 
-/** A block of code that scrolls by itself, with its language, its colours and a button that copies it. */
+/** A scrollable block of code with its language, colours and a copy button. */
 export const CodeBlock = memo(function CodeBlock(props: {
   readonly code: string;
   readonly language: string;
-  /** It is complete: one that is still being written has no colours yet. */
+  /** The block is complete; one that is still being written is not coloured. */
   readonly closed: boolean;
 }): JSX.Element {
   const [language = ''] = props.language.split(/\s/, 1);
@@ -77,7 +77,7 @@ const sizes = new ResizeObserver((entries) => {
   }
 });
 
-/** As a `ref`: whoever has no mouse can scroll what does not fit, and does not have to pass what does. */
+/** For `ref`: makes an element focusable while its content is cut, so that it can be scrolled by keyboard. */
 export function focusableIfCut(element: HTMLElement | null): (() => void) | void {
   if (element === null) return;
   sizes.observe(element);

@@ -30,7 +30,7 @@ import { answers, askFor, keepUnfinished, showBeginning, showEnd, unsent } from 
 const NEAR_PX = 40;
 const SAME_SPEAKER_MS = 5 * 60_000;
 
-/** The conversation; it stays at its end only if the reader is there. */
+/** The conversation. It follows new messages while the reader is at the end. */
 export function Conversation(): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const keep = useScroll(box);
@@ -68,7 +68,7 @@ function openHere(): readonly { readonly id: string }[] {
   return openQuestions.value.filter((open) => open.channel.id === channel.value);
 }
 
-/** A question that waits for its answer. */
+/** An open question. */
 function Asked({ id }: { readonly id: string }): JSX.Element {
   return (
     <li class="asked">
@@ -83,7 +83,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
   const before = all[place - 1];
   const next = all[place + 1];
   const beginsDay = before === undefined || !isSameDay(before.sentAt, sentAt);
-  // The first message of a question stands for all of them, and for its outcome later.
+  // Only the first message of a question is drawn, and later its outcome in its place.
   const isFurther = asks !== null && all.findIndex((other) => other.asks === asks) < place;
   const isOpen = openHere().some((open) => open.id === asks);
   return (
@@ -97,7 +97,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
       {!isOpen && !isFurther && <Message message={message} goesOn={!beginsDay && goesOn(before, message)} />}
       {answersBetween(seq, next?.seq)}
       {
-        // Where the page shows another platform's channel, what Conch says there is not among the messages.
+        // The messages of another platform's channel do not include Conch's own.
         (writable.value ? [] : answered.value)
           .filter(({ at }) => at >= sentAt && at < (next?.sentAt ?? Infinity))
           .map((one) => (
@@ -125,7 +125,7 @@ function goesOn(before: ChatMessage | undefined, message: ChatMessage): boolean 
   );
 }
 
-/** Sizes, and what the reader looks at: the topmost message that is seen, and how far down it stands. */
+/** Scroll position and sizes, and the topmost visible message with its distance from the top, in pixels. */
 type Place = {
   readonly top: number;
   readonly height: number;
@@ -133,7 +133,7 @@ type Place = {
   readonly anchor: { readonly id: string; readonly at: number } | null;
 };
 
-/** Keeps the reader's place while messages come and go; returns what to do on a scroll. */
+/** Keeps the scroll position while messages are added and removed; returns the scroll listener. */
 function useScroll(box: RefObject<HTMLDivElement | null>): () => void {
   const place = useRef<Place>({ top: 0, height: 0, seen: 0, anchor: null });
   const settle = (): void => {
@@ -178,7 +178,7 @@ function hold(element: HTMLElement, anchor: Place['anchor']): void {
   element.scrollTop += found.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.at;
 }
 
-/** Only who moves up by hand leaves the end; a change of sizes moves nobody. */
+/** Scrolling up by hand stops following; a change of sizes does not. */
 function scrolled(element: HTMLElement, before: Place): void {
   const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
   const atEnd = height - top - seen < NEAR_PX;

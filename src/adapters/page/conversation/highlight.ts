@@ -12,7 +12,7 @@ import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
 import { createLowlight } from 'lowlight';
 
-/** Longer code is not coloured: it would hold up the page. */
+/** Longer code is not coloured: it would block the page. */
 const LONGEST = 30_000;
 
 const lowlight = createLowlight({
@@ -31,10 +31,10 @@ const lowlight = createLowlight({
 });
 lowlight.registerAlias({ bash: ['shell', 'console', 'zsh'], javascript: ['node'] });
 
-/** A stretch of code of one kind ("keyword", "string"); `null` for plain. */
+/** Consecutive code of one kind ("keyword", "string"); `null` is plain. */
 export type Stretch = { readonly kind: string | null; readonly text: string };
 
-/** Code in stretches of one kind, in order; `null` for a language that is not known here. */
+/** Splits code into stretches; `null` if the language is unknown. */
 export function highlighted(code: string, language: string): readonly Stretch[] | null {
   if (code.length > LONGEST || !lowlight.registered(language)) return null;
   return lowlight.highlight(language, code).children.flatMap((node) => stretches(node, null));

@@ -23,16 +23,16 @@ const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
   unrouted: 'reached no agent',
 };
 
-/** The message of one's own that is being rewritten. */
+/** Id of the own message that is being edited. */
 const editing = signal<string | null>(null);
 
 type Shown = {
   readonly message: ChatMessage;
-  /** The same speaker went on: the name is not repeated. */
+  /** The speaker is the same as before: the name is not repeated. */
   readonly goesOn: boolean;
 };
 
-/** One message; drawn again only when it changes. */
+/** One message; redrawn only when it changes. */
 export const Message = memo(function Message({ message, goesOn }: Shown): JSX.Element {
   const { id, kind, speaker, text, sentAt, deleted } = message;
   const common = { 'data-testid': 'message', 'data-id': id, 'data-kind': kind };
@@ -134,7 +134,7 @@ function Editor({ id, text }: Pick<ChatMessage, 'id' | 'text'>): JSX.Element {
   );
 }
 
-/** What a receipt says now: of a message that is held, what it waits for. */
+/** Words for a receipt; for a held message, what it waits for. */
 function receiptWords(receipt: Receipt, id: string): string {
   if (receipt !== 'held') return RECEIPT_WORDS[receipt];
   const floor = view.value;
@@ -188,9 +188,9 @@ function MessageActions({ message, isOwn }: { readonly message: ChatMessage; rea
   );
 }
 
-/** How long a deletion can be taken back. */
+/** How long a deletion can be undone. */
 const UNDO_MS = 5_000;
-/** How long the server has to answer before the message is drawn as it is there. */
+/** Without an answer of the server in this time, the message is shown again. */
 const ANSWER_MS = 3_000;
 
 type Deletion = {
@@ -277,7 +277,7 @@ function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
   );
 }
 
-/** What an agent is writing; without text, that it works. */
+/** An agent's draft; without text, that it is thinking. */
 function Writing({ agent: id, text }: { readonly agent: string; readonly text: string }): JSX.Element {
   const agent = agentOf(id);
   const dots = (

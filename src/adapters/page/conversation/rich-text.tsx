@@ -7,7 +7,7 @@ import { toneOf } from '../parts.tsx';
 import { CodeBlock, focusableIfCut } from './code-block.tsx';
 import { agents } from '../state.ts';
 
-/** Beyond these a text is shown as it was typed: the lexer's time and depth would grow without bound. */
+/** Beyond these limits a text is shown as typed: the lexer would take too long or recurse too deep. */
 const LONGEST = 100_000;
 const DEEPEST = 20;
 const TOO_DEEP = new RegExp(
@@ -16,8 +16,8 @@ const TOO_DEEP = new RegExp(
 );
 
 /**
- * A message's text: Markdown as GitHub reads it, with line breaks as typed and mentions of agents. It becomes elements, never
- * HTML: tags stand as they were typed, images are links, and only web and mail addresses can be followed.
+ * Draws Markdown as on GitHub, with line breaks as typed and mentions of agents. It creates elements, never HTML: tags are shown as
+ * typed, images are links, and only web and mail addresses are links.
  */
 export function RichText(props: { readonly text: string }): JSX.Element {
   const before = useRef<Lexed>(NOTHING);
@@ -32,7 +32,7 @@ export function RichText(props: { readonly text: string }): JSX.Element {
   );
 }
 
-/** A text in blocks, and where its last block begins: what stands before does not change when the text grows. */
+/** A text in blocks, and where its last block begins: earlier blocks do not change while the text grows. */
 type Lexed = { readonly text: string; readonly blocks: readonly Token[]; readonly sealed: number };
 
 const NOTHING: Lexed = { text: '', blocks: [], sealed: 0 };
@@ -72,10 +72,10 @@ function drawAll(tokens: readonly Token[] | undefined): ComponentChild[] {
   return (tokens ?? []).map(draw);
 }
 
-/** Tokens that are an element around their own tokens. */
+/** Elements of tokens that only wrap their own tokens. */
 const ELEMENTS = { strong: 'strong', em: 'em', del: 'del', paragraph: 'p', blockquote: 'blockquote' } as const;
 
-/** The lexer's type leaves room for kinds of extensions; without any it makes only its own. */
+/** The lexer's type includes tokens of extensions; there are none. */
 function draw(any: Token, key: number): ComponentChild {
   const token = any as MarkedToken;
   switch (token.type) {
@@ -184,7 +184,7 @@ function drawTable(table: Tokens.Table, key: number): ComponentChild {
   );
 }
 
-/** A fence that is still being written has no end yet; an indented block ends where it ends. */
+/** Whether a code block is complete: a fence that is still being written has no end. */
 function isClosed({ codeBlockStyle, raw }: Tokens.Code): boolean {
   return codeBlockStyle === 'indented' || /\n[ \t]{0,3}(?:`{3,}|~{3,})[ \t]*\n*$/.test(raw);
 }

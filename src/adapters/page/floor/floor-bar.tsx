@@ -9,7 +9,7 @@ import { AskInConversation, Avatar, Button, toneOf } from '../parts.tsx';
 import { pressButton } from '../sending.ts';
 import { agentOf, connection, drawerOpen, holder, nameOf, tab, view, writable } from '../state.ts';
 
-/** Who has the floor, for how long, who is next, and the three things that people do about it. */
+/** The holder with its time left, the next agents, and the buttons of the floor. */
 export function FloorBar(): JSX.Element {
   const holding = holder.value;
   const tone = holding === null ? 'tone-none' : toneOf(holding.agent);
@@ -131,7 +131,7 @@ function Detail(holding: Holder): JSX.Element {
   );
 }
 
-/** Why nobody has the floor and what to do, or since when it is not known. */
+/** Why nobody holds the floor and how to continue; without a connection, since when that is unknown. */
 function whyNobody(): string {
   if (connection.value === 'lost') return `Not connected since ${timeToTheSecond(now.value)}: this may have changed`;
   if (view.value === null) return 'The state of this floor is not known yet';
@@ -142,12 +142,12 @@ function whyNobody(): string {
   return obstacleWords(first, nameOf);
 }
 
-/** No agent is there that could take a turn. */
+/** Whether no agent is available. */
 function isDeserted(): boolean {
   return connection.value === 'open' && view.value?.obstacles[0]?.why === 'nobody-available';
 }
 
-/** How many of the queue have a name where there is room; the others are a number. */
+/** Queued agents shown by name on a wide screen; the others are counted. */
 const CHIPS = 4;
 
 function Next(): JSX.Element | null {
@@ -187,12 +187,12 @@ type Action = {
   readonly title: string;
 };
 
-/** What people can do about the floor as it is now. */
+/** The buttons that the current floor has. */
 function actionsNow(): readonly Action[] {
   const { condition, obstacles = [] } = view.value ?? {};
   const isHeld = holder.value !== null;
   const isIdle = !isHeld && condition === 'resting';
-  // A budget is used up, and only people can go on.
+  // A budget is used up, and only people can continue.
   const isLimited = isIdle && obstacles.some(({ why }) => why === 'limit' || why === 'day-limit');
   const skip: Action = {
     id: 'skip',

@@ -25,7 +25,7 @@ export function FloorTab(): JSX.Element {
 
 type Seat = FloorView['seats'][number];
 
-/** The agent whose actions are open. */
+/** Id of the agent whose actions are shown. */
 const unfolded = signal<string | null>(null);
 
 function Seats(): JSX.Element {
@@ -162,7 +162,7 @@ function BackgroundRun(run: BackgroundRun): JSX.Element {
   );
 }
 
-/** What people wrote and no agent has been given yet. */
+/** Messages that no agent has received yet. */
 function HeldMessages(): JSX.Element {
   const held = view.value?.held ?? [];
   const title = (
@@ -181,7 +181,7 @@ function HeldMessages(): JSX.Element {
   );
 }
 
-/** How this floor works, and the rest of what operators can do. */
+/** Mode and order of the floor, and further commands for operators. */
 function Controls(): JSX.Element {
   const { mode = 'inject', order = 'round-robin', holder = null } = view.value ?? {};
   const settings = [

@@ -12,7 +12,7 @@ import { FloorTab } from './floor-tab.tsx';
 
 const TABS = ['floor', 'turns', 'journal'] as const;
 
-/** Beside the conversation: the floor in full, the turns, the journal. A drawer on narrow screens. */
+/** The panel beside the conversation: floor, turns, journal. A drawer on narrow screens. */
 export function Panel(): JSX.Element {
   useSignalEffect(() => {
     if (connection.value !== 'open' || channel.value === null) return;
@@ -66,7 +66,7 @@ const OUTCOMES: Readonly<Record<Outcome | 'open', { readonly sign: string; reado
 const GAP_MS = 60_000;
 const selected = signal<number | null>(null);
 
-/** The turns of this floor as a score: a line per agent, a block per turn, in the order in which they were. */
+/** The turns of this floor as a timeline: a row per agent, a block per turn, oldest first. */
 function Turns({ isStrip }: { readonly isStrip: boolean }): JSX.Element {
   const shown = isStrip ? turns.value.slice(-24) : turns.value;
   const detailed = turns.value.find(({ epoch }) => epoch === selected.value) ?? shown.at(-1);
@@ -183,13 +183,13 @@ function sentence(turn: TurnRecord): string {
   return `#${epoch} ${words} · ${timeToTheSecond(startedAt)}, ${durationText(lengthOf(turn))}${waited}`;
 }
 
-/** Until now, for a turn that has not ended. */
+/** Duration of a turn; an open turn counts until now. */
 function lengthOf({ startedAt, endedAt }: TurnRecord): number {
   return (endedAt ?? now.value) - startedAt;
 }
 
 const DRAWN = 1500;
-/** Signs of work are many and say little. */
+/** Facts that are hidden by default: signs of work are many and say little. */
 function isQuiet({ fact }: JournalEntry): boolean {
   return fact.type === 'worked' || fact.type === 'spent' || (fact.type === 'seatMarked' && fact.mark === 'present');
 }
@@ -203,7 +203,7 @@ const listed = computed(() =>
     .toReversed(),
 );
 
-/** Every fact of this floor, newest first, in words; unfolded, as it is stored. */
+/** The facts of this floor in words, newest first; unfolded, as JSON. */
 function Journal(): JSX.Element {
   return (
     <Block id="journal" title="Journal" data-testid="journal">
@@ -256,7 +256,7 @@ const KINDS: Readonly<Record<string, string>> = {
   announced: 'notice',
 };
 
-/** The words of an entry; its type when this page is older than Conch and does not know the type. */
+/** Words for a fact; its type if this page is older than the server and does not know it. */
 function wordsOf(fact: JournalEntry['fact']): string {
   try {
     return factWords(fact, nameOf);

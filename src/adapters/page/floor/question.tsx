@@ -26,10 +26,10 @@ import { Button, Time } from '../parts.tsx';
 import { sendCommand } from '../sending.ts';
 import { channel, nameOf, view } from '../state.ts';
 
-/** Keys pressed within this time after a question is drawn were meant for what stood there before. Unit: milliseconds. */
+/** Keys pressed within this time after a question is drawn are ignored: they were meant for what stood there before. */
 const SETTLED_MS = 500;
 
-/** An open question whole, with its answers; nothing when it is answered. */
+/** An open question with its answers; nothing once it is answered. */
 export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | null {
   const floor = view.value;
   const asked = floor === null ? undefined : askedOn(floor).find(({ question }) => askedId(question) === id);
@@ -146,7 +146,7 @@ function untilOf({ agent, isAside }: FloorQuestion): number | undefined {
 
 type BoxProps = Omit<JSX.IntrinsicElements['section'], 'id'> & { readonly id: string };
 
-/** A question; the focus goes there for whoever comes for it. */
+/** The frame of a question. It takes the focus when a person asked to see it. */
 function QuestionBox({ id, ...rest }: BoxProps): JSX.Element {
   const box = useRef<HTMLElement>(null);
   useFocusWhenWanted(id, box);
@@ -167,16 +167,16 @@ function Lines(props: { readonly of: readonly string[] }): JSX.Element | null {
 type Answer = (line: string) => void;
 type AnswersProps = {
   readonly buttons: readonly CardButton[];
-  /** The whole question stands in the channel: it can be allowed. */
+  /** The channel shows the whole question, so it can be allowed. */
   readonly shown: boolean;
   readonly answer: Answer;
-  /** A button that sends the form stands first. */
+  /** Adds a first button that submits the form. */
   readonly isForm?: true;
   readonly children?: ComponentChildren;
   readonly below?: ComponentChildren;
 };
 
-/** The buttons that every platform has for a question and that open nothing; what they open elsewhere stands here already. */
+/** The buttons that answer a question at once. Buttons that open a form elsewhere are left out: the page shows the form itself. */
 function Answers({ buttons, shown, answer, isForm, children, below }: AnswersProps): JSX.Element {
   return (
     <div role="group" aria-label="Your answer">
@@ -211,7 +211,7 @@ function Answers({ buttons, shown, answer, isForm, children, below }: AnswersPro
   );
 }
 
-/** What the command lines of answers mean; `needsAll`: not before the whole question stands in the channel. */
+/** Test id and key of an answer, by its command line. `needsAll`: disabled until the channel shows the whole question. */
 const MEANT: readonly {
   readonly begins: string;
   readonly id: string;
@@ -249,14 +249,14 @@ function Rules({ asked, answer }: RequestProps & { readonly answer: Answer }): J
   );
 }
 
-/** Acts on a single click. The second half of a double click may come when the next question stands under the pointer. */
+/** Ignores the second click of a double click, which may hit the next question. */
 function onSingle(act: () => void): (event: MouseEvent) => void {
   return (event) => {
     if (event.detail < 2) act();
   };
 }
 
-/** Whether this has been drawn for long enough to have been meant. */
+/** True once the component has been drawn for `SETTLED_MS`. */
 function useSettled(): boolean {
   const [settled, setSettled] = useState(false);
   useEffect(() => {
@@ -266,7 +266,7 @@ function useSettled(): boolean {
   return settled;
 }
 
-/** An agent that does not start before somebody trusts the files in its folder, with these files and the two answers. */
+/** An agent that waits until the files in its folder are trusted, with these files and the two answers. */
 function Trust(question: TrustQuestion): JSX.Element {
   const { agent, id, folder, detail, shown } = question;
   const name = nameOf(agent);
@@ -290,12 +290,12 @@ function Trust(question: TrustQuestion): JSX.Element {
 /** Why a filled-in form is not accepted: in all, and by the names of fields. */
 type Wrong = { readonly text: string; readonly fields?: Readonly<Record<string, string>> };
 
-/** What is begun of forms, by channel and question; it outlives a look at another channel. */
+/** Unsent form values, by channel and question; kept while another channel is shown. */
 const begun = new BoundedMap<string, FilledForm>(100);
 
 type FormProps = RequestProps & { readonly form: CardButton; readonly answer: Answer };
 
-/** The form that a server of tools asks people to fill in, with what is wrong beside its fields, and the buttons below. */
+/** The form of a tool server, with errors beside its fields and the buttons below. */
 function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormProps): JSX.Element {
   const { question, shown, about = {} } = asked.question;
   const id = `${channel.value} ${question}`;
@@ -346,7 +346,7 @@ function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormPro
 type FieldProps = {
   readonly id: string;
   readonly field: AskedField;
-  /** What stood here before; absent: nothing yet. */
+  /** Unsent value from before; undefined if there is none. */
   readonly before: string | readonly string[] | undefined;
   readonly wrong: string | undefined;
 };
@@ -386,7 +386,7 @@ function isList({ kind, options }: AskedField): boolean {
 
 type ControlProps<Value> = Pick<FieldProps, 'id' | 'field'> & { readonly value: Value; readonly told: object };
 
-/** The first box stands for all of them: that is where the focus goes. */
+/** The first box has the field's id, because errors focus it. */
 function Boxes({ id, field, value, told }: ControlProps<readonly string[]>): JSX.Element {
   return (
     <>
@@ -411,7 +411,7 @@ const YES_OR_NO = [
   { value: 'yes', label: 'Yes' },
   { value: 'no', label: 'No' },
 ];
-/** Longer texts have a field of several lines. */
+/** A field that takes more characters than this has several lines. */
 const SHORT_TEXT = 100;
 /** The keyboards that a phone shows; the server judges whether a text keeps to its format. */
 const INPUT_MODES = { integer: 'numeric', number: 'decimal', email: 'email', uri: 'url' } as const;

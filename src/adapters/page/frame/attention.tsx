@@ -18,14 +18,14 @@ import { useEffect } from 'preact/hooks';
 
 const STORED_AS = 'conch-notify';
 
-/** Whether the person wants to be told by the system when an agent asks something; `null`: this browser cannot. */
+/** Whether system notifications of questions are on; `null` if this browser has none. */
 export const notifies = signal<boolean | null>(
   'Notification' in globalThis ? stored(STORED_AS) === 'true' && Notification.permission === 'granted' : null,
 );
-/** The request for permission that is to take the focus as soon as it is drawn. */
+/** The question that takes the focus as soon as it is drawn. */
 const wantedQuestion = signal<{ readonly channel: string; readonly id: string } | null>(null);
 
-/** Notifies of questions that the person does not see, if they wanted it. */
+/** Notifies of questions that are not on the screen, if notifications are on. */
 export function startAttention(): void {
   let known = new Set<string>();
   effect(() => {
@@ -36,14 +36,14 @@ export function startAttention(): void {
   });
 }
 
-/** Switches notifications on, if the browser lets us, or off. */
+/** Switches notifications off, or on if the browser permits them. */
 export async function toggleNotifications(): Promise<void> {
   const wanted = notifies.peek() === false && (await Notification.requestPermission()) === 'granted';
   notifies.value = wanted;
   store(STORED_AS, String(wanted));
 }
 
-/** Goes to the question after the one that it went to before: the open channel's first, then those of other channels. */
+/** Shows the next open question: first those of the open channel, then those of others. */
 export function showQuestion(): void {
   const open = openQuestions.peek();
   const place = open.findIndex((one) => keyOf(one) === lastShown);
@@ -51,7 +51,7 @@ export function showQuestion(): void {
   if (next !== undefined) show(next);
 }
 
-/** Goes to a question by its id (`askedId`). */
+/** Shows a question by its id (`askedId`). */
 export function showOpen(where: string, id: string): void {
   auditOpen.value = false;
   drawerOpen.value = false;
@@ -60,14 +60,14 @@ export function showOpen(where: string, id: string): void {
   wantedQuestion.value = { channel: where, id };
 }
 
-/** The question that somebody has come for is scrolled to and has the focus. */
+/** Scrolls to the wanted question and focuses it. */
 export function useFocusWhenWanted(id: string, box: RefObject<HTMLElement | null>): void {
   useSignalEffect(() => {
     const wanted = wantedQuestion.value;
     if (wanted?.id !== id || wanted.channel !== channel.value) return;
     wantedQuestion.value = null;
     box.current?.scrollIntoView({ block: 'nearest' });
-    // A no is what the first key press says.
+    // Focuses Deny, so that a stray key press allows nothing.
     box.current?.querySelector<HTMLElement>('[data-no]')?.focus({ preventScroll: true });
   });
 }
@@ -98,13 +98,13 @@ function keyOf(open: OpenQuestion): string {
   return `${open.channel.id} ${open.id}`;
 }
 
-/** Messages of this long a time are told together: a screen reader cannot keep up with each of many. */
+/** Messages within this time are announced together: a screen reader cannot keep up with many. */
 const GATHER_MS = 1_500;
 
 const floorWords = signal('');
 const messageWords = signal('');
 
-/** Tells a screen reader who has the floor, once per change, and what was said. */
+/** Announces holders, messages and questions to screen readers. */
 export function Announcer(): JSX.Element {
   useEffect(() => {
     const ends = [watchFloor(), watchMessages()];
@@ -145,7 +145,7 @@ function watchMessages(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tell = (): void => {
     timer = undefined;
-    // A question is told by itself.
+    // Questions are announced separately.
     const fresh = messages.peek().filter(({ seq, asks }) => seq > told.seq && asks === null);
     const last = fresh.at(-1);
     if (last === undefined) return;

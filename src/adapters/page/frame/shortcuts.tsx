@@ -8,10 +8,10 @@ import { toggleTheme } from '../stored.ts';
 import { showQuestion } from './attention.tsx';
 
 type Shortcut = {
-  /** As people see them. */
+  /** The keys as the list shows them. */
   readonly keys: string;
   readonly what: string;
-  /** What the page does itself, by key: with Alt by the key's place, others outside of text fields. */
+  /** Actions by key. Keys with Alt go by `code`; keys without it work outside of text fields. */
   readonly acts?: Readonly<Record<string, () => void>>;
 };
 

@@ -23,7 +23,7 @@ import { toggleTheme } from '../stored.ts';
 
 const CONNECTION = { connecting: 'Connecting…', open: 'Connected', lost: 'Reconnecting…' } as const;
 
-/** Name, channel, connection, and what belongs to the page itself. */
+/** Name, channel, open questions, connection, and the buttons of the page. */
 export function TopBar(): JSX.Element {
   return (
     <header class="top-bar">
@@ -65,7 +65,7 @@ export function TopBar(): JSX.Element {
   );
 }
 
-/** Which channel is open, where no list says it, and that nobody can write there. */
+/** The open channel, if there is no list of channels, and whether it is read only. */
 function Place(): JSX.Element {
   return (
     <>
@@ -77,13 +77,13 @@ function Place(): JSX.Element {
   );
 }
 
-/** The panel stands beside a channel. */
+/** Opens or closes the panel; it is shown with a channel only. */
 function toggleDrawer(): void {
   drawerOpen.value = auditOpen.value || !drawerOpen.value;
   auditOpen.value = false;
 }
 
-/** Who waits for people's answer; a press goes there, and the next press to the next question. */
+/** The first open question; each press shows the next one. */
 function Waiting(): JSX.Element | null {
   const [first, ...others] = openQuestions.value;
   if (first === undefined) return null;
@@ -112,7 +112,7 @@ function Connection(): JSX.Element {
   );
 }
 
-/** The channels: who speaks in each, what asks for a person, and what was said since it was last open. */
+/** The channels, each with its holder, open question and number of new messages. */
 export function ChannelList(): JSX.Element {
   return (
     <nav class="channels" aria-label="Channels">
