@@ -182,7 +182,7 @@ function Asked({ channel, agent, tool, askedAt, until, question }: OpenApproval)
   return (
     <li>
       <p>
-        <strong>{seatName(agent, channel)}</strong> asks for approval: <code>{visible(tool)}</code>
+        <strong>{seatName(agent, channel)}</strong> wants to run <code>{visible(tool)}</code>
         <span class="faint">
           {' '}
           since {timeOfDay(askedAt)}

@@ -86,8 +86,8 @@ function Request({ asked }: RequestProps): JSX.Element {
             data-testid="why"
             class="why"
             maxLength={500}
-            placeholder="No because…"
-            aria-label="No because"
+            placeholder="Deny with reason…"
+            aria-label="Deny with reason"
             title={reasonLabel(asked.question)}
           />
         </Answers>
@@ -97,14 +97,12 @@ function Request({ asked }: RequestProps): JSX.Element {
 }
 
 function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Element {
-  const asks = question.about?.answer === undefined ? 'asks for approval' : 'asks';
-  return (
-    <p class="asked-title">
-      ✋ {nameOf(agent)}
-      {isAside && '’s background run'} {question.pause === undefined ? asks : 'waits'} ({question.question}):{' '}
-      <strong>{question.title}</strong>
-    </p>
-  );
+  const who = `✋ ${nameOf(agent)}${isAside ? '’s background run' : ''}`;
+  const title = <strong>{question.title}</strong>;
+  const number = `(${question.question})`;
+  if (question.pause !== undefined) return <p class="asked-title">{[`${who} is paused ${number}: `, title]}</p>;
+  if (question.about?.answer !== undefined) return <p class="asked-title">{[`${who} asks ${number}: `, title]}</p>;
+  return <p class="asked-title">{[`${who} wants to run `, title, ` ${number}`]}</p>;
 }
 
 /** The whole input; above it stands a form unless `folded` is undefined. */
