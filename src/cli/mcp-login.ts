@@ -202,28 +202,28 @@ function finish(response: ServerResponse, status: number, text: string): void {
 }
 
 /** Lists the tool servers with their logins, and those that need one. */
-function list(json: boolean, ports: LoginCallPorts): ExitCode {
-  const { config, store, out } = ports;
+function list(json: boolean, { config, store, out }: LoginCallPorts): ExitCode {
   const waiting = new Map(waitingServers(store, config.mcp).map(({ server, why }) => [server, why]));
   const rows = Object.entries(config.mcp).map(([server, each]) => {
+    const { url = null } = each;
     const why = waiting.get(server) ?? null;
-    const made = each.url === undefined || why !== null ? null : store.read(each.url);
-    return { server, url: each.url ?? null, why, made, words: why ?? (made === null ? noLogin(each) : wordsOf(made)) };
+    const stored = url === null || why !== null ? null : store.read(url);
+    const state = why !== null ? 'waits' : stored === null ? 'none' : 'signed in';
+    const since = stored === null ? null : isoTime(stored.signedInAt);
+    const row = {
+      server,
+      url,
+      state,
+      why,
+      issuer: stored?.issuer ?? null,
+      scope: stored?.tokens?.scope ?? null,
+      since,
+    };
+    const words = why ?? (stored === null ? noLogin(each) : wordsOf(stored));
+    return { row, line: `${server}${url === null ? '' : ` (${url})`}: ${words}` };
   });
-  if (json) return say(JSON.stringify(rows.map(rowOf)), out);
-  if (rows.length === 0) return say('There is no server under "mcp" in the configuration.', out);
-  return say(
-    rows.map(({ server, url, words }) => `${server}${url === null ? '' : ` (${url})`}: ${words}`).join('\n'),
-    out,
-  );
-}
-
-type Row = Pick<Place, 'url'> | { readonly url: null };
-
-function rowOf({ made, why, server, url }: Row & { made: Login | null; why: string | null; server: string }): object {
-  const state = why !== null ? 'waits' : made === null ? 'none' : 'signed in';
-  const since = made === null ? null : isoTime(made.signedInAt);
-  return { server, url, state, why, issuer: made?.issuer ?? null, scope: made?.tokens?.scope ?? null, since };
+  if (json) return say(JSON.stringify(rows.map(({ row }) => row)), out);
+  return say(rows.map(({ line }) => line).join('\n') || 'There is no server under "mcp" in the configuration.', out);
 }
 
 function noLogin({ url, headers }: McpServerConfig): string {

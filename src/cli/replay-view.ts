@@ -90,14 +90,7 @@ export function floorShort(floor: Floor): string {
   const sign = turn === null ? '' : wait === null ? '🎤 ' : '✋ ';
   const waits = wait === null ? '' : ` waits for ${WAITS_FOR[wait.reason]}`;
   const held = floor.held.length === 0 ? [] : [`held ${floor.held.length}`];
-  const parked =
-    floor.parked.length === 0
-      ? []
-      : [
-          `waiting ${list(
-            floor.parked.map((each) => each.agent),
-            String,
-          )}`,
-        ];
+  const waiting = floor.parked.map(({ agent }) => agent);
+  const parked = waiting.length === 0 ? [] : [`waiting ${list(waiting, String)}`];
   return [`${sign}${who}${waits}`, `queue ${list(floor.queue, String)}`, ...parked, ...held].join(' · ');
 }
