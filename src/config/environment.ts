@@ -5,12 +5,11 @@ import { nearest } from '../lib/nearest.ts';
 import { demoModel } from './demo.ts';
 import type { DemoModel } from './demo.ts';
 import type { Problem } from './error.ts';
-import type { Env } from './references.ts';
 import { fileSchema } from './schema.ts';
 import type { ConfigFile } from './schema.ts';
 import { isSecretName, passwordsIn, Secret } from './secret.ts';
 import { readIn } from './world.ts';
-import type { World } from './world.ts';
+import type { Env, World } from './world.ts';
 
 /** One environment variable that Conch reads. */
 type Variable = { readonly name: string; readonly byDefault: string; readonly meaning: string };

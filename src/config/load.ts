@@ -12,14 +12,12 @@ import { ConfigError, lineText, pathText } from './error.ts';
 import type { Found, Problem, Tell } from './error.ts';
 import { explain } from './explain.ts';
 import { readJson } from './json.ts';
-import { fillReferences, placed } from './references.ts';
-import type { Env, Filled } from './references.ts';
 import { fileSchema } from './schema.ts';
 import type { ConfigFile } from './schema.ts';
-import { withoutSecrets } from './secret.ts';
-import type { Secret } from './secret.ts';
+import { fillReferences, withoutSecrets } from './secret.ts';
+import type { Filled, Secret } from './secret.ts';
 import { readIn } from './world.ts';
-import type { FileReading, World } from './world.ts';
+import type { Env, FileReading, World } from './world.ts';
 
 /**
  * Why a configuration is loaded. `start`: keys and tokens must exist. `check`: missing programs and folders are errors
@@ -56,6 +54,13 @@ export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => 
 /** Loads one given file. A missing file is a `ConfigError`; the demo is not used. */
 export const loadConfigFrom = (world: World, path: string): Config =>
   loadConfig({ ...world, env: { ...world.env, CONCH_CONFIG: path } });
+
+/** Adds the line to a problem. */
+const placed = (problem: Found, lineOf: (path: readonly PropertyKey[]) => number): Problem => ({
+  path: pathText(problem.path),
+  line: lineOf(problem.path),
+  message: problem.message,
+});
 
 type Around = {
   readonly world: World;

@@ -1,4 +1,6 @@
 import { inspect } from 'node:util';
+import type { Found } from './error.ts';
+import type { Env } from './world.ts';
 
 /** A secret value. It prints as `[secret]`; only `reveal` returns it. */
 export class Secret {
@@ -54,7 +56,7 @@ type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unkno
  * Secrets written in a text of the file: tokens of known services, values of fields and options with secret names,
  * passwords and keys in addresses. A value from `${NAME}` is not one.
  */
-export const writtenSecrets = (text: string, { path, before }: TextPlace): readonly string[] => {
+const writtenSecrets = (text: string, { path, before }: TextPlace): readonly string[] => {
   const written = text.replaceAll(/\$\{[^{}]*\}/g, '');
   const field = String(path.at(-1));
   const option = /^--?([\w-]+)=(.*)$/s.exec(written);
@@ -87,3 +89,56 @@ const queryKeys = (text: string): readonly string[] =>
         isSecretName(name) && looksSecret(value) ? value : [],
       )
     : [];
+
+/** A JSON value with every `${NAME}` replaced. */
+export type Filled = {
+  readonly value: unknown;
+  readonly problems: readonly Found[];
+  /** Values of referenced variables with secret names. */
+  readonly secrets: readonly Secret[];
+  /** Secrets written into the file. */
+  readonly written: readonly Secret[];
+  /** Warnings with the places of these secrets. */
+  readonly tokens: readonly Found[];
+};
+
+/**
+ * Replaces `${NAME}` in every string of a JSON value by the variable's value. `$${NAME}` becomes `${NAME}`. A missing
+ * variable is a problem.
+ */
+export const fillReferences = (value: unknown, env: Env): Filled => {
+  const found = {
+    problems: [] as Found[],
+    secrets: [] as Secret[],
+    written: [] as Secret[],
+    tokens: [] as Found[],
+  };
+  const fill = (part: unknown, path: readonly PropertyKey[], before: unknown = null): unknown => {
+    if (typeof part === 'string') return text(part, path, before);
+    if (Array.isArray(part)) {
+      return part.map((element: unknown, index) => fill(element, [...path, index], part[index - 1]));
+    }
+    if (typeof part !== 'object' || part === null) return part;
+    return Object.fromEntries(Object.entries(part).map(([key, member]) => [key, fill(member, [...path, key])]));
+  };
+  const text = (part: string, path: readonly PropertyKey[], before: unknown): string => {
+    const written = writtenSecrets(part, { path, before }).map((token) => new Secret(token));
+    found.written.push(...written);
+    if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
+    return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {
+      if (escape !== '') return whole.slice(1);
+      const known = Object.hasOwn(env, name) ? env[name] : undefined;
+      if (known === undefined) found.problems.push({ path, message: missing(name) });
+      else if (isSecretName(name)) found.secrets.push(new Secret(known, name));
+      return known ?? whole;
+    });
+  };
+  return { value: fill(value, []), ...found };
+};
+
+const WRITTEN = 'A secret is written here in clear text: move it to .env and write ${NAME} instead';
+
+const missing = (name: string): string =>
+  /^[A-Za-z_]\w*$/.test(name)
+    ? `The environment variable ${name} is not set: set it, or add it to .env`
+    : `"\${${name}}" names no environment variable: write "$\${${name}}" if it is only text`;

@@ -1,6 +1,8 @@
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { ConfigError } from './error.ts';
-import type { Env } from './references.ts';
+
+/** The values of environment variables, by name. */
+export type Env = Readonly<Record<string, string | undefined>>;
 
 /** A file's text, and whether every user of the machine can read it. */
 export type FileReading = { readonly text: string; readonly public: boolean };

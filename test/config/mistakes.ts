@@ -1,4 +1,4 @@
-import type { Env } from '../../src/config/references.ts';
+import type { Env } from '../../src/config/world.ts';
 import { CERTIFICATE, KEY, OTHER_KEY } from './pem.ts';
 
 /** One kind of mistake: a file or an environment that cannot be meant, and what people must be told about it. */

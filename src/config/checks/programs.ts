@@ -1,8 +1,7 @@
 import { delimiter, resolve } from 'node:path';
 import { isUnsafeVariable } from '../../lib/unsafe-variables.ts';
 import type { Tell } from '../error.ts';
-import type { Env } from '../references.ts';
-import type { World } from '../world.ts';
+import type { Env, World } from '../world.ts';
 
 /** The environment with `.env`, the machine, and the purpose of the check. */
 export type Around = { readonly env: Env; readonly world: World; readonly purpose: 'start' | 'check' | 'look' };
