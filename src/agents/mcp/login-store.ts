@@ -17,6 +17,22 @@ const tokensSchema = z.strictObject({
   scope: z.string().nullable(),
 });
 
+/** What an OAuth service says of itself, as much of it as a renewal needs. */
+export const keptMetadata = z.object({
+  issuer: z.string(),
+  authorization_endpoint: z.string(),
+  token_endpoint: z.string(),
+  response_types_supported: z.array(z.string()),
+  token_endpoint_auth_methods_supported: z.array(z.string()).exactOptional(),
+});
+
+/** How Conch is known to an OAuth service. */
+export const keptClient = z.object({
+  client_id: z.string(),
+  client_secret: z.string().exactOptional(),
+  token_endpoint_auth_method: z.string().exactOptional(),
+});
+
 const loginSchema = z.strictObject({
   /** The server of tools, for which alone its tokens are. */
   url: z.string(),
@@ -26,20 +42,8 @@ const loginSchema = z.strictObject({
   issuer: z.string(),
   authorizationServer: z.string(),
   /** What the issuer said of itself when somebody signed in; `null`: nothing. */
-  metadata: z
-    .object({
-      issuer: z.string(),
-      authorization_endpoint: z.string(),
-      token_endpoint: z.string(),
-      response_types_supported: z.array(z.string()),
-      token_endpoint_auth_methods_supported: z.array(z.string()).exactOptional(),
-    })
-    .nullable(),
-  client: z.object({
-    client_id: z.string(),
-    client_secret: z.string().exactOptional(),
-    token_endpoint_auth_method: z.string().exactOptional(),
-  }),
+  metadata: keptMetadata.nullable(),
+  client: keptClient,
   /** `null`: the service has refused to renew them. */
   tokens: tokensSchema.nullable(),
   /** Why somebody has to sign in again. */

@@ -1,4 +1,5 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client';
+import { z } from 'zod';
 
 /** A picture that a tool returned; its type is what its first bytes say. */
 export type ToolImage = { readonly type: string; readonly base64: string };
@@ -62,8 +63,15 @@ export class KeptOutputs {
   }
 }
 
-/** What a model calls to read on in an output that was cut. */
+/** The tool by which a model reads more of an output that was cut. */
 export const READ_OUTPUT = 'read_output';
+export const READ_OUTPUT_TOOL = {
+  description: 'Reads on in the output of a tool that was cut.',
+  input: z.object({
+    id: z.string().max(100).describe('which output'),
+    from: z.number().int().min(0).describe('the place in it to go on from'),
+  }),
+};
 
 /** In bytes. */
 const MOST_KEPT = 16 * 1_024 * 1_024;

@@ -1,8 +1,9 @@
+import { z } from 'zod';
 import type { Clock } from '../../lib/time.ts';
 import type { SeatContext } from '../backends/backend.ts';
 import type { KnownSecrets } from '../tools/known-secrets.ts';
 import type { OfferedTool } from '../tools/tool-server.ts';
-import { KeptOutputs, READ_OUTPUT } from './mcp-output.ts';
+import { KeptOutputs, READ_OUTPUT, READ_OUTPUT_TOOL } from './mcp-output.ts';
 import type { McpPool, SeatTools } from './mcp-pool.ts';
 
 /** What a session of a model has of tools beside the floor's. */
@@ -29,18 +30,9 @@ export type ServerTools = {
 /** What an agent that keeps its own conversation is told that there is: the servers' tools, and a way to read on in what was cut. */
 export async function offeredTools({ servers, seat }: SessionTools): Promise<readonly OfferedTool[]> {
   const { tools } = await servers.offer(seat.reaches ?? (() => true));
-  return tools.length === 0 ? [] : [...tools, READING];
+  const { description, input } = READ_OUTPUT_TOOL;
+  return tools.length === 0 ? [] : [...tools, { alias: READ_OUTPUT, description, schema: z.toJSONSchema(input) }];
 }
-
-const READING: OfferedTool = {
-  alias: READ_OUTPUT,
-  description: 'Reads on in the output of a tool that was cut.',
-  schema: {
-    type: 'object',
-    properties: { id: { type: 'string' }, from: { type: 'integer', minimum: 0 } },
-    required: ['id', 'from'],
-  },
-};
 
 /** The tools of servers for a session that begins; `images`: it takes pictures. */
 export function sessionTools(seat: SeatContext, { pool, ...rest }: ServerTools, images: boolean): SessionTools {

@@ -21,7 +21,7 @@ import type { FetchLike, OAuthServerInfo, OAuthTokens } from '@modelcontextproto
 import type { McpServerConfig } from '../../config/config.ts';
 import { isLoopback } from '../../lib/guarded-server.ts';
 import type { Instant } from '../../lib/time.ts';
-import { LoginError } from './login-store.ts';
+import { LoginError, keptClient, keptMetadata } from './login-store.ts';
 import type { Login } from './login-store.ts';
 import { limitedFetch } from './mcp-transport.ts';
 import { defined } from '../../lib/defined.ts';
@@ -108,27 +108,14 @@ async function begin(order: SignInOrder): Promise<SignIn> {
     const asked = { ...known, ...codeIn(answer, metadata), codeVerifier, redirectUri: redirectUrl, fetchFn };
     const tokens = tokensOf(await exchangeAuthorization(authorizationServer, asked), scope ?? null, at);
     const made = { tokens, refused: null, wanted: null, signedInAt: at };
-    return { url, resource, issuer, authorizationServer, metadata: keptOf(metadata), client, ...made };
+    const kept = metadata === undefined ? null : keptMetadata.parse(metadata);
+    return { url, resource, issuer, authorizationServer, metadata: kept, client, ...made };
   };
   return {
     address: authorizationUrl.href,
     issuer,
     isAnswer: (answer) => answer.get('state') === state,
     finish: (answer, at) => finish(answer, at).catch((error: unknown) => Promise.reject(inWords(error))),
-  };
-}
-
-/** As much of what a service says of itself as it takes to renew a login there. */
-function keptOf(metadata: OAuthServerInfo['authorizationServerMetadata']): Login['metadata'] {
-  if (metadata === undefined) return null;
-  const { issuer, authorization_endpoint, token_endpoint, response_types_supported } = metadata;
-  const methods = metadata.token_endpoint_auth_methods_supported;
-  return {
-    issuer,
-    authorization_endpoint,
-    token_endpoint,
-    response_types_supported,
-    ...defined({ token_endpoint_auth_methods_supported: methods }),
   };
 }
 
@@ -139,9 +126,7 @@ async function challengeOf(url: string, fetchFn: FetchLike): Promise<Challenge> 
   const response = await fetchFn(url, { headers: { accept: 'text/event-stream' }, redirect: 'manual' });
   await response.body?.cancel();
   const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response);
-  return {
-    ...defined({ resourceMetadataUrl, scope }),
-  };
+  return defined({ resourceMetadataUrl, scope });
 }
 
 function issuerOf({ oauth }: SignInOrder, info: OAuthServerInfo): string {
@@ -197,11 +182,7 @@ async function clientOf(
     ...defined({ scope }),
     fetchFn,
   });
-  const { client_id, client_secret, token_endpoint_auth_method } = made;
-  return {
-    client_id,
-    ...defined({ client_secret, token_endpoint_auth_method }),
-  };
+  return keptClient.parse(made);
 }
 
 const NOT_REGISTERED =

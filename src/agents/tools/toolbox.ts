@@ -5,13 +5,13 @@ import { z } from 'zod';
 import type { McpCall } from '../mcp/mcp-connection.ts';
 import type { OfferedTools } from '../mcp/mcp-pool.ts';
 import type { SessionTools } from '../mcp/session-tools.ts';
-import { READ_OUTPUT } from '../mcp/mcp-output.ts';
+import { READ_OUTPUT, READ_OUTPUT_TOOL } from '../mcp/mcp-output.ts';
 import type { KeptOutputs, ToolImage } from '../mcp/mcp-output.ts';
 import { unlistedTool } from '../mcp/mcp-tools.ts';
 import type { ServerTool } from '../mcp/mcp-tools.ts';
 import { neutralised } from '../prompt/prompt.ts';
 import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
-import type { FloorToolName, FloorTools } from './floor-tools.ts';
+import type { FloorTools } from './floor-tools.ts';
 import { inputWords } from './input-words.ts';
 import type { GatedCall, LeftSteps, ToolGate } from './tool-gate.ts';
 import type { Report } from '../backends/backend.ts';
@@ -89,8 +89,7 @@ export class Toolbox {
   async offer(): Promise<ToolSet> {
     const { report, stopped } = this.#parts;
     const session = this.#served?.session ?? null;
-    const names = Object.keys(FLOOR_TOOLS) as FloorToolName[];
-    const floor = names.map((name) => [name, floorTool(name)] as const);
+    const floor = Object.entries(FLOOR_TOOLS).map(([name, each]) => [name, ownTool(each)] as const);
     if (session === null || stopped.aborted) return Object.fromEntries(floor);
     const { reaches = () => true } = session.seat;
     report.work(1, 'host');
@@ -101,7 +100,7 @@ export class Toolbox {
     const server = this.#offered.tools.map(({ alias, description, schema }) => {
       return [alias, tool({ description, inputSchema: jsonSchema(schema) })] as const;
     });
-    const reading = session.kept.isEmpty ? [] : [[READ_OUTPUT, READING] as const];
+    const reading = session.kept.isEmpty ? [] : [[READ_OUTPUT, ownTool(READ_OUTPUT_TOOL)] as const];
     return Object.fromEntries([...floor, ...server, ...reading]);
   }
 
@@ -311,19 +310,14 @@ const TEMPLATE = /<\|[\w ./-]{1,40}\|>|\[\/?INST\]|<<\/?SYS>>|<\/?(?:start|end)_
 
 const callSchema = z.object({ id: z.string(), key: z.string(), name: z.string(), input: z.unknown() });
 
-const reading = z.object({
-  id: z.string().max(100).describe('which output'),
-  from: z.number().int().min(0).describe('the place in it to go on from'),
-});
-const READING = tool({ description: 'Reads on in the output of a tool that was cut.', inputSchema: reading });
+type OwnTool = { readonly description: string; readonly input: z.ZodObject };
 
-function floorTool(name: FloorToolName): ToolSet[string] {
-  const { description, input }: { readonly description: string; readonly input: z.ZodObject } = FLOOR_TOOLS[name];
+function ownTool({ description, input }: OwnTool): ToolSet[string] {
   return tool({ description, inputSchema: input });
 }
 
 function readOn(kept: KeptOutputs, input: unknown): string {
-  const asked = reading.safeParse(input);
+  const asked = READ_OUTPUT_TOOL.input.safeParse(input);
   if (!asked.success) return `Not done: ${z.prettifyError(asked.error)}`;
   return fenced(`More of ${short(asked.data.id, 100)}`, kept.read(asked.data.id, asked.data.from));
 }
