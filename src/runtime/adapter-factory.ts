@@ -1,7 +1,7 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
 import type { ConsoleAdapter, ConsoleOptions } from '../adapters/console/adapter.ts';
 import type { UpkeepOrder } from '../adapters/console/server.ts';
-import { createPlatform } from '../adapters/console/platform.ts';
+import { Platform } from '../adapters/console/platform.ts';
 import { AdapterError } from '../adapters/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import type { ChatAdapter, Memory } from '../adapters/port.ts';
@@ -90,7 +90,7 @@ const ALREADY_USED = {
 function openConsole(parts: PlatformsParts): ConsoleAdapter {
   const { config, clock, log, store, database, waiting } = parts;
   const upkeep = (order: UpkeepOrder): Promise<Answer> => carryOut(order, { store, clock, config: parts.current });
-  const platform = createPlatform(store.tables, clock);
+  const platform = new Platform(store.tables, clock);
   const { port } = config.adapters.console;
   return createConsoleAdapter({
     dataDir: config.dataDir,

@@ -16,7 +16,7 @@ import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { leftSteps } from '../../src/work/runs/run-left.ts';
 import { ChatError } from '../../src/adapters/port.ts';
-import { createPlatform } from '../../src/adapters/console/platform.ts';
+import { Platform } from '../../src/adapters/console/platform.ts';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
 import { load } from '../config/world.ts';
@@ -173,7 +173,7 @@ async function program(path: string) {
   const { backend, sessions } = puppetry();
   const time = createTime();
   const store = open(path, { clock: time.clock, words: (told) => JSON.stringify(told) });
-  const console = createPlatform(store.tables, time.clock);
+  const console = new Platform(store.tables, time.clock);
   const config = load({
     agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
     channels: [{ id: CHANNEL, agents: ['dev'] }],

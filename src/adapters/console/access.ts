@@ -1,6 +1,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
+import { writePrivately } from '../../lib/private-file.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 
 /**
@@ -11,8 +12,7 @@ export function sessionToken(path: string): string {
   const known = readToken(path);
   if (known !== null) return known;
   const token = randomBytes(32).toString('base64url');
-  writeFileSync(path, `${token}\n`, { mode: 0o600 });
-  chmodSync(path, 0o600);
+  writePrivately(path, `${token}\n`);
   return token;
 }
 
@@ -57,39 +57,44 @@ type PageSession = {
 /** The session secrets in a request; `null` if absent. */
 type ShownSession = { readonly [Key in keyof PageSession]: string | null };
 
-/** Lets browsers use the page after they used a link; a link works once. */
-export type PageAccess = {
-  /** Returns a key for a link, valid for one hour and one browser. */
-  newKey(): string;
-  /** Exchanges a key for a session; `null` if the key is unknown, used or expired. */
-  exchange(key: string): PageSession | null;
-  isLetIn(shown: ShownSession): boolean;
-};
+/**
+ * Gives browsers access to the page after they used a link; a link works once. Sessions are signed with the token and not stored: they
+ * outlast a restart. Keys of links do not.
+ */
+export class PageAccess {
+  readonly #token: string;
+  readonly #clock: Clock;
+  readonly #keys = new Map<string, Instant>();
 
-/** Sessions are signed with the token and not stored: they outlast a restart. Keys do not. */
-export function createPageAccess(token: string, clock: Clock): PageAccess {
-  const keys = new Map<string, Instant>();
-  return {
-    newKey() {
-      const key = randomBytes(32).toString('base64url');
-      keys.set(key, clock.now() + KEY_MS);
-      const [oldest] = keys.keys();
-      if (keys.size > MOST_KEYS && oldest !== undefined) keys.delete(oldest);
-      return key;
-    },
-    exchange(key) {
-      const until = keys.get(key);
-      keys.delete(key);
-      return until !== undefined && clock.now() < until ? pageSession(token, clock.now()) : null;
-    },
-    isLetIn({ cookie, part }) {
-      const since = Number.parseInt(cookie?.split('.')[0] ?? '', 36);
-      if (cookie === null || part === null || Number.isNaN(since)) return false;
-      const right = pageSession(token, since);
-      const isRight = sameSecret(cookie, right.cookie) && sameSecret(part, right.part);
-      return isRight && clock.now() - since < SESSION_MS;
-    },
-  };
+  constructor(token: string, clock: Clock) {
+    this.#token = token;
+    this.#clock = clock;
+  }
+
+  /** Returns a key for a link, valid for one hour and one browser. */
+  newKey(): string {
+    const key = randomBytes(32).toString('base64url');
+    this.#keys.set(key, this.#clock.now() + KEY_MS);
+    const [oldest] = this.#keys.keys();
+    if (this.#keys.size > MOST_KEYS && oldest !== undefined) this.#keys.delete(oldest);
+    return key;
+  }
+
+  /** Exchanges a key for a session; `null` if the key is unknown, used or expired. */
+  exchange(key: string): PageSession | null {
+    const until = this.#keys.get(key);
+    this.#keys.delete(key);
+    const now = this.#clock.now();
+    return until !== undefined && now < until ? pageSession(this.#token, now) : null;
+  }
+
+  isLetIn({ cookie, part }: ShownSession): boolean {
+    const since = Number.parseInt(cookie?.split('.')[0] ?? '', 36);
+    if (cookie === null || part === null || Number.isNaN(since)) return false;
+    const right = pageSession(this.#token, since);
+    const isRight = sameSecret(cookie, right.cookie) && sameSecret(part, right.part);
+    return isRight && this.#clock.now() - since < SESSION_MS;
+  }
 }
 
 /** How long a page session is valid, in seconds. */

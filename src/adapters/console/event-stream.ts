@@ -88,28 +88,23 @@ export function streamEvents({ request, response, query }: StreamRequest, parts:
 
 /** Returns a function that writes with backpressure: pieces that the socket does not take wait in memory. */
 function pacedWriter(response: ServerResponse, timers: Timers): (text: string) => void {
-  let waiting: Buffer[] = [];
+  const waiting: Buffer[] = [];
   let waitingBytes = 0;
   let stall: Timer | null = null;
   const send = (): void => {
-    stall = null;
-    let sent = 0;
-    for (const text of waiting) {
-      sent += 1;
-      waitingBytes -= text.length;
-      if (response.write(text)) continue;
-      stall = timers.after(STALL_MS, () => response.destroy());
-      break;
-    }
-    waiting = waiting.slice(sent);
-  };
-  response.on('drain', () => {
     stall?.cancel();
-    send();
-  });
+    stall = null;
+    for (let piece = waiting.shift(); piece !== undefined; piece = waiting.shift()) {
+      waitingBytes -= piece.length;
+      if (response.write(piece)) continue;
+      stall = timers.after(STALL_MS, () => response.destroy());
+      return;
+    }
+  };
+  response.on('drain', send);
   response.once('close', () => {
     stall?.cancel();
-    [waiting, waitingBytes] = [[], 0];
+    waiting.length = 0;
   });
   return (text) => {
     if (waitingBytes > MOST_WAITING) return void response.destroy();

@@ -23,30 +23,6 @@ export type NewMessage = {
 /** A message as stored; `fresh` is false when the nonce was known. */
 export type Stored = { readonly message: ChatMessage; readonly fresh: boolean };
 
-/**
- * Store of the console's messages; a promise resolves when the change is durable. Ids keep growing after a backup was restored or
- * the file was lost.
- */
-export type Platform = {
-  add(message: NewMessage): Promise<Stored>;
-  /** Replaces a text; `null` if there is no such message. A person's message is marked as edited. */
-  edit(channel: ChannelId, id: string, text: string): Promise<ChatMessage | null>;
-  /** Removes a text and keeps its row; `null` if there is no such message. */
-  remove(channel: ChannelId, id: string): Promise<ChatMessage | null>;
-  /** Adds a receipt once; `null` if there is no such message. */
-  receipt(channel: ChannelId, id: string, receipt: Receipt): Promise<ChatMessage | null>;
-  message(channel: ChannelId, id: string): ChatMessage | null;
-  byNonce(nonce: string): ChatMessage | null;
-  /** The newest messages before `before` (or of all), oldest first. */
-  before(channel: ChannelId, limit: number, before?: number): readonly ChatMessage[];
-  /** The oldest messages after `after`, oldest first. */
-  after(channel: ChannelId, limit: number, after: number): readonly ChatMessage[];
-  /** People's messages after `after`, oldest first, without deleted ones. */
-  written(channel: ChannelId, limit: number, after: number): readonly ChatMessage[];
-  /** Channels with people's messages that are not in the inbox. */
-  unheard(): readonly ChannelId[];
-};
-
 type Row = {
   readonly seq: number;
   readonly channel: ChannelId;
@@ -64,49 +40,105 @@ type Row = {
   readonly nonce: string;
 };
 
-/** Keeps the messages in the store's database. The first new id is at least the current time in milliseconds. */
-export function createPlatform(tables: Tables, clock: Clock): Platform {
-  const { read } = tables;
-  const statement = prepare(tables.db);
-  let last = Math.max(
-    clock.now(),
-    read(() => statement.last.get() ?? 0),
-  );
-  const find = (channel: ChannelId, id: string): Row | undefined => statement.one.get(channel, Number(id));
-  const change = (channel: ChannelId, id: string, write: (row: Row) => void): Promise<ChatMessage | null> =>
-    tables.write(() => {
-      const row = find(channel, id);
+/**
+ * Store of the console's messages; a promise resolves when the change is durable. Ids keep growing after a backup was restored or
+ * the file was lost: the first new id is at least the current time in milliseconds.
+ */
+export class Platform {
+  readonly #tables: Tables;
+  readonly #clock: Clock;
+  readonly #statement: Statements;
+  #last: number;
+
+  constructor(tables: Tables, clock: Clock) {
+    this.#tables = tables;
+    this.#clock = clock;
+    this.#statement = prepare(tables.db);
+    this.#last = Math.max(
+      clock.now(),
+      tables.read(() => this.#statement.last.get() ?? 0),
+    );
+  }
+
+  async add(message: NewMessage): Promise<Stored> {
+    const statement = this.#statement;
+    return this.#tables.write(() => {
+      const known = statement.byNonce.get(message.nonce);
+      if (known !== undefined) return { message: toMessage(known), fresh: false };
+      if (message.kind === 'person') noteHeard(statement);
+      this.#last += 1;
+      const row = rowOf(message, { seq: this.#last, sentAt: shownAt(this.#clock, this.#clock.now()) });
+      statement.insert.run(row);
+      return { message: toMessage(row), fresh: true };
+    });
+  }
+
+  /** Replaces a text; `null` if there is no such message. A person's message is marked as edited. */
+  async edit(channel: ChannelId, id: string, text: string): Promise<ChatMessage | null> {
+    return this.#change(channel, id, ({ kind, seq }) =>
+      this.#statement.edit.run({ text, edited: kind === 'person' ? 1 : 0, seq }),
+    );
+  }
+
+  /** Removes a text and keeps its row; `null` if there is no such message. */
+  async remove(channel: ChannelId, id: string): Promise<ChatMessage | null> {
+    return this.#change(channel, id, ({ seq }) => this.#statement.remove.run({ text: '', deleted: 1, seq }));
+  }
+
+  /** Adds a receipt once; `null` if there is no such message. */
+  async receipt(channel: ChannelId, id: string, receipt: Receipt): Promise<ChatMessage | null> {
+    return this.#change(channel, id, ({ receipts, seq }) => {
+      const all = JSON.stringify([...new Set([...parseReceipts(receipts), receipt])]);
+      this.#statement.receipts.run({ receipts: all, seq });
+    });
+  }
+
+  message(channel: ChannelId, id: string): ChatMessage | null {
+    return this.#one(() => this.#statement.one.get(channel, Number(id)));
+  }
+
+  byNonce(nonce: string): ChatMessage | null {
+    return this.#one(() => this.#statement.byNonce.get(nonce));
+  }
+
+  /** The newest messages before `before` (or of all), oldest first. */
+  before(channel: ChannelId, limit: number, before = Number.MAX_SAFE_INTEGER): readonly ChatMessage[] {
+    return this.#all(() => this.#statement.before.all(channel, before, limit)).toReversed();
+  }
+
+  /** The oldest messages after `after`, oldest first. */
+  after(channel: ChannelId, limit: number, after: number): readonly ChatMessage[] {
+    return this.#all(() => this.#statement.after.all(channel, after, limit));
+  }
+
+  /** People's messages after `after`, oldest first, without deleted ones. */
+  written(channel: ChannelId, limit: number, after: number): readonly ChatMessage[] {
+    return this.#all(() => this.#statement.written.all(channel, after, limit));
+  }
+
+  /** Channels with people's messages that are not in the inbox. */
+  unheard(): readonly ChannelId[] {
+    return this.#tables.read(() => this.#statement.unheard.all(heardUpTo(this.#statement)));
+  }
+
+  #one(find: () => Row | undefined): ChatMessage | null {
+    const row = this.#tables.read(find);
+    return row === undefined ? null : toMessage(row);
+  }
+
+  #all(find: () => readonly Row[]): readonly ChatMessage[] {
+    return this.#tables.read(find).map(toMessage);
+  }
+
+  #change(channel: ChannelId, id: string, write: (row: Row) => unknown): Promise<ChatMessage | null> {
+    const find = (): Row | undefined => this.#statement.one.get(channel, Number(id));
+    return this.#tables.write(() => {
+      const row = find();
       if (row === undefined) return null;
       write(row);
-      return toMessage(find(channel, id) ?? row);
+      return toMessage(find() ?? row);
     });
-  return {
-    add: (message) =>
-      tables.write((): Stored => {
-        const known = statement.byNonce.get(message.nonce);
-        if (known !== undefined) return { message: toMessage(known), fresh: false };
-        if (message.kind === 'person') noteHeard(statement);
-        last += 1;
-        const row = rowOf(message, { seq: last, sentAt: shownAt(clock, clock.now()) });
-        statement.insert.run(row);
-        return { message: toMessage(row), fresh: true };
-      }),
-    edit: (channel, id, text) =>
-      change(channel, id, ({ kind, seq }) => statement.edit.run({ text, edited: kind === 'person' ? 1 : 0, seq })),
-    remove: (channel, id) => change(channel, id, ({ seq }) => statement.remove.run({ text: '', deleted: 1, seq })),
-    receipt: (channel, id, receipt) =>
-      change(channel, id, ({ receipts, seq }) => {
-        const known = parseReceipts(receipts);
-        if (!known.includes(receipt)) statement.receipts.run({ receipts: JSON.stringify([...known, receipt]), seq });
-      }),
-    message: (channel, id) => read(() => orNull(find(channel, id))),
-    byNonce: (nonce) => read(() => orNull(statement.byNonce.get(nonce))),
-    before: (channel, limit, before = Number.MAX_SAFE_INTEGER) =>
-      read(() => statement.before.all(channel, before, limit).toReversed().map(toMessage)),
-    after: (channel, limit, after) => read(() => statement.after.all(channel, after, limit).map(toMessage)),
-    written: (channel, limit, after) => read(() => statement.written.all(channel, after, limit).map(toMessage)),
-    unheard: () => read(() => statement.unheard.all(heardUpTo(statement))),
-  };
+  }
 }
 
 /** Seq up to which all messages of people are known to be in the inbox. */
@@ -122,22 +154,8 @@ function noteHeard(statement: Statements): void {
   if (now !== null && now > before) statement.noteHeard.run(String(now));
 }
 
-const COLUMNS = [
-  'seq',
-  'channel',
-  'kind',
-  'speaker_id',
-  'speaker_name',
-  'avatar',
-  'text',
-  'epoch',
-  'sent_at',
-  'edited',
-  'deleted',
-  'receipts',
-  'reply_to',
-  'nonce',
-] as const satisfies readonly (keyof Row)[];
+const COLUMNS =
+  'seq, channel, kind, speaker_id, speaker_name, avatar, text, epoch, sent_at, edited, deleted, receipts, reply_to, nonce';
 
 type Statements = ReturnType<typeof prepare>;
 
@@ -153,8 +171,8 @@ function prepare(db: Database) {
   return {
     last: db.prepare<[], number | null>('SELECT max(seq) FROM conversation').pluck(),
     insert: db.prepare<Row>(
-      `INSERT INTO conversation (${COLUMNS.join(', ')}, checksum)
-       VALUES (${COLUMNS.map((name) => `@${name}`).join(', ')}, ${checksum('conversation', 'all')})`,
+      `INSERT INTO conversation (${COLUMNS}, checksum)
+       VALUES (${COLUMNS.replaceAll(/\w+/g, '@$&')}, ${checksum('conversation', 'all')})`,
     ),
     one: db.prepare<[ChannelId, number], Row>('SELECT * FROM conversation WHERE channel = ? AND seq = ?'),
     byNonce: db.prepare<[string], Row>('SELECT * FROM conversation WHERE nonce = ?'),
@@ -189,10 +207,6 @@ function rowOf(message: NewMessage, { seq, sentAt }: { readonly seq: number; rea
   const who = { speaker_id: speaker.id, speaker_name: speaker.name, avatar: speaker.avatar };
   const fresh = { sent_at: sentAt, edited: 0, deleted: 0, receipts: '[]' };
   return { seq, channel, kind, ...who, text, epoch, ...fresh, reply_to: replyTo, nonce };
-}
-
-function orNull(row: Row | undefined): ChatMessage | null {
-  return row === undefined ? null : toMessage(row);
 }
 
 function toMessage(row: Row): ChatMessage {

@@ -26,15 +26,14 @@ import {
   FOREIGN,
   NOT_LOOPBACK,
   NO_ACCESS,
+  PageAccess,
   SESSION_SECONDS,
   cookieName,
-  createPageAccess,
   hasToken,
   isForLoopback,
   isOwnPage,
   reasonToRefuse,
 } from './access.ts';
-import type { PageAccess } from './access.ts';
 import { exportCalls } from './audit.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
@@ -129,7 +128,7 @@ export type ConsoleServer = {
 export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
   const http = createQuietServer();
-  const access = createPageAccess(parts.token, parts.clock);
+  const access = new PageAccess(parts.token, parts.clock);
   const url = (): string => `http://${parts.host}:${portOf(http)}`;
   const link = (): string => `${url()}/?key=${access.newKey()}`;
   const running = { ...parts, streams: new Set<ServerResponse>(), access, link, page: pageOf(parts) };

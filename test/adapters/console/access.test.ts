@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { createPageAccess } from '../../../src/adapters/console/access.ts';
+import { PageAccess } from '../../../src/adapters/console/access.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
 function access(token = 'a'.repeat(43)) {
   const time = { at: 1_700_000_000_000 };
-  return { time, access: createPageAccess(token, { now: () => time.at }) };
+  return { time, access: new PageAccess(token, { now: () => time.at }) };
 }
 
 describe('access to the page', () => {

@@ -5,8 +5,7 @@ import { pino } from 'pino';
 import { WebSocket } from 'ws';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
-import { createPlatform } from '../../../src/adapters/console/platform.ts';
-import type { Platform } from '../../../src/adapters/console/platform.ts';
+import { Platform } from '../../../src/adapters/console/platform.ts';
 import type { PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
 import { openSqliteStore, SqliteStore } from '../../../src/engine/sqlite/sqlite.ts';
 import type { Clock } from '../../../src/lib/time.ts';
@@ -220,7 +219,7 @@ export function newFolder(): string {
 /** A store that nobody else has, with a console's messages in it; in memory unless told where. */
 export function ownMessages(path = ':memory:', clock: Clock = wallClock): OwnMessages {
   const store = openSqliteStore({ path }, (db) => new SqliteStore(db, { path, clock }));
-  return { store, platform: createPlatform(store.tables, clock) };
+  return { store, platform: new Platform(store.tables, clock) };
 }
 
 /** Messages, and the store that they are in. */
