@@ -5,50 +5,40 @@ import type { Database, Statement } from 'better-sqlite3';
 import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../errors.ts';
 import { MEMORY, wasWithoutLog } from './open.ts';
 
-/** The work of one caller in a transaction, and its outcome. */
-class Job<Result> {
-  readonly #decide: () => () => Result;
-  readonly #told: (result: Result) => void;
-  readonly #waiting = Promise.withResolvers<Result>();
-  #outcome: { readonly result: Result } | { readonly error: unknown } | null = null;
-
-  constructor(decide: () => () => Result, told: (result: Result) => void) {
-    this.#decide = decide;
-    this.#told = told;
-  }
-
-  get done(): Promise<Result> {
-    return this.#waiting.promise;
-  }
-
+/** The work of one caller in a transaction. */
+type Job = {
   /** Decides, then writes. An error of deciding fails this job only. */
-  attempt(): void {
+  readonly attempt: () => void;
+  /** Called when the job's writes are durable. */
+  readonly settle: () => void;
+  readonly fail: (error: unknown) => void;
+};
+
+function jobOf<Result>(
+  decide: () => () => Result,
+  told: (result: Result) => void,
+  { resolve, reject }: Pick<PromiseWithResolvers<Result>, 'resolve' | 'reject'>,
+): Job {
+  let settle = (): void => {
+    throw new Error('impossible: a job is settled that was not attempted');
+  };
+  const attempt = (): void => {
     let write;
     try {
-      write = this.#decide();
+      write = decide();
     } catch (error) {
       if (isEnvironmental(error)) throw error;
-      this.#outcome = { error };
+      settle = () => reject(error);
       return;
     }
-    this.#outcome = { result: write() };
-  }
-
-  /** Called when the job's writes are durable. */
-  settle(): void {
-    const outcome = this.#outcome;
-    if (outcome === null) throw new Error('impossible: a job is settled that was not attempted');
-    if ('error' in outcome) return this.fail(outcome.error);
-    this.#told(outcome.result);
-    this.#waiting.resolve(outcome.result);
-  }
-
-  fail(error: unknown): void {
-    this.#waiting.reject(error);
-  }
+    const result = write();
+    settle = () => {
+      told(result);
+      resolve(result);
+    };
+  };
+  return { attempt, settle: () => settle(), fail: reject };
 }
-
-type Waiting = Pick<Job<unknown>, 'attempt' | 'settle' | 'fail'>;
 
 /** Callbacks around each commit. */
 export type CommitHooks = {
@@ -77,7 +67,7 @@ export class Commits {
   readonly #hooks: CommitHooks;
   readonly #begin;
   readonly #commit;
-  #jobs: Waiting[] = [];
+  #jobs: Job[] = [];
   #scheduled = false;
   #resting = true;
   #dead: StoreError | null = null;
@@ -100,11 +90,11 @@ export class Commits {
    */
   run<T>(decide: () => () => T, told: (result: T) => void = () => {}): Promise<T> {
     if (this.#dead !== null) return Promise.reject(this.#dead);
-    const job = new Job(decide, told);
-    this.#jobs.push(job);
+    const waiting = Promise.withResolvers<T>();
+    this.#jobs.push(jobOf(decide, told, waiting));
     if (this.#jobs.length === MOST_TOGETHER) queueMicrotask(() => this.#flush());
     else this.#schedule();
-    return job.done;
+    return waiting.promise;
   }
 
   /**
@@ -149,7 +139,7 @@ export class Commits {
   }
 
   /** Jobs resolve after the sync. A failed sync is never retried: what it lost is unknown. */
-  #bringToDisk(jobs: readonly Waiting[]): void {
+  #bringToDisk(jobs: readonly Job[]): void {
     try {
       const syncing = this.#sync?.sync() ?? null;
       if (syncing === null) return this.#settle(jobs);
@@ -173,19 +163,19 @@ export class Commits {
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
   }
 
-  #settle(jobs: readonly Waiting[]): void {
+  #settle(jobs: readonly Job[]): void {
     this.#hooks.committed();
     for (const job of jobs) job.settle();
   }
 
-  #lose(jobs: readonly Waiting[], error: unknown): void {
+  #lose(jobs: readonly Job[], error: unknown): void {
     const reported = storeError(error, this.#path);
     this.#die(reported);
     for (const job of jobs) job.fail(reported);
     this.#hooks.lost(reported);
   }
 
-  #fail(jobs: readonly Waiting[], error: unknown): void {
+  #fail(jobs: readonly Job[], error: unknown): void {
     const isLost = !this.#db.open || isFatal(error) || !this.#rollBack();
     const reported = isEnvironmental(error) ? storeError(error, this.#path) : error;
     if (isLost) return this.#lose(jobs, error);

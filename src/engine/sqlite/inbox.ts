@@ -1,11 +1,12 @@
 import type { Database } from 'better-sqlite3';
 import { isNewerEdit } from '../port.ts';
 import type { Attachment, HumanMessage, MessageChange, StoredMessage } from '../port.ts';
-import { checksum, checksumOf } from './rows.ts';
+import { checksum, inserter } from './rows.ts';
 
 type Row = {
   readonly id: string;
   readonly channel: string;
+  readonly sort: string;
   readonly position: string;
   readonly author_id: string;
   readonly author_name: string;
@@ -41,12 +42,7 @@ export class Inbox {
 
   constructor(db: Database) {
     this.#known = db.prepare<[string], number>('SELECT 1 FROM inbox WHERE id = ?').pluck();
-    this.#insert = db.prepare(
-      `INSERT INTO inbox
-         (id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule, fate,
-          edited, deleted, version, bot, since, thread, checksum)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
-    );
+    this.#insert = inserter(db, 'inbox');
     this.#read = db.prepare<[string], Row>('SELECT * FROM inbox WHERE id = ?');
     this.#fate = db.prepare<{ id: string; fate: string }>(
       `UPDATE inbox SET fate = @fate, checksum = ${checksum('inbox', ['fate'])} WHERE id = @id`,
@@ -72,24 +68,7 @@ export class Inbox {
 
   /** Writes the messages accepted in the current transaction. */
   writeAccepted(): void {
-    for (const row of this.#accepted.values()) {
-      const { id, channel, position, author_id, author_name, text, sent_at, addressed, attachments } = row;
-      const { ignore_rule, fate, edited, deleted, version, bot, since, thread } = row;
-      const said = [
-        id,
-        channel,
-        sortKey(position),
-        position,
-        author_id,
-        author_name,
-        text,
-        sent_at,
-        addressed,
-        attachments,
-      ];
-      const columns = [...said, ignore_rule, fate, edited, deleted, version, bot, since, thread];
-      this.#insert.run(...columns, checksumOf(columns));
-    }
+    for (const row of this.#accepted.values()) this.#insert(row);
     this.#accepted = new Map();
   }
 
@@ -150,6 +129,7 @@ function rowOf(message: HumanMessage, since: number): Row {
   return {
     id: message.id,
     channel: message.channel,
+    sort: sortKey(message.order),
     position: message.order,
     author_id: message.author.id,
     author_name: message.author.name,

@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import type { LedgerEntry } from '../machine-uses.ts';
 import { openToRead } from './open.ts';
-import { checksum, checksumOf } from './rows.ts';
+import { checksum, inserter, rowChecksum } from './rows.ts';
 
 /** The fact that reports a call: the `n`-th of a journal row. */
 export type LedgerPlace = { readonly machine: number; readonly row: number; readonly n: number; readonly at: Instant };
@@ -16,10 +16,7 @@ export class Ledger {
   readonly #of;
 
   constructor(db: Database) {
-    this.#add = db.prepare(
-      `INSERT INTO ledger (machine, row, n, at, agent, epoch, run, requested_by, backend, model, tokens, input, output, cached, cost,
-         source, outcome, ms, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
-    );
+    this.#add = inserter(db, 'ledger');
     this.#of = db
       .prepare<[number, number], string>(
         `SELECT lower(hex(${checksum('ledger')})) FROM ledger WHERE machine = ? AND row <= ? ORDER BY row, n`,
@@ -29,14 +26,16 @@ export class Ledger {
 
   /** Called in the transaction that writes the fact. */
   add(place: LedgerPlace, entry: LedgerEntry): void {
-    const columns = columnsOf(place, entry);
-    this.#add.run(...columns, checksumOf(columns));
+    this.#add(rowOf(place, entry));
   }
 
   /** True when the rows of a key up to this journal row are exactly these, in this order. */
   holds(machine: number, upto: number, told: readonly (readonly [LedgerPlace, LedgerEntry])[]): boolean {
     const found = this.#of.all(machine, upto);
-    return found.length === told.length && told.every((each, index) => checksumOf(columnsOf(...each)) === found[index]);
+    return (
+      found.length === told.length &&
+      told.every((each, index) => rowChecksum('ledger', rowOf(...each)) === found[index])
+    );
   }
 }
 
@@ -58,9 +57,6 @@ export function readLedger(path: string, since: Instant): readonly LedgerRow[] {
   }
 }
 
-function columnsOf({ machine, row, n, at }: LedgerPlace, entry: LedgerEntry): readonly (string | number | null)[] {
-  const { agent, epoch, run, requestedBy, backend, model, tokens, input, output, cached, costMicros } = entry;
-  const { source, outcome, ms } = entry;
-  const who = [agent, epoch, run, requestedBy, backend, model];
-  return [machine, row, n, at, ...who, tokens, input, output, cached, costMicros, source, outcome, ms];
+function rowOf(place: LedgerPlace, { requestedBy, costMicros, ...entry }: LedgerEntry) {
+  return { ...place, ...entry, requested_by: requestedBy, cost: costMicros };
 }

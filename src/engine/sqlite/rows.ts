@@ -111,6 +111,28 @@ export function checksum(table: CheckedTable, given: readonly string[] | 'all' =
   return `checksum(${columns.map((column) => (given === 'all' || given.includes(column) ? `@${column}` : column)).join(', ')})`;
 }
 
+type Words<Text extends string> = Text extends `${infer First} ${infer Rest}` ? First | Words<Rest> : Text;
+
+/** The checked columns of a row. */
+type CheckedRow<T extends CheckedTable> = Readonly<Record<Words<(typeof CHECKED)[T]>, string | number | null>>;
+
+/** The checksum of a row as hexadecimal digits. */
+export function rowChecksum<T extends CheckedTable>(table: T, row: CheckedRow<T>): string {
+  return checksumOf(CHECKED[table].split(' ').map((column): unknown => Reflect.get(row, column)));
+}
+
+/** Inserts rows with their checksums. `conflict`: the clause for a key that is there already. */
+export function inserter<T extends CheckedTable>(db: Database, table: T, conflict = ''): (row: CheckedRow<T>) => void {
+  const columns = CHECKED[table].split(' ');
+  const insert = db.prepare<unknown[]>(
+    `INSERT INTO ${table} (${columns.join(', ')}, checksum) VALUES (${columns.map(() => '?').join(', ')}, unhex(?)) ${conflict}`,
+  );
+  return (row) => {
+    const values = columns.map((column): unknown => Reflect.get(row, column));
+    insert.run(...values, checksumOf(values));
+  };
+}
+
 /** How many rows that match the condition have a wrong checksum. */
 export function countBroken(db: Database, table: CheckedTable, condition = 'TRUE'): number {
   const sql = `SELECT count(*) FROM ${table} WHERE (${condition}) AND checksum IS NOT ${checksum(table)}`;
@@ -273,9 +295,7 @@ export class Rows {
     owner: Owner,
     { tail, ...stored }: Pick<Snapshot, 'version' | 'deadline' | 'rest' | 'state'> & { tail: Tail },
   ): void {
-    const { version, deadline, rest, state } = stored;
-    const columns = [owner.id, owner.name, owner.key, tail.row, version, deadline, rest, state];
-    this.#sql.store.run(...columns, checksumOf(columns));
+    this.#sql.store({ ...owner, row: tail.row, ...stored });
     this.#lagging.delete(owner.id);
   }
 
@@ -365,10 +385,10 @@ function statements(db: Database) {
       `INSERT INTO journal (row, machine, seq, prev, at, deadline, version, facts, body, cause, hash)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
     ),
-    store: db.prepare(
-      `INSERT INTO machines (id, name, key, row, version, deadline, rest, state, checksum)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, unhex(?))
-       ON CONFLICT (id) DO UPDATE SET row = excluded.row, version = excluded.version, deadline = excluded.deadline,
+    store: inserter(
+      db,
+      'machines',
+      `ON CONFLICT (id) DO UPDATE SET row = excluded.row, version = excluded.version, deadline = excluded.deadline,
          rest = excluded.rest, state = excluded.state, checksum = excluded.checksum`,
     ),
   };
