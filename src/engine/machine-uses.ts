@@ -1,3 +1,5 @@
+import type { Instant } from '../lib/time.ts';
+
 /** What an effect adds to the outbox: one entry for each text, in order, or one entry without a text. */
 export type Debt = {
   readonly type: 'owe';
@@ -80,3 +82,6 @@ export type LedgerEntry = {
   readonly outcome: string | null;
   readonly ms: number | null;
 };
+
+/** A model call and its key; for floors the key is the channel. */
+export type LedgerRow = LedgerEntry & { readonly key: string; readonly at: Instant };

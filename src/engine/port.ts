@@ -147,6 +147,35 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
   journal(key: string, limit: number, before?: number): readonly StoredFact<Fact>[];
 };
 
+/** What to erase: everything of a person, or one message by its platform id. */
+export type Erasure = { readonly what: 'person' | 'message'; readonly id: string };
+
+/** A range of facts whose texts are erased, too; both numbers included. */
+export type TextStretch = {
+  readonly machine: string;
+  readonly key: string;
+  readonly from: number;
+  readonly upto: number;
+};
+
+/** Further texts to erase: ranges of facts, and texts for which `isTheirs` is true. */
+export type AlsoErased = {
+  readonly stretches: readonly TextStretch[];
+  readonly isTheirs: (text: string, type: string) => boolean;
+};
+
+/** How many messages, posts and records of agents' work lost a text or a name. */
+export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
+
+/** How much was pruned, or would be. `calls`: ledger rows. `configs`: configurations without a user. */
+export type Pruned = {
+  readonly entries: number;
+  readonly messages: number;
+  readonly posts: number;
+  readonly calls: number;
+  readonly configs: number;
+};
+
 /**
  * Stores machines, messages and outbox entries. One command is one transaction with everything that it causes:
  * journal, states, inbox and outbox. Callers must not assume that this process is the only one.

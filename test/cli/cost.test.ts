@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { parseCall } from '../../src/cli/arguments.ts';
 import { COST_GROUPS, costCsv, costText, costed, costsBy } from '../../src/cli/database.ts';
 import { callOf } from './call.ts';
-import type { LedgerRow } from '../../src/engine/sqlite/ledger.ts';
+import type { LedgerRow } from '../../src/engine/machine-uses.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { AT, folder, open, seat } from '../engine/sqlite/fixture.ts';
 import * as fc from 'fast-check';

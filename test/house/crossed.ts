@@ -26,7 +26,7 @@ const ANSWER = 'I am well.';
 const STILL_MS = 500;
 const LOOKS = 40;
 /** Files with functions that a resting program calls at intervals: the watch for standstills and the watch of the lock file. */
-const PERIODIC: ReadonlySet<string> = new Set(['engine/sqlite/lock.ts', 'lib/time.ts', 'runtime/process.ts']);
+const PERIODIC: ReadonlySet<string> = new Set(['engine/lock.ts', 'lib/time.ts', 'runtime/process.ts']);
 const ANSWER_MS = 60_000;
 
 /** An agent that answers everything at once. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { lockFile } from '../../engine/sqlite/lock.ts';
+import { lockFile } from '../../engine/lock.ts';
 import { makePrivateFolder, writePrivately } from '../../lib/private-file.ts';
 import { delay } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';

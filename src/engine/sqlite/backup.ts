@@ -4,8 +4,8 @@ import Database from 'better-sqlite3';
 import { makePrivateFolder, unusedName } from '../../lib/private-file.ts';
 import { StoreError, sentence, storeError } from '../errors.ts';
 import { fileProblems } from './check.ts';
-import { lockFile } from './lock.ts';
-import { lockOf, openToRead } from './open.ts';
+import { lockFile, lockOf } from '../lock.ts';
+import { openToRead } from './open.ts';
 
 /**
  * Copies a database in use into a new file, consistent and complete, and marks the copy as a backup. A store that

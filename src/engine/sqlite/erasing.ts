@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3';
+import type { AlsoErased, Erased, Erasure, TextStretch } from '../port.ts';
 import { ERASED_TEXT, withoutStrings, withoutTexts } from '../reading.ts';
 import type { IsMeant } from '../reading.ts';
 import { LOOKED_AT, TAKEN_OUT, pageOf, pages } from './retention.ts';
@@ -6,26 +7,6 @@ import type { FoldedState, RowRange, RetentionPorts } from './retention.ts';
 import { checkpointOf, checksum } from './rows.ts';
 import type { JournalRow, Owner } from './rows.ts';
 import type { Outbox } from './outbox.ts';
-
-/** What to erase: everything of a person, or one message by its platform id. */
-export type Erasure = { readonly what: 'person' | 'message'; readonly id: string };
-
-/** A range of facts whose texts are erased, too; both numbers included. */
-export type TextStretch = {
-  readonly machine: string;
-  readonly key: string;
-  readonly from: number;
-  readonly upto: number;
-};
-
-/** Further texts to erase: ranges of facts, and texts for which `isTheirs` is true. */
-export type AlsoErased = {
-  readonly stretches: readonly TextStretch[];
-  readonly isTheirs: (text: string, type: string) => boolean;
-};
-
-/** How many messages, posts and records of agents' work lost a text or a name. */
-export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
 
 /** What erasing needs of the store. */
 export type ErasingPorts = RetentionPorts & {

@@ -1,14 +1,11 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import type { LedgerEntry } from '../machine-uses.ts';
+import type { LedgerEntry, LedgerRow } from '../machine-uses.ts';
 import { openToRead } from './open.ts';
 import { checksum, inserter, rowChecksum } from './rows.ts';
 
 /** The fact that reports a call: the `n`-th of a journal row. */
 export type LedgerPlace = { readonly machine: number; readonly row: number; readonly n: number; readonly at: Instant };
-
-/** A model call and its key; for floors the key is the channel. */
-export type LedgerRow = LedgerEntry & { readonly key: string; readonly at: Instant };
 
 /** Model calls, one row each: exactly those that the journal's facts report. */
 export class Ledger {

@@ -12,8 +12,8 @@ import {
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { StoreError, sentence, storeError } from '../errors.ts';
-import { lockFile } from './lock.ts';
-import type { FileLock } from './lock.ts';
+import { lockFile, lockOf } from '../lock.ts';
+import type { FileLock } from '../lock.ts';
 import { defineFunctions } from './rows.ts';
 
 const FOLDER = new URL('migrations/', import.meta.url);
@@ -73,11 +73,6 @@ export function openToRead(path: string, migrations: readonly URL[] = MIGRATIONS
     db?.close();
     throw storeError(error, path);
   }
-}
-
-/** The path of a database's lock file. */
-export function lockOf(path: string): string {
-  return `${path.replace(/\.db$/u, '')}.lock`;
 }
 
 /** The path of the copy that was made before schema `version` was changed. */

@@ -1,19 +1,11 @@
 import type { Database } from 'better-sqlite3';
+import type { Pruned } from '../port.ts';
 import type { Instant } from '../../lib/time.ts';
 import { configsIn } from './configs.ts';
 import type { FactFields } from '../machine.ts';
 import type { Configs } from './configs.ts';
 import { checkpointOf } from './rows.ts';
 import type { JournalRow, Owner, Rows, Snapshot } from './rows.ts';
-
-/** How much was pruned, or would be. `calls`: ledger rows. `configs`: configurations without a user. */
-export type Pruned = {
-  readonly entries: number;
-  readonly messages: number;
-  readonly posts: number;
-  readonly calls: number;
-  readonly configs: number;
-};
 
 /** A partly folded state. */
 export type FoldedState = Pick<Snapshot, 'state' | 'version' | 'deadline' | 'rest'>;

@@ -124,7 +124,7 @@ export function rowChecksum<T extends CheckedTable>(table: T, row: CheckedRow<T>
 /** Inserts rows with their checksums. `conflict`: the clause for a key that is there already. */
 export function inserter<T extends CheckedTable>(db: Database, table: T, conflict = ''): (row: CheckedRow<T>) => void {
   const columns = CHECKED[table].split(' ');
-  const insert = db.prepare<unknown[]>(
+  const insert = db.prepare(
     `INSERT INTO ${table} (${columns.join(', ')}, checksum) VALUES (${columns.map(() => '?').join(', ')}, unhex(?)) ${conflict}`,
   );
   return (row) => {

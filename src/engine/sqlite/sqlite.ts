@@ -7,10 +7,14 @@ import { decideChain } from '../machine.ts';
 import type { Chain, Machine, Reading } from '../machine.ts';
 import type { MachineUses } from '../machine-uses.ts';
 import type {
+  AlsoErased,
+  Erased,
+  Erasure,
   HumanMessage,
   Lease,
   MessageChange,
   OwedEffect,
+  Pruned,
   Recovery,
   Settlement,
   Store,
@@ -31,9 +35,8 @@ import { Ledger } from './ledger.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { erase } from './erasing.ts';
-import type { AlsoErased, Erased, Erasure, ErasingPorts } from './erasing.ts';
+import type { ErasingPorts } from './erasing.ts';
 import { giveBack, prune } from './retention.ts';
-import type { Pruned } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 

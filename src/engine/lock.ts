@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { closeSync, existsSync, openSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import type { Timer, Timers } from '../../lib/time.ts';
+import type { Timer, Timers } from '../lib/time.ts';
 
 /** A file that this process has locked until it releases it or ends. */
 export type FileLock = { release(): void };
@@ -24,6 +24,11 @@ export function lockFile(path: string, waitMs = 0): FileLock | null {
     if (error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')) return null;
     throw error;
   }
+}
+
+/** The path of a database's lock file. */
+export function lockOf(path: string): string {
+  return `${path.replace(/\.db$/u, '')}.lock`;
 }
 
 /** SQLite alone may open the file: closing it anywhere else in this process would release the lock. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { lockInstance } from '../../../src/engine/sqlite/lock.ts';
-import { folder } from './fixture.ts';
+import { lockInstance } from '../../src/engine/lock.ts';
+import { folder } from './sqlite/fixture.ts';
 
 describe('a token', () => {
   test('is claimed by one program at a time, and never written down', async () => {
