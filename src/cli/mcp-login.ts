@@ -41,7 +41,7 @@ export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Prom
     const at = { ...config, id: call.server, url: config.url };
     return call.verb === 'mcp login' ? await login(at, ports) : await logout(at, ports);
   } catch (error) {
-    if (error instanceof LoginError) return fail(`It did not work: ${error.message}.`, EXIT_CODES.refused, ports);
+    if (error instanceof LoginError) return fail(`Failed: ${error.message}.`, EXIT_CODES.refused, ports);
     throw error;
   }
 }
@@ -54,7 +54,7 @@ export async function* typedLines(input: NodeJS.ReadableStream, signal: AbortSig
 type Place = McpServerConfig & { readonly id: string; readonly url: string };
 
 function missing(id: string, config: McpServerConfig | undefined, mcp: Config['mcp']): string {
-  if (config !== undefined) return `${id} is a program of this machine: nobody signs in there.`;
+  if (config !== undefined) return `${id} is a program on this machine and needs no login.`;
   const known = Object.keys(mcp);
   const there = known.length === 0 ? 'There is none.' : `There are: ${known.join(', ')}.`;
   return `There is no server ${quoted(id)} under "mcp" in the configuration.${didYouMean(id, known)} ${there}`;
@@ -65,11 +65,7 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
   const { store, timers, out } = ports;
   const header = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization');
   if (header !== undefined) {
-    return fail(
-      `${id} is told the header ${header} in place of a login: take one of them away.`,
-      EXIT_CODES.usage,
-      ports,
-    );
+    return fail(`${id} has the header ${header}, which replaces a login: remove one of them.`, EXIT_CODES.usage, ports);
   }
   const { beginSignIn } = await import('../agents/mcp/sign-in.ts');
   const browser = await expectBrowser(oauth?.callbackPort ?? 0, ports);
@@ -86,7 +82,7 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
       out(`${id}: ${wordsOf(made)}. A running Conch uses it from its next call on.\n`);
       return EXIT_CODES.ok;
     } catch (error) {
-      tell('It did not work. The terminal says why.\n');
+      tell('The login failed. The terminal says why.\n');
       throw error;
     }
   } finally {
@@ -96,8 +92,8 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
 
 async function logout({ id, url }: Place, { store, timers, out }: LoginCallPorts): Promise<ExitCode> {
   const had = await store.alone(url, timers, async () => store.remove(url));
-  const gone = `Conch is signed out of ${id}: its tokens are deleted here. Take them back at the service, too, where it lets you.`;
-  out(had ? `${gone}\n` : `Nobody was signed in at ${id}.\n`);
+  const gone = `Conch is signed out of ${id}. Its tokens are deleted here; revoke them at the service, too, if it allows that.`;
+  out(had ? `${gone}\n` : `Conch was not signed in at ${id}.\n`);
   return EXIT_CODES.ok;
 }
 
@@ -112,14 +108,14 @@ function earlierOf({ url }: Place, store: LoginStore): Login | null {
 
 function invitation({ id, url }: Place, { address, issuer }: SignIn): string {
   return [
-    `Whoever signs in now lends Conch an account at ${new URL(issuer).host}: all agents that use "${id}" (${url}) act`,
-    'as that account, whoever asks them to. Sign in as an account that is meant for it.',
+    `Signing in lends Conch an account at ${new URL(issuer).host}. All agents that use "${id}" (${url}) act`,
+    'as this account, for everybody who asks them. Use an account made for that.',
     '',
     'Open this address in a browser:',
     '',
     `  ${address}`,
     '',
-    'If the browser is on another machine, it ends at a page that it cannot load: paste the address of that page here.',
+    'If the browser is on another machine, it ends at a page that does not load. Paste the address of that page here.',
     '',
     '',
   ].join('\n');
@@ -134,9 +130,9 @@ async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPor
   const found = Promise.withResolvers<Answer>();
   const refuse = (why: string): void => found.reject(new LoginError(why));
   const timer = timers.after(LIMIT_MS, () =>
-    refuse(`nobody came back from the browser within ${LIMIT_MS / MINUTE_MS} minutes`),
+    refuse(`the browser did not return within ${LIMIT_MS / MINUTE_MS} minutes`),
   );
-  const end = (): void => refuse('it was ended');
+  const end = (): void => refuse('the login was stopped');
   signal.addEventListener('abort', end, { once: true });
   if (signal.aborted) end();
   browser.listen((offered) => {
@@ -162,7 +158,7 @@ async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPor
 
 const MINUTE_MS = 60_000;
 const LIMIT_MS = 10 * MINUTE_MS;
-const NO_ADDRESS = 'That is not the address: it begins with "http://127.0.0.1" and holds "state=". Copy all of it.\n';
+const NO_ADDRESS = 'Wrong address: it begins with "http://127.0.0.1" and contains "state=". Copy all of it.\n';
 const OTHER_SIGN_IN = 'That address belongs to another sign-in: open the one above, and paste where that ends.\n';
 
 /** The local server for the redirect. */
@@ -178,11 +174,11 @@ async function expectBrowser(port: number, { log }: LoginCallPorts): Promise<Bro
   let take: ((offered: Answer) => boolean) | null = null;
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const target = targetOf(request);
-    if (request.method !== 'GET' || target?.path !== CALLBACK) return finish(response, 404, 'There is nothing here.\n');
+    if (request.method !== 'GET' || target?.path !== CALLBACK) return finish(response, 404, 'Not found.\n');
     const tell = (text: string): void => finish(response, 200, text);
     const isTaken = take?.({ answer: new URLSearchParams(target.query), tell }) ?? false;
     if (isTaken) take = null;
-    else finish(response, 400, 'This is not the answer that Conch waits for. Look at its terminal.\n');
+    else finish(response, 400, 'This is not the expected answer. See the terminal of Conch.\n');
   };
   guardServer(server, { request: answer }, log);
   const listened = await listenOn(server, { host: '127.0.0.1', port }).catch(({ message }: Error) => {
@@ -227,14 +223,14 @@ function list(json: boolean, { config, store, out }: LoginCallPorts): ExitCode {
 }
 
 function noLogin({ url, headers }: McpServerConfig): string {
-  if (url === undefined) return 'a program of this machine, without a login';
-  return Object.keys(headers).length > 0 ? 'no login; it is told headers' : 'no login';
+  if (url === undefined) return 'a program on this machine, without a login';
+  return Object.keys(headers).length > 0 ? 'no login; it uses headers' : 'no login';
 }
 
 function wordsOf({ issuer, tokens, signedInAt }: Login): string {
   const what = tokens?.scope == null ? '' : ` (${tokens.scope})`;
-  const ends = tokens?.expiresAt == null ? 'it does not say when that ends' : `it ends at ${isoTime(tokens.expiresAt)}`;
-  const how = tokens?.refresh == null ? ends : 'it renews itself';
+  const ends = tokens?.expiresAt == null ? 'expiry unknown' : `expires at ${isoTime(tokens.expiresAt)}`;
+  const how = tokens?.refresh == null ? ends : 'renewed automatically';
   return `signed in by ${issuer} since ${isoTime(signedInAt)}${what}, ${how}`;
 }
 

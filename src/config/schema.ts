@@ -488,7 +488,7 @@ const announcements = z.strictObject({
     Record<keyof typeof ANNOUNCEMENTS, ReturnType<typeof announcement>>
   >),
   approval: z
-    .string({ error: 'Expected the text in quotes; what asks for a yes cannot be switched off' })
+    .string({ error: 'Expected the text in quotes; requests cannot be switched off' })
     .min(1)
     .max(500)
     .meta({

@@ -92,8 +92,8 @@ describe('conch mcp login', () => {
     const here = await terminal();
     await signIn(here);
     expect(here.text()).toContain(`lends Conch an account at ${new URL(here.rig.issuer).host}`);
-    expect(here.text()).toContain('whoever asks them to');
-    expect(here.text()).toMatch(/web: signed in by http:\S+ since \S+ \(read\), it renews itself/);
+    expect(here.text()).toContain('for everybody who asks them');
+    expect(here.text()).toMatch(/web: signed in by http:\S+ since \S+ \(read\), renewed automatically/);
     const { access = '', refresh = '' } = here.rig.good() ?? {};
     expect(here.text()).not.toContain(access);
     expect(here.text()).not.toContain(refresh);
@@ -117,7 +117,7 @@ describe('conch mcp login', () => {
     here.paste(back.replace(/state=[^&]+/, 'state=another'));
     here.paste(`  ${back}  `);
     expect(await code).toBe(0);
-    expect(here.text()).toContain('That is not the address: it begins with "http://127.0.0.1"');
+    expect(here.text()).toContain('Wrong address: it begins with "http://127.0.0.1"');
     expect(here.text()).toContain('That address belongs to another sign-in');
   });
 
@@ -126,7 +126,7 @@ describe('conch mcp login', () => {
     const { code, address } = here.login();
     const back = await browse(await address);
     const forged = await fetch(back.replace(/state=[^&]+/, 'state=forged'));
-    expect([forged.status, await forged.text()]).toEqual([400, expect.stringContaining('not the answer')]);
+    expect([forged.status, await forged.text()]).toEqual([400, expect.stringContaining('not the expected answer')]);
     expect(here.asked().some(({ path }) => path === '/token')).toBe(false);
     await fetch(back);
     expect(await code).toBe(0);
@@ -210,7 +210,7 @@ describe('conch mcp login', () => {
     await waited.address;
     await late.time.advance(600_000);
     expect(await waited.code).toBe(10);
-    expect(late.text()).toContain('nobody came back from the browser within 10 minutes');
+    expect(late.text()).toContain('the browser did not return within 10 minutes');
     const ended = await terminal();
     const { code, address } = ended.login();
     await address;
@@ -220,7 +220,7 @@ describe('conch mcp login', () => {
 
   test.each([
     ['wep', 'Did you mean "web"?'],
-    ['files', 'files is a program of this machine: nobody signs in there.'],
+    ['files', 'files is a program on this machine and needs no login.'],
   ])('of %s says what is meant', async (server, words) => {
     const here = await terminal();
     expect(await here.run({ verb: 'mcp login', server })).toBe(2);
@@ -230,7 +230,7 @@ describe('conch mcp login', () => {
   test('is not for a server that is told a header in its place', async () => {
     const here = await terminal({ headers: { authorization: 'Bearer t0k3n' } });
     expect(await here.run({ verb: 'mcp login', server: 'web' })).toBe(2);
-    expect(here.text()).toContain('take one of them away');
+    expect(here.text()).toContain('remove one of them');
   });
 
   test('mends a file that is damaged', async () => {
@@ -251,7 +251,7 @@ describe('conch mcp list and logout', () => {
     const here = await terminal({ oauth: {} });
     await here.run({ verb: 'mcp list', json: false });
     expect(here.text()).toContain('it wants somebody signed in, and nobody is: run "conch mcp login web"');
-    expect(here.text()).toContain('files: a program of this machine, without a login');
+    expect(here.text()).toContain('files: a program on this machine, without a login');
     await signIn(here);
     await here.run({ verb: 'mcp list', json: true });
     const [web, files] = JSON.parse(here.text().trim().split('\n').at(-1) ?? '');
@@ -265,6 +265,6 @@ describe('conch mcp list and logout', () => {
     expect(await here.run({ verb: 'mcp logout', server: 'web' })).toBe(0);
     expect(here.read()).toBeNull();
     expect(await here.run({ verb: 'mcp logout', server: 'web' })).toBe(0);
-    expect(here.text()).toContain('Nobody was signed in at web.');
+    expect(here.text()).toContain('Conch was not signed in at web.');
   });
 });
