@@ -2,8 +2,7 @@ import { effect } from '@preact/signals';
 import { backoffMs } from '../../lib/retry.ts';
 import type { PageFrame, ServerFrame } from '../console/protocol.ts';
 import { letIn, onLetIn, pagePart } from './access.tsx';
-import { AUDIT_PLACE, auditOpen, channel, connection, take } from './state.ts';
-import { accepted, answered, refused, resend, toast, setTransmitter } from './sending.ts';
+import { AUDIT_PLACE, auditOpen, channel, connection } from './state.ts';
 
 const RECONNECT = { firstMs: 300, longestMs: 8_000 };
 /** The server sends a beat every 15 s; a connection without frames for this long is closed. */
@@ -15,9 +14,11 @@ let failures = 0;
 let silence: ReturnType<typeof setTimeout> | undefined;
 let retry: ReturnType<typeof setTimeout> | undefined;
 
-/** Connects, and reconnects with backoff. */
-export function connect(): void {
-  setTransmitter(transmit);
+let hear: (frame: ServerFrame) => void = () => {};
+
+/** Connects, and reconnects with backoff; `listener` is called with each frame of the server. */
+export function connect(listener: typeof hear): void {
+  hear = listener;
   effect(remember);
   void redial();
   onLetIn(dialNow);
@@ -78,19 +79,8 @@ function listen(mine: WebSocket): void {
   silence = setTimeout(() => mine.close(), SILENCE_MS);
 }
 
-function hear(frame: ServerFrame): void {
-  if (frame.type === 'accepted') accepted(frame.key);
-  else if (frame.type === 'refused') refused(frame.key, frame.text);
-  else if (frame.type === 'answer') answered(frame.key, frame);
-  else if (frame.type === 'notice') toast('notice', frame.text);
-  else take(frame);
-  if (frame.type === 'state') {
-    connection.value = 'open';
-    resend();
-  }
-}
-
-function transmit(frame: PageFrame): boolean {
+/** Sends a frame; false without a connection. */
+export function transmit(frame: PageFrame): boolean {
   if (socket === null || socket.readyState !== WebSocket.OPEN) return false;
   socket.send(JSON.stringify(frame));
   return true;

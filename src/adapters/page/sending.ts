@@ -1,9 +1,21 @@
 import { computed, signal } from '@preact/signals';
 import type { Answer } from '../../turns/commands/context.ts';
 import { defined } from '../../lib/defined.ts';
-import type { PageFrame } from '../console/protocol.ts';
+import type { PageFrame, ServerFrame } from '../console/protocol.ts';
 import { forFloor } from '../delivery/card.ts';
-import { channel, following, hasEarlier, hasLater, messages, returning, unread, view } from './state.ts';
+import { transmit } from './live-connection.ts';
+import {
+  channel,
+  connection,
+  following,
+  hasEarlier,
+  hasLater,
+  messages,
+  returning,
+  take,
+  unread,
+  view,
+} from './state.ts';
 import { signalOfTab } from './stored.ts';
 
 /** A message that the server has not yet confirmed. */
@@ -30,7 +42,6 @@ export type Spoken = Word & { readonly line: string; readonly channel: string; r
 /** Answers to typed commands, shown in the conversation of this page only. */
 export const answers = signal<readonly Spoken[]>([]);
 
-let transmit: (frame: PageFrame) => boolean = () => false;
 const asked = new Map<string, Pending>();
 
 type Pending = Told & { readonly line: string; readonly typed: boolean; readonly channel: string };
@@ -38,9 +49,16 @@ type Pending = Told & { readonly line: string; readonly typed: boolean; readonly
 /** Called if the command is refused, instead of a toast. */
 type Told = { readonly refused?: (answer: Answer) => void };
 
-/** Sets the function that sends frames; it returns false without a connection. */
-export function setTransmitter(send: (frame: PageFrame) => boolean): void {
-  transmit = send;
+/** Takes a frame of the server. */
+export function hear(frame: ServerFrame): void {
+  if (frame.type === 'accepted') discard(frame.key);
+  else if (frame.type === 'refused') refused(frame.key, frame.text);
+  else if (frame.type === 'answer') answered(frame.key, frame);
+  else if (frame.type === 'notice') toast('notice', frame.text);
+  else take(frame);
+  if (frame.type !== 'state') return;
+  connection.value = 'open';
+  for (const message of unsent.value) if (message.refusal === null) transmitSay(message);
 }
 
 /** Sends a frame without confirmation; dropped without a connection. */
@@ -79,14 +97,10 @@ export function sendWords(text: string, replyTo: string | null): void {
   transmitSay(message);
 }
 
-/** Sends unconfirmed messages again, with the same keys. */
-export function resend(): void {
-  for (const message of unsent.value) if (message.refusal === null) transmitSay(message);
-}
-
-/** Removes a refused message. */
+/** Removes a confirmed or refused message. */
 export function discard(key: string): void {
-  unsent.value = unsent.value.filter((message) => message.key !== key);
+  if (unsent.value.some((message) => message.key === key))
+    unsent.value = unsent.value.filter((message) => message.key !== key);
 }
 
 /** Runs a command line, by default in the open channel. The answer is a toast, or with `typed` an entry in the conversation. */
@@ -116,13 +130,7 @@ export function sendEdit(id: string, text: string): void {
   if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');
 }
 
-/** Called when the server confirmed a message. */
-export function accepted(key: string): void {
-  if (unsent.value.some((message) => message.key === key)) discard(key);
-}
-
-/** Called when the server refused a frame. */
-export function refused(key: string | null, text: string): void {
+function refused(key: string | null, text: string): void {
   const message = unsent.value.find((one) => one.key === key);
   if (message !== undefined) {
     unsent.value = unsent.value.map((one) => (one.key === key ? { ...one, refusal: text } : one));
@@ -130,8 +138,7 @@ export function refused(key: string | null, text: string): void {
   else toast('refused', text);
 }
 
-/** Called when the server answered a command. */
-export function answered(key: string, answer: Answer): void {
+function answered(key: string, answer: Answer): void {
   const question = asked.get(key);
   asked.delete(key);
   const { ok, text } = answer;
