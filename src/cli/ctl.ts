@@ -28,7 +28,7 @@ export type CtlWorld = {
 };
 
 /** The file in the data folder with the token for commands. */
-export const TOKEN_FILE = 'console-token';
+const TOKEN_FILE = 'console-token';
 
 /**
  * Sends one command line to the bot on this machine and prints the answer: to `out` on success, else to `err`. With
@@ -133,7 +133,7 @@ export function harmless(text: string): string {
 }
 
 /** The runs to follow. */
-export type RunWatch = { readonly agent: string; readonly channel: string | null; readonly json: boolean };
+type RunWatch = { readonly agent: string; readonly channel: string | null; readonly json: boolean };
 
 const messageSchema = z.looseObject({ type: z.string(), at: z.number(), run: z.string() });
 type Message = z.output<typeof messageSchema>;

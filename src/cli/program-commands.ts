@@ -15,7 +15,7 @@ import { LoginStore } from '../agents/mcp/login-store.ts';
 import { loginLine, waitingServers } from '../agents/mcp/server-logins.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import type { Config } from '../config/config.ts';
-import { jsonSchemaText } from '../config/json-schema.ts';
+import { jsonSchemaText } from '../config/schema.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Purpose } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';

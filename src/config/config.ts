@@ -71,7 +71,7 @@ export type Config = DeepReadonly<FromFile> & {
 };
 
 /** Settings from the environment. */
-export type Surround = Environment['settings'] & Pick<Config, 'file' | 'secrets' | 'warnings'>;
+type Surround = Environment['settings'] & Pick<Config, 'file' | 'secrets' | 'warnings'>;
 
 /**
  * Completes a checked file: adds the demo where the file names no agents, applies the environment and the channels'

@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
 import type { Found } from './error.ts';
-import { configJsonSchema } from './json-schema.ts';
-import type { JsonNode } from './json-schema.ts';
+import { configJsonSchema } from './schema.ts';
+import type { JsonNode } from './schema.ts';
 import { withoutSecrets } from './secret.ts';
 import type { Secret } from './secret.ts';
 

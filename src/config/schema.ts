@@ -555,3 +555,27 @@ export const fileSchema = z.strictObject({
 
 /** `turnConfig.json` after reading, with the defaults filled in. */
 export type ConfigFile = z.output<typeof fileSchema>;
+
+/** The parts of a JSON Schema that the code reads. */
+export type JsonNode = {
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly const?: unknown;
+  readonly properties?: Readonly<Record<string, JsonNode>>;
+  /** The schema of the values of a record. */
+  readonly additionalProperties?: JsonNode | boolean;
+  readonly required?: readonly string[];
+  readonly items?: JsonNode;
+  readonly anyOf?: readonly JsonNode[];
+  readonly oneOf?: readonly JsonNode[];
+};
+
+/** The JSON Schema of `turnConfig.json`, as people write that file. */
+export const configJsonSchema = (): JsonNode => (made ??= makeSchema());
+
+/** The content of `turnConfig.schema.json`, before formatting. */
+export const jsonSchemaText = (): string =>
+  `${JSON.stringify({ title: 'turnConfig.json', ...configJsonSchema() }, null, 2)}\n`;
+
+let made: JsonNode | null = null;
+const makeSchema = () => z.toJSONSchema(fileSchema, { io: 'input', target: 'draft-07' }) as JsonNode;

@@ -35,7 +35,7 @@ export class Secret {
 export const isSecretName = (name: string): boolean => /TOKEN|KEY|SECRET|PASSWORD/i.test(name);
 
 /** Parts of a text that look like tokens of known services. */
-export const secretsIn = (text: string): readonly string[] =>
+const secretsIn = (text: string): readonly string[] =>
   text.match(/(?<![\w-])(?:(?:xox[a-z]-|xapp-|sk-)[\w-]{10,}|[MNO][\w-]{22,28}\.[\w-]{6,7}\.[\w-]{27,})/g) ?? [];
 
 /** Passwords in an address, such as a proxy's. */

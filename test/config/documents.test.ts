@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { VARIABLES } from '../../src/config/environment.ts';
-import { configJsonSchema, jsonSchemaText, configTable, environmentTable } from '../../src/config/json-schema.ts';
-import type { JsonNode } from '../../src/config/json-schema.ts';
-import { turnKeys } from '../../src/config/schema.ts';
+import { configJsonSchema, jsonSchemaText, turnKeys } from '../../src/config/schema.ts';
+import type { JsonNode } from '../../src/config/schema.ts';
+import { configTable, environmentTable } from '../docs/config-tables.ts';
 import { load } from './world.ts';
 
 const repositoryText = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
@@ -28,7 +28,7 @@ const keysIn = (value: unknown, path = ''): readonly string[] => {
 };
 
 describe('turnConfig.schema.json', () => {
-  test('is what the code generates (node src/config/json-schema.ts writes it)', () => {
+  test('is what the code generates (node test/docs/write.ts writes it)', () => {
     expect(JSON.parse(repositoryText('turnConfig.schema.json'))).toEqual(JSON.parse(jsonSchemaText()));
   });
   test('describes every key', () => {

@@ -1,6 +1,6 @@
 import type { InterruptMode } from '../../src/turns/floor/policies.ts';
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
-import { configTable, environmentTable } from '../../src/config/json-schema.ts';
+import { code, configTable, environmentTable, table } from './config-tables.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/demo-words.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
@@ -157,14 +157,4 @@ function logLine(): string {
     ),
   );
   return ['```jsonl', lines.join('').trim(), '```'].join('\n');
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [head, head.map(() => '---'), ...rows]
-    .map((cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`)
-    .join('\n');
-}
-
-function code(text: string): string {
-  return `\`${text}\``;
 }
