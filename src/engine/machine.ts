@@ -37,8 +37,8 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal, State>;
   /** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
   evolve(state: State, fact: Fact, at: Instant): State;
-  /** The effects of a fact. `state` is the state after the whole decision. */
-  react(fact: Fact, state: State): readonly Effect[];
+  /** The effects of a fact, for the outbox. `state` is the state after the whole decision. */
+  react?(fact: Fact, state: State): readonly Effect[];
   /** The commands that a fact causes in other machines, in the same transaction. `state` as in `react`. */
   causes?(fact: Fact, state: State): readonly CommandFor[];
   /** Types of the facts for which `causes` is called; all types by default. */
@@ -273,7 +273,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     const folded = ok ? decision.state : undefined;
     const state = folded ?? facts.reduce((each, fact) => machine.evolve(each, fact, at), before.state);
     const effects: Effect[] = [];
-    if (ok) for (const fact of facts) effects.push(...machine.react(fact, state));
+    if (ok && machine.react !== undefined) for (const fact of facts) effects.push(...machine.react(fact, state));
     const seq = before.seq + facts.length;
     if (facts.length > 0) {
       const own = this.#own.get(key);

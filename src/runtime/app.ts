@@ -16,6 +16,7 @@ import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
 import type { Effect } from '../turns/floor/react.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
+import { isForPlatform } from '../turns/floor-store.ts';
 import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
 import { changesSeats } from '../turns/view.ts';
 import { TurnManager } from '../turns/manager.ts';
@@ -342,7 +343,7 @@ export class App {
       carry: (row) => {
         if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect);
         if (row.effect.type === 'offerTrust') return openToTrust(manager, row.channel, row.effect);
-        if (!/^(?:agent|interrupt):/.test(row.lane)) return toPlatform(row);
+        if (isForPlatform(row.effect)) return toPlatform(row);
         return this.#isStopping ? leftForNextStart(clock.now()) : this.#agents.deliver(row);
       },
       failed: (row, why, settled) => {

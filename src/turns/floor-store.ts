@@ -230,8 +230,11 @@ function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): r
 
 type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
 
-/** What agents are owed follows from the floor: after a start it resumes what was under way, and prompts for it. */
-function isForPlatform({ type }: Owed): boolean {
+/**
+ * Whether a platform carries an effect; an agent carries the others. Those are not stored: after a start the floor resumes
+ * what was under way, and prompts for it.
+ */
+export function isForPlatform({ type }: Effect): boolean {
   return type === 'post' || type === 'announce' || type === 'offer' || type === 'offerTrust' || type === 'receipt';
 }
 

@@ -299,12 +299,6 @@ export const PLANTED_RUNS: readonly Planted[] = [
     find: "const refused = source === 'agent' && status === 'pending' && code !== LOST;",
     replace: "const refused = source === 'agent' && status === 'pending' && code === 'DENIED';",
   },
-  {
-    name: 'a question is asked and reaches nobody',
-    file: 'run-machine.ts',
-    find: "[...events, { type: 'question', run, approval: fact.approval }]",
-    replace: 'events',
-  },
 ];
 
 /** The run machine as shipped lies here, with the rooms that it is made of. */

@@ -235,7 +235,6 @@ function reach(core: RunMachine, place: Place, command: RunCommand): Place | nul
   checkKnown(state, { ghosts, grants, doubtful, at });
   const brought = command.type === 'CLAIM' && facts.some(({ type }) => type === 'callClaimed') ? command.brings : {};
   must(brought?.untrusted === undefined || state.taint !== undefined, 'R15', 'what a call brings in leaves no mark');
-  checkEffects(core, facts, state);
   const isGone = command.type === 'RECOVER' || command.type === 'LOST' || facts.some(({ type }) => type === 'errored');
   must(!isGone || !state.run?.calls.some(({ waits }) => waits), 'R8', 'a call waits whose agent is gone');
   const calls = place.calls + facts.filter(({ type }) => type === 'callRequested').length;
@@ -513,25 +512,6 @@ function saidIn(grants: NonNullable<RunState['run']>['grants']): readonly Said[]
     const { digest, choice, until, call = null } = grant;
     return [{ digest, choice, until, call }];
   });
-}
-
-/** R14: whatever was decided reaches the world, once. */
-function checkEffects(core: RunMachine, facts: readonly RunFact[], state: RunState): void {
-  const effects = facts.flatMap((fact) => core.react(fact, state));
-  const count = (type: string): number => effects.filter((effect) => effect.type === type).length;
-  const of = (type: RunFact['type']): number => facts.filter((fact) => fact.type === type).length;
-  const refused = facts.filter((fact) => fact.type === 'callSettled' && fact.refused).length;
-  must(
-    count('dispatch') + count('answer') === of('callCleared') + refused,
-    'R14',
-    'a call is not started, or not answered',
-  );
-  must(
-    count('question') === facts.filter((fact) => fact.type === 'paused' && fact.approval !== null).length,
-    'R14',
-    'nobody is asked',
-  );
-  must(count('questionOver') === of('approvalClosed') + of('approvalDetached'), 'R14', 'a question that is over stays');
 }
 
 function mapped(ghosts: Place['ghosts'], change: (ghost: Ghost) => Ghost): Place['ghosts'] {

@@ -48,7 +48,6 @@ export const sessionJournal = {
   empty: (): KeptSession => ({ ...NEW_SESSION, lastCause: null, trigger: null }),
   decide: (_state: KeptSession, move: RecordedMove) => ({ ok: true, facts: [move] }) as const,
   evolve: (_state: KeptSession, move: RecordedMove) => after(move),
-  react: () => [],
   nextDeadline: () => null,
   state: keptSession,
   fact: recordedMove,

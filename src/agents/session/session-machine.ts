@@ -187,9 +187,8 @@ export const SESSION_TRANSITIONS = [
 ] as const satisfies readonly Row[];
 
 /** The session machine, in the one shape of all machines. An event is one fact, or a refusal that changes nothing. */
-export type SessionMachine = Pick<
-  Machine<SessionState, SessionEvent, SessionFact, SessionEffect>,
-  'decide' | 'evolve' | 'react' | 'nextDeadline'
+export type SessionMachine = Required<
+  Pick<Machine<SessionState, SessionEvent, SessionFact, SessionEffect>, 'decide' | 'evolve' | 'react' | 'nextDeadline'>
 >;
 
 /** Makes the machine; an event that the table does not list for the state is refused. */

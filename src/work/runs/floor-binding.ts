@@ -10,7 +10,6 @@ import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { runMachine } from './run-machine.ts';
-import type { RunEffect } from './run-machine.ts';
 import { aboutOf, pauseWords, wordsAsked } from './run-published.ts';
 import { lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
@@ -60,7 +59,7 @@ export const floorWithRuns = {
 export const runOnFloor = {
   ...runMachine,
   causes: floorCommands,
-} satisfies Machine<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
+} satisfies Machine<RunState, RunCommand, RunFact, never, RunRefusal>;
 
 function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
   if (fact.type === 'disconnected') return fact.restart ? recovered(floor) : [];

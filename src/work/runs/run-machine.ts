@@ -4,24 +4,14 @@ import type { Instant } from '../../lib/time.ts';
 import { RESTORE_JUMP } from '../../turns/floor-store.ts';
 import { ASKED_TEXTS } from '../../turns/requesters.ts';
 import { emptyRuns, runStateSchema } from './run.ts';
-import type { RunApproval, RunState } from './run.ts';
+import type { RunState } from './run.ts';
 import { decideRun } from './run-decide.ts';
 import { runCommandSchema, runFactSchema } from './run-events.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { evolveRun } from './run-evolve.ts';
-import { publishedOf } from './run-published.ts';
-import type { RunEvent } from './run-published.ts';
-
-/** What the world must do for a run. A call that is to be dispatched, or answered yes, is claimed first. */
-export type RunEffect =
-  | { readonly type: 'publish'; readonly run: string; readonly event: RunEvent }
-  | { readonly type: 'dispatch'; readonly run: string; readonly call: string }
-  | { readonly type: 'answer'; readonly run: string; readonly call: string; readonly choice: 'allow' | 'reject' }
-  | { readonly type: 'question'; readonly run: string; readonly approval: RunApproval }
-  | { readonly type: 'questionOver'; readonly run: string; readonly approval: string; readonly state: string };
 
 /** The runs of every seat. */
-export type RunStore = MachineStore<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
+export type RunStore = MachineStore<RunState, RunCommand, RunFact, unknown, RunRefusal>;
 
 const ASKED_WORDS = [...ASKED_TEXTS, 'offers.rule', 'offers.words'];
 
@@ -56,7 +46,6 @@ export const runMachine = {
   empty: emptyRuns,
   decide: decideRun,
   evolve: evolveRun,
-  react: reactToRun,
   nextDeadline: runDeadline,
   rest: restOfRuns,
   state: runStateSchema,
@@ -64,7 +53,7 @@ export const runMachine = {
   texts: RUN_TEXTS,
   restored: { type: 'SKIP_NUMBERS', by: RESTORE_JUMP },
   command: runCommandSchema,
-} satisfies Machine<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
+} satisfies Machine<RunState, RunCommand, RunFact, never, RunRefusal>;
 
 /** Whether the last of these commands, one after the other, would be carried out. */
 export function isTaken(state: RunState | null, commands: readonly RunCommand[], at: Instant): boolean {
@@ -86,45 +75,4 @@ function runDeadline({ run }: RunState): Instant | null {
 /** At rest nothing is under way, nobody is asked, and nothing is remembered: whoever looks for such seats leaves this one alone. */
 function restOfRuns({ status, remembered }: RunState): string | null {
   return (status === 'idle' || status === 'completed') && remembered.length === 0 ? '' : null;
-}
-
-function reactToRun(fact: RunFact, state: RunState): readonly RunEffect[] {
-  const run = state.run?.id ?? '';
-  const events = publishedOf(fact, state).map((event): RunEffect => ({ type: 'publish', run, event }));
-  switch (fact.type) {
-    case 'callCleared': {
-      const isOwn = state.run?.calls.some(({ id, source }) => id === fact.call && source === 'conch') === true;
-      return [
-        ...events,
-        isOwn ? { type: 'dispatch', run, call: fact.call } : { type: 'answer', run, call: fact.call, choice: 'allow' },
-      ];
-    }
-    case 'callSettled':
-      return fact.refused ? [...events, { type: 'answer', run, call: fact.call, choice: 'reject' }] : events;
-    case 'paused':
-      return fact.approval === null ? events : [...events, { type: 'question', run, approval: fact.approval }];
-    case 'approvalClosed':
-      return [...events, { type: 'questionOver', run, approval: fact.id, state: fact.state }];
-    case 'approvalDetached':
-      return [...events, { type: 'questionOver', run, approval: fact.id, state: 'detached' }];
-    case 'runStarted':
-    case 'stepped':
-    case 'resumed':
-    case 'attached':
-    case 'errored':
-    case 'lost':
-    case 'runCompleted':
-    case 'aborted':
-    case 'stepKept':
-    case 'callRequested':
-    case 'callClaimed':
-    case 'grantUsed':
-    case 'tainted':
-    case 'cleansed':
-    case 'numbersSkipped':
-    case 'delayed':
-    case 'yesRevoked':
-    case 'causeNoted':
-      return events;
-  }
 }

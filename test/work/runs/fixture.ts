@@ -2,7 +2,7 @@ import { emptyRuns } from '../../../src/work/runs/run.ts';
 import type { RunState } from '../../../src/work/runs/run.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from '../../../src/work/runs/run-events.ts';
 import { runMachine } from '../../../src/work/runs/run-machine.ts';
-import type { RunEffect } from '../../../src/work/runs/run-machine.ts';
+import { publishedOf } from '../../../src/work/runs/run-published.ts';
 
 export const AT = Date.UTC(2026, 10, 22, 12);
 export const WAIT_MS = 600_000;
@@ -17,7 +17,6 @@ export class RunBench {
   refusal: RunRefusal | null = null;
   facts: readonly RunFact[] = [];
   readonly journal: { readonly at: number; readonly fact: RunFact }[] = [];
-  effects: readonly RunEffect[] = [];
 
   do(...commands: readonly RunCommand[]): this {
     for (const command of commands) this.#do(command);
@@ -47,26 +46,30 @@ export class RunBench {
     );
   }
 
-  /** What has to be done beside publishing. */
+  /** What a gate, an agent or a floor does about the facts of the last command. */
   get todo(): readonly string[] {
-    return this.effects.flatMap((effect) => {
-      switch (effect.type) {
-        case 'publish':
+    return this.facts.flatMap((fact) => {
+      switch (fact.type) {
+        case 'callCleared': {
+          const isOwn = this.state.run?.calls.some(({ id, source }) => id === fact.call && source === 'conch') === true;
+          return [`${isOwn ? 'dispatch' : 'allow'} ${fact.call}`];
+        }
+        case 'callSettled':
+          return fact.refused ? [`reject ${fact.call}`] : [];
+        case 'paused':
+          return fact.approval === null ? [] : [`ask for ${fact.approval.call}`];
+        case 'approvalClosed':
+          return [`question ${fact.state}`];
+        case 'approvalDetached':
+          return ['question detached'];
+        default:
           return [];
-        case 'dispatch':
-          return [`dispatch ${effect.call}`];
-        case 'answer':
-          return [`${effect.choice} ${effect.call}`];
-        case 'question':
-          return [`ask for ${effect.approval.call}`];
-        case 'questionOver':
-          return [`question ${effect.state}`];
       }
     });
   }
 
   get published(): readonly string[] {
-    return this.effects.flatMap((effect) => (effect.type === 'publish' ? [effect.event.type] : []));
+    return this.facts.flatMap((fact) => publishedOf(fact, this.state).map(({ type }) => type));
   }
 
   #do(command: RunCommand): void {
@@ -76,7 +79,6 @@ export class RunBench {
     this.journal.push(...this.facts.map((fact) => ({ at: this.at, fact })));
     const state = this.facts.reduce((before, fact) => runMachine.evolve(before, fact, this.at), this.state);
     this.state = runMachine.state.parse(JSON.parse(JSON.stringify(state)));
-    this.effects = this.facts.flatMap((fact) => runMachine.react(fact, this.state));
   }
 }
 
