@@ -266,7 +266,7 @@ export const FACTS = {
     act: z.string(),
     agent,
     epoch: number.nullable(),
-    refusal: z.custom<Refusal>((refusal) => typeof refusal === 'string' && Object.hasOwn(REFUSALS, refusal)),
+    refusal: z.enum(Object.keys(REFUSALS) as Refusal[]),
     /** What was refused, when it was text. */
     text: z.string().exactOptional(),
   },
