@@ -1,10 +1,8 @@
 import { Alarm, stoodStillMs } from '../lib/time.ts';
-import { draftSchema } from './floor/command.ts';
 import type { Command, TurnDraft } from './floor/command.ts';
 import { nextDeadline } from './floor/seats.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
-import { breakOf } from './floor/decide.ts';
 import { isSign } from './floor/gate.ts';
 import type { Sign } from './floor/gate.ts';
 import type { AgentId, ChannelId, MessageId } from './floor/settings.ts';
@@ -12,10 +10,10 @@ import { BoundedMap } from '../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/port.ts';
 import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts';
+import { ShownDrafts } from './shown-drafts.ts';
 import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
 import type { Applied, FloorStore, KeptTexts } from './floor-store.ts';
-import { cutOff } from './text/split.ts';
 import { defined } from '../lib/defined.ts';
 
 /** What the manager needs of the world. */
@@ -47,23 +45,11 @@ export type Change = {
 /** What was said of a text before its turn ended, and when that is on disk. */
 export type Kept = { readonly text: string; readonly durable: Promise<void> };
 
-/** Under which name the word is kept of the plans that all floors go by. */
-const PLANS = { owner: 'conch', name: 'plans' } as const;
-
-/** Under which name drafts are kept, by channel. */
-const DRAFTS = 'drafts';
-
-/** How long a draft may be shown before it is kept, in milliseconds: people need longer to read what they then miss. */
-const SHOWN_MS = 1_000;
-
 /** How many floors are brought back at once: what people do comes between. */
 const AT_ONCE = 50;
 
 /** How long until a deadline that could not be met is tried again, in milliseconds. */
 const AGAIN_MS = 1_000;
-
-/** How long a sign of work that only puts a deadline off waits for a commit to go along with, in milliseconds. */
-const SIGN_WAITS_MS = 5_000;
 
 /** How many changes of messages that are not taken in are kept: most are of messages from before Conch came. */
 const EARLY_KEPT = 1_000;
@@ -80,13 +66,9 @@ export class TurnManager {
   /** The standstills of the process that the floors know of. */
   #stoodStillMs: number;
   readonly #alarm: Alarm;
-  /** Signs of work that wait, at most one a channel. */
-  readonly #signs = new Map<ChannelId, { readonly command: Sign; readonly at: Instant }>();
-  readonly #signAlarm: Alarm;
-  /** Drafts that were shown and are not kept as they are now, and of which channels one is kept. */
-  readonly #shown = new Map<ChannelId, () => TurnDraft | null>();
-  readonly #kept = new Map<ChannelId, object>();
-  readonly #shownAlarm: Alarm;
+  readonly #signs: Signs;
+  readonly #drafts: ShownDrafts;
+  readonly #plans: KnownPlans;
   /** What floors that nothing was done to since are told before anything else. */
   readonly #untold = new Map<ChannelId, 'restart' | 'disconnect'>();
   #running = true;
@@ -101,8 +83,9 @@ export class TurnManager {
     this.#stoodStillMs = stoodStillMs(ports.clock);
     // A standstill puts the deadlines of the floors off, and they are told of it when this rings.
     this.#alarm = new Alarm({ now: () => ports.clock.now() }, ports.timers, () => void this.#meetDeadlines());
-    this.#signAlarm = new Alarm(ports.clock, ports.timers, () => this.#takeSigns());
-    this.#shownAlarm = new Alarm(ports.clock, ports.timers, () => this.#keepShown());
+    this.#signs = new Signs(ports);
+    this.#drafts = new ShownDrafts(ports);
+    this.#plans = new KnownPlans(ports.store);
     ports.store.floors.onChange((change) => this.#told(change));
   }
 
@@ -115,13 +98,13 @@ export class TurnManager {
     const untold = this.#untold.get(channel);
     if (untold !== undefined) return this.#applyAfter(untold, channel, command);
     const floor = this.#ports.store.floors.state(channel);
-    if (floor !== null && isSign(floor, command)) return this.#keepSign(floor, command);
-    const sign = this.#takeSign(channel, command);
+    if (floor !== null && isSign(floor, command)) return this.#signs.keep(floor, command);
+    const sign = this.#signs.take(channel, command);
     if (command.type === 'tick') await sign;
     const at = this.#ports.clock.now();
     const saying = this.#keep(channel, command, at);
     const applied = this.#ports.store.floors.apply(channel, command, at);
-    const said = saying !== null || SAYING.has(command.type) ? this.#forget(channel, saying !== null) : null;
+    const said = saying !== null || SAYING.has(command.type) ? this.#drafts.forget(channel, saying !== null) : null;
     if (saying !== null || sign !== null || said !== null) await Promise.all([applied, saying, sign, said]);
     return await applied;
   }
@@ -162,7 +145,7 @@ export class TurnManager {
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
     const { unapplied } = await store.recover();
-    const others = await this.#withOtherPlans(plans);
+    const others = await this.#plans.others(plans);
     const mayRest = (id: ChannelId): boolean =>
       store.floors.state(id) !== null && plans.mayRest(plans.of(id)?.seats ?? []);
     const awake = [...unapplied.map(({ channel }) => channel), ...store.floors.awake()];
@@ -182,13 +165,12 @@ export class TurnManager {
 
   /** All floors go by these plans: the next start need not look. */
   async settle(plans: Plans): Promise<void> {
-    if (plans.word === null || this.#areKnown(plans) || !this.#running) return;
-    await this.#ports.store.keyValues.remember(PLANS.owner, PLANS.name, plans.word);
+    if (this.#running) await this.#plans.settle(plans);
   }
 
   /** Applies what changed in the configuration to the floors; turns under way are not touched unless their agent is gone. */
   async configure(plans: Plans): Promise<void> {
-    const others = await this.#withOtherPlans(plans);
+    const others = await this.#plans.others(plans);
     await this.bringBack([...new Set([...others, ...this.#ports.store.floors.awake()])], plans);
     await this.settle(plans);
   }
@@ -209,8 +191,7 @@ export class TurnManager {
 
   /** The draft of a channel is shown: what people see of it outlives this process, and is known to others, a second later. */
   shown(channel: ChannelId, draft: () => TurnDraft | null): void {
-    this.#shown.set(channel, draft);
-    this.#shownAlarm.noLaterThan(this.#ports.clock.now() + SHOWN_MS);
+    this.#drafts.shown(channel, draft);
   }
 
   /** A floor as whatever happens next will find it; `null` when there is none. */
@@ -222,31 +203,8 @@ export class TurnManager {
   /** No deadline fires any more. */
   stop(): void {
     this.#running = false;
-    for (const alarm of [this.#alarm, this.#signAlarm, this.#shownAlarm]) alarm.cancel();
-    this.#signs.clear();
-  }
-
-  #keepSign(floor: Floor, command: Sign): Applied {
-    const at = this.#ports.clock.now();
-    this.#signs.set(floor.channel, { command, at });
-    this.#signAlarm.noLaterThan(at + SIGN_WAITS_MS);
-    return { ok: true, state: floor, facts: [], effects: [] };
-  }
-
-  /** Carries out the sign of work that waits in a channel, unless what the holder says tells of a later one. */
-  #takeSign(channel: ChannelId, before: Command | null): Promise<unknown> | null {
-    const sign = this.#signs.get(channel);
-    if (sign === undefined) return null;
-    this.#signs.delete(channel);
-    const isOutdone = before?.type === 'say' && before.epoch === sign.command.epoch;
-    if (isOutdone && (before.workedAt ?? sign.at) >= sign.at) return null;
-    return this.#ports.store.floors
-      .apply(channel, sign.command, sign.at)
-      .catch((error: unknown) => this.#ports.failed(error));
-  }
-
-  #takeSigns(): void {
-    for (const channel of this.#signs.keys()) void this.#takeSign(channel, null);
+    for (const part of [this.#signs, this.#drafts]) part.stop();
+    this.#alarm.cancel();
   }
 
   /** After a standstill of the process each floor is told before anything else happens there. */
@@ -277,22 +235,6 @@ export class TurnManager {
     if (!isNewerEdit(change, known)) return;
     const amended = store.amend(change);
     await (known.fate?.state === 'ignored' ? amended : Promise.all([amended, this.apply(channel, command)]));
-  }
-
-  /** The channels of plans by which no floor at rest goes yet, and of floors at rest that have none any more. No word holds until `settle`. */
-  async #withOtherPlans(plans: Plans): Promise<readonly ChannelId[]> {
-    if (this.#areKnown(plans)) return [];
-    await this.#ports.store.keyValues.forget(PLANS.owner, PLANS.name);
-    const resting = this.#ports.store.floors.resting();
-    const all = plans.all();
-    const changed = all.filter((plan) => !plans.mayRest(plan.seats) || resting.get(plan.id) !== planWord(plan));
-    const gone = [...resting.keys()].filter((channel) => plans.of(channel) === null);
-    return [...changed.map(({ id }) => id), ...gone];
-  }
-
-  /** Whether these are the plans that all floors at rest go by. */
-  #areKnown({ word }: Plans): boolean {
-    return word !== null && this.#ports.store.keyValues.recall(PLANS.owner, PLANS.name) === word;
   }
 
   async #bringBack(channel: ChannelId, plans: Pick<Plans, 'of'>): Promise<void> {
@@ -327,62 +269,22 @@ export class TurnManager {
     const epoch = this.#ports.store.floors.state(channel)?.turn?.epoch ?? 0;
     const ending: Command = completes ? { type: 'completeTurn', agent, epoch, by } : { type: 'skip', agent, by };
     const at = this.#ports.clock.now();
-    const said = this.#takeShown(channel, ending, at);
+    const said = this.#drafts.take(channel, ending, at);
     if (said === null) return { text: '', durable: Promise.resolve() };
-    const durable = Promise.all([this.#say(channel, said, at), this.#forget(channel, true)]).then(() => undefined);
+    const durable = Promise.all([this.#say(channel, said, at), this.#drafts.forget(channel, true)]).then(
+      () => undefined,
+    );
     return { text: said.text, durable };
   }
 
   /** Says first what people have seen of a text whose turn the command may end. */
   #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
-    const said = this.#takeShown(channel, command, at);
+    const said = this.#drafts.take(channel, command, at);
     return said === null ? null : this.#say(channel, said, at);
   }
 
   #say(channel: ChannelId, said: TurnDraft, at: Instant): Promise<Applied> {
     return this.#ports.store.floors.apply(channel, { type: 'say', ...said }, at);
-  }
-
-  /** What people have seen of a text whose turn the command ends or interrupts; `null`: nothing, or no turn ends. */
-  #takeShown(channel: ChannelId, command: Command, at: Instant): TurnDraft | null {
-    const floor = this.#ports.store.floors.state(channel);
-    const broken = floor === null ? null : breakOf(floor, command, at);
-    const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
-    return draft !== null && broken === 'cut' ? { ...draft, text: cutOff(draft.text) } : draft;
-  }
-
-  /** What was shown of the turn under way before this process began, or by another. */
-  #keptDraft(channel: ChannelId, floor: Floor | null): TurnDraft | null {
-    const kept = this.#kept.has(channel) ? null : this.#ports.store.keyValues.recall(DRAFTS, channel);
-    if (kept === null) return null;
-    this.#kept.set(channel, {});
-    const { data: draft } = draftSchema.safeParse(JSON.parse(kept));
-    return draft !== undefined && draft.agent === floor?.turn?.agent && draft.epoch === floor.turn.epoch ? draft : null;
-  }
-
-  #keepShown(): void {
-    const { store, failed } = this.#ports;
-    for (const [channel, draft] of this.#shown) {
-      this.#shown.delete(channel);
-      const shown = draft();
-      if (shown === null) continue;
-      this.#kept.set(channel, {});
-      store.keyValues.remember(DRAFTS, channel, JSON.stringify(shown)).catch((error: unknown) => {
-        failed(error);
-        if (this.#running) this.shown(channel, draft);
-      });
-    }
-  }
-
-  /** In one commit with what says it; another process may have kept what Conch says by itself. */
-  #forget(channel: ChannelId, byItself: boolean): Promise<unknown> | null {
-    this.#shown.delete(channel);
-    const kept = this.#kept.get(channel) ?? (byItself ? {} : null);
-    if (kept === null) return null;
-    // Until it is gone it is known: nobody says it once more.
-    this.#kept.set(channel, kept);
-    const gone = (): unknown => this.#kept.get(channel) === kept && this.#kept.delete(channel);
-    return this.#ports.store.keyValues.forget(DRAFTS, channel).then(gone);
   }
 
   #arm(at: Instant | null): void {
@@ -436,6 +338,85 @@ export class TurnManager {
   #unmet(error: unknown): void {
     this.#arm(this.#ports.clock.now() + AGAIN_MS);
     this.#ports.failed(error);
+  }
+}
+
+/** How long a sign of work that only puts a deadline off waits for a commit to go along with, in milliseconds. */
+const SIGN_WAITS_MS = 5_000;
+
+/** Signs of work that wait, at most one a channel. */
+class Signs {
+  readonly #ports: ManagerPorts;
+  readonly #alarm: Alarm;
+  readonly #signs = new Map<ChannelId, { readonly command: Sign; readonly at: Instant }>();
+
+  constructor(ports: ManagerPorts) {
+    this.#ports = ports;
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#takeAll());
+  }
+
+  /** Keeps a sign of work until something else happens in its channel, at most for seconds. */
+  keep(floor: Floor, command: Sign): Applied {
+    const at = this.#ports.clock.now();
+    this.#signs.set(floor.channel, { command, at });
+    this.#alarm.noLaterThan(at + SIGN_WAITS_MS);
+    return { ok: true, state: floor, facts: [], effects: [] };
+  }
+
+  /** Carries out the sign of work that waits in a channel, unless what the holder says tells of a later one. */
+  take(channel: ChannelId, before: Command | null): Promise<unknown> | null {
+    const sign = this.#signs.get(channel);
+    if (sign === undefined) return null;
+    this.#signs.delete(channel);
+    const isOutdone = before?.type === 'say' && before.epoch === sign.command.epoch;
+    if (isOutdone && (before.workedAt ?? sign.at) >= sign.at) return null;
+    return this.#ports.store.floors
+      .apply(channel, sign.command, sign.at)
+      .catch((error: unknown) => this.#ports.failed(error));
+  }
+
+  #takeAll(): void {
+    for (const channel of this.#signs.keys()) void this.take(channel, null);
+  }
+
+  /** Forgets the signs that wait. */
+  stop(): void {
+    this.#alarm.cancel();
+    this.#signs.clear();
+  }
+}
+
+/** Under which name the word is kept of the plans that all floors go by. */
+const PLANS = { owner: 'conch', name: 'plans' } as const;
+
+/** The plans that the floors of a store go by. */
+class KnownPlans {
+  readonly #store: ManagerPorts['store'];
+
+  constructor(store: ManagerPorts['store']) {
+    this.#store = store;
+  }
+
+  /** The channels of plans by which no floor at rest goes yet, and of floors at rest that have none any more. No word holds until `settle`. */
+  async others(plans: Plans): Promise<readonly ChannelId[]> {
+    if (this.#areKnown(plans)) return [];
+    await this.#store.keyValues.forget(PLANS.owner, PLANS.name);
+    const resting = this.#store.floors.resting();
+    const all = plans.all();
+    const changed = all.filter((plan) => !plans.mayRest(plan.seats) || resting.get(plan.id) !== planWord(plan));
+    const gone = [...resting.keys()].filter((channel) => plans.of(channel) === null);
+    return [...changed.map(({ id }) => id), ...gone];
+  }
+
+  /** Whether these are the plans that all floors at rest go by. */
+  #areKnown({ word }: Plans): boolean {
+    return word !== null && this.#store.keyValues.recall(PLANS.owner, PLANS.name) === word;
+  }
+
+  /** All floors go by these plans: the next start need not look. */
+  async settle(plans: Plans): Promise<void> {
+    if (plans.word === null || this.#areKnown(plans)) return;
+    await this.#store.keyValues.remember(PLANS.owner, PLANS.name, plans.word);
   }
 }
 
