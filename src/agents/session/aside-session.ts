@@ -10,21 +10,27 @@ import type { SessionKnowledge, Work } from '../prompt/prompt.ts';
 import { SessionExecutor } from './session-executor.ts';
 import type { AgentSpec, SessionPorts } from './session-executor.ts';
 
-/** What an agent is asked to do beside its floor, under a session's number. */
+/** The order for a background run, under a session's number. */
 export type AsideOrder = {
   readonly channel: ChannelId;
   readonly session: number;
   readonly by: string;
   readonly prompt: string;
-  /** How long it may be silent, in milliseconds. */
+  /** Longest silence before the run times out, in milliseconds. */
   readonly timeoutMs: number;
-  /** The model that does it, if not that of its agent. */
+  /** The model of the run; default: the agent's model. */
   readonly model?: string;
-  /** Whether it may use any tool of a server, or this one, beside what holds for its agent; without it, it may. */
+  /**
+   * Further limits the tools of the agent's rules. `tool` `null` asks for any tool of the server. Default: no further
+   * limit.
+   */
   readonly reaches?: (server: string, tool: string | null) => boolean;
 };
 
-/** Who is told of it: what it is just writing, each sign of its work, its end with all that was said, or that it is lost; and what its floor is to be told: what it spent, and tools that are gone or back. */
+/**
+ * Hears of a background run: its draft, its signs of work, its end with the whole text, its loss. `told`: costs and
+ * missing tools, which its floor must learn.
+ */
 export type AsideListener = {
   drafted(text: string | null): void;
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
@@ -34,8 +40,8 @@ export type AsideListener = {
 };
 
 /**
- * A background run: a session of its own with one prompt, which sees the conversation and says nothing into it. Its texts are
- * kept until it has ended. Nothing of it outlives the program but its run.
+ * A background run: a session of its own with one prompt. It reads the conversation and posts nothing; its texts are
+ * kept until it ends. After a restart only the stored run is left.
  */
 export class AsideSession {
   readonly #spec: AgentSpec;
@@ -70,18 +76,18 @@ export class AsideSession {
     this.#begin().catch((error: unknown) => this.#lose({ message: String(error), code: codeOf(error), final: false }));
   }
 
-  /** The texts that it has said so far, and the one that it is writing. */
+  /** The texts so far, with the draft. */
   written(): string {
     const draft = this.executor.generation?.draft?.text ?? '';
     return [...this.#said, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
   }
 
-  /** Whether nothing more is heard of it. */
+  /** True when the listener hears nothing more. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Ends it without a word. */
+  /** Ends the run without a call of the listener. */
   async stop(): Promise<void> {
     this.#isOver = true;
     this.executor.generation?.abandon();
@@ -97,7 +103,7 @@ export class AsideSession {
     executor.prompt(executor.promptFor(session, (knowledge) => this.#work(knowledge)).turn);
   }
 
-  /** The conversation, and one message to answer, which is no part of it. */
+  /** The conversation, and one message to answer that stands outside it. */
   #work(knowledge: SessionKnowledge): Work {
     const { channel, session: epoch, by, prompt } = this.#order;
     const { floors, clock } = this.#ports;
@@ -126,7 +132,7 @@ export class AsideSession {
     };
   }
 
-  /** Commands about a floor are dropped: a background run has none. */
+  /** Passes commands to the listener. Commands about a floor are dropped: a background run has none. */
   #hear(command: AgentCommand): void {
     if (this.#isOver) return;
     if (command.type === 'say') this.#said.push(command.text);
@@ -145,7 +151,7 @@ export class AsideSession {
   }
 }
 
-/** Unlike the id of any platform's message. */
+/** An id that no platform gives a message. */
 const ORDER = '\u0001order';
 const ABSENT: SessionFailure = { message: 'it is not there', code: EXECUTION_ERROR, final: false };
 

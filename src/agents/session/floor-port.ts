@@ -3,44 +3,46 @@ import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.t
 import type { Applied } from '../../turns/floor-store.ts';
 import type { Line, FloorView } from '../../turns/view.ts';
 
-/** What agents see of the floors. */
+/** The floors as agents use them. */
 export type FloorPort = {
-  /** Resolves once what follows is durable; a refusal is a value. A rejection means that nothing was written. */
+  /** Applies a command. Resolves once its facts are durable; a refusal is a value. Rejects when nothing was written. */
   apply(channel: ChannelId, command: AgentCommand): Promise<Applied>;
-  /** Lines after one and up to another, oldest first. */
+  /** The lines from `after` (excluded) to `upto` (included), oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** The newest lines, oldest first. */
   lines(channel: ChannelId, limit: number): readonly Line[];
-  /** A person's message in its latest wording; `null` when it is not known. */
+  /** A person's message in its latest wording; `null` for an unknown id. */
   message(id: MessageId): Line | null;
   view(channel: ChannelId): FloorView | null;
-  /** The agents with a seat in a channel, by the configuration or by an operator, that nobody disabled. */
+  /** The agents with an enabled seat in a channel, from the configuration or from an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
-  /** Those of them that are not there, as far as the floor was told. */
+  /** The agents of `seatedIn` whose seat is OFFLINE. */
   missingIn(channel: ChannelId): readonly AgentId[];
   /** The channels in which an agent has a seat. */
   seatsOf(agent: AgentId): readonly ChannelId[];
-  /** Who has the floor now, as in the view; `null` when nobody has it, `undefined` when there is no floor. */
+  /** The holder, as in the view; `null` when the floor is free, `undefined` when there is no floor. */
   holder(channel: ChannelId): FloorView['holder'] | undefined;
-  /** The text that the holder has generated and not yet said; `null` takes it away. Never durable. */
+  /**
+   * Shows the holder's draft: text that is generated and not yet posted. `null` removes it. Drafts are never stored.
+   */
   draft(channel: ChannelId, agent: AgentId, epoch: number, text: string | null): void;
 };
 
-/** How one agent tells its floor what it does. */
+/** Sends one agent's commands to its floor. */
 export type CommandSender = {
-  /** Resolves when the command was applied, refused or given up (`null`). Never rejects. */
+  /** Resolves when the command was applied or refused; with `null` when it was given up. Never rejects. */
   send(command: AgentCommand): Promise<Applied | null>;
-  /** Resolves when everything sent so far is done; nothing is tried again from now on. */
+  /** Stops all retries. Resolves when every command sent so far has an outcome. */
   close(): Promise<void>;
 };
 
-/** Structured logging, as pino does it. */
+/** A structured logger with the methods of pino. */
 export type AgentLog = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>;
 
-/** Is told what a seat's session reads, so that it is known what nobody vouches for; on record beside its runs. */
+/** The taint of one seat: whether its session has read text that nobody vouches for. Stored with its runs. */
 export type SeatTaint = {
-  /** It is about to read these lines: what was written by sessions that had read such text is such text, too. */
+  /** Called before the session reads these lines: lines written by a tainted session taint this one. */
   read(lines: readonly Line[]): void;
-  /** It is over, and what it has read is forgotten; what it wrote stays what it is. */
+  /** Called when the session ends: clears its taint from reading. Taint on messages it wrote stays. */
   forget(): void;
 };

@@ -10,75 +10,77 @@ import type { AgentLog, CommandSender } from './floor-port.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Line } from '../../turns/view.ts';
 
-/** What one generation reports to. */
+/** What one generation needs. */
 type GenerationPorts = {
   readonly agent: AgentId;
   readonly epoch: number;
   readonly roster: TurnPrompt['roster'];
-  /** What ends a turn at the very end of its output; taken out of what is shown. */
+  /** The signal that ends a turn when the output ends with it. Removed from the shown text. */
   readonly signal: string;
-  /** A message that is only one of these is not posted; when nothing else is said, the turn is a pass. */
+  /** A message of only one pass word is not posted. A turn without any other message is a pass. */
   readonly passWords: readonly string[];
-  /** Nothing else says that the turn is over: its protocol has no end of its own. */
+  /** True when only the signal ends a turn, because the backend's protocol has no end of a turn. */
   readonly needsSignal: boolean;
-  /** The session that generates: messages that come meanwhile are handed to it, a burst of this time in one go. */
+  /** The session that generates. New messages are injected into it; those within `coalesceMs` go together. */
   readonly session: AgentSession;
   readonly coalesceMs: number;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: AgentLog;
   readonly commands: Pick<CommandSender, 'send'>;
-  /** The text that is written and not yet said. */
+  /** Shows the draft; `null` removes it. */
   readonly drafted: (epoch: number, text: string | null) => void;
-  /** The first sign of life. */
+  /** Called at the session's first sign of life. */
   readonly started: () => void;
-  /** How long the turn may last without a further one, in milliseconds. */
+  /** Time left until the turn expires without a sign of work, in milliseconds. */
   readonly leftMs: (epoch: number) => number;
-  /** Makes what stands between the agent and its tools. */
+  /** Makes the gate between the agent and its tools. */
   readonly gate: () => ToolGate;
 };
 
-/** One generation of one turn: what the session streams becomes a draft, signs of work, and messages for the floor. */
+/** One generation of one turn: turns the session's stream into a draft, signs of work, and messages for the floor. */
 export class Generation {
   readonly epoch: number;
   readonly report: Report;
   readonly #ports: GenerationPorts;
-  /** Resolves when nothing more comes of it. */
+  /** Resolves when the generation and all its reports are over. */
   readonly done: Promise<void>;
   readonly #close: () => void;
   #generating = true;
   #muted = false;
   #whole = false;
   #text = '';
-  /** The text is more than white space. */
+  /** True when the text holds more than white space. */
   #visible = false;
   #scanner: SignalScanner;
-  /** Something was handed out to be said. */
+  /** True when a draft was taken to be posted. */
   #said = false;
-  /** What the end of the last message said. */
+  /** True when the last message ended with the signal; `#argument` is the agent named behind it. */
   #signalled = false;
   #argument: string | null = null;
-  /** Whom the last message asks. */
+  /** The agent that the last message asks. */
   #asks: AgentId | null = null;
-  /** The last message was a word that is a pass. */
+  /** True when the last message was a pass word. */
   #passed = false;
   #open = 0;
-  /** How many calls wait until it is decided whether they may run. */
+  /** The number of calls that wait for the gate's verdict. */
   #asking = 0;
-  /** Called when nobody need wait for its run any more. */
+  /** Ends the wait for a paused run. */
   #unheld: (() => void) | null = null;
-  /** Aborted when nothing more is to be done. Made with the gate: most generations ask for nothing. */
+  /** Aborted when the generation is over or muted. Made lazily: most generations call no tools. */
   #over: AbortController | null = null;
-  /** Made for the first tool. */
+  /** Made for the first tool call. */
   #gate: ToolGate | null = null;
-  /** Made for the first message that comes meanwhile. */
+  /** Made for the first injected message. */
   #injections: Injections | null = null;
   #beatAt = -Infinity;
-  /** From one told sign of work to the next; short for an agent that is given little time. */
+  /**
+   * Shortest time between two reported signs of work, in milliseconds; shorter for an agent with a short time limit.
+   */
   #beatMs: number | null = null;
-  /** A sign without text is to be told yet. */
+  /** True while a report of a sign of work without text is scheduled. */
   #isUntold = false;
-  /** The last sign of the agent's own work. */
+  /** When the agent last gave a sign of work. */
   #workedAt: Instant;
   #textAt = 0;
   #quiet: Timer | null = null;
@@ -100,22 +102,22 @@ export class Generation {
     };
   }
 
-  /** Whether the session is still at it. */
+  /** True until the session's output ends. */
   get generating(): boolean {
     return this.#generating;
   }
 
-  /** Whether its output is no longer wanted. */
+  /** True when further output is dropped. */
   get muted(): boolean {
     return this.#muted;
   }
 
-  /** Whether it ended by itself, and all that it said was told. */
+  /** True when the generation ended without an interrupt and all its messages were reported. */
   get whole(): boolean {
     return this.#whole;
   }
 
-  /** What was streamed and not yet said. */
+  /** The text that is streamed and not yet posted; `null` without text, or when it is a pass word. */
   get draft(): TurnDraft | null {
     const text = closed(this.#text.trim());
     if (this.#muted || text === '' || this.#isPassWord) return null;
@@ -123,7 +125,7 @@ export class Generation {
     return { agent, epoch, text, mentions: mentionsIn(text, this.#others), workedAt: this.#workedAt };
   }
 
-  /** Takes it, so that whoever calls can have it said. */
+  /** Returns the draft and removes it: the caller posts it. */
   takeDraft(): TurnDraft | null {
     const { draft } = this;
     if (this.#isPassWord) return null;
@@ -135,7 +137,7 @@ export class Generation {
     return draft;
   }
 
-  /** Drops all output from here on. */
+  /** Drops all further output, and removes the shown draft. */
   mute(): void {
     if (!this.#muted) this.#ports.drafted(this.epoch, null);
     this.#muted = true;
@@ -144,21 +146,24 @@ export class Generation {
     this.#over?.abort();
   }
 
-  /** Hands a message over in the middle of it; what came of it is reported before the end. */
+  /** Injects a message into the generation. Its outcome is reported before `finish` resolves. */
   inject(injection: Injection): void {
     if (!this.#generating) return injection.report('next-prompt');
     this.#injections ??= new Injections(this.#ports);
     this.#injections.add(injection);
   }
 
-  /** The session has stopped generating. */
+  /** Called when the session has stopped generating. */
   generated(): void {
     this.#generating = false;
     this.#quiet?.cancel();
     this.#over?.abort();
   }
 
-  /** Says what is left and tells the floor how it ended, in one commit. A pass says nothing; the signal and nothing else is one, too. */
+  /**
+   * Posts the rest of the text and reports the end of the turn, in one commit. A pass posts nothing; output of only the
+   * signal is a pass.
+   */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();
     await this.#stands();
@@ -175,7 +180,7 @@ export class Generation {
     this.#whole = ending.how !== 'interrupted';
   }
 
-  /** What ends while its run stands still ends when people have decided: no floor would hear of it before. */
+  /** Waits for the decision on a paused run: the floor refuses the end of a turn before it. */
   async #stands(): Promise<void> {
     const standing = this.#gate?.standing() ?? null;
     if (standing === null || this.#muted) return;
@@ -184,14 +189,14 @@ export class Generation {
     await Promise.race([standing, muted.promise]);
   }
 
-  /** The session is gone: says what people have seen, and nothing more; `cut` when its turn does not go on. */
+  /** Called when the session is gone: posts the shown draft and drops the rest. `cut`: marks the text as cut off. */
   abandon(cut: 'cut' | null = null): void {
     this.generated();
     void this.#say(cut);
     this.mute();
   }
 
-  /** Nothing more comes of it. */
+  /** Ends the generation at once and resolves `done`. */
   close(): void {
     this.mute();
     this.generated();
@@ -199,7 +204,7 @@ export class Generation {
     this.#close();
   }
 
-  /** What was written before a call stands before it in the channel; what comes while people are asked is said after that. */
+  /** A gate that posts the text written before a call first. Text written during an approval is posted after it. */
   #gated(make: () => ToolGate): ToolGate {
     const made = (): ToolGate => (this.#gate ??= make());
     const waiting = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
@@ -231,7 +236,7 @@ export class Generation {
     };
   }
 
-  /** Aborted as soon as nobody waits for a yes any more. */
+  /** Returns a signal that aborts when approvals are no longer needed. */
   #untilOver(): AbortSignal {
     const over = (this.#over ??= new AbortController());
     if (this.#muted || !this.#generating) over.abort();
@@ -251,7 +256,7 @@ export class Generation {
     this.#beat();
   }
 
-  /** What only the host says counts when something has begun or ended. */
+  /** Records a sign of work. A sign from the host counts only when the number of open calls changes. */
   #work(
     open: number,
     { by, limitMs }: { readonly by: 'host' | undefined; readonly limitMs: number | undefined },
@@ -264,14 +269,14 @@ export class Generation {
     if (!this.#beat(limitMs)) this.#tellSoon();
   }
 
-  /** What only says that there is nothing to say is a pass. */
+  /** Reports a model call. An answer of only a pass word counts as a pass. */
   #spend({ use, ...spent }: Usage): void {
     const { agent, epoch, commands } = this.#ports;
     const isPass = use.outcome === 'answered' && this.#isPassWord;
     void commands.send({ type: 'spend', agent, epoch, ...spent, use: isPass ? { ...use, outcome: 'passed' } : use });
   }
 
-  /** A sign of work, at most one a second; whether it was told. What text says of it is known without. */
+  /** Reports a sign of work, at most once per `#beatMs`. Returns whether it was reported. */
   #beat(limitMs?: number): boolean {
     const { agent, epoch, clock, leftMs, commands } = this.#ports;
     const now = clock.now();
@@ -292,7 +297,7 @@ export class Generation {
     });
   }
 
-  /** Text that nothing follows for a while is a message: an agent that falls silent has spoken. */
+  /** Posts the text when the stream has been silent for 5 s. */
   #afterQuiet(): void {
     this.#quiet = null;
     const left = this.#textAt + QUIET_MS - this.#ports.clock.now();
@@ -300,7 +305,7 @@ export class Generation {
     else void this.#say();
   }
 
-  /** The signal is taken out at the end of every message; it counts if nothing follows. */
+  /** Ends the message under way and removes its signal. The signal counts only in the last message. */
   async #endMessage(): Promise<void> {
     const { text, signalled, argument } = this.#scanner.end();
     this.#scanner = createSignalScanner(this.#ports);
@@ -322,7 +327,7 @@ export class Generation {
     return isPassWord(this.#text, this.#ports.passWords);
   }
 
-  /** While people are asked what comes meanwhile waits, but not for ever: it may be the last. */
+  /** Posts the draft. During an approval it waits, unless the session has stopped generating. */
   async #say(cut: 'cut' | null = null): Promise<void> {
     if (this.#asking > 0 && this.#generating) return;
     const draft = this.takeDraft();
@@ -358,11 +363,11 @@ function ofAnswer(of: AgentId | undefined): Pick<Extract<AgentCommand, { type: '
 }
 
 const BEAT_MS = 1_000;
-/** So many signs of work at least are told in the time that an agent is given. */
+/** Least number of signs of work that fit into the time that an agent is given. */
 const BEATS_LEAST = 10;
 const QUIET_MS = 5_000;
 
-/** The text with a code block closed that was cut, or without it if nothing stands in it yet. */
+/** Closes a code block that is still open, or removes it when it is empty. */
 function closed(text: string): string {
   const fences = [...text.matchAll(/^(?:```|~~~)/gm)];
   const last = fences.at(-1);
@@ -371,14 +376,14 @@ function closed(text: string): string {
   return isEmpty ? text.slice(0, last.index).trimEnd() : `${text}\n${last[0]}`;
 }
 
-/** A message on its way into a turn; `report` is told its outcome, once. */
-export type Injection = {
+/** A message to inject into a turn; `report` is called once, with its outcome. */
+type Injection = {
   readonly line: Line;
   readonly observed: boolean;
   readonly report: (outcome: InjectOutcome) => void;
 };
 
-/** What hands messages over to one generation. */
+/** What the injections of one generation need. */
 type InjectionPorts = {
   readonly session: AgentSession;
   readonly timers: Timers;
@@ -386,8 +391,10 @@ type InjectionPorts = {
   readonly coalesceMs: number;
 };
 
-/** The messages that come in the middle of one generation: a burst is handed over in one go, in order. */
-export class Injections {
+/**
+ * The messages that are injected into one generation. Messages within `coalesceMs` are handed over together, in order.
+ */
+class Injections {
   readonly #ports: InjectionPorts;
   #batch: Injection[] = [];
   #timer: Timer | null = null;
@@ -410,8 +417,8 @@ export class Injections {
   }
 
   /**
-   * The generation is over: what was not handed over comes with the next prompt. Resolves when every outcome is reported;
-   * one that the session does not tell in time counts as not taken.
+   * Called when the generation is over: messages not yet handed over go into the next prompt. Resolves when every
+   * outcome is reported; an outcome that takes longer than 5 s counts as `next-prompt`.
    */
   async close(): Promise<void> {
     this.#closed = true;
@@ -423,7 +430,7 @@ export class Injections {
     limit.cancel();
   }
 
-  /** Nobody wants to know any more. */
+  /** Drops all messages and reports no outcomes. */
   abandon(): void {
     this.#closed = true;
     this.#abandoned = true;
@@ -456,12 +463,15 @@ export class Injections {
   }
 }
 
-/** An injection that waits to be handed over, when its message changes. A deleted message is not handed over, and its floor expects no outcome. */
+/**
+ * A waiting injection after its message changed: the new text, or nothing for a deleted message. The floor expects no
+ * outcome for a deleted message.
+ */
 function amended(waiting: Injection, { message, change, text, attachments }: Line): readonly Injection[] {
   if (change === null || waiting.line.message !== message) return [waiting];
   if (change === 'edited') return [{ ...waiting, line: { ...waiting.line, text, attachments } }];
   return [];
 }
 
-/** How long after a generation's end its session may still tell what became of a message. */
+/** How long after the end of a generation its session may still report an outcome, in milliseconds. */
 const OUTCOME_MS = 5_000;

@@ -13,10 +13,10 @@ import type { AgentSpec, SessionPorts } from './session-executor.ts';
 import { SessionRecord } from './session-journal.ts';
 import type { SessionJournal } from './session-journal.ts';
 
-/** What a seated agent needs; all but `commands` is shared by all. */
+/** What a seated agent needs. All agents share everything except `commands`. */
 export type SeatedAgentPorts = SessionPorts & {
   readonly commands: CommandSender;
-  /** Where sessions are on record. */
+  /** Where sessions are stored. */
   readonly journal: SessionJournal;
   readonly interruptGraceMs: number;
 };
@@ -33,9 +33,9 @@ export class SeatedAgent {
   readonly executor: SessionExecutor;
   #joined = false;
   #busyAt: Instant;
-  /** Prompts and messages of this epoch and older ones are not wanted any more. */
+  /** Prompts and messages of this epoch and earlier ones are dropped. */
   #fence = 0;
-  /** The rows and messages that were handed over. */
+  /** The rows and messages that were handed over, so that none is handed over twice. */
   readonly #handed = new BoundedMap<string, true>(REMEMBERED);
 
   constructor(spec: AgentSpec, channel: ChannelId, ports: SeatedAgentPorts) {
@@ -58,14 +58,14 @@ export class SeatedAgent {
     });
   }
 
-  /** Whether its session has had nothing to do for so long, in milliseconds, and can be opened again when it has. */
+  /** True when the session has been idle for this long, in milliseconds, and Conch can open it again. */
   isAtRest(afterMs: number): boolean {
     const now = this.#ports.clock.now();
     if (!this.executor.isIdle) this.#busyAt = now;
     return this.spec.backend.comesByItself !== true && now - this.#busyAt >= afterMs;
   }
 
-  /** Hands a prompt over; resolves once the session has it, not when it has answered. */
+  /** Hands over a prompt. Resolves once the session has it, not when it has answered. */
   async prompt(row: OutboxRow, effect: Of<'prompt'>): Promise<Settlement> {
     if (this.#isPast(row, effect)) return CONFIRMED;
     await this.#former(effect.epoch);
@@ -88,7 +88,7 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Hands a message to the generation under way; what became of it is told to the floor. */
+  /** Injects a message into the generation under way and reports the outcome to the floor. */
   inject(row: OutboxRow, effect: Of<'inject'>): Settlement {
     const { message, epoch, observed, change } = effect;
     const key = change === undefined ? `${message}#${epoch}` : row.id;
@@ -109,7 +109,7 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Stops what an epoch generates. `interrupted` is told when it has stopped. */
+  /** Interrupts the generation of an epoch. Sends `interrupted` when it has stopped. */
   interrupt(effect: Of<'interrupt'>): Settlement {
     this.#fence = Math.max(this.#fence, effect.epoch);
     const { generation } = this.executor;
@@ -124,7 +124,10 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** The floor takes the agent for absent since its turn timed out: it joins again with its next session, or at once if it has not hung. */
+  /**
+   * Called after a turn timed out: the floor counts the agent as absent. It joins again with its next session, or at
+   * once if its session is not hung.
+   */
   #hung(epoch: number): Settlement {
     const { generation } = this.executor;
     const isIt = generation !== null && generation.epoch <= epoch && generation.generating;
@@ -134,7 +137,7 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Prompts and messages of this epoch that come late are dropped. */
+  /** Drops late prompts and messages of this epoch. */
   cancel(epoch: number): Settlement {
     if (this.executor.generation?.epoch !== epoch) this.#fence = Math.max(this.#fence, epoch);
     return CONFIRMED;
@@ -146,7 +149,7 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Asks who is next; the answer goes to the floor. */
+  /** Asks the agent who is next and sends its answer to the floor. */
   ask(effect: Of<'ask'>): Settlement {
     const lines = this.#ports.floors.lines(this.channel, ASK_LINES);
     const { id: agent } = this.spec;
@@ -160,7 +163,7 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Takes what the holder has streamed and not yet said; it counts as said by whoever takes it. */
+  /** Returns the draft and removes it: the caller posts it. */
   takeDraft(): TurnDraft | null {
     const draft = this.executor.generation?.takeDraft() ?? null;
     if (draft !== null) this.#ports.floors.draft(this.channel, draft.agent, draft.epoch, null);
@@ -173,20 +176,20 @@ export class SeatedAgent {
     await this.executor.restart();
   }
 
-  /** Leaves the floor for good, for this reason; what its session counted is forgotten. */
+  /** Leaves the floor for good and resets the error counters of the session. */
   async leave(why: string): Promise<void> {
     this.#goOffline(why);
     await Promise.all([this.executor.stop(), this.#commands.close()]);
   }
 
-  /** Ends a session that has nothing to do. What it has read is forgotten unless its agent may go on with it. */
+  /** Closes an idle session. Clears its taint, unless the agent can resume the conversation. */
   rest(): Promise<void> {
     const { session } = this.executor;
     if (session !== null && session.resumed === undefined) this.executor.taint?.forget();
     return this.close();
   }
 
-  /** Ends the session without a word to the floor, after saying what people have seen of the text under way. */
+  /** Posts the shown draft, then closes the session without a command to the floor. */
   async close(): Promise<void> {
     this.executor.generation?.abandon();
     await Promise.all([this.executor.close(), this.#commands.close()]);
@@ -207,13 +210,13 @@ export class SeatedAgent {
     void this.#commands.send({ type: 'leave', agent: this.spec.id, cause, ...error });
   }
 
-  /** Whether the floor still has it from before this program started. */
+  /** True when the floor counts the agent as present, from before this program started. */
   #isOnFloor(): boolean {
     const seats = this.#ports.floors.view(this.channel)?.seats ?? [];
     return seats.some(({ agent, status }) => agent === this.spec.id && status !== 'OFFLINE');
   }
 
-  /** Waits until the generation before this epoch is over; one that nobody has stopped yet is stopped. */
+  /** Waits for the end of an earlier epoch's generation, and interrupts it if nobody has. */
   async #former(epoch: number): Promise<void> {
     const { generation } = this.executor;
     if (generation === null) return;

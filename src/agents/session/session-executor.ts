@@ -25,33 +25,36 @@ import type {
 export type AgentSpec = {
   readonly id: AgentId;
   readonly name: string;
-  /** What it is good at, in words for the others. */
+  /** What the agent is good at, for the other agents' prompts. */
   readonly description: string;
-  /** Who it is, in words for itself. */
+  /** Who the agent is, for its own prompt. */
   readonly persona: string;
-  /** The model that is to do it, if not that of the backend. */
+  /** Default: the backend's model. */
   readonly model?: string;
   readonly backend: AgentBackend;
 };
 
-/** What sessions in one channel go by. */
+/** The settings of the sessions in one channel. */
 export type SessionSettings = {
-  /** A burst of messages within this time reaches a generation in one go. */
+  /** Messages within this time are injected together, in milliseconds. */
   readonly coalesceMs: number;
   readonly contextTokens: number;
-  /** What ends a turn at the very end of an agent's output. */
+  /** The signal that ends a turn when the output ends with it. */
   readonly signal: string;
-  /** What is a pass when it is the whole answer; agents are told the first. */
+  /** An answer of only one of these words is a pass. Prompts name the first. */
   readonly passWords: readonly string[];
-  /** What the channel is called, and what it is about. */
+  /** The channel's name and topic. */
   readonly place: { readonly name: string; readonly topic: string };
-  /** How many errors stop a session; the specification's defaults unless given. */
+  /** How many errors stop a session. Default: the specification's. */
   readonly thresholds?: Thresholds;
-  /** Whether the rules let any tool of a server, or this one, ever be used by an agent; without it they do. */
+  /**
+   * True when the rules can allow an agent this tool of a server. `tool` `null` asks for any tool of the server.
+   * Default: true.
+   */
   readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
-  /** Is told what an agent's session reads; without it that is not looked at. */
+  /** The taint of an agent's seat. Absent: taint is not tracked. */
   readonly taint?: (agent: AgentId) => SeatTaint;
-  /** What stands between an agent and its tools while it has the floor under an epoch. */
+  /** Makes the gate between an agent and its tools for one epoch. */
   readonly gate: (agent: AgentId, epoch: number) => ToolGate;
 };
 
@@ -63,26 +66,26 @@ export type SessionPorts = {
   readonly log: AgentLog;
   readonly sessionSettings: (channel: ChannelId) => SessionSettings;
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
-  /** Unpredictable letters and digits. */
+  /** Returns random letters and digits. */
   readonly boundary: () => string;
 };
 
-/** Who gives a session work, and hears of it: a seat at a floor, or a background run. */
-export type WorkListener = {
+/** Gives a session work and hears of it: a seat at a floor, or a background run. */
+type WorkListener = {
   readonly commands: Pick<CommandSender, 'send'>;
-  /** The text that is written and not yet said. */
+  /** Called with the draft; `null` removes it. */
   readonly drafted: (epoch: number, text: string | null) => void;
-  /** How long the work may last without a further sign of it, in milliseconds. */
+  /** Time left until the work times out without a sign of work, in milliseconds. */
   readonly leftMs: (epoch: number) => number;
   readonly opened: () => Promise<void>;
   readonly lost: (failure: SessionFailure) => void;
-  /** The agent has not been there since the start, or since it was lost, and its time to return is over. */
+  /** Called when an absent agent has not returned within its grace. */
   readonly absent: (cause: string) => void;
-  /** Whether the listener lets it use any tool of a server, or this one, beside what the settings say; it does unless given. */
+  /** Further limits the tools of the settings. Default: no further limit. */
   readonly reaches?: (server: string, tool: string | null) => boolean;
 };
 
-/** Whose session it is and where; `record`: `null` when it begins anew with every program. */
+/** The session's agent and channel. `record`: `null` when nothing of the session survives a restart. */
 type SessionPlace = {
   readonly spec: AgentSpec;
   readonly channel: ChannelId;
@@ -90,14 +93,14 @@ type SessionPlace = {
 };
 
 /**
- * One heartbeat check. `allowed`: heartbeats that an agent may miss. `overslept`: the check came late, so that nobody is
- * judged by it. `cause`: the words for an agent that missed too many.
+ * One heartbeat check. `allowed`: heartbeats that an agent may miss. `overslept`: the check came late, so it counts no
+ * misses. `cause`: the error for an agent that missed too many.
  */
 export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };
 
 /**
- * One agent's session, what it knows, and the piece of work that it is doing. Drives it by the session machine: tells the machine
- * what happened, and alone carries out its effects. A session that failed is opened again after its backoff, until it is stopped.
+ * One agent's session, its knowledge, and its piece of work. Reports events to the session machine and carries out the
+ * machine's effects. A failed session is opened again after its backoff, until it is stopped.
  */
 export class SessionExecutor {
   readonly knowledge = new SessionKnowledge();
@@ -112,15 +115,15 @@ export class SessionExecutor {
   #state: SessionState = NEW_SESSION;
   #session: AgentSession | null = null;
   #generation: Generation | null = null;
-  /** The last attempt to open a session; resolves when it is over. */
+  /** Resolves when the last attempt to open a session is over. */
   #attempt: PromiseWithResolvers<void> | null = null;
-  /** The last session is being closed. */
+  /** Resolves when the last session is closed. */
   #closing: Promise<void> = Promise.resolve();
   #absence: Timer | null = null;
   #untrusted: string | null = null;
   #lastCause: string | null = null;
   #ping: { readonly session: AgentSession; missed: number } | null = null;
-  /** It was stopped for good, and what was counted is forgotten. */
+  /** True once the session was stopped for good and its counters were reset. */
   #isLeaving = false;
   #closed = false;
 
@@ -142,7 +145,7 @@ export class SessionExecutor {
     return this.#session;
   }
 
-  /** The generation under way, until all that it said is told. */
+  /** The generation under way, until all its messages are reported. */
   get generation(): Generation | null {
     return this.#generation;
   }
@@ -152,14 +155,14 @@ export class SessionExecutor {
     return this.#lastCause;
   }
 
-  /** Why the agent is not started in its folder, in one line; `null`: it may be. */
+  /** Why the agent is not started in its folder, in one line; `null` when nothing prevents it. */
   get untrusted(): string | null {
     return this.#state.phase.name === 'Initializing' ? this.#untrusted : null;
   }
 
   /**
-   * Starts from what is remembered: opens a session, unless it was stopped, or after what is left of its cooling down.
-   * Resolves after the attempt, successful or not.
+   * Starts from the stored state: opens a session at once, or after the rest of its backoff. A stopped session stays
+   * closed. Resolves after the attempt, successful or not.
    */
   async begin(): Promise<void> {
     const { clock } = this.#ports;
@@ -182,7 +185,7 @@ export class SessionExecutor {
     await this.settled();
   }
 
-  /** Whether a session is open that has nothing to do. */
+  /** True when a session is open and idle. */
   get isIdle(): boolean {
     return this.#session !== null && this.#generation === null && this.#state.phase.name === 'BuildingPrompt';
   }
@@ -196,7 +199,7 @@ export class SessionExecutor {
     return this.#settings.taint?.(this.#spec.id);
   }
 
-  /** Makes the prompt for the open session, which `prompt` hands over. `left`: the messages for which it had no room. */
+  /** Makes a prompt for the open session; `prompt` hands it over. `left`: the messages that did not fit. */
   promptFor(session: AgentSession, workFor: (knowledge: SessionKnowledge) => Work): MadePrompt {
     const { clock, describe, boundary } = this.#ports;
     const { contextTokens, signal, passWords, place } = this.#settings;
@@ -219,18 +222,21 @@ export class SessionExecutor {
     return made;
   }
 
-  /** Hands a prompt to the session, which has to be open and idle. */
+  /** Hands a prompt to the session. The session must be open and idle. */
   prompt(prompt: TurnPrompt): void {
     this.#step({ type: 'PromptReady', prompt });
   }
 
-  /** What is being generated is not wanted any more: it has so long to stop, in milliseconds. */
+  /** Interrupts the generation. It is stopped by force after the grace, in milliseconds. */
   interrupt(graceMs: number): void {
     this.#generation?.mute();
     if (this.#generation?.generating) this.#step({ type: 'UrgentMessage', graceMs });
   }
 
-  /** The turn that it generates for timed out without a sign of work: the session is over. Its floor learns it only when it is stopped by that. */
+  /**
+   * Ends the session after its turn timed out without a sign of work. The floor ended that turn itself, so it is told
+   * only when this stops the session for good.
+   */
   timedOut(): void {
     this.#generation?.mute();
     this.#lastCause = TIMED_OUT;
@@ -241,13 +247,13 @@ export class SessionExecutor {
     else if (phase.name === 'Stopped') this.#listener.lost({ message: TIMED_OUT, code: EXECUTION_ERROR, final: true });
   }
 
-  /** Closes the session and opens another, with the counters at zero; resolves after the attempt. */
+  /** Closes the session and opens another with its counters at zero. Resolves after the attempt. */
   async restart(): Promise<void> {
     this.#step({ type: 'OperatorRestart' });
     await this.settled();
   }
 
-  /** Stops the session for good; what was counted is forgotten, so that whoever comes next in this place starts anew. */
+  /** Stops the session for good and resets its stored counters, so that a later agent with this id starts from zero. */
   async stop(): Promise<void> {
     const at = this.#ports.clock.now();
     const forgotten = this.#machine.decide(this.#state, { type: 'OperatorRestart' }, at);
@@ -258,8 +264,8 @@ export class SessionExecutor {
   }
 
   /**
-   * The program ends, which stops no agent: the session is closed, and on record is what was before. Resolves when it is
-   * closed, or does not close in time.
+   * Closes the session because the program ends; its stored state stays. Resolves when it is closed, at the latest
+   * after 5 s.
    */
   async close(): Promise<void> {
     this.#closed = true;
@@ -270,7 +276,7 @@ export class SessionExecutor {
     await Promise.all([this.#closing, this.#inTime(this.#record?.settled ?? Promise.resolve())]);
   }
 
-  /** A heartbeat is due. A session that leaves too many in a row unanswered is lost; late beats judge nobody. */
+  /** Sends a heartbeat. A session that misses too many in a row is lost. Late checks count no misses. */
   beat({ allowed, overslept, cause }: Beat): void {
     const session = this.#session;
     if (session === null) return;
@@ -287,7 +293,7 @@ export class SessionExecutor {
     });
   }
 
-  /** The generation gives a sign of life. */
+  /** Called at the generation's first sign of life. */
   readonly started = (): void => {
     const { phase, sessionSeq } = this.#state;
     if (phase.name === 'Spawning') this.#step({ type: 'SessionStarted', seq: sessionSeq });
@@ -301,7 +307,7 @@ export class SessionExecutor {
     return this.#ports.sessionSettings(this.#channel);
   }
 
-  /** Makes what hears the answer to a prompt. */
+  /** Makes the generation that receives the answer to a prompt. */
   #made(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
     const { commands, drafted, leftMs } = this.#listener;
     const agent = this.#spec.id;
@@ -383,7 +389,7 @@ export class SessionExecutor {
     }
   }
 
-  /** The workspace of an agent is ready as soon as it is wanted; a session is opened ahead of the prompt. */
+  /** Moves an idle machine on: a workspace is always ready, and a session is opened before its first prompt. */
   #goOn(): void {
     const { phase } = this.#state;
     if (phase.name === 'Initializing' || phase.name === 'SessionComplete') this.#step({ type: 'WorktreeReady' });
@@ -460,7 +466,7 @@ export class SessionExecutor {
     this.#session?.interrupt(graceMs).catch((error: unknown) => this.#warn({ err: error }, 'could not be interrupted'));
   }
 
-  /** The session failed: the floor learns it, unless it was being interrupted, and another is opened. */
+  /** Called when the session failed: reports it to the listener, unless it was being interrupted, and opens another. */
   #failed(error: unknown, how: 'Error' | 'Timeout'): void {
     const message = oneLine(error);
     if (error instanceof UntrustedError && HAS_PROMPT.has(this.#state.phase.name)) {
@@ -481,7 +487,7 @@ export class SessionExecutor {
     else if (phase.name !== 'Stopped') this.#warn({ cause: message }, 'agent session lost while it did nothing');
   }
 
-  /** Whether the session would be stopped by this. */
+  /** True when this event would stop the session for good. */
   #stops(event: SessionEvent): boolean {
     const { facts } = this.#machine.decide(this.#state, event, this.#ports.clock.now());
     return facts.some(({ to }) => to.name === 'Stopped');
@@ -497,7 +503,7 @@ export class SessionExecutor {
     log.error({ ...this.#about, cause: this.#lastCause ?? UNKNOWN_CAUSE, why }, 'agent stopped');
   }
 
-  /** Closes the session, whatever it is doing: nothing more comes of its generation. */
+  /** Closes the session and ends its generation at once. */
   #drop(): void {
     const session = this.#session;
     this.#session = null;
@@ -517,7 +523,7 @@ export class SessionExecutor {
     await this.#inTime(session.close().catch(failed));
   }
 
-  /** What takes longer to end is left to itself. */
+  /** Waits for the work, at most 5 s. */
   async #inTime(work: Promise<unknown>): Promise<void> {
     const { promise: limit, resolve } = Promise.withResolvers<void>();
     const timer = this.#ports.timers.after(CLOSE_MS, resolve);
@@ -532,7 +538,7 @@ export class SessionExecutor {
 
 const HAS_PROMPT: ReadonlySet<Phase['name']> = new Set(['Spawning', 'Running']);
 const HAVE_NO_SESSION: ReadonlySet<Phase['name']> = new Set(['Initializing', 'CoolingDown', 'Stopped']);
-/** How long a session may take to close, and its last moves to be on record. */
+/** Longest wait for a session to close and for its last moves to be stored. */
 const CLOSE_MS = 5_000;
 const TIMED_OUT = 'its turn timed out without a sign of work';
 const UNKNOWN_CAUSE = 'its session failed';

@@ -21,25 +21,25 @@ const recordedMove = z.object({
 const keptSession = sessionState.extend({ lastCause: z.string().nullable(), trigger: trigger.nullable() });
 
 /**
- * A move of a session that outlives the program, with why the session was last lost. It gives all counters, so that one that
- * could not be recorded is made up for by the next.
+ * A stored move of a session, with the cause of its last loss. Each move holds all counters, so the next one makes up
+ * for a move that could not be stored.
  */
 export type RecordedMove = Readonly<z.infer<typeof recordedMove>>;
 
-/** A session as its journal has it: where its last recorded move led, and by which trigger. */
+/** The stored state of a session: the result of its last stored move, and its trigger. */
 export type KeptSession = Readonly<z.infer<typeof keptSession>>;
 
-/** Where sessions are on record, by channel and agent. */
+/** The store of sessions, by channel and agent. */
 export type SessionJournal = {
-  /** `null` when nothing ever went wrong with it. Throws when what is on record cannot be read. */
+  /** `null` for a session without stored moves. Throws when the stored state cannot be read. */
   state(key: string): KeptSession | null;
   /** Resolves once the move is durable. */
   apply(key: string, move: RecordedMove, at: Instant): Promise<unknown>;
 };
 
 /**
- * The session as the engine hosts it. What it does from prompt to prompt ends with the program; on record are the moves that
- * change what is counted, stop it, or end that: the program that made them has decided on them by the specification's table.
+ * The session machine as the engine hosts it. Only the moves of `outlives` are stored; everything else ends with the
+ * program. Stored moves were decided by the session machine, so `decide` accepts them all.
  */
 export const sessionJournal = {
   name: 'session',
@@ -54,8 +54,8 @@ export const sessionJournal = {
 } satisfies Machine<KeptSession, RecordedMove, RecordedMove, never>;
 
 /**
- * What a session starts with. What was under way ended with the program, and a fatal error may be over by now: it gets one
- * fresh attempt. A clock that was set back makes nobody wait longer than the whole delay.
+ * The state that a session starts with. A session stopped by a fatal error gets one new attempt, because the error may
+ * be over. A clock that was set back adds at most one whole delay.
  */
 export function resumed(kept: KeptSession, at: Instant): SessionState {
   const { phase: before, trigger: by, lastCause: _cause, ...counted } = kept;
@@ -65,7 +65,7 @@ export function resumed(kept: KeptSession, at: Instant): SessionState {
   return { phase: endsAt > at ? { ...before, endsAt } : NEW_SESSION.phase, ...counted };
 }
 
-/** What the record of one session needs. */
+/** What a session's record needs. */
 type RecordPorts = {
   readonly channel: ChannelId;
   readonly agent: AgentId;
@@ -75,9 +75,9 @@ type RecordPorts = {
 
 /** One session in the journal. */
 export class SessionRecord {
-  /** A move is missing that could not be recorded: the next is recorded, whatever it is. */
+  /** True after a move could not be stored: the next move of any kind is stored. */
   isBehind = false;
-  /** Resolves when all is on record that was added. */
+  /** Resolves when all added moves are stored. */
   settled: Promise<unknown> = Promise.resolve();
   readonly #ports: RecordPorts;
 
@@ -85,7 +85,7 @@ export class SessionRecord {
     this.#ports = ports;
   }
 
-  /** What is on record; what cannot be read is as if there were nothing. */
+  /** Returns the stored state; `null` for none, and when it cannot be read. */
   load(): KeptSession | null {
     try {
       return this.#ports.journal.state(this.#key);
@@ -95,7 +95,7 @@ export class SessionRecord {
     }
   }
 
-  /** Brings a move on record, after those before. Never throws. */
+  /** Stores a move after the earlier ones. Never throws. */
   add({ effect: _effect, ...move }: SessionFact, cause: string | null, at: Instant): void {
     this.isBehind = false;
     this.settled = this.settled

@@ -49,7 +49,7 @@ export type Exit =
   | { readonly how: 'Error'; readonly message: string }
   | { readonly how: 'Timeout' };
 
-/** What the machine is told: the specification's events, and four of ours, which the rows that depart from the table explain. */
+/** The events of the machine: those of the specification, and four of ours. The rows with `departs` explain ours. */
 export type SessionEvent =
   | { readonly type: 'WorktreeReady' | 'GraceExceeded' | 'BackoffElapsed' | 'OperatorStop' }
   | { readonly type: 'PromptReady'; readonly prompt: TurnPrompt }
@@ -59,10 +59,10 @@ export type SessionEvent =
   | { readonly type: 'FatalError'; readonly message: string }
   | { readonly type: 'SessionOpening' | 'SessionOpened' | 'SessionAbsent' | 'OperatorRestart' };
 
-/** What has to be done after a transition, by the names of the specification's table; `OpenSession` is ours. */
+/** The effects of transitions, by the names of the specification's table; `OpenSession` is ours. */
 export type SessionEffect =
   | { readonly type: 'StorePrompt'; readonly prompt: TurnPrompt }
-  /** `null`: no grace is given, the session is not kept. */
+  /** `null`: the session is closed without a grace. */
   | { readonly type: 'CancelSession'; readonly graceMs: number | null }
   | { readonly type: 'LogFatal'; readonly message: string }
   | { readonly type: 'ForceStopSession' | 'IncrementSession' | 'OpenSession' };
@@ -70,7 +70,7 @@ export type SessionEffect =
 /** How many errors stop a session for good. */
 export type Thresholds = { readonly maxConsecutiveErrors: number; readonly maxTotalErrors: number };
 
-/** One transition that happened: where to, with which counters, and what has to be done; `null` is the table's None. */
+/** One transition: its target, the counters after it, and its effect; `null` is the table's None. */
 export type SessionFact = Counters & {
   readonly type: 'sessionMoved';
   readonly from: Phase['name'];
@@ -101,9 +101,12 @@ type Row = {
   readonly trigger: SessionTrigger;
   readonly to: Phase['name'];
   readonly effect: SessionEffect['type'] | 'None';
-  /** Holds only while the backend opens the session, or only once the session has its prompt. */
+  /**
+   * `opening`: the row holds only while the backend opens the session. `prompted`: only once the session has its
+   * prompt.
+   */
   readonly during?: 'opening' | 'prompted';
-  /** Why there is a row that the specification's table does not have. */
+  /** Why we have a row that the specification's table does not have. */
   readonly departs?: string;
 };
 
@@ -186,7 +189,7 @@ export const SESSION_TRANSITIONS = [
   },
 ] as const satisfies readonly Row[];
 
-/** The session machine, in the one shape of all machines. An event is one fact, or a refusal that changes nothing. */
+/** The session machine. Each event yields one fact, or a refusal. */
 export type SessionMachine = Required<
   Pick<Machine<SessionState, SessionEvent, SessionFact, SessionEffect>, 'decide' | 'evolve' | 'react' | 'nextDeadline'>
 >;
@@ -196,7 +199,10 @@ export function createSessionMachine(thresholds: Thresholds = DEFAULT_THRESHOLDS
   return { decide: (state, event, at) => decide({ state, event, at, thresholds }), evolve, react, nextDeadline };
 }
 
-/** Whether a move outlives the program: it changes how many errors are counted, stops the session, or ends that. */
+/**
+ * True for a move that must survive a restart: it changes the error counters, stops the session, or starts a stopped
+ * one.
+ */
 export function outlives(
   { consecutiveErrors, totalErrors }: SessionState,
   { from, to, ...after }: SessionFact,
@@ -207,7 +213,7 @@ export function outlives(
 
 /** How long a backend may take to open a session. */
 export const OPEN_MS = 60_000;
-/** How long after the grace that a backend was given it is still believed to keep it. */
+/** Extra time after the grace before the session is stopped by force. */
 const GRACE_MARGIN_MS = 1_000;
 
 type Moment = {
@@ -238,7 +244,7 @@ function decide(moment: Moment): MachineDecision<SessionFact, string> {
   return { ok: true, facts: [fact] };
 }
 
-/** Throws when the fact does not start where the session is: a bug. */
+/** Throws when the fact does not start in the session's phase: a bug. */
 function evolve(state: SessionState, fact: SessionFact): SessionState {
   if (fact.from !== state.phase.name) {
     throw new Error(`impossible: ${fact.trigger} from ${fact.from} while the session is ${state.phase.name}`);
@@ -251,7 +257,7 @@ function react({ effect }: SessionFact): readonly SessionEffect[] {
   return effect === null ? [] : [effect];
 }
 
-/** What falls due then is BackoffElapsed, GraceExceeded, or SessionExited(Timeout) of a session that does not open. */
+/** When BackoffElapsed, GraceExceeded, or SessionExited(Timeout) of a session that does not open is due. */
 function nextDeadline({ phase }: SessionState): Instant | null {
   if (phase.name === 'CoolingDown') return phase.endsAt;
   if (phase.name === 'Interrupting') return phase.graceEndsAt;
@@ -281,7 +287,7 @@ function countersOf({ sessionSeq, consecutiveErrors, totalErrors }: SessionState
   return { sessionSeq, consecutiveErrors, totalErrors };
 }
 
-/** Why so many errors are too many; `null` when they are not. */
+/** Which threshold is reached, in words; `null` for none. */
 function exceeded({ consecutiveErrors, totalErrors }: Counters, thresholds: Thresholds): string | null {
   if (consecutiveErrors >= thresholds.maxConsecutiveErrors) return `${consecutiveErrors} errors in a row`;
   return totalErrors >= thresholds.maxTotalErrors ? `${totalErrors} errors in all` : null;

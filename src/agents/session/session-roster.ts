@@ -12,7 +12,7 @@ export type Presence = {
   readonly seated: readonly SeatedAgent[];
 };
 
-/** What the specification's names of a session's states mean to people. */
+/** The phases of a session in words for people. */
 export const STATE_WORDS: Readonly<Record<Phase['name'], string>> = {
   Initializing: 'connecting',
   BuildingPrompt: 'ready',
@@ -97,7 +97,7 @@ function worst(seated: readonly SeatedAgent[]): SeatedAgent | null {
   return seated.toSorted((one, other) => concern(one) - concern(other))[0] ?? null;
 }
 
-/** "BuildingPrompt (ready)"; one that a session is being opened for, is connecting. */
+/** "BuildingPrompt (ready)". While a session is being opened, the word is "connecting". */
 function stateWords(agent: SeatedAgent | null): string {
   if (agent === null) return 'not running';
   const { session, state, untrusted } = agent.executor;

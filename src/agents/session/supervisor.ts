@@ -18,7 +18,7 @@ import { restartAgent, rosterEntry, statusLines } from './session-roster.ts';
 import type { Presence } from './session-roster.ts';
 import type { SessionJournal } from './session-journal.ts';
 
-/** What a supervisor is made of. */
+/** What a supervisor needs. */
 type SupervisorOptions = {
   readonly agents: readonly AgentSpec[];
   readonly floors: FloorPort;
@@ -26,22 +26,22 @@ type SupervisorOptions = {
   readonly timers: Timers;
   readonly log: AgentLog;
   readonly settings: SupervisorSettings;
-  /** Where sessions are on record until the next start. */
+  /** Where sessions are stored. */
   readonly journal: SessionJournal;
-  /** Unpredictable letters and digits for the boundaries of prompts; of the system's randomness unless given. */
+  /** Returns random letters and digits for the boundaries of prompts. Default: from the system's randomness. */
   readonly boundary?: () => string;
 };
 
-/** What all sessions go by; durations in milliseconds. `channel` is asked anew for every turn. */
+/** The settings of all sessions; durations in milliseconds. `channel` is called again for every turn. */
 export type SupervisorSettings = {
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
-  /** For generations that nobody stopped and that a new turn of the same agent finds under way. */
+  /** Grace for a generation that still runs when the same agent's next turn begins. */
   readonly interruptGraceMs: number;
   readonly channel: (channel: ChannelId) => SessionSettings;
 };
 
-/** Where the commands of one agent go, and what happens around it. */
+/** What the command queue of one agent needs. */
 type CommandQueuePorts = {
   readonly channel: ChannelId;
   readonly floors: Pick<FloorPort, 'apply'>;
@@ -52,9 +52,8 @@ type CommandQueuePorts = {
 type Waiting = { readonly command: AgentCommand; readonly resolve: (applied: Applied | null) => void };
 
 /**
- * Hands commands to a floor in the order in which they were sent; those that wait together are handed over together, and
- * share a commit. A refused one is dropped; when the floor cannot be written, what was not is tried again until it can be,
- * or until the queue is closed.
+ * Sends commands to a floor in order. Commands that wait together share a commit. A refused command is dropped. When
+ * the floor cannot be written, the rest is retried until it can, or until the queue is closed.
  */
 export class CommandQueue implements CommandSender {
   readonly #ports: CommandQueuePorts;
@@ -288,7 +287,10 @@ export class Supervisor implements Roster {
     return { channels, disabled: channels.filter(isOff), seated };
   }
 
-  /** Who is to get an effect. Whoever rests is woken for what it has to do; what is only said in its channel it reads later. */
+  /**
+   * The receiver of an effect. Effects with work open a resting agent's session; others do not, because it reads the
+   * channel later.
+   */
   async #seatedFor(channel: ChannelId, id: AgentId, wakes: boolean): Promise<SeatedAgent | 'at rest' | null> {
     const seated = this.#seated.get(keyOf(channel, id));
     if (seated !== undefined) return seated;
@@ -311,7 +313,7 @@ export class Supervisor implements Roster {
     return agent;
   }
 
-  /** An agent that rests is at its floor all the same. */
+  /** A seated agent, also one at rest: it still holds its seat. */
   #known(spec: AgentSpec, channel: ChannelId): SeatedAgent {
     return this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
   }
@@ -326,7 +328,7 @@ export class Supervisor implements Roster {
     return new SeatedAgent(spec, channel, { ...this.#ports, commands });
   }
 
-  /** With nobody left who could miss a beat there are none. */
+  /** Closes idle sessions and sends heartbeats to the others. Stops when no session is left. */
   #beat(beat: Beat): void {
     for (const [key, agent] of this.#seated) {
       if (agent.isAtRest(REST_AFTER_MS)) {
@@ -347,7 +349,7 @@ export class Supervisor implements Roster {
   };
 }
 
-/** A session that has had nothing to do for so long is closed; the next turn opens it again. */
+/** A session idle for this long is closed; its next turn opens it again. In milliseconds. */
 const REST_AFTER_MS = 900_000;
 
 const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000, attempts: 120 };
@@ -362,7 +364,7 @@ function isSame(one: AgentSpec, other: AgentSpec): boolean {
   );
 }
 
-/** What a heartbeat goes by; `beat` is called for every beat. */
+/** What a heartbeat needs; durations in milliseconds. `beat` is called for every check. */
 type HeartbeatPorts = {
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
@@ -371,7 +373,7 @@ type HeartbeatPorts = {
   readonly beat: (beat: Beat) => void;
 };
 
-/** Beats at a steady pace, and knows when it was itself held up: a beat that comes late judges nobody. */
+/** Calls `beat` at a steady pace, and marks a check that came late. */
 export class Heartbeat {
   readonly #ports: HeartbeatPorts;
   #timer: Timer | null = null;
@@ -380,7 +382,7 @@ export class Heartbeat {
     this.#ports = ports;
   }
 
-  /** Does nothing while it beats. */
+  /** Does nothing when it already runs. */
   start(): void {
     if (this.#timer !== null) return;
     const { clock, timers, heartbeatMs, heartbeatTimeoutMs, beat } = this.#ports;

@@ -5,7 +5,7 @@ import type { Ending, Report, TurnPrompt } from '../backends/backend.ts';
 const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
 
-/** What an agent may do with the floor, as tools for models: the same six for every kind of backend. */
+/** The floor tools for models: the same six for every kind of backend. */
 export const FLOOR_TOOLS = {
   say: {
     description:
@@ -36,7 +36,7 @@ export const FLOOR_TOOLS = {
   },
 } as const satisfies Record<string, { readonly description: string; readonly input: z.ZodObject }>;
 
-export type FloorToolName = keyof typeof FLOOR_TOOLS;
+type FloorToolName = keyof typeof FLOOR_TOOLS;
 
 /** Whether a tool's name is one of the floor tools. */
 export function isFloorTool(name: string): name is FloorToolName {
@@ -44,14 +44,14 @@ export function isFloorTool(name: string): name is FloorToolName {
 }
 
 /**
- * What one generation does with the floor: its text and its floor tools go to the report, and when it is over this knows how the
- * turn ends. Text after `pass` or `wait_for` is dropped; a text that was both written and said is posted once.
+ * The floor tools of one generation: passes text and tool calls to the report, and decides how the turn ends. Text
+ * after `pass` or `wait_for` is dropped. A text that was both written and said is posted once.
  */
 export class FloorTools {
   readonly #report: Report;
   readonly #self: AgentId;
   readonly #roster: TurnPrompt['roster'];
-  /** Written since the last message ended. */
+  /** The text since the last message ended. */
   #written = '';
   #posted = false;
   #apart = false;
@@ -64,22 +64,25 @@ export class FloorTools {
     this.#roster = roster;
   }
 
-  /** How often a floor tool was called as a tool. */
+  /** The number of tool calls so far. */
   get calls(): number {
     return this.#calls;
   }
 
-  /** A tool was called that is Conch's to run, by the way of the floor's. */
+  /** Counts a call of another tool that Conch runs. */
   counted(): void {
     this.#calls += 1;
   }
 
-  /** Whether a floor tool has ended the turn; what is still generated is not needed. */
+  /** True once a floor tool has ended the turn: further output is not needed. */
   get over(): boolean {
     return this.#end !== null;
   }
 
-  /** How the turn ends if the generation is over now: without a floor tool a plain answer completes it and silence is a pass. */
+  /**
+   * How the turn ends if the generation ends now. Without a floor tool, a plain answer completes it and silence is a
+   * pass.
+   */
   get ending(): Ending {
     const spoken = this.#posted || this.#written.trim() !== '';
     if (this.#end === null) return spoken ? { how: 'completed' } : { how: 'passed' };
@@ -94,7 +97,7 @@ export class FloorTools {
     this.#report.text(chunk);
   }
 
-  /** Text that follows is a message of its own. */
+  /** Starts a new message with the text that follows. */
   apart(): void {
     this.#apart = true;
   }
@@ -111,7 +114,7 @@ export class FloorTools {
     this.#flush();
   }
 
-  /** Does what a floor tool says and answers in words for the model. Wrong input is answered, never thrown. */
+  /** Carries out a floor tool and answers in words for the model. Invalid input is answered, never thrown. */
   apply(name: FloorToolName, input: unknown): string {
     this.#calls += 1;
     if (this.#end !== null) return OVER;

@@ -1,4 +1,7 @@
-/** What a tool is given, for people: one line for every key; a text of several lines follows its key, indented, so that it cannot pass for another key. */
+/**
+ * A tool's input for people: one line per key. A text of several lines is indented below its key, so that it cannot
+ * look like another key.
+ */
 export function inputWords(input: unknown): string {
   if (typeof input === 'string') return input;
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return asJson(input);
@@ -14,7 +17,7 @@ function valueWords(value: unknown): string {
 
 const PLAIN_KEY = /^[\w-]+$/;
 
-/** A value as JSON with line ends, empty when it is none. */
+/** A value as JSON on several lines; empty for a value that JSON cannot hold. */
 export function asJson(value: unknown): string {
   return JSON.stringify(value, null, 1) ?? '';
 }

@@ -1,7 +1,7 @@
-/** A value that must not leave, and what it is called. */
+/** A secret and its name. */
 type NamedSecret = { readonly name: string; readonly value: string };
 
-/** The secrets that this program knows, as they may stand in a text: as they are, or as Base64 or part of an address. */
+/** The secrets that this program knows. Finds them in a text as plain text, in Base64, and percent-encoded. */
 export class KnownSecrets {
   readonly #forms: readonly { readonly name: string; readonly form: string }[];
 
@@ -11,18 +11,18 @@ export class KnownSecrets {
     this.#forms = forms.toSorted((one, other) => other.form.length - one.form.length);
   }
 
-  /** The names of those that stand in a text, each once. */
+  /** The names of the secrets in a text, each once. */
   namesIn(text: string): readonly string[] {
     return [...new Set(this.#forms.filter(({ form }) => text.includes(form)).map(({ name }) => name))];
   }
 
-  /** The text with the name of each in its place. */
+  /** The text with each secret replaced by its name. */
   scrub(text: string): string {
     return this.#forms.reduce((clean, { name, form }) => clean.replaceAll(form, `«${name}»`), text);
   }
 }
 
-/** Shorter ones would be found in plain words. */
+/** Shorter secrets would match plain words. In characters. */
 const SHORTEST = 8;
 
 function formsOf(value: string): readonly string[] {
@@ -30,7 +30,10 @@ function formsOf(value: string): readonly string[] {
   return [...new Set([value, address, address.replaceAll('%20', '+'), ...base64Of(value)])];
 }
 
-/** In a longer text that is Base64 a value looks in one of three ways, by where it begins; its ends are mixed with what is beside it. */
+/**
+ * A value inside a longer Base64 text has one of three forms, by its offset modulo 3. Its first and last characters
+ * also hold bits of its neighbours, so they are cut.
+ */
 function base64Of(value: string): readonly string[] {
   return [0, 1, 2].flatMap((before) => {
     const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)]);

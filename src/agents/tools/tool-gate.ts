@@ -3,90 +3,102 @@ import type { AskedField } from '../../turns/floor/settings.ts';
 
 /** A tool call that Conch would carry out for a model, or that an agent asks to carry out itself. */
 export type GatedCall = {
-  /** Unlike that of any other open call of the turn. */
+  /** Unique among the open calls of the turn. */
   readonly id: string;
-  /** As rules and people know the tool: `mcp__files__write_file`, or its kind. */
+  /** The tool's name in rules: `mcp__files__write_file`, or its kind. */
   readonly tool: string;
   readonly input: Readonly<Record<string, unknown>>;
   /** Digest of the definition that the model was shown; `null` for tools without one. */
   readonly definition: string | null;
-  /** It changes nothing, by the word of somebody who is trusted. */
+  /** True when a trusted person says that the tool changes nothing. */
   readonly repeatable: boolean;
-  /** What people call it; the tool unless given. */
+  /** The call in words for people. Default: the tool's name. */
   readonly title?: string;
   /**
-   * Of the tool's server: whether an operator vouches for it, whether it says that the tool destroys something, and whether what
-   * it does may reach beyond that server.
+   * The tool's server. `trusted`: an operator vouches for it. `destructive`: the server says that the tool can destroy
+   * something. `open`: the tool can reach more than its server.
    */
   readonly server?: { readonly trusted: boolean; readonly destructive: boolean; readonly open: boolean };
-  /** Everything that would be sent, for people, secrets spelled by their names. */
+  /** Everything that would be sent, in words for people, with secrets replaced by their names. */
   readonly detail: string;
-  /** Why people are asked even if a rule allows it; `null`: nothing beside the rules. */
+  /** Why the call needs approval even if a rule allows it; `null` when only the rules decide. */
   readonly caution: string | null;
-  /** How its agent tells of a call that it carries out itself: rules look at each account, and the strictest verdict counts. */
+  /**
+   * The agent's descriptions of a call that it carries out itself. Rules decide each one; the strictest verdict counts.
+   */
   readonly accounts?: readonly ToolRequest[];
-  /** The program that carries it out, by the name and version that it gives itself. */
+  /** The program that carries the call out, by its own name and version. */
   readonly program?: string;
-  /** Why people cannot be asked: it is refused then. */
+  /** Why people cannot be asked. The call is then refused. */
   readonly unaskable?: string;
-  /** It is a question that people answer in words, such as these. */
+  /** An example answer. Present when the call is a question that people answer in words. */
   readonly answer?: string;
-  /** What such words have to fill in: an answer that does not is never taken. */
+  /** The form that an answer must fill in. Other answers are refused. */
   readonly form?: readonly AskedField[];
-  /** The channel is shown what people fill in. */
+  /** Shows the answer in the channel. */
   readonly showsAnswer?: true;
 };
 
-/** One answer of the model: its text, and what its agent needs to go on from here after a restart; `null`: it could not. */
+/**
+ * One answer of the model: its text, and what is stored to resume here after a restart; `null` when it cannot resume.
+ */
 export type ModelStep = { readonly text: string; readonly kept: KeptStep | null };
 
-/** What was said since the step before, and the calls that this one asks for, in the agent's own form. */
+/** The conversation since the step before, and the calls of this step, in the backend's own form. */
 type KeptStep = { readonly said: string; readonly calls: string };
 
-/** What a generation of this turn that a restart has cut left: its steps, and what came of calls by their ids, in words for the agent. */
+/** What a generation of this turn left when a restart cut it: its steps, and the outcomes of its calls by their ids. */
 export type LeftSteps = {
   readonly steps: readonly KeptStep[];
   readonly results: ReadonlyMap<string, LeftResult>;
 };
 
-/** `isOutput`: the words are what came back from outside. */
+/** `isOutput`: `words` is output of the tool, so untrusted text. */
 type LeftResult = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
 
-/** Whether a call may begin, at once. `words`: what people said with their yes; or what the model is told when it may not. */
+/** Whether a call may start now. `words`: what people wrote with their approval, or the refusal for the model. */
 export type GateVerdict =
   | { readonly verdict: 'go'; readonly words?: string }
   | { readonly verdict: 'refused'; readonly code: RefusalCode; readonly words: string };
 
-/** Rules refuse it, people do, or nobody decided before the generation ended. */
+/** Refused by a rule, denied by people, or undecided when the generation ended. */
 type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
 
-/** What came of a call that was let through. */
+/** The outcome of an allowed call. */
 export type CallResult = {
   readonly status: 'complete' | 'error';
-  /** Everything that came back, as text. */
+  /** The whole output, as text. */
   readonly output: string;
-  /** `UNKNOWN`: nobody knows what it did. */
+  /** `UNKNOWN`: the effect of the call is unknown. */
   readonly code: 'TOOL_FAILED' | 'TIMEOUT' | 'UNKNOWN' | null;
-  /** In milliseconds, without the time that people took; `null`: not known. */
+  /** In milliseconds, without the time of approvals; `null` when unknown. */
   readonly durationMs: number | null;
 };
 
-/** What stands between an agent and its tools, for one generation. */
+/** The gate between an agent and its tools, for one generation. */
 export type ToolGate = {
-  /** Told of every answer of the model before its calls are looked at; `stop`: the generation ends here. */
+  /** Called with every answer of the model, before its calls. `stop`: the generation must end here. */
   step(step: ModelStep): Promise<'go' | 'stop'>;
-  /** Its agent may do no more by its own settings: resolves once people have decided whether it goes on. */
+  /** Called when the agent's own limit is reached. Resolves once people have decided whether it goes on. */
   spent(): Promise<'go' | 'stop'>;
-  /** Resolves once people have decided whether it goes on, at its limit or with the same call again; `null`: nothing keeps it. */
+  /**
+   * Resolves once people have decided on a run that is paused at its limit or for a repeated call; `null` when it is
+   * not paused.
+   */
   standing(): Promise<'go' | 'stop'> | null;
-  /** What a restart has cut; its calls without a result are asked for again, under the same ids, and are the same calls. */
+  /**
+   * The work that a restart cut; `null` for none. Calls without a result must be asked for again under the same ids.
+   */
   left(): Promise<LeftSteps | null>;
-  /** Resolves when it is decided; a call that may go is carried out once, right after. One at a time, in order. Never rejects. */
+  /**
+   * Resolves with the verdict. The caller carries out an allowed call once, at once. One call at a time, in order.
+   * Never rejects.
+   */
   ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict>;
-  /** Told of what came of a call that was let through, before the model hears of it. */
+  /** Called with the outcome of an allowed call, before the model gets it. */
   settled(call: GatedCall, result: CallResult): Promise<void>;
-  /** Told of a call that an agent carried out without asking: it is on record, and changes nothing. */
+  /** Called with a call that an agent carried out without asking. Only stores it. */
   reported(call: GatedCall, result: CallResult): Promise<void>;
-  /** The generation is over: nobody knows what came of calls that are still open. */
+  /** Called when the generation is over. Calls that are still open get the outcome `UNKNOWN`. */
   close(): Promise<void>;
 };

@@ -17,7 +17,7 @@ import { defined } from '../../lib/defined.ts';
 import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
 import type { FloorTools } from './floor-tools.ts';
 
-/** Carries out a call of a tool that Conch runs: resolves with what the agent is told. */
+/** Carries out a call of a tool that Conch runs. Resolves with the answer for the agent. */
 export type ToolCalls = (name: string, input: Readonly<Record<string, unknown>>) => Promise<string>;
 
 /** A tool that Conch runs, as its server describes it. */
@@ -27,18 +27,18 @@ export type OfferedTool = {
   readonly schema: Readonly<Record<string, unknown>>;
 };
 
-/** The floor's tools as tools of the Model Context Protocol, over HTTP on 127.0.0.1; one server for all sessions. */
+/** An MCP server on 127.0.0.1 with the floor tools, for all sessions. */
 export type ToolServer = {
   /**
-   * Lets one more session in, under the name that it had if it goes on with an earlier one; the first one starts the
-   * server. Rejects when no port can be had.
+   * Admits one more session. `name`: the server's name in the session that this one continues. The first session starts
+   * the server. Rejects when no port is free.
    */
   open(name?: string): Promise<ToolEndpoint>;
-  /** Ends the server and takes every token back. */
+  /** Ends the server and revokes every token. */
   close(): Promise<void>;
 };
 
-/** What callers may do besides showing a token. */
+/** The limits of callers with a valid token. */
 type ToolServerRules = {
   /** Browser pages that may call, such as "https://example.org"; all others are refused. */
   readonly origins: readonly string[];
@@ -46,7 +46,7 @@ type ToolServerRules = {
   readonly longestCall: number;
 };
 
-/** Makes the server; nothing listens before the first session. `log` is told of faults, if it is given. */
+/** Makes the server. It listens from its first session on. Faults go to `log`. */
 export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
   const endpoints = new ToolEndpoints(LOCAL_RULES);
   let listening: Promise<{ readonly server: Server; readonly url: string }> | null = null;
@@ -65,25 +65,25 @@ export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
   };
 }
 
-/** The path of the tools on every server that has them. */
+/** The path of the tools on every server. */
 export const TOOL_PATH = '/mcp';
 
 /** Where one session finds the floor tools. */
 type EndpointAddress = {
   readonly url: string;
-  /** The server's name in an earlier session that this one goes on with. */
+  /** The server's name in the earlier session that this one continues. */
   readonly name?: string | undefined;
-  /** Asked before every call whether the agent may make one more. */
+  /** Checked before every call; false refuses it with 429. */
   readonly mayCall?: () => boolean;
 };
 
-/** One session's way to the floor's tools. */
+/** One session's access to the floor tools. */
 export class ToolEndpoint {
-  /** What the server is called in this session: unpredictable, so that nothing written before can stand for its tools. */
+  /** The server's name in this session. Random, so that no earlier text can name its tools. */
   readonly name: string;
-  /** Where the tools are, for this agent. */
+  /** The tools' address for this agent. */
   readonly url: string;
-  /** What the agent must show: `Authorization: Bearer`. */
+  /** The agent sends it as `Authorization: Bearer`. */
   readonly token = randomBytes(TOKEN_BYTES).toString('base64url');
   readonly mayCall: () => boolean;
   readonly #byToken: Map<string, ToolEndpoint>;
@@ -101,32 +101,35 @@ export class ToolEndpoint {
     this.admit(this.token);
   }
 
-  /** Whose turn the calls belong to from now on, and what carries out those of tools that Conch runs; `null` while the agent has no floor. */
+  /**
+   * Sets the turn that calls belong to, and what carries out the calls of other tools; `null` while the agent does not
+   * hold the floor.
+   */
   serve(floorTools: FloorTools | null, calls: ToolCalls | null = null): void {
     this.#floorTools = floorTools;
     this.#calls = floorTools === null ? null : calls;
   }
 
-  /** What further tools there are, for whenever the agent asks; they are Conch's to run. */
+  /** Sets the further tools that Conch runs; called whenever the agent lists its tools. */
   offer(tools: () => Promise<readonly OfferedTool[]>): void {
     this.#tools = tools;
   }
 
-  /** Whether a further tool of this name was offered. */
+  /** True when a further tool of this name was offered. */
   readonly offers = (name: string): boolean => this.#offered.has(name);
 
-  /** An earlier token of the same session is good for it, too: an agent that comes back need not be told another. */
+  /** Accepts an earlier token of the same session, so that a returning agent can keep it. */
   admit(token: string): void {
     if (this.#isOpen) this.#byToken.set(digestOf(token), this);
   }
 
-  /** Its tokens are good for nothing from now on. */
+  /** Revokes all tokens of the session. */
   close(): void {
     this.#isOpen = false;
     for (const [digest, each] of this.#byToken) if (each === this) this.#byToken.delete(digest);
   }
 
-  /** Answers one request of the protocol. */
+  /** Makes an MCP server that answers one request. */
   server(): McpServer {
     const server = new McpServer({ name: this.name, version: '1' }, { capabilities: { tools: {} } });
     server.setRequestHandler('tools/list', async () => ({
@@ -149,7 +152,7 @@ export class ToolEndpoint {
   }
 }
 
-/** The sessions that may use the floor tools, and the answers to their calls, whichever server the calls come in by. */
+/** The sessions with access to the floor tools. Answers their calls on any server. */
 export class ToolEndpoints {
   readonly #rules: ToolServerRules;
   readonly #byToken = new Map<string, ToolEndpoint>();
@@ -158,20 +161,17 @@ export class ToolEndpoints {
     this.#rules = rules;
   }
 
-  /** Lets one more session in. */
+  /** Admits one more session. */
   open(address: EndpointAddress): ToolEndpoint {
     return new ToolEndpoint(address, this.#byToken);
   }
 
-  /** Takes every token back. */
+  /** Revokes every token. */
   closeAll(): void {
     this.#byToken.clear();
   }
 
-  /**
-   * Answers one call; rejects when that fails. Every call stands alone: no state is kept between requests, so nothing is lost
-   * when an agent comes back.
-   */
+  /** Answers one call; rejects when that fails. No state is kept between requests, so a reconnect loses nothing. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { origin, authorization = '' } = request.headers;
     const [, token = ''] = /^Bearer (\S{1,200})$/.exec(authorization) ?? [];
@@ -230,7 +230,7 @@ const NO_FLOOR = 'You do not have the floor: nothing was done.';
 const HEADERS_TIMEOUT_MS = 5_000;
 const TOKEN_BYTES = 32;
 const NAME_BYTES = 6;
-/** They speak in the channel where the agent speaks anyway. Codex asks for tools that do not say so. */
+/** Floor tools only post where the agent posts anyway. Codex asks for approval of tools without these hints. */
 const HARMLESS = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
 const LOCAL_RULES: ToolServerRules = { origins: [], longestCall: 256 * 1_024 };
 
