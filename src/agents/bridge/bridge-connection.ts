@@ -7,20 +7,20 @@ import type { BridgeRelay } from './bridge-relay.ts';
 import { REPLACED, HEARTBEAT_HEADER, REVOKED } from '../backends/remote/remote-host.ts';
 import { messageIn } from '../backends/acp/acp-multiplexer.ts';
 
-/** What one connection joins. */
+/** What one connection needs. */
 type ConnectionParts = {
   readonly url: string;
   readonly token: string;
   readonly relay: BridgeRelay;
-  /** Closes it. */
+  /** Closes the connection. */
   readonly signal: AbortSignal;
   readonly say: (line: string) => void;
 };
 
-/** How a connection ended; `final`: another attempt is of no use. */
+/** How a connection ended; `final`: it must not be tried again. */
 type ConnectionEnd = { readonly connected: boolean; readonly why: string; readonly final: boolean };
 
-/** Connects and carries messages; resolves when that is over, or has not come about. Never rejects. */
+/** Connects and carries messages. Resolves when the connection ended or failed. Never rejects. */
 export function connectOnce(parts: ConnectionParts): Promise<ConnectionEnd> {
   return new Connection(parts).ended;
 }
@@ -88,7 +88,7 @@ class Connection {
     this.#heard();
   }
 
-  /** The host pings at a steady pace: when it falls silent it is gone, even if nothing says so. */
+  /** Restarts the timeout for pings: a host without three pings in a row is gone. */
   #heard(): void {
     this.#watch?.cancel();
     this.#watch = systemTimers.after(this.#beatMs * SILENT_BEATS, () => this.#socket.terminate());
@@ -115,7 +115,7 @@ const DEFAULT_BEAT_MS = 15_000;
 const SILENT_BEATS = 3;
 const GOING_AWAY = 1001;
 
-/** Answers after which another attempt is of no use. */
+/** HTTP answers after which the connection must not be tried again. */
 const REASONS: Readonly<Record<number, string>> = {
   400: 'the address is wrong: it ends in /agent and holds nothing else',
   401: 'the token is not known there',

@@ -4,7 +4,7 @@ import type { Timers } from '../../lib/time.ts';
 
 type Send = (message: AnyMessage) => unknown;
 
-/** What to do about an agent that does not end a prompt that was cancelled. */
+/** What to do about an agent that does not end a cancelled prompt. */
 export type Patience = { readonly timers: Timers; readonly graceMs: number; readonly stuck: () => void };
 
 type Id = string | number | null;
@@ -13,9 +13,9 @@ type Response = Exclude<AnyMessage, { method: string }>;
 type Asked = { readonly to: Send; readonly id: Id; readonly method: string; readonly session: string | null };
 
 /**
- * Stands between one agent and hosts that come and go. A new connection finds the agent as it was: its greeting is repeated,
- * its sessions can be resumed even if the agent knows no way to do it, and what the connection before had asked is
- * cancelled before the next prompt of the same session goes in.
+ * Relays messages between one agent and hosts that reconnect. For a new connection it repeats the agent's greeting,
+ * resumes sessions also for an agent that cannot, and cancels the former connection's prompts before the next prompt of
+ * the same session.
  */
 export class BridgeRelay {
   readonly #toAgent: Send;
@@ -23,9 +23,9 @@ export class BridgeRelay {
   readonly #patience: Patience;
   readonly #sessions = new Set<string>();
   readonly #asked = new Map<number, Asked>();
-  /** What the agent asked the host and has no answer to yet. */
+  /** The agent's requests without an answer of the host. */
   readonly #open = new Map<Id, string>();
-  /** Prompts that wait until the one before them in their session has ended. */
+  /** Prompts that wait for the end of their session's former prompt. */
   #waiting: { readonly message: Request; readonly to: Send }[] = [];
   #numbers = 0;
   #host: Send | null = null;
@@ -43,7 +43,7 @@ export class BridgeRelay {
     this.#host = host;
   }
 
-  /** The host is gone: what it had asked is stopped, and what it was asked is answered in its place. */
+  /** Called when the host is gone: cancels its prompts, and declines the agent's open requests. */
   disconnect(): void {
     const gone = this.#host;
     this.#host = null;
@@ -70,7 +70,7 @@ export class BridgeRelay {
     else this.#ask(message, to);
   }
 
-  /** A message from the agent; resolves once it is on its way, so that an agent whose host does not read has to wait. */
+  /** A message from the agent. Resolves once it is sent, so that a slow host slows the agent down. */
   async fromAgent(message: AnyMessage): Promise<void> {
     if (!('method' in message)) return this.#answered(message);
     if ('id' in message) {
@@ -80,7 +80,7 @@ export class BridgeRelay {
     await this.#host?.(message);
   }
 
-  /** The prompt before was cancelled when its connection went: an agent that does not end it in time is beyond hope. */
+  /** Queues a prompt behind a cancelled one. An agent that does not end that in time is stuck. */
   #wait(next: { readonly message: Request; readonly to: Send }): void {
     this.#waiting.push(next);
     const { timers, graceMs, stuck } = this.#patience;
@@ -109,7 +109,7 @@ export class BridgeRelay {
     for (const { message: waited, to } of next) this.#ask(waited, to);
   }
 
-  /** The answer as the host knows it; a greeting is kept, and says that sessions can be resumed. */
+  /** The answer under the host's id. A greeting is stored, and says that sessions can be resumed. */
   #told(message: Response, { id, method }: Asked): AnyMessage {
     if (!('result' in message) || method !== 'initialize') return { ...message, id };
     const greeting = greetingOf.safeParse(message.result);
@@ -129,7 +129,7 @@ export class BridgeRelay {
     to({ jsonrpc: '2.0', id: message.id, ...(known ? { result: {} } : { error }) });
   }
 
-  /** A prompt of an earlier connection is still under way in this session. */
+  /** True while a prompt of a former connection runs in this session. */
   #isBusy({ method, params }: Request, to: Send): boolean {
     const session = sessionIn(params);
     const before = [...this.#asked.values()].filter((asked) => asked.session === session && asked.to !== to);
@@ -154,7 +154,7 @@ export class BridgeRelay {
 
 const INVALID_PARAMS = -32_602;
 const UNAVAILABLE = -32_000;
-/** Requests that name a folder: the one on this machine is what counts. */
+/** Requests that name a folder. It is replaced by the folder on this machine. */
 const PLACED: ReadonlySet<string> = new Set(['session/new', 'session/load', 'session/resume']);
 
 const greetingOf = z.looseObject({

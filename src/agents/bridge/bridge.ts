@@ -15,26 +15,26 @@ type BridgeOptions = {
   readonly token: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** The variables that the agent gets. */
+  /** The agent's environment variables. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   /** Ends the bridge. */
   readonly signal: AbortSignal;
-  /** One line for people. */
+  /** Writes one line for people. */
   readonly say: (line: string) => void;
-  /** How long it waits after so many failures in a row, in milliseconds; `reconnectMs` unless given. */
+  /** The wait after this many failures in a row, in milliseconds. Default: `reconnectMs`. */
   readonly waitMs?: (failures: number) => number;
 };
 
 /**
- * A host that starts anew gives its agents `reconnectGraceSeconds` to keep their turn: for the first five minutes it is tried
- * every 3 seconds at least, then every 30.
+ * The wait before the next attempt: at most 3 s for the first five minutes, then at most 30 s. A host that restarts
+ * gives its agents `reconnectGraceSeconds` to keep their turn.
  */
 export function reconnectMs(failures: number): number {
   return backoffMs(failures <= SOON ? { ...RETRY, longestMs: 3_000 } : RETRY, failures);
 }
 
-/** `conch-agent`: the exit code is 0 when it was told to end, 1 when the host refuses it, 2 for a wrong command line. */
+/** Runs `conch-agent`. Exit code 0: stopped by a signal. 1: refused by the host. 2: wrong command line. */
 export async function bridgeMain(argv: readonly string[]): Promise<number> {
   process.stderr.on('error', () => undefined);
   const say = (line: string) => void process.stderr.write(`${line}\n`);
@@ -53,9 +53,8 @@ export async function bridgeMain(argv: readonly string[]): Promise<number> {
 }
 
 /**
- * Runs an agent and connects it, again and again, until it is told to end (0) or the host refuses it for good (1). The
- * agent's process stays while the connection comes and goes, and is started again when it ends; with the bridge its whole
- * process group ends.
+ * Runs an agent and keeps it connected until the signal (0) or a final refusal of the host (1). The process survives
+ * reconnects, and is restarted when it ends. Its whole process group ends with the bridge.
  */
 export async function runBridge(options: BridgeOptions): Promise<number> {
   const { signal, say, waitMs: waitAfter = reconnectMs } = options;
@@ -83,7 +82,7 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
   return 0;
 }
 
-/** Keeps one process connected until it ends or the bridge does. Whether the host refused it for good. */
+/** Keeps one process connected until it or the bridge ends. Resolves with true after a final refusal of the host. */
 async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boolean> {
   const { signal, say, waitMs: waitAfter = reconnectMs } = options;
   const over = new AbortController();
@@ -122,15 +121,15 @@ async function listen(readable: ReadableStream<AnyMessage>, relay: BridgeRelay):
 }
 
 const STOP_GRACE_MS = 2_000;
-/** How long a cancelled prompt may take to end before its process is started anew. */
+/** How long a cancelled prompt may take to end before its process is restarted, in milliseconds. */
 const CANCEL_GRACE_MS = 10_000;
 const STEADY_MS = 60_000;
 
 const RETRY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
-/** So many attempts, one every three seconds, are five minutes. */
+/** Attempts of the first five minutes, one every 3 s. */
 const SOON = 100;
 
-/** Resolves after so many milliseconds, or when the signal ends it. */
+/** Resolves after the time, or when the signal aborts. */
 async function waited(ms: number, signal: AbortSignal): Promise<void> {
   await delay(ms, { timers: systemTimers, signal }).catch(() => undefined);
 }
@@ -146,7 +145,7 @@ Example: CONCH_AGENT_TOKEN=... conch-agent --url ws://127.0.0.1:7421/agent --tok
 
 type Parsed = Pick<BridgeOptions, 'url' | 'token' | 'command' | 'args'> & { readonly tokenEnv: string };
 
-/** What the command line asks for, or what is wrong with it in words. */
+/** The parsed command line, or its error in words. */
 function parse(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Parsed | string {
   let given;
   try {
@@ -180,7 +179,7 @@ function unsafeAddress(url: string): string | null {
   return `"${url}" is not encrypted: the token would be read on the way. Use wss://`;
 }
 
-/** What a shell would give the agent, but for the token. */
+/** The environment without the token. */
 function withoutToken(env: Readonly<Record<string, string | undefined>>, without: string): Record<string, string> {
   const entries = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return Object.fromEntries(entries.filter(([name]) => name !== without));

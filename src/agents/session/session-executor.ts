@@ -215,7 +215,7 @@ export class SessionExecutor {
       at: clock.now(),
       knowledge,
     });
-    if (knowledge.renewed) this.taint?.forget();
+    if (knowledge.replacesLostSession) this.taint?.forget();
     const { lines } = made.turn;
     if (lines.some(({ author }) => author.kind === 'agent')) this.taint?.read(lines);
     knowledge.prompted(made.turn, work.uptoLine);

@@ -4,14 +4,14 @@ import type { RepositoryFile } from './repository-files.ts';
 import type { AgentConfig } from '../../config/config.ts';
 import type { AgentFolder } from './folder-trust.ts';
 
-/** The files of a profile that are not switched off. */
+/** The files of a profile that the agent obeys: those that Conch does not switch off. */
 export function obeyedFiles(profile: keyof typeof ACP_PROFILES): readonly RepositoryFile[] {
   return ACP_PROFILES[profile].repositoryFiles.files.filter(({ offBy }) => offBy === undefined);
 }
 
 /**
- * Where an agent of the configuration is started, and what it obeys there; `null`: on no folder of this machine. A program that
- * nobody knows, also one of kind `command`, may be any of the known agents.
+ * The folder of a configured agent, and the files that it obeys there; `null` for an agent that runs in no folder of
+ * this machine. An unknown program, and one of kind `command`, may obey the files of every known agent.
  */
 export function folderOf({ backend }: Pick<AgentConfig, 'backend'>): AgentFolder | null {
   if (backend.kind !== 'acp' && backend.kind !== 'command') return null;

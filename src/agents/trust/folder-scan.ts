@@ -8,31 +8,31 @@ import type { FilePower, RepositoryFile } from './repository-files.ts';
 
 /** One file that an agent would obey. */
 export type FoundFile = {
-  /** Its path from the agent's folder, as it stands on the disk. */
+  /** Its path relative to the agent's folder, as on the disk. */
   readonly path: string;
   readonly can: readonly FilePower[];
   readonly note: string;
-  /** In bytes; `null`: not known. */
+  /** In bytes; `null` when unknown. */
   readonly size: number | null;
-  /** Its beginning, at most `MOST_TEXT` characters; `null` when it cannot be read. */
+  /** The first `MOST_TEXT` characters; `null` when the file cannot be read. */
   readonly text: string | null;
-  /** Where a link leads, or why nothing is known of the contents, in words; `null`: an ordinary file. */
+  /** The target of a link, or why the content is unknown, in words; `null` for an ordinary file. */
   readonly remark: string | null;
 };
 
-/** What an agent would obey in its folder. */
+/** The files that an agent would obey in its folder. */
 export type FolderScan = {
-  /** The folder, with links followed. */
+  /** The folder with its links resolved. */
   readonly folder: string;
   readonly files: readonly FoundFile[];
-  /** Stands for the folder, the names and all contents: another one when anything of it is another. `null` without files. */
+  /** Digest of the folder, the names and all contents; `null` without files. */
   readonly digest: string | null;
 };
 
-/** How much of a file is kept to be shown. */
+/** How much of a file is kept to be shown, in characters. */
 export const MOST_TEXT = 4_096;
 
-/** How many characters of a digest people and buttons name. */
+/** Length of the part of a digest that people and buttons name. */
 export const ID_LENGTH = 16;
 
 /** The part of a digest by which people and buttons name it. */
@@ -41,9 +41,9 @@ export function idOf(digest: string): string {
 }
 
 /**
- * Looks for these files where an agent would: `home` is the folder of the agent's own settings, which are not the
- * repository's. Names count in any letter case and any Unicode form, links are followed, and what cannot be read is there.
- * Never rejects.
+ * Looks for these files where an agent would. `home`: the folder of the agent's own settings, which the repository does
+ * not control. Names match in any letter case and Unicode form, links are followed, and an unreadable file counts as
+ * present. Never rejects.
  */
 export async function scanFolder(
   cwd: string,
@@ -90,7 +90,7 @@ async function keep(
   found.set(hit.at, { at: hit.at, print, files });
 }
 
-/** Whether a file whose contents matter holds what makes it dangerous. One that was not read whole does. */
+/** True when a file counts by its contents. A file that was not read whole counts. */
 function isHeld({ text, size }: FilePrint, { holding }: RepositoryFile): boolean {
   if (holding === undefined || text === null || size === null || size > MOST_TEXT) return true;
   const plain = text.toLowerCase();
@@ -106,7 +106,7 @@ function digestOf(folder: string, found: readonly Found[]): string {
 
 type Places = Readonly<Record<RepositoryFile['searched'], readonly string[]>>;
 
-/** The folders in which an agent looks. Every one that it could take for the root of the repository counts. */
+/** The folders in which an agent looks. Every folder that it could take for the repository's root is included. */
 async function placesOf(starts: readonly string[], home: string): Promise<Places> {
   const own = await real(home);
   const isForeign = (folder: string): boolean => folder !== own && folder !== resolve(home);
@@ -121,7 +121,7 @@ async function placesOf(starts: readonly string[], home: string): Promise<Places
   };
 }
 
-/** The same folders with links followed, each once. */
+/** The folders with their links resolved, each once. */
 async function distinct(folders: readonly string[]): Promise<readonly string[]> {
   return [...new Set(await Promise.all(folders.map(real)))];
 }
@@ -135,7 +135,10 @@ function above(folder: string): readonly string[] {
   return parent === folder ? [] : [parent, ...above(parent)];
 }
 
-/** A chain of folders up to the outermost that holds `.git`: git passes over a nearer one that is none. */
+/**
+ * The folders up to the outermost that holds `.git`. Nearer ones do not end the search, because git skips a `.git` that
+ * is no repository.
+ */
 async function upToRoot(chain: readonly string[]): Promise<readonly string[]> {
   const holds = await Promise.all(chain.map(async (folder) => (await gitEntries(folder)).length > 0));
   return chain.slice(0, Math.max(1, holds.lastIndexOf(true) + 1));
@@ -148,7 +151,7 @@ async function gitEntries(folder: string): Promise<readonly string[]> {
   return found.length > 0 || !(await isThere(join(folder, '.git'))) ? found : ['.git'];
 }
 
-/** The main working tree of a linked one, whose `.git` is a file that names it. */
+/** The main working tree of a linked working tree, whose `.git` is a file that names it. */
 async function mainTree(folder: string): Promise<string | null> {
   for (const name of await gitEntries(folder)) {
     const text = await readFile(join(folder, name), 'utf8').catch(() => '');
@@ -161,7 +164,7 @@ async function mainTree(folder: string): Promise<string | null> {
   return null;
 }
 
-/** A name as every file system that folds letters would find it, and as none does that does not. */
+/** A name in a form that is equal for all names that some file system treats as the same. */
 function folded(name: string): string {
   return name
     .normalize('NFKD')
@@ -170,7 +173,7 @@ function folded(name: string): string {
     .replace(/[. ]+$/, '');
 }
 
-/** Names of a path, each with a test for a folded name; `null` is `**`. */
+/** A test for each name of a path, applied to folded names; `null` is `**`. */
 type Pattern = readonly ((((plain: string) => boolean) & { readonly literal?: string | undefined }) | null)[];
 
 function patternOf({ path, searched }: RepositoryFile): Pattern {
@@ -188,7 +191,7 @@ function escaped(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }
 
-/** Something at a path; `remark`: why it counts although nothing more is known. */
+/** A match; `remark`: why it counts although its content is unknown. */
 type Hit = { readonly at: string; readonly remark: string | null };
 
 /** The entries of a folder with their folded names; see `listed`. */
@@ -197,7 +200,7 @@ type Listing = readonly { readonly entry: Dirent; readonly plain: string }[] | n
 /** The folders listed during one scan: each folder is read once, however many patterns are looked for in it. */
 type Listings = Map<string, Promise<Listing>>;
 
-/** One search for one pattern. Folders that were seen by way of another link are not looked into again. */
+/** One search for one pattern. Visits each folder once, also when several links lead to it. */
 class Walk {
   readonly #place: string;
   readonly #seen = new Set<string>();
@@ -225,7 +228,7 @@ class Walk {
     return rest.length === 0 ? [{ at: path, remark: null }] : await this.find(path, rest);
   }
 
-  /** Everything below a folder that fits; with nothing more to fit, every file. */
+  /** The matches below a folder; every file when the pattern ends here. */
   async #below(folder: string, rest: Pattern): Promise<readonly Hit[]> {
     const at = await real(folder);
     if (this.#seen.has(at)) return [];
@@ -251,7 +254,7 @@ class Walk {
     return listing;
   }
 
-  /** A name is found in a folder that cannot be listed, too. */
+  /** Looks for a literal name in a folder that cannot be listed. */
   async #unlisted(folder: string, literal: string | undefined, rest: Pattern): Promise<readonly Hit[]> {
     if (literal === undefined) return [{ at: folder, remark: 'cannot be listed' }];
     const path = join(folder, literal);
@@ -259,7 +262,7 @@ class Walk {
   }
 }
 
-/** What stands in a folder, nothing in what is none; `null`: something, and it cannot be listed. */
+/** The entries of a folder; empty when the folder does not exist, `null` when it cannot be listed. */
 async function listed(folder: string): Promise<Listing> {
   try {
     const entries = await readdir(folder, { withFileTypes: true });
@@ -290,14 +293,14 @@ function isAbsence(error: unknown): boolean {
 
 const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR']);
 
-/** What is known of a file: `mark` is another one when the file is. */
+/** What is known of a file. `mark` changes whenever the file does. */
 type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: string };
 
-/** Hashes of files, made anew only for those whose size or times on the disk are others. */
+/** A cache of file hashes. A file is hashed again when its size or times on the disk change. */
 export class FileHashes {
   readonly #known = new Map<string, { readonly by: string; readonly print: FilePrint }>();
 
-  /** `null`: it is gone. */
+  /** Returns `null` when the file is gone. */
   async print({ at, remark }: Hit): Promise<FilePrint | null> {
     if (remark !== null) return unknown(remark);
     const leads = await readlink(at).catch(() => null);
@@ -328,7 +331,7 @@ function signatureOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string 
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
-/** Of a file that is too large to be read whole the times on the disk count, too. */
+/** Hashes a file. The mark of a file too large to be hashed whole includes its times on the disk. */
 async function read(
   path: string,
   { by, link }: { readonly by: string; readonly link: string | null },
@@ -353,9 +356,9 @@ async function read(
   }
 }
 
-/** What is looked through for one pattern in folders of any depth. */
+/** Most folder entries that are visited for one pattern. */
 const MOST_ENTRIES = 200_000;
 const MOST_KEPT = 10_000;
 const PIECE_BYTES = 65_536;
-/** A file is hashed up to here. */
+/** Most bytes of a file that are hashed. */
 const MOST_BYTES = 16_777_216;

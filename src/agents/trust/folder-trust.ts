@@ -16,24 +16,27 @@ import { visible } from '../../lib/visible.ts';
 export type AgentFolder = {
   readonly cwd: string;
   readonly files: readonly RepositoryFile[];
-  /** The folder of the agent's own settings. The user's unless given. */
+  /** The folder of the agent's own settings. Default: the user's home. */
   readonly home?: string | undefined;
 };
 
-/** Which seat wants to start its agent. */
+/** The seat that wants to start its agent. */
 type Seat = { readonly agent: AgentId; readonly channel: ChannelId };
 
-/** Stands before every start and every prompt of one agent. */
+/** The trust check before every start and every prompt of one agent. */
 export type FolderGate = {
-  /** Resolves when the agent may work in its folder; else people of the channel are asked, and it rejects with an `UntrustedError`. */
+  /**
+   * Resolves when the agent may work in its folder. Otherwise asks the people of the channel and rejects with an
+   * `UntrustedError`.
+   */
   admit(seat: Seat): Promise<void>;
-  /** As `admit`, but resolves unlooked while a look would cost too much: for looking again and again. */
+  /** As `admit`, but resolves without a scan when the last one was too recent for its cost. For frequent calls. */
   glance(seat: Seat): Promise<void>;
 };
 
-/** What people are asked, and told of it, once there are floors. */
+/** The channels in which people are asked. Available once floors exist. */
 type TrustChannels = {
-  /** Hands a command to the floor of a channel. */
+  /** Sends a command to the floor of a channel. */
   readonly tell: (channel: ChannelId, command: TrustCommand) => void;
   readonly channelsOf: (agent: AgentId) => readonly ChannelId[];
   /** Redacts secrets. */
@@ -42,7 +45,7 @@ type TrustChannels = {
 
 export type TrustCommand = Extract<SystemCommand, { type: 'askTrust' | 'answerTrust' | 'dropTrust' }>;
 
-/** What is known of an agent's folder now. */
+/** The scan of an agent's folder, and the decision about it. */
 export type FolderStanding = { readonly scan: FolderScan; readonly decision: TrustDecision | null };
 
 export type FolderTrustPorts = {
@@ -52,7 +55,7 @@ export type FolderTrustPorts = {
 };
 
 /**
- * Decides whether agents may be started in their folders. A folder whose files would act before anybody is asked is opened
+ * Decides whether agents may be started in their folders. A folder with files that act before any approval is opened
  * only if an operator trusts exactly these files.
  */
 export class FolderTrust implements TrustCommands {
@@ -68,7 +71,7 @@ export class FolderTrust implements TrustCommands {
     this.book = new TrustBook(ports.store);
   }
 
-  /** From now on people are asked. */
+  /** Sets the channels in which people are asked. */
   connect(channels: TrustChannels): void {
     this.#channels = channels;
   }
@@ -78,7 +81,7 @@ export class FolderTrust implements TrustCommands {
     this.#poll?.cancel();
   }
 
-  /** What stands before an agent that runs in this folder; a later folder of the same agent takes its place. */
+  /** The trust check of an agent in this folder. A later folder of the same agent replaces it. */
   gateFor(agent: AgentId, folder: AgentFolder): FolderGate {
     const watched = new WatchedFolder(folder, this.#ports.clock);
     this.#folders.set(agent, watched);
@@ -90,7 +93,9 @@ export class FolderTrust implements TrustCommands {
     };
   }
 
-  /** What an agent's folder holds, and what was decided about it; `null`: the agent runs in no folder of this machine. */
+  /**
+   * Scans an agent's folder and finds the decision about it; `null` when the agent runs in no folder of this machine.
+   */
   async standing(agent: AgentId): Promise<FolderStanding | null> {
     const folder = this.#folders.get(agent);
     if (folder === undefined) return null;
@@ -98,7 +103,7 @@ export class FolderTrust implements TrustCommands {
     return { scan, decision: scan.digest === null ? null : this.book.find(agent, scan.digest) };
   }
 
-  /** What `/agent status` says of an agent's folder; `null`: nothing. */
+  /** The line of `/agent status` about an agent's folder; `null` for an agent without one. */
   async status(agent: AgentId): Promise<string | null> {
     const known = await this.standing(agent);
     return known === null ? null : standingWords(agent, known);
@@ -142,7 +147,7 @@ export class FolderTrust implements TrustCommands {
     if (choice === 'trusted') this.#folders.get(agent)?.wake();
   }
 
-  /** A button or a line that means other files than those that are there: people are asked anew. */
+  /** Refuses an answer about files that have changed since, and asks again. */
   #refusal(seat: Seat, { id, known }: { readonly id: string; readonly known: FolderStanding }): Answer {
     if (known.decision === null) this.#ask(seat, known.scan);
     const text = `Not done: the files in ${seat.agent}'s folder changed since ${id} was asked about. /agent trust ${seat.agent} shows those that are there now.`;
@@ -168,7 +173,7 @@ export class FolderTrust implements TrustCommands {
     throw new UntrustedError(untrustedWords(agent, scan, decision), { returns: folder.changed, graceMs: 0 });
   }
 
-  /** Asks in one channel; what stands in others about files that are gone is taken back. */
+  /** Asks in one channel, and withdraws the questions about former files in all channels. */
   #ask({ agent, channel }: Seat, scan: FolderScan): void {
     const id = idOf(scan.digest ?? '');
     this.#tellAll(agent, { type: 'dropTrust', agent, keeps: id });
@@ -190,7 +195,7 @@ export class FolderTrust implements TrustCommands {
     return this.#channels?.clean ?? ((text) => text);
   }
 
-  /** Looks now and then at the folders of agents that wait, for their files may go. */
+  /** Scans the folders of waiting agents every 5 s, because their files may change. */
   #watch(): void {
     if (this.#poll !== null || this.#isStopped || this.#channels === null) return;
     this.#poll = this.#ports.timers.after(POLL_MS, () => {
@@ -210,7 +215,7 @@ export class FolderTrust implements TrustCommands {
   }
 }
 
-/** A gate that nobody can open: for agents without a place where people decide. */
+/** A check that nobody can answer: for agents without a channel where people decide. */
 export function closedGate(folder: AgentFolder): FolderGate {
   const store: TrustStore = { recall: () => null, remember: async () => {} };
   const trust = new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
@@ -220,9 +225,9 @@ export function closedGate(folder: AgentFolder): FolderGate {
 /** Who decides, and where. */
 type Asked = { readonly channel: ChannelId; readonly person: Person };
 
-/** One agent's folder, with what is known of it from the last look. */
+/** One agent's folder, with its file hashes and the cost of the last scan. */
 class WatchedFolder {
-  /** The digest for which nobody was let in; `null`: none. */
+  /** The digest that was refused; `null` for none. */
   refused: string | null = null;
   readonly #folder: AgentFolder;
   readonly #clock: Clock;
@@ -235,7 +240,7 @@ class WatchedFolder {
     this.#clock = clock;
   }
 
-  /** Resolves when it is worth another try. */
+  /** Resolves when the files or the decision may have changed. */
   get changed(): Promise<void> {
     return this.#waiting.promise;
   }
@@ -254,7 +259,7 @@ class WatchedFolder {
     return scan;
   }
 
-  /** A look that takes long is taken less often: at most a fiftieth of the time goes into it. */
+  /** True when the next scan is due: scans take at most a fiftieth of the time. */
   isLookDue(): boolean {
     return this.#look === null || this.#clock.now() - this.#look.at >= this.#look.tookMs * RARER;
   }
@@ -270,7 +275,7 @@ function untrustedWords(agent: AgentId, { files, digest }: FolderScan, decision:
   return `${is}: ${namesOf(files)} (${idOf(digest ?? '')}). /agent trust ${agent} shows what they do`;
 }
 
-/** What is found in an agent's folder and whether it is trusted, in one line. */
+/** An agent's folder, its files, and whether it is trusted, in one line. */
 export function standingWords(agent: AgentId, { scan, decision }: FolderStanding): string {
   const { folder, files, digest } = scan;
   if (digest === null) return `Folder ${folder}: ${NO_FILES.replace('its folder has ', '')}`;
@@ -280,7 +285,7 @@ export function standingWords(agent: AgentId, { scan, decision }: FolderStanding
   return decision.choice === 'trusted' ? `${found}: trusted by ${when}` : `⚠ ${found}: left untrusted by ${when}`;
 }
 
-/** What each power means to whoever decides. */
+/** The powers of a file in words for operators. */
 const POWERS: Readonly<Record<FilePower, string>> = {
   run: 'run programs',
   load: 'load code or tool servers',
@@ -296,8 +301,8 @@ export function namesOf(files: readonly FoundFile[]): string {
 }
 
 /**
- * The files of a folder for whoever decides: their names, what they can do, and how they begin. Nothing of it is hidden;
- * `clean` redacts secrets. A long text is cut, with its whole size said.
+ * The files of a folder for operators: names, powers, and first lines. Invisible characters are shown; `clean` redacts
+ * secrets. A long text is cut, with its whole size.
  */
 export function foundDetail({ files }: Pick<FolderScan, 'files'>, clean: (text: string) => string): string {
   const listed = files.slice(0, MOST_LISTED).map((file) => `${headOf(file)}\n  ${powersOf(file)}`);
@@ -322,7 +327,7 @@ function powersOf({ can, note }: FoundFile): string {
   return `can ${can.map((power) => POWERS[power]).join(', ')}: ${note}`;
 }
 
-/** The beginning of a text; `null`: nothing of it can be shown. */
+/** The beginning of a text; `null` when nothing can be shown. */
 function cut({ text, size }: FoundFile, clean: (text: string) => string, most: number): string | null {
   if (text === null || most <= 0) return null;
   const whole = visible(clean(text.replaceAll('\r\n', '\n')));
@@ -331,7 +336,7 @@ function cut({ text, size }: FoundFile, clean: (text: string) => string, most: n
   return `${beginning}\n[cut here: the first ${beginning.length} characters of ${(size ?? 0).toLocaleString('en-US')} bytes]`;
 }
 
-/** A name on one line, cut where it is long. */
+/** A name on one line, cut to a limit. */
 function shown(name: string): string {
   const plain = visible(name).replaceAll(/\s+/g, ' ');
   return plain.length > MOST_NAME ? `${plain.slice(0, MOST_NAME)}…` : plain;

@@ -5,23 +5,23 @@ import type { AgentId } from '../../turns/floor/settings.ts';
 const decisionSchema = z.strictObject({
   digest: z.string(),
   choice: z.enum(['trusted', 'left']),
-  /** The id of whoever decided. */
+  /** The id of the person who decided. */
   by: z.string(),
   at: z.number(),
   folder: z.string(),
   files: z.array(z.string()).readonly(),
 });
 
-/** What an operator decided about the files of a folder, for one agent. `left`: nobody is asked about them again. */
+/** An operator's decision about the files of a folder, for one agent. `left`: not trusted, and not asked again. */
 export type TrustDecision = Readonly<z.infer<typeof decisionSchema>>;
 
-/** Where decisions are kept; the store of floors, in the program itself. */
+/** Where decisions are stored; in the program, the store of floors. */
 export type TrustStore = {
   recall(owner: string, name: string): string | null;
   remember(owner: string, name: string, text: string): Promise<void>;
 };
 
-/** The decisions about the folders of agents, each for one digest. */
+/** The decisions about agents' folders, one for each digest. */
 export class TrustBook {
   readonly #store: TrustStore;
 
@@ -29,7 +29,7 @@ export class TrustBook {
     this.#store = store;
   }
 
-  /** The decisions for an agent, oldest first. Nothing is trusted by a record that cannot be read. */
+  /** The decisions for an agent, oldest first. An entry that cannot be read counts as empty. */
   of(agent: AgentId): readonly TrustDecision[] {
     const kept = this.#store.recall(OWNER, agent);
     return kept === null ? [] : readDecisions(kept);
@@ -39,13 +39,13 @@ export class TrustBook {
     return this.of(agent).find((decision) => decision.digest === digest) ?? null;
   }
 
-  /** Resolves once it is durable. It takes the place of an earlier decision about the same digest. */
+  /** Stores a decision. It replaces an earlier one about the same digest. Resolves once it is durable. */
   async record(agent: AgentId, decision: TrustDecision): Promise<void> {
     const others = this.of(agent).filter(({ digest }) => digest !== decision.digest);
     await this.#keep(agent, [...others, decision].slice(-MOST_KEPT));
   }
 
-  /** Forgets what was decided for an agent, or about one digest; resolves with how many decisions went. */
+  /** Deletes the decisions for an agent, or the one about a digest. Resolves with the number of deleted decisions. */
   async forget(agent: AgentId, digest: string | null = null): Promise<number> {
     const all = this.of(agent);
     const left = digest === null ? [] : all.filter((decision) => decision.digest !== digest);
@@ -58,7 +58,10 @@ export class TrustBook {
   }
 }
 
-/** Takes a person out of the decisions of all agents. The decisions stay. Resolves with the number of those that named the person. */
+/**
+ * Erases a person's id from the decisions for all agents. The decisions stay. Resolves with the number of changed
+ * decisions.
+ */
 export async function eraseDecider(
   store: TrustStore & { remembered(owner: string): ReadonlyMap<string, string> },
   person: string,
@@ -75,9 +78,9 @@ export async function eraseDecider(
   return count;
 }
 
-/** Under which name decisions stand in the database; each agent has one entry. */
+/** The owner of the decisions in the database; each agent has one entry. */
 export const OWNER = 'trust';
-/** Older ones are forgotten: their files are asked about again. */
+/** Older decisions are deleted: their files are asked about again. */
 const MOST_KEPT = 100;
 
 /** Reads an entry; none of one that cannot be read. */
