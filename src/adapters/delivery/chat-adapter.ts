@@ -21,12 +21,11 @@ import type {
   PostButton,
   Speaker,
 } from '../port.ts';
-import { Drafts, Posts, createReceipts } from './posts.ts';
+import { Drafts, Posts, createReceipts, StaleMessages } from './posts.ts';
 import type { ChannelAccess } from './channel-access.ts';
 import { FloorCards } from './floor-cards.ts';
 import type { Content, MessageClient, MessageSender } from './message-client.ts';
 import { RateLimits } from './rate-limits.ts';
-import { StaleMessages } from './stale-messages.ts';
 
 /** A platform that has told who Conch is there. */
 export type OpenPlatform = {

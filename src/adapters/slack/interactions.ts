@@ -1,11 +1,34 @@
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { ChannelId, AskedField } from '../../turns/floor/settings.ts';
 import { floorAt } from './parse-message.ts';
 import type { Spot } from './parse-message.ts';
-import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf } from './commands.ts';
+import {
+  NO_FLOOR,
+  SETTINGS,
+  answer,
+  command,
+  commandRefusal,
+  lineOf,
+  ERROR_LIMIT,
+  obey,
+  toldInTime,
+} from './commands.ts';
 import type { Ack, CommandPorts, Recipient } from './commands.ts';
-import { SETTINGS_ACTION, readButtonValue } from './content.ts';
-import { openPressed, openSettings, takeForm } from './forms.ts';
+import { SETTINGS_ACTION, readButtonValue, clipped, inSlackWords, textObject } from './content.ts';
+import type { ButtonValue } from './content.ts';
+import { excerpt } from '../../turns/commands/clock-words.ts';
+import type { Answer } from '../../turns/commands/context.ts';
+import { readDrawnFor } from '../../turns/drawn-for.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/policies.ts';
+import { askedWith } from '../../turns/floor/seats.ts';
+import { fieldHint, formWords } from '../../turns/text/form.ts';
+import type { FilledForm } from '../../turns/text/form.ts';
+import { formNote } from '../../turns/text/words.ts';
+import type { FloorView } from '../../turns/view.ts';
+import { defined } from '../../lib/defined.ts';
+import { forFloor, openingButton, reasonAsked, controlOf, isDrawable } from '../delivery/card.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
+import { parsedJson } from '../delivery/inbound.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
 export type Interactions = {
@@ -119,4 +142,309 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   const line = lineOf(sent.text);
   if (line !== SETTINGS) return command(ports, asker, { floor, line });
   await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
+}
+
+/** A button that opens a form, and who pressed it where. */
+type Pressed = {
+  readonly asker: Recipient;
+  readonly floor: ChannelId;
+  readonly trigger: string;
+  readonly meant: ButtonValue;
+};
+
+/** Shows what a pressed button opens, within 3 s of that; `false`: nothing, or what it opens is over or cannot be drawn. */
+async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
+  const { opens, line } = pressed.meant;
+  const form = opens === undefined ? null : VIEWS[opens](ports, pressed);
+  if (form === null) return false;
+  await show(ports, pressed, { ...form, instead: `Say ${line} and the words.` });
+  return true;
+}
+
+/** Opens the form with a floor's mode and order for whoever may change them; whoever may not is told so before. */
+async function openSettings(ports: CommandPorts, asked: Omit<Pressed, 'meant'>): Promise<void> {
+  const { asker, floor } = asked;
+  const refusal = await commandRefusal(ports, asker.user, { floor, line: '/floor mode inject' });
+  if (refusal !== null) return answer(ports, asker, refusal);
+  const view = ports.queries.view(floor);
+  if (view === null) return answer(ports, asker, { ok: false, text: 'There is no floor here yet.' });
+  const instead = 'Try again, or use `/conch floor mode …` and `/conch floor order …`.';
+  const meant = { line: '/floor', drawnFor: forFloor(view) };
+  await show(ports, { ...asked, meant }, { ...settingsForm(view), instead });
+}
+
+/** Carries out a form that was sent; `false`: it is none of these. */
+async function takeForm(ports: CommandPorts, body: unknown, ack: Ack): Promise<boolean> {
+  const sent = sentSchema.safeParse(body).data;
+  if (sent === undefined) return false;
+  const { user, view } = sent;
+  const kept = parsedJson(view.private_metadata, keptSchema);
+  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`) || kept === null) await ack();
+  else {
+    const { channel, thread } = kept;
+    const asker: Recipient = { user: user.id, at: { channel, thread }, responseUrl: null };
+    await SUBMITS[view.callback_id](ports, { kept, asker, filled: filledOf(view.state.values), ack });
+  }
+  return true;
+}
+
+type FormName = 'conch:reason' | 'conch:rule' | 'conch:answer' | 'conch:settings';
+
+/** A form: its name in Slack's payloads, its title and buttons, and what stands in it. */
+type Form = {
+  readonly name: FormName;
+  readonly title: string;
+  readonly submit: string;
+  readonly close: string;
+  readonly blocks: readonly object[];
+};
+
+/** What stays with a form until it is sent. */
+const keptSchema = z.object({
+  floor: z.string(),
+  line: z.string().startsWith('/'),
+  drawnFor: z.string(),
+  channel: z.string(),
+  thread: z.string().nullable(),
+});
+
+async function show(ports: CommandPorts, pressed: Pressed, form: Form & { readonly instead: string }): Promise<void> {
+  const { asker, floor, trigger, meant } = pressed;
+  const { line, drawnFor } = meant;
+  const { channel, thread } = asker.at;
+  const kept: z.output<typeof keptSchema> = { floor, line, drawnFor, channel, thread };
+  const view = {
+    type: 'modal',
+    callback_id: form.name,
+    private_metadata: JSON.stringify(kept),
+    title: textObject(form.title),
+    submit: textObject(form.submit),
+    close: textObject(form.close),
+    blocks: form.blocks,
+  };
+  try {
+    await ports.web.apiCall('views.open', { trigger_id: trigger, view });
+  } catch (error) {
+    ports.log.warn({ channel: floor, why: reasonOf(error) }, 'a form could not be shown');
+    await answer(ports, asker, { ok: false, text: `Slack did not show the form. ${form.instead}` });
+  }
+}
+
+const VIEWS = { reason: reasonForm, form: questionForm, rule: ruleForm } as const;
+
+const LONGEST_REASON = 500;
+const SECTION_LENGTH = 2_900;
+const TITLE_LENGTH = 3_000;
+const LABEL_LENGTH = 300;
+const OPTION_LENGTH = 75;
+const LIMITS = { fields: 48, options: 100, valueLength: 150 };
+
+/** Asks for the words that go behind the line of a button. */
+function reasonForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form {
+  const element = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
+  const blocks = [inputBlock('why', { label: reasonAsked(queries.view(floor), meant), element })];
+  return { name: 'conch:reason', title: 'No because…', submit: 'No', close: 'Back', blocks };
+}
+
+/** The form of an open question; `null`: it is over, or Slack cannot draw it, and the line of its button says which. */
+function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
+  const view = queries.view(floor);
+  const found = view === null ? null : openingButton(view, { ...meant, opens: 'form' });
+  if (found?.opens.what !== 'form' || !isDrawable(found.opens.of, LIMITS)) return null;
+  const { title, about = {} } = found.asked.question;
+  const blocks = [
+    { type: 'section', text: textObject(title.slice(0, TITLE_LENGTH)) },
+    ...found.opens.of.map(fieldBlock),
+    { type: 'context', elements: [textObject(`${formNote(about)}.`)] },
+  ];
+  return { name: 'conch:answer', title: 'Answer', submit: 'Answer', close: 'Back', blocks };
+}
+
+/** Asks whether a rule is meant, which stands there whole; `null`: the question is over. */
+function ruleForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
+  const view = queries.view(floor);
+  const drawnFor = readDrawnFor(meant.drawnFor);
+  const asked = view === null || drawnFor?.of !== 'question' ? null : askedWith(view, drawnFor.key);
+  const rule = asked?.question.always?.[Number(meant.line.split(' ').at(-1)) - 1];
+  if (rule === undefined) return null;
+  const end = 'For 30 days it is not asked about, for this agent in this channel. /conch run approvals takes it back.';
+  const blocks = [`${rule.words}\n${rule.rule}`, end].map((text) => ({
+    type: 'section',
+    text: textObject(clipped(text, SECTION_LENGTH)),
+  }));
+  return { name: 'conch:rule', title: 'Allow from now on?', submit: 'Allow', close: 'Back', blocks };
+}
+
+const SECONDS = {
+  type: 'number_input',
+  action_id: 'extend',
+  is_decimal_allowed: false,
+  min_value: '1',
+  max_value: '86400',
+};
+
+/** Its fields have the names of the commands they stand for. */
+function settingsForm(view: FloorView): Form {
+  const modes = INTERRUPT_MODES.map((mode) => ({ value: mode, label: `${mode}: ${MODES[mode].summary}` }));
+  const orders = ORDERS.map((order) => ({ value: order, label: `${order}: ${POLICIES[order].summary}` }));
+  const blocks = [
+    inputBlock('mode', { label: 'A message during a turn', element: menu('mode', modes, [view.mode]) }),
+    inputBlock('order', { label: 'Who is next', element: menu('order', orders, [view.order]) }),
+  ];
+  if (view.holder !== null)
+    blocks.push(
+      inputBlock('extend', { label: 'More seconds for the turn under way', element: SECONDS, optional: true }),
+    );
+  return { name: 'conch:settings', title: 'Conch', submit: 'Save', close: 'Cancel', blocks };
+}
+
+/** A field of a form with its label; its name is what it is known by. */
+function inputBlock(
+  id: string,
+  field: { readonly label: string; readonly element: object; readonly optional?: boolean; readonly hint?: string },
+): object {
+  const { label, element, optional = false, hint = '' } = field;
+  const hinted = hint === '' ? {} : { hint: textObject(hint) };
+  return { type: 'input', block_id: id, label: textObject(label), element, optional, ...hinted };
+}
+
+function fieldBlock(field: AskedField): object {
+  const label = excerpt(field.label, LABEL_LENGTH);
+  const hint = excerpt(fieldHint(field), LABEL_LENGTH);
+  return inputBlock(field.name, { label, element: elementOf(field), optional: !field.required, hint });
+}
+
+function elementOf(field: AskedField): object {
+  const { name, kind, most } = field;
+  const control = controlOf(field);
+  if (control.what === 'choice')
+    return menu(name, control.options, control.initial, kind === 'some' ? { most: most ?? 0 } : null);
+  const { what, initial, longest: max_length, isLong: multiline } = control;
+  const isGiven = initial !== '' && !(what === 'number' && Number.isNaN(Number(initial)));
+  const named = { action_id: name, ...(isGiven ? { initial_value: initial } : {}) };
+  return what === 'number'
+    ? { type: 'number_input', is_decimal_allowed: kind === 'number', ...named }
+    : { type: 'plain_text_input', multiline, max_length, ...named };
+}
+
+/** A menu of one choice, or of several: at most `most`, where that is more than 0. */
+function menu(
+  name: string,
+  offered: AskedField['options'],
+  given: readonly string[],
+  many: { readonly most: number } | null = null,
+): object {
+  const options = offered.map(({ value, label }) => ({
+    text: textObject(excerpt(label, OPTION_LENGTH) || value),
+    value,
+  }));
+  const chosen = options.filter(({ value }) => given.includes(value));
+  const named = { action_id: name, options };
+  if (many === null) return { type: 'static_select', ...named, ...defined({ initial_option: chosen[0] }) };
+  return {
+    type: 'multi_static_select',
+    ...named,
+    ...(many.most < 1 ? {} : { max_selected_items: many.most }),
+    ...(chosen.length === 0 ? {} : { initial_options: chosen }),
+  };
+}
+
+const selected = z.looseObject({ value: z.string() });
+const filledSchema = z.record(
+  z.string(),
+  z.record(
+    z.string(),
+    z.looseObject({
+      value: z.string().nullish(),
+      selected_option: selected.nullish(),
+      selected_options: z.array(selected).nullish(),
+    }),
+  ),
+);
+
+const sentSchema = z.looseObject({
+  type: z.literal('view_submission'),
+  user: z.looseObject({ id: z.string().min(1) }),
+  trigger_id: z.string().min(1),
+  view: z.looseObject({
+    callback_id: z.enum(['conch:reason', 'conch:rule', 'conch:answer', 'conch:settings']),
+    private_metadata: z.string().min(1),
+    state: z.looseObject({ values: filledSchema }).default({ values: {} }),
+  }),
+});
+
+/** What was filled in, by the names of the fields. */
+function filledOf(values: z.output<typeof filledSchema>): FilledForm {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, elements]) => {
+      const [given] = Object.values(elements);
+      const many = given?.selected_options?.map(({ value }) => value);
+      return [name, many ?? given?.selected_option?.value ?? given?.value ?? ''];
+    }),
+  );
+}
+
+/** A form that was sent: what was kept with it, who sent it, and what was filled in. */
+type Sent = {
+  readonly kept: z.output<typeof keptSchema>;
+  readonly asker: Recipient;
+  readonly filled: FilledForm;
+  readonly ack: Ack;
+};
+
+const SUBMITS: Readonly<Record<FormName, (ports: CommandPorts, sent: Sent) => Promise<void>>> = {
+  'conch:reason': takeWords,
+  'conch:rule': takeWords,
+  'conch:answer': takeAnswer,
+  'conch:settings': takeSettings,
+};
+
+/** Runs the line of a form, with the words that were written into it. */
+async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
+  await ack();
+  const words = [filled['why'] ?? ''].flat().join(' ').replaceAll(/\s+/g, ' ');
+  const order = { ...kept, line: `${kept.line} ${words}`.trim() };
+  await answer(ports, asker, await obey(ports, asker.user, order));
+}
+
+/** Runs the line of a form with what was filled in. What is refused is shown beside its field, and the form stays open. */
+async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
+  const line = `${kept.line} ${formWords(filled)}`;
+  const errors: Record<string, string> = {};
+  let said: Answer | null = null;
+  const running = (async () => {
+    said = await obey(ports, asker.user, { ...kept, line });
+    if (!said.ok) Object.assign(errors, besideFields(said, filled));
+  })();
+  const late = await toldInTime(ports, ack, { running, errors });
+  if (late.length > 0) await answer(ports, asker, { ok: false, text: [...late, `You wrote: ${line}`].join('\n') });
+  else if (Object.keys(errors).length === 0 && said !== null) await answer(ports, asker, said);
+}
+
+/** What is wrong beside its field; what is about no field stands beside the first. */
+function besideFields({ text, fields = {} }: Answer, filled: FilledForm): Record<string, string> {
+  const known = Object.entries(fields).filter(([name]) => Object.hasOwn(filled, name));
+  if (known.length > 0) return Object.fromEntries(known.map(([name, why]) => [name, errorText(why)]));
+  return { [Object.keys(filled)[0] ?? '']: errorText(text) };
+}
+
+function errorText(words: string): string {
+  return inSlackWords(words, false).slice(0, ERROR_LIMIT);
+}
+
+/** Runs the command lines that the settings stand for: only what differs from what is in force is a command. */
+async function takeSettings(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
+  const view = ports.queries.view(kept.floor);
+  const now: FilledForm = { mode: view?.mode ?? '', order: view?.order ?? '', extend: '' };
+  const errors: Record<string, string> = {};
+  const running = (async () => {
+    for (const field of ['mode', 'order', 'extend']) {
+      const wanted = [filled[field] ?? ''].flat().join('').trim();
+      if (wanted === '' || wanted === now[field]) continue;
+      const { ok, text } = await obey(ports, asker.user, { ...kept, line: `/floor ${field} ${wanted}` });
+      if (!ok) errors[field] = errorText(text);
+    }
+  })();
+  const refused = (await toldInTime(ports, ack, { running, errors })).join('\n');
+  if (refused !== '') await answer(ports, asker, { ok: false, text: refused });
 }
