@@ -298,7 +298,7 @@ describe('a button', () => {
     const element = { type: 'button', action_id: 'conch:9', text: { type: 'plain_text', text: 'Old' }, value: 'skip' };
     const ts = slack.bot(slack.ids.channel, 'card', { blocks: [{ type: 'actions', elements: [element] }] });
     const shown = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'Old');
-    expect(shown.answers[0]?.text).toContain('no longer in use');
+    expect(shown.answers[0]?.text).toContain('out of date');
     expect(ears.runs).toEqual([]);
   });
 });
