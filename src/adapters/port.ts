@@ -7,23 +7,23 @@ import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import { storeWords } from '../engine/errors.ts';
 
-/** What a platform can do; where it cannot, the floor shows a fall-back. */
+/** What a platform can do. Where an ability is missing, the floor uses a fallback. */
 export type Capabilities = {
   /** The longest text of one message, in UTF-16 units. */
   readonly textLimit: number;
-  /** The longest question that is one message; as other texts unless given. */
+  /** The longest question that is one message, in UTF-16 units. Default: `textLimit`. */
   readonly questionLimit?: number;
   readonly edits: boolean;
   readonly receipts: boolean;
   readonly cards: boolean;
   readonly drafts: boolean;
-  /** A second post with the same outbox id is the first one, for ever. */
+  /** A second post with the same outbox id returns the first message, at any later time. */
   readonly idempotentPosts: boolean;
-  /** What an agent says beyond this length is not split: it is handed to `post` whole, to be shown as a file. `null`: always split. */
+  /** An agent's text longer than this is not split: `post` gets it whole and shows it as a file. `null`: always split. */
   readonly fileAbove: number | null;
-  /** Events may be lost on their way: the history is read again every few minutes. */
+  /** The platform may lose events, so the history is read again every few minutes. */
   readonly losesEvents?: boolean;
-  /** It shows every floor and takes commands for it: it is told of all channels, others of their own only. */
+  /** The adapter shows every floor and takes commands for it. It is told of all channels; other adapters of their own only. */
   readonly oversees?: boolean;
 };
 
@@ -35,19 +35,19 @@ export type OutgoingPost = {
   readonly speaker: Speaker;
   /** At most `textLimit` long, a question `questionLimit`, or more than `fileAbove`. */
   readonly text: string;
-  /** The newest message of the channel that Conch knows to be its own: a search for this post starts after it. */
+  /** The newest message in the channel that Conch is known to have sent. A search for this post starts after it. */
   readonly afterId: string | null;
-  /** The turn in which an agent said it; `null` for announcements. */
+  /** The turn in which an agent wrote the text; `null` for announcements. */
   readonly epoch: number | null;
-  /** Which question it is, or a part of it (`askedId`). */
+  /** The id (`askedId`) of the question that this post shows, whole or in part. */
   readonly asks?: string;
-  /** The thread of the channel in which it belongs, where threads share its floor. */
+  /** The thread to post in, where threads share the channel's floor. */
   readonly thread?: ChannelId;
-  /** What people can do about what it tells; a platform without buttons leaves them out: the text names the commands. */
+  /** Commands that people can run about the text. A platform without buttons leaves them out: the text names the commands. */
   readonly buttons?: readonly PostButton[];
 };
 
-/** A button under a post: the command line that it stands for, and the word that says what it was drawn for (`drawn-for.ts`). */
+/** A button under a post: the command line that it runs, and the question or turn that it was drawn for (`drawn-for.ts`). */
 export type PostButton = {
   readonly label: string;
   readonly line: string;
@@ -55,61 +55,61 @@ export type PostButton = {
   readonly style: 'plain' | 'good' | 'danger';
 };
 
-/** What the platform's history shows after a message; `gap` says what could not be read. */
+/** Messages and edits read from a platform's history. `gap` says which part could not be read; `null`: none. */
 export type History = {
-  /** Oldest first; messages that are known already do no harm. */
+  /** Oldest first. May hold messages that are known already. */
   readonly messages: readonly HumanMessage[];
-  /** Edits seen in the stretch that was read; those that are known already do no harm. */
+  /** Edits of these messages. May hold edits that are known already. */
   readonly changes: readonly MessageChange[];
   readonly gap: string | null;
-  /** Where a channel that was never read before stands now: what came earlier was not meant for Conch. */
+  /** The newest position of a channel that is read for the first time. Earlier messages are not handed to agents. */
   readonly mark?: Position;
 };
 
 /** A place in a channel's history. */
 export type Position = { readonly id: MessageId; readonly order: string };
 
-/** A person, as the platform vouches for them. */
+/** A person, as the platform authenticated them. */
 export type Principal = {
   readonly id: string;
   readonly name: string;
   /** ids of the roles or groups they are in */ readonly roles: readonly string[];
-  /** A program, not a person: it never operates. */
+  /** True for a program, which may not run operator commands. */
   readonly bot?: boolean;
 };
 
 /**
- * What adapters hand in, of their own channels; commands of any if they oversee them. Every promise resolves once the matter
- * is durable. A report of another channel is a bug of the adapter and throws.
+ * Takes messages, commands and connection changes from adapters. Every promise resolves once the change is durable. An adapter
+ * reports only its own channels; one that oversees all may run commands for any. A report for another channel throws.
  */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
-  /** An edit with a `version` that is not newer than the known one changes nothing; those without one come in order. */
+  /** Applies an edit or a deletion. An edit whose `version` is not newer changes nothing. Edits without a version must come in order. */
   amend(change: MessageChange): Promise<void>;
-  /** A whole command line, as typed or as a button stands for it: "/floor skip". `drawnFor` is the word that its button carries. */
+  /** Runs a whole command line, typed or from a button: "/floor skip". `drawnFor` is the button's own. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
-  /** Why `command` would refuse this person now; `null`: it would not. To be asked before a form opens that they could not send. */
+  /** Returns why `command` would refuse this person now; `null`: it would not. Called before a form opens. */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
-  /** A thread of a configured channel is to have a floor of its own, with that channel's settings; its messages may follow. */
+  /** Opens a floor for a thread of a configured channel, with that channel's settings. Call it before the thread's messages. */
   thread(thread: Thread): Promise<void>;
-  /** The platform cannot be heard: nothing is granted in the adapter's channels until `reconnected` has done its work. */
+  /** The connection is lost: no turn is granted in the adapter's channels until `reconnected` has caught up. */
   disconnected(): void;
-  /** It can be heard again; every channel is caught up, unless the platform handed over all that was missed itself. */
+  /** The connection is back. Every channel is caught up, unless the platform replayed all missed events (`nothing`). */
   reconnected(how: { readonly missed: 'nothing' | 'perhaps' }): void;
   /** A channel cannot be used (deleted, archived, locked, the bot was removed): its turn ends and its floor is paused. */
   suspend(channel: ChannelId, why: string): void;
   /** A channel can be used again after `suspend`. */
   restore(channel: ChannelId): void;
-  /** The platform will never take this program again as it is: the program ends with what the error says. */
+  /** The platform refuses this program for good: the program ends with the error's message. */
   broken(error: AdapterError): void;
 };
 
-/** A conversation beside a channel's own. */
+/** A thread of a channel. */
 export type Thread = {
   readonly id: ChannelId;
   readonly parent: ChannelId;
   readonly name: string;
-  /** Where it begins; it is read from there, unless that was before Conch came. */
+  /** The thread's first message. Reading starts there, unless it is older than the channel's first read. */
   readonly since?: Position;
 };
 
@@ -120,13 +120,13 @@ export type Place = {
   readonly adapter: string;
   /** The channel whose settings a thread has; `null` for a channel of the configuration. */
   readonly parent: ChannelId | null;
-  /** Whether its threads have floors of their own, share this one, or are ignored. */
+  /** Threads have floors of their own, share the parent's floor, or are ignored. */
   readonly threads: 'own' | 'parent' | 'ignore';
-  /** Which programs beside Conch's own agents are heard. */
+  /** Which messages of other programs reach agents: none, those that mention an agent, or all. */
   readonly allowBots: 'off' | 'mentions' | 'all';
 };
 
-/** What adapters may look at: their own channels, or all if they oversee them; of any other channel there is nothing. */
+/** Read access to floors, for an adapter's own channels, or for all if it oversees them. Other channels give `null` or nothing. */
 export type FloorQueries = {
   channels(): readonly Place[];
   agents(): readonly {
@@ -135,61 +135,61 @@ export type FloorQueries = {
     readonly avatar: string | null;
     readonly description: string;
   }[];
-  /** The channels at whose floors something may be under way; at others nobody speaks, and all agents are there. */
+  /** Channels whose floor may be busy. At all others nobody speaks, and all agents are online. */
   awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
   outlook(channel: ChannelId): Outlook | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];
-  /** Where threads share the channel's floor: the one in which the holder's text belongs; `null` for the channel itself. */
+  /** The thread in which the holder's text belongs, where threads share the channel's floor; `null` for the channel itself. */
   thread(channel: ChannelId): ChannelId | null;
 };
 
 /**
- * One chat platform. The optional methods are the optional abilities.
- * Every method that talks to the platform rejects with a `ChatError`; none retries by itself: the outbox does.
+ * One chat platform. Optional methods are optional abilities. Every method that talks to the platform rejects with a
+ * `ChatError`. None retries by itself: the outbox does.
  */
 export type ChatAdapter = {
   readonly name: string;
   readonly capabilities: Capabilities;
   /**
-   * Connects, with patience; resolves when messages come in and posts can go out. Rejects with an `AdapterError` when that
-   * will never be.
+   * Connects and retries. Resolves when messages come in and posts can go out. Rejects with an `AdapterError` when the
+   * platform refuses this program for good.
    */
   start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
   /** Returns the platform's id of the message. */
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;
-  /** Looks for a post whose outcome is not known; `null` when the history shows that it is not there. */
+  /** Looks for a post whose outcome is unknown. `null`: the history shows that it was not posted. */
   find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
-  /** `gone`: somebody deleted the message, or the platform no longer lets it be changed. */
+  /** `gone`: the message was deleted, or the platform no longer allows edits. */
   edit?(channel: ChannelId, platformId: string, text: string): Promise<'changed' | 'gone'>;
-  /** Under a message of a channel, or of a thread that shares its floor. */
+  /** Shows a receipt under a message of the channel, or of a thread that shares its floor. */
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
-  /** Text that is still being generated; `null` takes it away. Never durable, never retried. */
+  /** Shows text that is still being generated; `null` removes it. Never durable, never retried. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
-  /** Tells whoever looks at a channel what cannot be kept there; for platforms that lie on the same disk as the floor. Never awaited. */
+  /** Shows a text that is not stored, for platforms on the same disk as the floor. Never awaited. */
   notice?(channel: ChannelId, text: string): void;
-  /** The floor of an own channel changed, or of any if it oversees them: redraw what shows it. Never awaited. */
+  /** Called when the floor of a channel changed: redraws its card. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
   /**
-   * Messages of people after a position, and some before it, so that late ones are found. `null` for a channel that was
-   * never read: then only where it stands, or what Conch should know from the beginning.
+   * Reads people's messages after a position, and some before it to find late ones. `null`: the channel was never read,
+   * and only its newest position is returned, or what Conch should know from the beginning.
    */
   catchUp(channel: ChannelId, after: Position | null): Promise<History>;
-  /** For an adapter that loses nothing: the channels with messages that were perhaps not handed in. Without it there are none. */
+  /** For an adapter that loses nothing: channels with messages that were perhaps not handed in. Missing: there are none. */
   unheard?(): readonly ChannelId[];
 };
 
-/** A small durable store for what an adapter must know after a restart, of text up to a few kilobytes a key. */
+/** A small durable key-value store of an adapter, for texts up to a few KiB. */
 export type Memory = {
   get(key: string): string | null;
-  /** Resolves once it is durable. */
+  /** Resolves once the value is durable. */
   set(key: string, value: string): Promise<void>;
 };
 
-/** What the parts of an adapter work with. */
+/** Dependencies that the parts of an adapter share. */
 export type AdapterParts = {
   readonly clock: Clock;
   readonly timers: Timers;
@@ -201,7 +201,7 @@ export type AdapterParts = {
   readonly signal: AbortSignal;
 };
 
-/** A platform that will never take this program as it is set up. The message says what to do; the program ends with it. */
+/** The platform refuses this program as it is set up. The message says what to do; the program ends with it. */
 export class AdapterError extends Error {
   override readonly name = 'AdapterError';
   readonly adapter: string;
@@ -212,15 +212,15 @@ export class AdapterError extends Error {
   }
 }
 
-/** The platform said no, or could not be reached. */
+/** A call to a platform failed. */
 export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly method: string;
   readonly channel: ChannelId;
-  /** `refused`: it will never work, or with `retryAfterMs` not until the channel takes messages again; `limited`: not executed, try later; `unclear`: perhaps executed; `unreachable`: not executed. */
+  /** `refused`: not executed, for good, or with `retryAfterMs` until the channel takes messages again; `limited`: not executed, retry later; `unclear`: perhaps executed; `unreachable`: not executed. */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
   readonly retryAfterMs: number | null;
-  /** The platform knows no such channel: nothing will ever stand there. */
+  /** The platform knows no such channel, so no post can exist there. */
   readonly channelIsGone: boolean;
 
   constructor(
@@ -243,33 +243,33 @@ export class ChatError extends Error {
   }
 }
 
-/** The answer to a person whose message or command failed; `undone` says what was not done. Causes and paths stand in the log alone. */
+/** The answer to a person whose message or command failed; `undone` says what was not done. Causes and paths appear only in the log. */
 export function failedText(error: unknown, undone: 'Nothing was sent.' | 'Nothing was changed.'): string {
   return `That did not work. ${storeWords(error) ?? 'Conch could not carry it out; the log says why.'} ${undone}`;
 }
 
-/** One thing that `conch doctor` looked at. */
+/** One result of `conch doctor`. */
 export type CheckResult = {
-  /** What was looked at, in a few words: "Discord token", "#general: permissions". */
+  /** The thing that was checked: "Discord token", "#general: permissions". */
   readonly what: string;
   readonly verdict: 'good' | 'warning' | 'bad';
-  /** What was found, in one sentence. */
+  /** The finding, in one sentence. */
   readonly text: string;
   /** What to do about it; `null` when there is nothing to do. */
   readonly todo: string | null;
 };
 
-/** It is as it should be. */
+/** A check that passed. */
 export function good(what: string, text: string): CheckResult {
   return { what, verdict: 'good', text, todo: null };
 }
 
-/** It works, but not as well as it could. */
+/** A check that found a limitation. */
 export function warning(what: string, text: string, todo: string | null): CheckResult {
   return { what, verdict: 'warning', text, todo };
 }
 
-/** It does not work. */
+/** A check that failed. */
 export function bad(what: string, text: string, todo: string | null): CheckResult {
   return { what, verdict: 'bad', text, todo };
 }
