@@ -40,3 +40,27 @@ export function reasonOf(error: unknown): string {
   const inner = 'original' in error && error.original instanceof Error ? error.original : error;
   return inner.cause instanceof Error ? `${inner.message}: ${inner.cause.message}` : inner.message;
 }
+
+/** Codes of connections that were never made: no request left this machine. */
+const NOT_SENT =
+  /^(?:ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|UND_ERR_CONNECT_TIMEOUT|\w*CERT\w*|UNABLE_TO_\w+)$/;
+const DEPTH = 5;
+
+/** The network's code for an error, and whether that code proves that nothing was sent; `null` when there is no code. */
+export function networkFailure(error: unknown): { readonly code: string; readonly isUnsent: boolean } | null {
+  const codes = networkCodes(error);
+  const unsent = codes.find((each) => NOT_SENT.test(each));
+  const code = unsent ?? codes[0];
+  return code === undefined ? null : { code, isUnsent: unsent !== undefined };
+}
+
+/** The codes of an error, of its cause, and of the attempts that it sums up. */
+function networkCodes(error: unknown, depth = 0): readonly string[] {
+  if (!(error instanceof Error) || depth > DEPTH) return [];
+  const code =
+    'code' in error && typeof error.code === 'string' && /^[A-Z][A-Z\d_]+$/.test(error.code) ? error.code : null;
+  const isConnecting = code === 'ETIMEDOUT' && 'syscall' in error && error.syscall === 'connect';
+  const parts = error instanceof AggregateError ? error.errors : [];
+  const inner = [error.cause, ...parts].flatMap((each) => networkCodes(each, depth + 1));
+  return [...(code === null ? [] : [code]), ...inner, ...(isConnecting ? ['UND_ERR_CONNECT_TIMEOUT'] : [])];
+}

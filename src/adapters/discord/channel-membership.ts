@@ -7,7 +7,7 @@ import type { ChannelAccessPorts } from '../delivery/channel-access.ts';
 import type { FloorQueries, Place } from '../port.ts';
 import { CODES, rejectionOf, channelId, platformChannel } from './client.ts';
 import type { Calls, DiscordSettings, Reader, Self } from './client.ts';
-import { describe } from './places.ts';
+import { describe, isThread } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
 /** What watching over membership in channels needs. */
@@ -197,7 +197,6 @@ export type ChannelPermissions = {
   readonly type: number;
 };
 
-const THREADS: ReadonlySet<number> = new Set([10, 11, 12]);
 const BARE = { webhooks: false, roles: false };
 
 /**
@@ -222,8 +221,8 @@ export async function channelPermissions(
   const { guild_id: guild, parent_id: parent, type } = channel;
   const name = channel.name ?? null;
   if (typeof guild !== 'string') return { missing: [], name, type };
-  const isThread = THREADS.has(type) && typeof parent === 'string';
-  const rules = isThread ? await get(Routes.channel(parent), channelSchema) : channel;
+  const hasParent = isThread(channel) && typeof parent === 'string';
+  const rules = hasParent ? await get(Routes.channel(parent), channelSchema) : channel;
   const once = <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => {
     const asked = known.get(route) ?? get(route, answer);
     known.set(route, asked);

@@ -1,12 +1,13 @@
 import { REST, DiscordAPIError, HTTPError, RateLimitError } from 'discord.js';
 import type { RawFile } from 'discord.js';
 import type { z } from 'zod';
-import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { retry } from '../../lib/retry.ts';
 import type { WaitPorts } from '../../lib/retry.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError, AdapterError } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
+import { networkFailure } from '../delivery/connect-retry.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
 
 /** The bot, as Discord calls it. */
@@ -171,16 +172,6 @@ export function platformChannel(channel: ChannelId): string {
   return channel.slice(channel.indexOf(':') + 1);
 }
 
-/** The id of a message: Discord's are unique in all of Discord. */
-export function messageId(snowflake: string): MessageId {
-  return snowflake;
-}
-
-/** Discord's own id of a message. */
-export function platformMessage(message: MessageId): string {
-  return message;
-}
-
 /** When something was made, by its id. */
 export function timeOf(snowflake: string): Instant {
   return Number(BigInt(snowflake) >> 22n) + DISCORD_EPOCH_MS;
@@ -235,9 +226,9 @@ export function chatError(error: unknown, where: Where): ChatError {
   if (said.startsWith('Expected token to be set')) {
     return new ChatError(`Discord does not take the bot's token (${method})`, { ...where, fault: 'refused' });
   }
-  const code = codesOf(error).find((each) => NOT_SENT.has(each));
-  if (code !== undefined) {
-    return new ChatError(`Discord cannot be reached (${code}): ${method}`, { ...where, fault: 'unreachable' });
+  const network = networkFailure(error);
+  if (network?.isUnsent === true) {
+    return new ChatError(`Discord cannot be reached (${network.code}): ${method}`, { ...where, fault: 'unreachable' });
   }
   return new ChatError(`No answer from Discord to ${method} (${brief(said)})`, { ...where, fault: 'unclear' });
 }
@@ -271,17 +262,6 @@ export function tokenRefused(): AdapterError {
     'Copy it anew from the Bot page of your application at discord.com/developers, into the environment or .env.';
   return new AdapterError(`Discord does not accept DISCORD_TOKEN. ${todo}`, { adapter: 'discord' });
 }
-
-/** What says that no request left this machine. */
-const NOT_SENT: ReadonlySet<string> = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENETDOWN',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
 
 const MESSAGE_LENGTH = 200;
 /** Permissions may be given again. */
@@ -317,14 +297,4 @@ function refused(error: DiscordAPIError, where: Where): ChatError {
 function brief(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').replaceAll(/\/webhooks\/\d+\/[^\s/?]+/g, '/webhooks/…');
   return line.length > MESSAGE_LENGTH ? `${line.slice(0, MESSAGE_LENGTH)}…` : line;
-}
-
-/** The codes of an error, of what caused it, and of the attempts that it sums up. */
-function codesOf(error: unknown, depth = 0): readonly string[] {
-  if (!(error instanceof Error) || depth > 3) return [];
-  const own = 'code' in error && typeof error.code === 'string' ? [error.code] : [];
-  const connecting = own.includes('ETIMEDOUT') && 'syscall' in error && error.syscall === 'connect';
-  const parts = error instanceof AggregateError ? error.errors : [];
-  const inner = [error.cause, ...parts].flatMap((each) => codesOf(each, depth + 1));
-  return [...own, ...inner, ...(connecting ? ['UND_ERR_CONNECT_TIMEOUT'] : [])];
 }

@@ -8,7 +8,7 @@ import type { InboundQueue } from '../delivery/inbound.ts';
 import type { MessageSender } from '../delivery/message-client.ts';
 import type { Interactions } from './interactions.ts';
 import type { ChannelMembership } from './channel-membership.ts';
-import { channelId, messageId, platformChannel } from './client.ts';
+import { channelId, platformChannel } from './client.ts';
 import {
   bulkDeletedSchema,
   deletedSchema,
@@ -136,7 +136,7 @@ function written(here: EventContext, message: MessagePayload): Promise<unknown> 
   return here.push(channelId(message.channel_id), async () => {
     const where = await places.resolve(message.channel_id);
     if (where === null) return;
-    const overtaking = changes.get(messageId(message.id));
+    const overtaking = changes.get(message.id);
     if (overtaking?.change === 'deleted') return;
     sender.seen(where.channel);
     await intake.message(humanMessage(message, where, context));
@@ -169,7 +169,7 @@ function gone(here: EventContext, channel: string, ids: readonly string[]): Prom
   return here.push(channelId(channel), async () => {
     const where = await places.resolve(channel);
     if (where === null) return;
-    for (const id of ids) await amend(here, { change: 'deleted', id: messageId(id), channel: where.channel });
+    for (const id of ids) await amend(here, { change: 'deleted', id, channel: where.channel });
   });
 }
 

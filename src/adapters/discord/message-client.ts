@@ -10,7 +10,7 @@ import type { FloorView } from '../../turns/view.ts';
 import { isAfter } from '../delivery/message-client.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
-import { platformChannel, platformMessage, timeOf, CODES, isUnknownMessage, rejectionOf, wordsOf } from './client.ts';
+import { platformChannel, timeOf, CODES, isUnknownMessage, rejectionOf, wordsOf } from './client.ts';
 import type { Call, Calls, Self } from './client.ts';
 import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, isCardButton, sameContent, shownOf } from './content.ts';
 import type { Places } from './places.ts';
@@ -131,7 +131,7 @@ class BotMessages implements MessageClient {
   }
 
   async receipts({ channel, id }: MessageRef): Promise<readonly Receipt[]> {
-    const route = Routes.channelMessage(platformChannel(channel), platformMessage(id));
+    const route = Routes.channelMessage(platformChannel(channel), id);
     const call = { method: 'get', route, channel, what: 'look at receipts' } as const;
     const { reactions } = await this.#ports.calls.ask(call, reactedSchema);
     const own = new Set((reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name));

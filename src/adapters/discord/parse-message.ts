@@ -6,7 +6,7 @@ import { heardAs, typedCommand } from '../delivery/inbound.ts';
 import type { Author } from '../delivery/inbound.ts';
 import type { FloorQueries, Place } from '../port.ts';
 import type { Identities } from './identity.ts';
-import { channelId, messageId, timeOf } from './client.ts';
+import { channelId, timeOf } from './client.ts';
 import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 
@@ -115,7 +115,7 @@ export function humanMessage(
   const said = { text: textOf(message, by), addressed: addressedBy(message, by) };
   const [author, isCommand] = [authorOf(message), commandIn(message, by) !== null];
   return {
-    id: messageId(message.id),
+    id: message.id,
     channel: at.channel,
     ...(standsIn === at.channel ? {} : { thread: standsIn }),
     author: { id: message.author.id, name: writerName(message), ...(member ? { roles: member.roles } : {}) },
@@ -131,7 +131,7 @@ export function humanMessage(
 export function editOf(message: MessagePayload, channel: ChannelId, by: MessageContext): MessageChange | null {
   const version = message.edited_timestamp ?? null;
   if (version === null || !isSpeech(message)) return null;
-  return { change: 'edited', id: messageId(message.id), channel, text: textOf(message, by), version };
+  return { change: 'edited', id: message.id, channel, text: textOf(message, by), version };
 }
 
 /** How people call the author: the name in this guild, the name for all, or the plain one. */

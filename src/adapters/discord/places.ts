@@ -109,8 +109,8 @@ export function createPlaces(ports: {
   };
 }
 
-/** Whether Discord describes a thread. */
-export function isThread(channel: ChannelPayload): boolean {
+/** Whether the channel is a thread. */
+export function isThread(channel: Pick<ChannelPayload, 'type'>): boolean {
   return THREADS.has(channel.type);
 }
 

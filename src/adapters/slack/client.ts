@@ -12,7 +12,7 @@ import { z } from 'zod';
 import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import { reasonOf } from '../delivery/connect-retry.ts';
+import { networkFailure, reasonOf } from '../delivery/connect-retry.ts';
 import { ChatError, AdapterError } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
@@ -290,11 +290,7 @@ const LIMITED = new Set([
   'team_added_to_org',
   'message_limit_exceeded',
 ]);
-/** No connection was made, so nothing was sent. */
-const UNREACHABLE =
-  /^(?:ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|UND_ERR_CONNECT_TIMEOUT|\w*CERT\w*|UNABLE_TO_\w+)$/;
 const BUSY_MS = 30_000;
-const DEPTH = 5;
 
 function verdictOn(error: unknown): Verdict {
   if (error instanceof WebAPIRateLimitedError) {
@@ -306,9 +302,9 @@ function verdictOn(error: unknown): Verdict {
   if (error instanceof Error && error.message.startsWith('Retry header did not contain')) {
     return { fault: 'limited', why: 'too many requests', retryAfterMs: BUSY_MS };
   }
-  const code = networkCode(error instanceof WebAPIRequestError ? error.original : error);
-  if (code !== null && UNREACHABLE.test(code)) return { fault: 'unreachable', why: code };
-  return { fault: 'unclear', why: code ?? (isTimeout(error) ? 'no answer in time' : 'the connection broke') };
+  const network = networkFailure(error instanceof WebAPIRequestError ? error.original : error);
+  if (network?.isUnsent === true) return { fault: 'unreachable', why: network.code };
+  return { fault: 'unclear', why: network?.code ?? (isTimeout(error) ? 'no answer in time' : 'the connection broke') };
 }
 
 /** An answer without a word that can be read was cut off or comes from something that is not Slack. */
@@ -327,17 +323,11 @@ function verdictOnStatus(status: number): Verdict {
 /** Networks hide their code below their error; a fault of the program has none. */
 function isBug(error: unknown): boolean {
   const isProgram = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
-  return isProgram && networkCode(error) === null && !isTimeout(error) && error.message !== 'fetch failed';
+  return isProgram && networkFailure(error) === null && !isTimeout(error) && error.message !== 'fetch failed';
 }
 
 function wordIn(error: unknown): string | null {
   return typeof error === 'string' && /^[a-z][\w.:-]{0,80}$/.test(error) ? error : null;
-}
-
-function networkCode(error: unknown, depth = 0): string | null {
-  if (!(error instanceof Error) || depth === DEPTH) return null;
-  if ('code' in error && typeof error.code === 'string' && /^[A-Z][A-Z\d_]+$/.test(error.code)) return error.code;
-  return networkCode(error.cause, depth + 1);
 }
 
 function isTimeout(error: unknown): boolean {
