@@ -1,7 +1,9 @@
-import type { Instant } from '../../lib/time.ts';
+import type { Instant, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId, MessageId, ModelUse } from '../../turns/floor/settings.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Line } from '../../turns/view.ts';
+import { retry } from '../../lib/retry.ts';
+import type { RetryPolicy } from '../../lib/retry.ts';
 
 /** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */
 export type TurnPrompt = {
@@ -209,3 +211,34 @@ export class AbsentError extends BackendError {
 
 /** The agent is not started, or not gone on with: its folder holds files that act before anybody is asked, and nobody trusts them. */
 export class UntrustedError extends AbsentError {}
+
+/** What prompting again needs. */
+type InsistPorts = {
+  readonly report: Pick<Report, 'leftMs'>;
+  readonly timers: Timers;
+  /** Somebody stopped the generation. */
+  readonly signal: AbortSignal;
+  readonly failureOf: (error: unknown) => BackendError;
+  /** It failed and is tried again after a wait. */
+  readonly failed: () => void;
+};
+
+/**
+ * Does work that asks a service; what failed for a while (`retryAfterMs`) is tried again within the turn, after the wait
+ * that the service asks for, as long as the turn lasts longer than the wait. Rejects with the last failure, or with the
+ * signal's reason.
+ */
+export async function insist<T>(work: () => Promise<T>, ports: InsistPorts): Promise<T> {
+  const { report, failureOf, failed } = ports;
+  return await retry(work, POLICY, {
+    ...ports,
+    judge({ error, waitMs }) {
+      const { retryAfterMs } = failureOf(error);
+      if (retryAfterMs === null || Math.max(waitMs, retryAfterMs) >= report.leftMs()) return 'give-up';
+      failed();
+      return { notBeforeMs: retryAfterMs };
+    },
+  });
+}
+
+const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 15_000, attempts: 10 };

@@ -5,7 +5,7 @@ import type { Timer } from '../../lib/time.ts';
 import { systemTimers } from '../../lib/time.ts';
 import type { BridgeRelay } from './bridge-relay.ts';
 import { REPLACED, HEARTBEAT_HEADER, REVOKED } from '../backends/remote/remote-host.ts';
-import { messageIn } from '../backends/acp/acp-multiplexer.ts';
+import { messageIn } from '../backends/acp/acp-stream.ts';
 
 /** What one connection needs. */
 type ConnectionParts = {

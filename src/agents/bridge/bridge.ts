@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { backoffMs, delay } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import { systemTimers } from '../../lib/time.ts';
-import { lineStream } from '../backends/acp/acp-lines.ts';
+import { lineStream } from '../backends/acp/acp-stream.ts';
 import { connectOnce } from './bridge-connection.ts';
 import { BridgeRelay } from './bridge-relay.ts';
 import { startProcessGroup } from '../process/process-group.ts';

@@ -2,8 +2,7 @@ import { StreamableHTTPClientTransport, deserializeMessage, serializeMessage } f
 import type { AuthProvider, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { delay } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
-import { childEnvironment } from '../process/process-environment.ts';
-import { startProcessGroup } from '../process/process-group.ts';
+import { childEnvironment, startProcessGroup } from '../process/process-group.ts';
 import type { ProcessGroup } from '../process/process-group.ts';
 import type { SandboxPlan } from '../process/sandbox.ts';
 

@@ -2,8 +2,12 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test, vi } from 'vitest';
-import { childEnvironment, secretsOf } from '../../../src/agents/process/process-environment.ts';
-import { isGroupAlive, startProcessGroup } from '../../../src/agents/process/process-group.ts';
+import {
+  childEnvironment,
+  secretsOf,
+  isGroupAlive,
+  startProcessGroup,
+} from '../../../src/agents/process/process-group.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
 

@@ -1,9 +1,12 @@
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import type { LanguageModel } from 'ai';
+import type { LanguageModel, LanguageModelUsage } from 'ai';
 import { BackendError } from '../backend.ts';
 import { defined } from '../../../lib/defined.ts';
+import { APICallError, RetryError } from 'ai';
+import type { Instant } from '../../../lib/time.ts';
+import type { Report, Usage } from '../backend.ts';
 
 /** Remarks of the library on a model's abilities are no concern of the operator, and are not in the format of the log. */
 globalThis.AI_SDK_LOG_WARNINGS = false;
@@ -41,3 +44,174 @@ export function modelOf(settings: ModelSettings): LanguageModel {
 }
 
 const KEYS: Readonly<Record<string, string>> = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY' };
+
+/**
+ * What a model's failure means: a rejected key, a missing model or a used-up quota is terminal, everything else may pass.
+ * The cause is one line with the provider's own reason, never with the key.
+ */
+export function failureOf(error: unknown, model: string): BackendError {
+  if (error instanceof BackendError) return error;
+  if (RetryError.isInstance(error)) return failureOf(error.lastError, model);
+  if (APICallError.isInstance(error)) return ofCall(error, model);
+  const words = oneLine(reasonOf(error));
+  return new BackendError(`the model failed: ${words}`, { cause: error, retryAfterMs: isPassing(error) ? 0 : null });
+}
+
+/** The model did not answer in time. */
+export function stepTimedOut(ms: number): BackendError {
+  return new BackendError(`the model did not answer within ${Math.round(ms / 100) / 10} s`);
+}
+
+/** Whether a service said no because of the tools that it was offered. */
+export function takesNoTools(error: unknown): boolean {
+  if (!APICallError.isInstance(error) || ![400, 404, 422, 501].includes(error.statusCode ?? 0)) return false;
+  const said = `${error.message} ${error.responseBody ?? ''}`;
+  return /\b(?:tools?|tool_choice|function.?call\w*|functions)\b/i.test(said) && NOT_TAKEN.test(said);
+}
+
+function ofCall(error: APICallError, model: string): BackendError {
+  const { statusCode: status } = error;
+  const reason = oneLine(error.message);
+  const failure = (what: string, terminal: boolean, retryAfterMs: number | null = null) =>
+    new BackendError(what, { terminal, retryAfterMs, cause: error });
+  if (status === undefined) return failure(`the model cannot be reached: ${oneLine(innermost(error))}`, false, 0);
+  if (status < 400) return failure(`the connection to the model broke: ${oneLine(innermost(error))}`, false, 0);
+  if (status === 401) return failure('API key rejected (401)', true);
+  if (status === 403) return failure(`access refused (403): ${reason}`, true);
+  if (status === 404) return failure(`no model "${model}" (404): ${reason}`, true);
+  if (status === 402 || isQuota(error)) return failure(`quota used up (${status}): ${reason}`, true);
+  if (isTooLong(error)) return failure(`the conversation is too long for the model (${status}): ${reason}`, false);
+  if (status === 429) return failure(`too many requests (429): ${reason}`, false, waitOf(error));
+  if (status >= 500) return failure(`the model's service failed (${status}): ${reason}`, false, waitOf(error));
+  return failure(`the request was refused (${status}): ${reason}`, false);
+}
+
+/** A connection that broke, and what a provider reports in the middle of an answer. */
+function isPassing(error: unknown): boolean {
+  if (error instanceof Error)
+    return error instanceof TypeError || BROKEN.test(`${error.name} ${error.message} ${innermost(error)}`);
+  return BUSY.test(JSON.stringify(error) ?? '');
+}
+
+/** What the provider asks for in Retry-After, in milliseconds: seconds, or the instant of a date. */
+function waitOf({ responseHeaders = {} }: APICallError): number {
+  const { 'retry-after-ms': ms, 'retry-after': after } = responseHeaders;
+  if (ms !== undefined && Number(ms) >= 0) return Number(ms);
+  if (after === undefined) return 0;
+  if (Number(after) >= 0) return Number(after) * 1_000;
+  const { date = '' } = responseHeaders;
+  const waitMs = Date.parse(after) - Date.parse(date);
+  return Number.isFinite(waitMs) ? Math.max(0, waitMs) : 0;
+}
+
+function isQuota({ responseBody, statusCode }: APICallError): boolean {
+  return statusCode === 429 && /insufficient_quota|billing_hard_limit/.test(responseBody ?? '');
+}
+
+function isTooLong({ message, responseBody, statusCode }: APICallError): boolean {
+  const said = `${message} ${responseBody ?? ''}`;
+  return (
+    statusCode === 413 ||
+    (statusCode === 400 && /context[_ ](?:length|window)|prompt is too long|too many tokens/i.test(said))
+  );
+}
+
+function innermost(error: unknown): string {
+  let inner = error;
+  for (let depth = 0; depth < DEEPEST && inner instanceof Error && inner.cause !== undefined; depth += 1)
+    inner = inner.cause;
+  if (inner instanceof AggregateError && inner.errors.length > 0) return reasonOf(inner.errors[0]);
+  return reasonOf(inner);
+}
+
+function reasonOf(error: unknown): string {
+  if (typeof error === 'string') return error;
+  if (typeof error === 'object' && error !== null) {
+    if ('message' in error && typeof error.message === 'string' && error.message !== '') return error.message;
+    if ('error' in error) return reasonOf(error.error);
+    if ('code' in error && typeof error.code === 'string') return error.code;
+  }
+  return 'no reason was given';
+}
+
+function oneLine(text: string): string {
+  const plain = text.replaceAll(KEY, '[key]').replace(/\s+/g, ' ').trim();
+  return plain.length > LONGEST ? `${plain.slice(0, LONGEST)}…` : plain;
+}
+
+const NOT_TAKEN =
+  /not (?:\w+ ){0,2}support|unsupported|no endpoints? found|not allowed|not permitted|not available|unknown|unrecognized|extra/i;
+const BROKEN = /ECONN|EPIPE|ETIMEDOUT|UND_ERR|socket|terminated|aborted|network|No ?Output/i;
+const BUSY = /overloaded|server_error|api_error|internal|rate_limit|unavailable|timeout/i;
+const KEY = /\b(?:sk|key|pk)-[\w*-]{4,}/g;
+const LONGEST = 200;
+const DEEPEST = 5;
+
+/** What calls are told under, and what they cost. */
+export type LlmPrices = {
+  readonly provider: string;
+  /** As the configuration names the model. */
+  readonly modelName: string;
+  readonly prices: ModelPrices;
+};
+
+/** In US dollars for a million tokens: of input, of what of it the provider had kept, of what of it the provider keeps anew, and of output. */
+export type ModelPrices = {
+  readonly inputUsdPerMTok?: number | undefined;
+  readonly outputUsdPerMTok?: number | undefined;
+  /** As all input unless told. */
+  readonly cachedInputUsdPerMTok?: number | undefined;
+  /** As all input unless told. */
+  readonly cacheWriteUsdPerMTok?: number | undefined;
+};
+
+/** How much was asked and written, in characters, where nobody has counted tokens. */
+export type CallSize = { readonly asked: number; readonly written: number };
+
+/** Of a request that was refused. */
+export const NOTHING: CallSize = { asked: 0, written: 0 };
+
+/** Tells of each call of a model once, however it ended. */
+export class LlmCall {
+  readonly #prices: LlmPrices;
+  readonly #report: Pick<Report, 'usage' | 'now'>;
+  /** `null`: the model is not at it. */
+  #beganAt: Instant | null = null;
+
+  constructor(prices: LlmPrices, report: Pick<Report, 'usage' | 'now'>) {
+    this.#prices = prices;
+    this.#report = report;
+  }
+
+  begin(): void {
+    this.#beganAt = this.#report.now();
+  }
+
+  /** It is over, if it was not before. What its provider does not count is estimated: four characters a token. */
+  end(outcome: Usage['use']['outcome'], counted: LanguageModelUsage | null, { asked, written }: CallSize): void {
+    if (this.#beganAt === null) return;
+    const ms = this.#report.now() - this.#beganAt;
+    this.#beganAt = null;
+    const { provider, modelName: model, prices } = this.#prices;
+    const isCounted = counted?.inputTokens !== undefined && counted.outputTokens !== undefined;
+    const input = (isCounted ? counted.inputTokens : undefined) ?? Math.ceil(asked / 4);
+    const output = (isCounted ? counted.outputTokens : undefined) ?? Math.ceil(written / 4);
+    const { cacheReadTokens: cached = null, cacheWriteTokens: kept } = counted?.inputTokenDetails ?? {};
+    const ofCache = isCounted ? { read: cached ?? 0, kept: kept ?? 0 } : { read: 0, kept: 0 };
+    const cost = costOf({ input, output, ...ofCache }, prices);
+    const source = cost === null ? 'unpriced' : isCounted ? 'computed' : 'estimated';
+    const use = { backend: `llm/${provider}`, model, input, output, cached, source, outcome, ms } as const;
+    this.#report.usage({ tokens: input + output, costMicros: Math.round(cost ?? 0), use });
+  }
+}
+
+type Counted = { readonly input: number; readonly output: number; readonly read: number; readonly kept: number };
+
+/** In micro-dollars; `null`: the model has no price. */
+function costOf({ input, output, read, kept }: Counted, prices: ModelPrices): number | null {
+  const { inputUsdPerMTok: plain, outputUsdPerMTok: written } = prices;
+  if (plain === undefined || written === undefined) return null;
+  const { cachedInputUsdPerMTok = plain, cacheWriteUsdPerMTok = plain } = prices;
+  const rest = Math.max(0, input - read - kept);
+  return rest * plain + read * cachedInputUsdPerMTok + kept * cacheWriteUsdPerMTok + output * written;
+}

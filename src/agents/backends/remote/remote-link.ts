@@ -4,8 +4,7 @@ import { closeSocket, guardSocket } from '../../../lib/guarded-server.ts';
 import type { FaultLog } from '../../../lib/guarded-server.ts';
 import type { Clock, Timer, Timers } from '../../../lib/time.ts';
 import type { Beat } from '../../session/session-executor.ts';
-import { MessageRate } from '../acp/acp-lines.ts';
-import { AcpMultiplexer, messageIn } from '../acp/acp-multiplexer.ts';
+import { MessageRate, AcpMultiplexer, messageIn } from '../acp/acp-stream.ts';
 
 /** What one connection may do. */
 export type LinkLimits = {

@@ -3,7 +3,7 @@ import type { Line } from '../../../turns/view.ts';
 import type { Timers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
 import type { AcpSession } from '../acp/acp-session.ts';
-import { injectedWords, withSystem } from '../acp/acp-words.ts';
+import { injectedWords, withSystem } from '../acp/acp-generation.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
 import type { ConnectionSlot } from './remote-host.ts';

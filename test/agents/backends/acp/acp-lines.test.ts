@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { lineStream } from '../../../../src/agents/backends/acp/acp-lines.ts';
+import { lineStream } from '../../../../src/agents/backends/acp/acp-stream.ts';
 import { createTime } from '../../time.ts';
 
 const LINE = '{"jsonrpc":"2.0","method":"session/update"}\n';

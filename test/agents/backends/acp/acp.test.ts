@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
-import { toolHint } from '../../../../src/agents/backends/acp/acp-words.ts';
+import { toolHint } from '../../../../src/agents/backends/acp/acp-generation.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, Usage } from '../../../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Usage } from '../../../../src/agents/backends/backend.ts';
-import { LlmCall } from '../../../../src/agents/backends/llm/llm-call.ts';
-import type { ModelPrices } from '../../../../src/agents/backends/llm/llm-call.ts';
+import { LlmCall } from '../../../../src/agents/backends/llm/llm-models.ts';
+import type { ModelPrices } from '../../../../src/agents/backends/llm/llm-models.ts';
 
 const PRICES = { inputUsdPerMTok: 2.5, outputUsdPerMTok: 10 };
 

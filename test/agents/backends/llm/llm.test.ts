@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, Report, TurnPrompt, Usage } from '../../../../src/agents/backends/backend.ts';
-import { failureOf } from '../../../../src/agents/backends/llm/llm-errors.ts';
+import { failureOf } from '../../../../src/agents/backends/llm/llm-models.ts';
 import { createLlmBackend } from '../../../../src/agents/backends/llm/llm-backend.ts';
 import type { LlmOptions } from '../../../../src/agents/backends/llm/llm-backend.ts';
 import { person, prompt, recorder, spoken } from '../conversation.ts';

@@ -2,7 +2,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { runBridge } from '../../../../src/agents/bridge/bridge.ts';
-import { toolsUrlOf } from '../../../../src/agents/backends/remote/remote-address.ts';
+import { toolsUrlOf } from '../../../../src/agents/backends/remote/remote-host.ts';
 import type { ToolEndpoint } from '../../../../src/agents/tools/tool-server.ts';
 import { FLOOR_TOOLS, FloorTools } from '../../../../src/agents/tools/floor-tools.ts';
 import { FAKE_ACP, acpRig } from '../acp/acp-rig.ts';
