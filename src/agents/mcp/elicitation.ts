@@ -8,24 +8,24 @@ import { PUBLIC, exampleWords, fieldLine, listWords } from '../../turns/text/for
 import type { GatedCall, ToolGate } from '../tools/tool-gate.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What a server asks in the middle of a call, and what it is asked through. */
+/** What a server's question in the middle of a call needs. */
 type ServerAsking = {
   readonly gate: ToolGate;
   readonly call: GatedCall;
-  /** The text without secrets. */
+  /** Redacts secrets. */
   readonly scrub: (text: string) => string;
-  /** Nobody need answer any more. */
+  /** Aborted when an answer is no longer needed. */
   readonly withdrawn: AbortSignal;
 };
 
-/** A question of a server: what people are shown, how they answer, and what of their words it is given. */
+/** A server's question: the text for people, an example answer, and the form of the answer. */
 type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form' | 'showsAnswer'> & {
   readonly answer: string;
 };
 
 /**
- * Asks people what a server wants to know in the middle of a call: a question of the call's run, answered in words that fill in
- * its form, or none at all. A no declines; nobody's answer, or the end of the turn, cancels.
+ * Asks people a server's question in the middle of a call. They answer in words that fill in its form, if it has one. A
+ * denial declines; no answer, or the end of the turn, cancels.
  */
 export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking): Promise<ElicitResult> {
   const { gate, withdrawn } = asking;
@@ -40,7 +40,7 @@ export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking
   return read.ok ? { action: 'accept', content: read.content } : { action: 'cancel' };
 }
 
-/** It goes by the rules of the call that it is asked in, and is asked whatever they allow. */
+/** The question as a gated call: the rules of its call can deny it, and it is asked even if they allow it. */
 function callOf(
   { detail, ...question }: ServerQuestion,
   { call, scrub, title }: ServerAsking & { readonly title: string },
@@ -60,7 +60,7 @@ function callOf(
   };
 }
 
-/** People open the link themselves, if they want to: nothing of it is fetched. */
+/** A question with a link. Conch does not fetch the link; people can open it. */
 function linkQuestion({ message, url }: { readonly message: string; readonly url: string }): ServerQuestion {
   const isWeb = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
   const { host, href } = isWeb ? new URL(url) : { host: '', href: '' };
@@ -91,7 +91,10 @@ function formQuestion(
   };
 }
 
-/** A text of one's own could be a secret; and what answers name must stand in the channel as it is. */
+/**
+ * Why a form must not be asked: a free text could be a secret, or its names would not show unchanged in the channel;
+ * `null` when it can be asked.
+ */
 function whyUnaskable(message: string, form: readonly AskedField[], scrub: ServerAsking['scrub']): string | null {
   const free = form.filter(({ kind, options }) => kind === 'text' || (kind === 'some' && options.length === 0));
   const about = [message, ...free.flatMap(({ name, label, hint }) => [name, label, hint])];

@@ -9,11 +9,11 @@ import type { Timers } from '../../lib/time.ts';
 
 const tokensSchema = z.strictObject({
   access: z.string().min(1),
-  /** `null`: when it ends somebody signs in again. */
+  /** `null`: a person must sign in again when the access token expires. */
   refresh: z.string().min(1).nullable(),
-  /** In milliseconds since 1970 by the machine's clock; `null`: nobody says. */
+  /** In milliseconds since 1970 by the machine's clock; `null` when unknown. */
   expiresAt: z.number().nullable(),
-  /** What was granted, as far as the service says. */
+  /** The granted scope; `null` when the service does not say. */
   scope: z.string().nullable(),
 });
 
@@ -34,43 +34,43 @@ export const keptClient = z.object({
 });
 
 const loginSchema = z.strictObject({
-  /** The server of tools, for which alone its tokens are. */
+  /** The MCP server. The tokens are sent to it only. */
   url: z.string(),
-  /** What the tokens are asked for by (RFC 8707). */
+  /** The resource that tokens are requested for (RFC 8707). */
   resource: z.string(),
-  /** Who made the tokens, and the only one to whom they are ever given back. */
+  /** The issuer of the tokens. Refresh tokens are sent to it only. */
   issuer: z.string(),
   authorizationServer: z.string(),
-  /** What the issuer said of itself when somebody signed in; `null`: nothing. */
+  /** The issuer's metadata at sign-in; `null` for none. */
   metadata: keptMetadata.nullable(),
   client: keptClient,
-  /** `null`: the service has refused to renew them. */
+  /** `null` once the service refused to renew them. */
   tokens: tokensSchema.nullable(),
-  /** Why somebody has to sign in again. */
+  /** Why a person must sign in again; `null` while the tokens are valid. */
   refused: z.string().nullable(),
-  /** What the server wants besides what was granted. */
+  /** The scope that the server wants beyond the granted one; `null` for none. */
   wanted: z.string().nullable(),
-  /** When somebody signed in, in milliseconds since 1970. */
+  /** Time of the sign-in, in milliseconds since 1970. */
   signedInAt: z.number(),
 });
 
-/** That somebody has signed in at a server of tools for Conch. */
+/** A login at an MCP server. */
 export type Login = Readonly<z.output<typeof loginSchema>>;
 
-/** A login could not be read, kept or made; the message says why, and what to do. */
+/** A login could not be read, stored or made. The message says why, and what to do. */
 export class LoginError extends Error {
   override readonly name = 'LoginError';
 }
 
 /**
- * The logins at servers of tools, in the data folder: a file for each server, which only this user can read. A running Conch and
- * a command may use them at once.
+ * The logins at MCP servers, in the data folder: one file per server, readable by this user only. A running Conch and a
+ * command can use them at the same time.
  */
 export class LoginStore {
   readonly #dataDir: string;
   readonly #folder: string;
   #secrets: readonly string[] = [];
-  /** What no disk took: the tokens before are spent. */
+  /** Logins that could not be written. The stored tokens before them are used up. */
   readonly #unsaved = new Map<string, Login>();
 
   constructor(dataDir: string) {
@@ -79,12 +79,12 @@ export class LoginStore {
     for (const file of filesIn(this.#folder)) if (file.endsWith('.json')) this.#readFile(join(this.#folder, file));
   }
 
-  /** Every token and secret that it has read or been given, the newest last; another array when there is another. */
+  /** Every token and secret seen so far, the newest last. Returns a new array when the set changes. */
   get secrets(): readonly string[] {
     return this.#secrets;
   }
 
-  /** The login at a server; `null` when nobody is signed in there. Throws a `LoginError`. */
+  /** The login at a server; `null` without one. Throws a `LoginError`. */
   read(url: string): Login | null {
     const path = this.#pathOf(url, 'json');
     const login = this.#readFile(path);
@@ -99,7 +99,7 @@ export class LoginStore {
     return unsaved;
   }
 
-  /** Keeps a login; says why when only this process can go on with it, for no disk took it. */
+  /** Stores a login. Returns an error when it could not be written; this process then keeps it in memory. */
   save(login: Login): LoginError | null {
     const path = this.#pathOf(login.url, 'json');
     this.#know(login);
@@ -114,7 +114,7 @@ export class LoginStore {
     }
   }
 
-  /** Forgets a login; whether there was one. */
+  /** Deletes a login. Returns whether there was one. */
   remove(url: string): boolean {
     const path = this.#pathOf(url, 'json');
     const had = this.#unsaved.delete(path) || this.#readFile(path) !== null;
@@ -125,8 +125,8 @@ export class LoginStore {
   }
 
   /**
-   * Works on the login at one server while nobody else does, in this process or another; the system lifts the lock of one that
-   * ends. Rejects with a `LoginError` when another has it for too long.
+   * Runs the work under a lock on one server's login, across processes. The system releases the lock of a process that
+   * ends. Rejects with a `LoginError` when the lock stays taken for 40 s.
    */
   async alone<T>(url: string, timers: Timers, work: () => Promise<T>): Promise<T> {
     this.#makeFolder();
@@ -178,10 +178,10 @@ export class LoginStore {
   }
 }
 
-/** Longer than a service may take to renew a token. */
+/** Together longer than a service may take to renew a token. */
 const MOST_TRIES = 400;
 const TRY_AGAIN_MS = 100;
-/** Earlier tokens are of no use to anybody after a while. */
+/** Most secrets that are remembered; older tokens have expired. */
 const MOST_SECRETS = 256;
 
 function filesIn(folder: string): readonly string[] {

@@ -27,31 +27,31 @@ import type { ServerLogins } from './server-logins.ts';
 import { z } from 'zod';
 import { defined } from '../../lib/defined.ts';
 
-/** What a server needs besides its configuration. */
+/** What a server needs apart from its configuration. */
 export type McpPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: AgentLog;
-  /** How long a server may take to end after its input has, and again after it was asked to, in milliseconds. */
+  /** Grace after the end of a server's input, and again after SIGTERM, in milliseconds. */
   readonly stopGraceMs?: number;
-  /** Keeps what servers said of their tools over restarts; without it they are known while this program runs. */
+  /** Stores the definitions of tools over restarts. Absent: they are known until the program ends. */
   readonly memory?: { recall(name: string): string | null; remember(name: string, text: string): void };
-  /** Under which name that is kept; its id unless told. */
+  /** The name under which they are stored. Default: the server's id. */
   readonly name?: string;
-  /** Told why it is given up, and (`null`) each time that it has said what tools it has. */
+  /** Called with the reason when the server is given up, and with `null` each time it has listed its tools. */
   readonly turned?: (why: string | null) => void;
-  /** Who is signed in at servers; without it nobody is. */
+  /** The logins at servers. Absent: no logins. */
   readonly logins?: ServerLogins;
-  /** The sandbox in which an agent runs, and so do the servers that are programs; `undefined`: none. */
+  /** The sandbox of an agent and of its servers that are programs; `undefined` for none. */
   readonly sandboxOf?: (agent: AgentId) => AgentSandbox | undefined;
-  /** The sandbox of the agent that uses it; none unless given. */
+  /** The sandbox of the agent that uses the server. Default: none. */
   readonly sandbox?: AgentSandbox | undefined;
 };
 
-/** The sandbox of an agent, with the folder that it works in. */
+/** An agent's sandbox and working folder. */
 export type AgentSandbox = { readonly plan: SandboxPlan; readonly cwd: string };
 
-/** What came of a call. `code` as for the gate; `null` when the tool itself says that it did what it was to do. */
+/** The outcome of a call. `code`: as for the gate; `null` when the tool reports success. */
 export type CallOutcome = ToolOutput & { readonly code: CallResult['code'] };
 
 /** A call to carry out. */
@@ -59,37 +59,37 @@ export type McpCall = {
   readonly id: string;
   readonly input: Readonly<Record<string, unknown>>;
   readonly stopped: AbortSignal;
-  /** The server has told of progress. */
+  /** Called when the server reports progress. */
   readonly progressed: () => void;
-  /** The server asks people something before it goes on; without it, it is told that nobody answers. */
+  /** Asks people a question of the server. Absent: the server is told that the question was cancelled. */
   readonly ask?: (asked: ElicitRequestParams, withdrawn: AbortSignal) => Promise<ElicitResult>;
 };
 
-/** What to connect to, and who is told of what happens then. */
+/** The server to connect to, and its listeners. */
 type ConnectParts = {
   readonly id: string;
   readonly config: McpServerConfig;
   readonly ports: McpPorts;
-  /** Its list of tools is another one. */
+  /** Called when the server's list of tools changed. */
   readonly changed: () => void;
-  /** It broke off, or lets nobody in any more, and why. */
+  /** Called with the reason when the connection is lost, or when the server needs a new login. */
   readonly lost: (why: Error) => void;
 };
 
-/** A server of tools that has answered. */
+/** An open connection to an MCP server. */
 export type McpConnection = {
   readonly instructions: string;
-  /** Asks for its tools; rejects with a sentence. */
+  /** Lists the server's tools. Rejects with an error for people. */
   list(): Promise<ReadTools>;
-  /** Sends a call, once. What came of it is a value, also when nobody knows. */
+  /** Sends a call, once. Never rejects: an unknown outcome is a value too. */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
-  /** Resolves when nothing of it is left. */
+  /** Resolves when the connection, and a started program, have ended. */
   close(): Promise<void>;
 };
 
 /**
- * Starts a server, or reaches it, in the newest protocol that both know. Rejects with a sentence that says why it cannot be
- * used; nothing of it is left then.
+ * Starts or reaches a server, in the newest protocol that both know. Rejects with an error for people, after everything
+ * started has ended.
  */
 export async function connectServer(parts: ConnectParts): Promise<McpConnection> {
   try {
@@ -158,7 +158,7 @@ function transportOf({ id, config, ports }: ConnectParts): Transport {
   });
 }
 
-/** A server in a sandbox reads what its arguments name, also in a home that is hidden. */
+/** Lets a server in a sandbox read the paths of its arguments, also in a hidden home. */
 function showing({ plan }: AgentSandbox, args: readonly string[]): SandboxPlan {
   return { ...plan, readable: [...plan.readable, ...args.filter((arg) => isAbsolute(arg))] };
 }
@@ -170,16 +170,18 @@ async function list(client: Client, { id, config, ports }: ConnectParts): Promis
   return readTools(id, tools, config.tools);
 }
 
-/** How each call under way asks people something. */
+/** The `ask` of each call under way. */
 type OpenCalls = Set<NonNullable<McpCall['ask']>>;
 
-/** A server does not say in which call it asks: of several nobody knows whose people it means. */
+/**
+ * Answers a server's question. A question does not name its call, so it is cancelled when several calls are under way.
+ */
 async function answer(open: OpenCalls, asked: ElicitRequestParams, withdrawn: AbortSignal): Promise<ElicitResult> {
   const [ask, ...others] = open;
   return ask === undefined || others.length > 0 ? { action: 'cancel' } : await ask(asked, withdrawn);
 }
 
-/** The configuration says of all forms of a server what the server may say of one. */
+/** Marks a form so that its answer is shown in the channel. */
 function shownToAll<Asked extends { readonly requestedSchema: object }>(asked: Asked): Asked {
   return { ...asked, requestedSchema: { ...asked.requestedSchema, [PUBLIC]: true } };
 }
@@ -217,14 +219,14 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
   }
 }
 
-/** How long a call may take without a sign of progress, and in all. */
+/** The timeouts of a call: without progress, and in all. */
 class CallTime {
   readonly #limitMs: number;
   readonly #ports: McpPorts;
   readonly #over = new AbortController();
   #endAt: Instant;
   #timer: Timer | null = null;
-  /** Questions that people have not answered. */
+  /** The number of open questions. */
   #asking = 0;
 
   constructor(limitMs: number, ports: McpPorts) {
@@ -234,7 +236,7 @@ class CallTime {
     this.renew();
   }
 
-  /** Aborted when it is up, or was ended. */
+  /** Aborted when the time is up, and by `end`. */
   get over(): AbortSignal {
     return this.#over.signal;
   }
@@ -246,7 +248,7 @@ class CallTime {
     this.#timer = this.#ports.timers.after(leftMs, () => this.#over.abort());
   }
 
-  /** It stands still while people are asked. */
+  /** Stops the clock while people are asked. */
   async still<T>(asking: () => Promise<T>): Promise<T> {
     const from = this.#ports.clock.now();
     this.#asking += 1;
@@ -266,7 +268,7 @@ class CallTime {
   }
 }
 
-/** What a server answered is known; of what broke off nothing is. */
+/** The outcome of a failed call: the server's error, or unknown when the connection broke. */
 function broken(error: unknown, sent: Sent): CallOutcome {
   const login = loginOf(error, sent);
   if (login instanceof LoginNeededError && !login.isWider) sent.lost(login);
@@ -275,7 +277,7 @@ function broken(error: unknown, sent: Sent): CallOutcome {
   return error instanceof ProtocolError ? failure(words, 'TOOL_FAILED') : failure(`${words}. ${UNKNOWN}`, 'UNKNOWN');
 }
 
-/** What of a login kept a request from being carried out; `null`: nothing of one. */
+/** The login's error if a login is why a request failed; else `null`. */
 function loginOf(error: unknown, { id, config, ports: { logins } }: ConnectParts): LoginError | null {
   if (error instanceof LoginError) return error;
   if (logins === undefined || logins.presented(id, config) === null) return null;
@@ -288,7 +290,7 @@ function withReason(error: unknown): Error {
   return new Error(reasonOf(error), { cause: error });
 }
 
-/** What a server answered beside its protocol is not repeated: it may be a whole page. */
+/** The reason of an error for people. The body of an HTTP answer is left out: it can be a whole page. */
 function reasonOf(error: unknown): string {
   if (error instanceof SdkHttpError) return `it answered with ${error.status}`;
   const { message, cause } = error instanceof Error ? error : new Error(String(error));
@@ -313,7 +315,7 @@ function endOf(transport: Transport): Error | null {
   return transport instanceof StdioTransport && transport.ended !== null ? new Error(transport.ended) : null;
 }
 
-/** Some servers end when they are asked which protocol they speak. */
+/** True when the protocol could not be negotiated: some servers end at that request. */
 function isEraUnknown(error: unknown): boolean {
   return error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed;
 }
@@ -328,17 +330,18 @@ const PROBE_MS = 5_000;
 const LIST_MS = 10_000;
 const LONGEST_CALL_MS = 600_000;
 const STOP_MS = 2_000;
-/** How often a server may ask in one call by answering with what it wants to know. */
+/** Most questions that a server may ask by its answers to one call. */
 const MOST_ROUNDS = 3;
-/** The library's own timers are not used: these here are told the time. */
+/** Turns the library's timers off: our own take the injected clock. */
 const NEVER_MS = 2_147_483_647;
 
-/** Tools that a server listed and that are none, each with why. Forgotten when they are taken. */
+/** The invalid entries of a server's list of tools, each with the reason. `take` returns and clears them. */
 type BadTools = { take(): readonly string[] };
 
 /**
- * Keeps from the client what it does not read, and what it would refuse as a whole. Log messages and news about resources, prompts
- * and tasks are dropped: thousands of them at once would fill the memory. Of a list of tools only entries that are tools are left.
+ * Filters a server's messages for the client. Drops log messages and notifications about resources, prompts and tasks,
+ * which could fill the memory. Removes invalid entries from a list of tools, because the client would refuse the whole
+ * list.
  */
 export function sieved(transport: Transport): BadTools {
   const bad: string[] = [];
@@ -357,7 +360,7 @@ export function sieved(transport: Transport): BadTools {
 
 const UNREAD = /^notifications\/(?:message$|resources\/|prompts\/|tasks)/;
 
-/** How many bad entries of a list are told, and how much of the name of one. */
+/** Most invalid entries of a list that are reported, and the longest name of one. */
 const MOST_TOLD = 20;
 const LONGEST_NAME = 100;
 
@@ -374,7 +377,7 @@ function withoutBadTools(message: JSONRPCMessage, bad: string[]): JSONRPCMessage
   return { ...message, result: { ...message.result, tools } };
 }
 
-/** The entry if it is a tool in every protocol; without what it says of its output, where that is one in newer ones alone. */
+/** The entry if it is a valid tool, else `null`. Its output schema is removed if only newer protocols allow it. */
 function toolIn(entry: unknown): object | null {
   const read = z
     .looseObject({ inputSchema: ofObject, outputSchema: ofObject.optional().catch(undefined) })

@@ -1,16 +1,16 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 
-/** A picture that a tool returned; its type is what its first bytes say. */
+/** A picture that a tool returned; its type follows from its first bytes. */
 export type ToolImage = { readonly type: string; readonly base64: string };
 
 /** What a tool returned. */
 export type ToolOutput = { readonly text: string; readonly images: readonly ToolImage[]; readonly isError: boolean };
 
-/** How much of one output a model is given at once, in bytes of UTF-8. */
+/** Longest output that a model gets at once, in bytes of UTF-8. */
 const LONGEST_OUTPUT = 32 * 1_024;
 
-/** The result of a call as text and pictures. What it only points at is named and never fetched. */
+/** The result of a call as text and pictures. Links are named, never fetched. */
 export function outputOf({ content, structuredContent, isError = false }: CallToolResult): ToolOutput {
   const images = content.flatMap((block) => (block.type === 'image' ? (imageOf(block.data) ?? []) : []));
   const kept = images.slice(0, MOST_IMAGES);
@@ -20,7 +20,7 @@ export function outputOf({ content, structuredContent, isError = false }: CallTo
   return { text: hasText ? texts.join('\n') : structured, images: kept, isError };
 }
 
-/** Outputs that were cut, the newest: what was left out can be read on. */
+/** The newest outputs that were cut, so that a model can read the rest. */
 export class KeptOutputs {
   readonly #texts = new Map<string, Buffer>();
   #count = 0;
@@ -29,7 +29,7 @@ export class KeptOutputs {
     return this.#texts.size === 0;
   }
 
-  /** A text as a model is given it: one that is too long is kept, and cut in the middle. */
+  /** A text as a model gets it. A longer text is stored and cut in the middle. */
   shorten(text: string): string {
     const bytes = Buffer.from(text);
     if (bytes.length <= LONGEST_OUTPUT) return text;
@@ -43,7 +43,7 @@ export class KeptOutputs {
     return [textAt(bytes, 0, head), left, textAt(bytes, tail, bytes.length)].join('\n');
   }
 
-  /** A piece of a text that is kept, in words that say where it ends. */
+  /** A piece of a stored text, with the position of the next one. */
   read(id: string, from: number): string {
     const bytes = this.#texts.get(id);
     if (bytes === undefined) return `There is no output "${id}" any more.`;
@@ -98,7 +98,7 @@ function textOf(block: ContentBlock, images: readonly ToolImage[]): string {
   }
 }
 
-/** What is no picture that models take, or a large one, is none. */
+/** The picture; `null` for a type that models do not take, and for a large one. */
 function imageOf(base64: string): ToolImage | null {
   if (base64.length * 0.75 > LARGEST_IMAGE) return null;
   const begin = Buffer.from(base64.slice(0, 24), 'base64').toString('latin1');
@@ -118,7 +118,7 @@ function textAt(bytes: Buffer, from: number, to: number): string {
   return bytes.toString('utf8', boundary(bytes, from), to);
 }
 
-/** Where the character begins that a place in UTF-8 lies in. */
+/** The start of the character at a position in UTF-8. */
 function boundary(bytes: Buffer, at: number): number {
   let begin = at;
   while (begin > 0 && ((bytes[begin] ?? 0) & 0xc0) === 0x80) begin -= 1;

@@ -6,55 +6,55 @@ import { McpServer } from './mcp-server.ts';
 import type { CallOutcome, McpCall, McpPorts } from './mcp-connection.ts';
 import type { ServerTool } from './mcp-tools.ts';
 
-/** The servers of tools that a configuration names, by their ids. */
+/** The configured MCP servers, by id. */
 export type McpConfig = Readonly<Record<string, McpServerConfig>>;
 
-/** Whether rules let any tool of a server, or this one, ever be used. */
+/** True when the rules can allow this tool of a server. `tool` `null` asks for any tool of the server. */
 export type Reaches = (server: string, tool: string | null) => boolean;
 
-/** What an agent may use in the next round of its model, and what it should know about it. */
+/** The tools of the next round of an agent's model, with notes for it. */
 export type OfferedTools = {
   readonly tools: readonly ServerTool[];
-  /** Tools that there are and that rules never let through: a call of one is answered, not run. */
+  /** Tools that the rules always deny: a call of one is answered, not run. */
   readonly withheld: readonly ServerTool[];
-  /** Servers of which rules let nothing through: nobody asks them what they have, and a call of theirs is answered, too. */
+  /** Servers whose tools the rules all deny. They are not asked for their tools, and calls of them are answered. */
   readonly unused: readonly string[];
-  /** Servers whose tools are missing, and why; in words for the model. */
+  /** Servers whose tools are missing, each with a note for the model. */
   readonly absent: ReadonlyMap<string, string>;
-  /** What the model should know of what is missing. */
+  /** Notes for the model about missing tools. */
   readonly notes: readonly string[];
-  /** What servers say about their own use, as the configuration wants it read. */
+  /** The servers' instructions for their use, where the configuration includes them. */
   readonly instructions: readonly { readonly server: string; readonly text: string }[];
 };
 
 /** The tools of one seat. */
 export type SeatTools = {
-  /** Starts the servers that the agent may use, and says what they have now. Never rejects. */
+  /** Starts the servers that the agent may use and lists their tools. Never rejects. */
   offer(reaches: Reaches): Promise<OfferedTools>;
-  /** Why tools that the agent may use are not there, by their servers, in words for it. Starts nothing. */
+  /** Notes for the agent about servers whose tools are missing. Starts nothing. */
   absent(reaches: Reaches): ReadonlyMap<string, string>;
-  /** Why people should look at a tool again; `null`: nothing about it has changed. */
+  /** What changed in a tool's definition; `null` for nothing. */
   changeOf(tool: ServerTool): string | null;
-  /** Carries out a call that was let through, once. Never rejects. */
+  /** Carries out an allowed call, once. Never rejects. */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
   configOf(tool: ServerTool): McpServerConfig | null;
-  /** The seat uses nothing any more; servers that nobody else uses end. */
+  /** Releases the seat's servers. Servers without another seat end. */
   close(): Promise<void>;
 };
 
-/** Most tools that one agent is offered, and how much their definitions may be, in bytes; from the third on the operator is told. */
+/** Most tools of one agent, and the longest definitions in bytes. From `MANY_TOOLS` on the operator is warned. */
 const MOST_TOOLS = 64;
 const LONGEST_DEFINITIONS = 64 * 1_024;
 const MANY_TOOLS = 25;
 
-/** All servers of tools that run: one for each agent that uses it, or for each of its seats. */
+/** All running MCP servers: one for each agent that uses it, or one for each of its seats. */
 export class McpPool {
   readonly #config: () => McpConfig;
   readonly #ports: McpPorts;
-  /** By server, agent, and channel unless all channels of the agent share it. */
+  /** By server and agent, and by channel unless the agent's channels share it. */
   readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<Seat> }>();
   readonly #warned = new Set<string>();
-  /** In which channels people were told that a server is given up: by it, its agent, and the channel. */
+  /** The channels that were told that a server is given up: keys of server, agent and channel. */
   readonly #told = new Set<string>();
 
   constructor(config: () => McpConfig, ports: McpPorts) {
@@ -62,7 +62,7 @@ export class McpPool {
     this.#ports = ports;
   }
 
-  /** Lets a seat use the servers. Nothing is started by it. */
+  /** Gives a seat access to the servers. Starts nothing. */
   open(seat: Seat): SeatTools {
     const { agent } = seat;
     const servers = (): readonly McpServer[] => {
@@ -92,12 +92,12 @@ export class McpPool {
     };
   }
 
-  /** Whether any server is configured. */
+  /** True when any server is configured. */
   get isUsed(): boolean {
     return Object.keys(this.#config()).length > 0;
   }
 
-  /** How many servers run, or may. */
+  /** The number of servers in use. */
   get size(): number {
     return this.#servers.size;
   }
@@ -128,7 +128,7 @@ export class McpPool {
     return server;
   }
 
-  /** Once in each channel until it was there again, also when the sessions that use it end and begin anew. */
+  /** Tells each channel once that a server is given up, until it is back. New sessions do not repeat it. */
   #tell(key: string, id: string, why: string | null): void {
     for (const { channel, tellTools, reaches } of this.#servers.get(key)?.seats ?? []) {
       const told = `${key} ${placeOf(channel).channel}`;
@@ -139,7 +139,7 @@ export class McpPool {
     }
   }
 
-  /** What is not configured any more ends. */
+  /** Ends servers that are no longer configured. */
   #prune(config: McpConfig): void {
     for (const [key, { server }] of this.#servers) {
       if (Object.hasOwn(config, server.id)) continue;
@@ -184,7 +184,7 @@ export class McpPool {
     };
   }
 
-  /** Once for each number of tools. */
+  /** Warns once for each number of tools. */
   #warn(agent: AgentId, tools: number, offered: number): void {
     const key = `${agent} ${tools} ${offered}`;
     if (this.#warned.has(key)) return;
@@ -225,7 +225,7 @@ function absenceOf(server: string, why: string): string {
   return `The tools of ${server} are not there now: ${why}`;
 }
 
-/** As many as one agent is offered, in the order of the configuration. */
+/** The tools that fit the limits, in the order of the configuration. */
 function fitting(tools: readonly ServerTool[]): readonly ServerTool[] {
   let left = LONGEST_DEFINITIONS;
   return tools.slice(0, MOST_TOOLS).filter(({ alias, description, schema }) => {

@@ -8,15 +8,15 @@ import type { ServerTool } from './mcp-tools.ts';
 import { LoginNeededError } from './server-logins.ts';
 
 /**
- * One server of tools: started when it is first used, stopped when nobody has used it for a while. One that breaks off starts
- * again when it is next used, not before its backoff is over; after five failures in a row it stays down.
+ * One MCP server: started at its first use, stopped after 10 minutes without use. After a failure it starts again at
+ * its next use, at the earliest after its backoff. After five failures in a row it stays down.
  */
 export class McpServer {
   readonly id: string;
   readonly config: McpServerConfig;
   readonly #ports: McpPorts;
   #connection: Promise<McpConnection> | null = null;
-  /** As it was last asked for; `null`: it has changed since. */
+  /** The last list of tools; `null` when it has changed since. */
   #list: Promise<readonly ServerTool[]> | null = null;
   #closing: Promise<unknown> = Promise.resolve();
   #idle: Timer | null = null;
@@ -27,7 +27,7 @@ export class McpServer {
   #isTrouble = false;
   #needsLogin = false;
   #over = false;
-  /** The definitions that were shown first, or were accepted since; `null` before they are looked up. */
+  /** The accepted definitions of tools: the first ones, or those accepted since. `null` before they are loaded. */
   #known: Map<string, KnownTool> | null = null;
 
   constructor(id: string, config: McpServerConfig, ports: McpPorts) {
@@ -36,45 +36,45 @@ export class McpServer {
     this.#ports = ports;
   }
 
-  /** Why it is not used any more; `null` while it is. */
+  /** Why the server was given up; `null` while it is used. */
   get down(): string | null {
     return this.#failures < MOST_FAILURES ? null : this.#why;
   }
 
-  /** Why its tools are not there, as far as somebody wanted to use them; `null` when they were there the last time. */
+  /** Why the tools were missing at their last use; `null` when they were there. */
   get trouble(): string | null {
     return this.#isTrouble ? this.#why : null;
   }
 
-  /** How often it failed since it last did what it was to do. */
+  /** Failures since the last success. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** Its tools as they are now. Rejects with a sentence when it cannot be used at the moment. */
+  /** Lists the current tools. Rejects with an error for people when the server cannot be used now. */
   async tools(): Promise<readonly ServerTool[]> {
     return await this.#use((connection) => (this.#list ??= this.#read(connection)));
   }
 
-  /** What it says about its own use, when it has been started. */
+  /** The server's instructions for its use; empty before it is started. */
   async instructions(): Promise<string> {
     const connection = await this.#connection?.catch(() => null);
     return connection?.instructions ?? '';
   }
 
-  /** Why people should look at a tool again before it is used; `null`: its definition is the one that was shown first. */
+  /** How a tool's definition differs from the accepted one; `null` when it does not. */
   changeOf(tool: ServerTool): string | null {
     const known = this.#definitions.get(tool.name);
     return known === undefined || known.digest === tool.digest ? null : differenceOf(known, tool);
   }
 
-  /** Somebody has seen what changed. */
+  /** Accepts a tool's current definition. */
   accept(tool: ServerTool): void {
     if (this.#definitions.get(tool.name)?.digest === tool.digest) return;
     this.#keep([tool]);
   }
 
-  /** Carries a call out, once: what came of it is a value, also when nobody knows. */
+  /** Carries out a call, once. Never rejects: an unknown outcome is a value too. */
   async call(tool: ServerTool, call: McpCall): Promise<CallOutcome> {
     try {
       const outcome = await this.#use((connection) => connection.call(tool, call));
@@ -86,14 +86,14 @@ export class McpServer {
     }
   }
 
-  /** It may be started again, whatever came of it before. */
+  /** Clears all failures, so that the server can start at once. */
   reset(): void {
     this.#needsLogin = false;
     this.#failures = 0;
     this.#notBefore = -Infinity;
   }
 
-  /** Ends it, and with it what it is doing; it is started again when it is used. Resolves when nothing of it is left. */
+  /** Ends the server and its calls. It starts again at its next use. Resolves when it has ended. */
   async stop(): Promise<void> {
     this.#idle?.cancel();
     const connection = this.#forget();
@@ -101,7 +101,7 @@ export class McpServer {
     await this.#closing;
   }
 
-  /** Ends it for good. */
+  /** Ends the server for good. */
   async close(): Promise<void> {
     this.#over = true;
     await this.stop();
@@ -158,7 +158,7 @@ export class McpServer {
     return opened;
   }
 
-  /** What it is doing goes on, and so does its connection when somebody has signed in. */
+  /** Notes that a login is needed. The connection and its calls go on. */
   #shutOut(error: LoginNeededError): void {
     this.#list = null;
     this.#note(error);
@@ -169,7 +169,7 @@ export class McpServer {
     this.#note(error);
   }
 
-  /** Where somebody has to sign in first, nothing is tried before that. */
+  /** Counts a failure. A server that needs a login is not tried again before the login. */
   #note(error: unknown): void {
     const why = wordsOf(error);
     this.#needsLogin = error instanceof LoginNeededError;
@@ -234,7 +234,7 @@ function wordsOf(error: unknown): string {
   return message.replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
 }
 
-/** What is kept of a tool, to tell what is another about it. */
+/** The stored definition of a tool, to show its changes. */
 const knownTool = z.object({
   digest: z.string(),
   description: z.string(),
@@ -243,7 +243,7 @@ const knownTool = z.object({
 });
 type KnownTool = z.output<typeof knownTool>;
 
-/** A record that cannot be read counts as none: its tools are then what is shown first. */
+/** The stored definitions; empty when they cannot be read, so that the next ones are accepted. */
 function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
   try {
     return z.record(z.string(), knownTool).parse(JSON.parse(text ?? '{}'));
@@ -253,7 +253,7 @@ function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
 }
 
 const LONGEST_WORDS = 500;
-/** Of so many tools it is kept what was said of them. */
+/** Most stored definitions of one server. */
 const MOST_KNOWN = 1_000;
 /** In milliseconds. */
 const IDLE_MS = 600_000;

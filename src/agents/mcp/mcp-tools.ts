@@ -7,26 +7,26 @@ import { wildcard } from '../../rules/rule.ts';
 /** A tool of a server, as rules, people and models know it. */
 export type ServerTool = {
   readonly server: string;
-  /** As its server calls it. */
+  /** The server's name for it. */
   readonly name: string;
-  /** As rules name it. */
+  /** The name in rules. */
   readonly rule: string;
-  /** As models call it: no provider takes longer names, or others than letters, digits, "_" and "-". */
+  /** The name for models: at most 64 letters, digits, "_" and "-", because providers take no others. */
   readonly alias: string;
   readonly description: string;
   readonly schema: Readonly<Record<string, unknown>>;
-  /** Of all that its server says of it. */
+  /** Digest of the server's whole definition. */
   readonly digest: string;
-  /** What its server claims: that it changes nothing, has to do with the server alone, may destroy something. */
+  /** The server's hints: the tool changes nothing, reaches only the server, can destroy something. */
   readonly claims: { readonly readOnly: boolean; readonly closedWorld: boolean; readonly destructive: boolean };
 };
 
-/** The tools of a server that can be used, and why others cannot. */
+/** The usable tools of a server, and why others were refused. */
 export type ReadTools = { readonly tools: readonly ServerTool[]; readonly refused: readonly string[] };
 
 /**
- * The tools of a list that a server sent: those that the configuration wants, without those whose definition holds characters
- * that nobody sees. Throws when two of them would have one name.
+ * The configured tools of a server's list, without those whose definition holds invisible characters. Throws when two
+ * tools would have one alias.
  */
 export function readTools(server: string, listed: readonly Tool[], wanted: readonly string[]): ReadTools {
   const fits = wanted.map(wildcard);
@@ -44,7 +44,7 @@ export function readTools(server: string, listed: readonly Tool[], wanted: reado
   return { tools, refused: hidden.map(({ name }) => `${shown(name)}: ${why}`) };
 }
 
-/** A tool of one of these servers, which nobody has asked what they have, by the name that a model calls it; `null`: of none of them. */
+/** The tool behind an alias, of a server that was not asked for its list; `null` when it is of no such server. */
 export function unlistedTool(servers: readonly string[], alias: string): ServerTool | null {
   const server = servers.find((id) => alias.startsWith(`${id}__`));
   return server === undefined
@@ -54,7 +54,7 @@ export function unlistedTool(servers: readonly string[], alias: string): ServerT
 
 type Said = Pick<ServerTool, 'description' | 'schema' | 'claims'>;
 
-/** What differs between two definitions of a tool, for people. */
+/** The differences between two definitions of a tool, in words for people. */
 export function differenceOf(before: Said, now: Said): string {
   const parts = [
     ['description', before.description, now.description],
@@ -66,10 +66,10 @@ export function differenceOf(before: Said, now: Said): string {
   return lines.length === 0 ? 'something that is not shown' : lines.join('\n');
 }
 
-/** Longer texts of a server about a tool are cut, in UTF-16 units. */
+/** Longer descriptions are cut, in UTF-16 units. */
 const LONGEST_DESCRIPTION = 2_000;
 
-/** What providers take as a name, in characters; and how much of a longer one stays. */
+/** Longest name that all providers take, in characters; `KEPT` of a longer one stay. */
 const LONGEST_ALIAS = 64;
 const KEPT = 55;
 

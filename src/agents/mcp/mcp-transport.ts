@@ -6,7 +6,7 @@ import { childEnvironment, startProcessGroup } from '../process/process-group.ts
 import type { ProcessGroup } from '../process/process-group.ts';
 import type { SandboxPlan } from '../process/sandbox.ts';
 
-/** A program that is a server of tools, and how long it may take to end when it is asked to, in milliseconds. */
+/** An MCP server that is a program. `stopGraceMs`: grace after the end of its input, and after SIGTERM. */
 type ServerProgram = {
   readonly command: string;
   readonly args: readonly string[];
@@ -14,29 +14,29 @@ type ServerProgram = {
   readonly env: Readonly<Record<string, string>>;
   readonly stopGraceMs: number;
   readonly timers: Timers;
-  /** The sandbox that it runs in; none unless given. */
+  /** The program's sandbox. Default: none. */
   readonly sandbox?: SandboxPlan | undefined;
 };
 
-/** How much a server may send at once, in bytes: between two answers, and in one answer over HTTP. */
+/** Most bytes that a server may send between two answers, and in one HTTP answer. */
 const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
 /**
- * A server of tools as a program of this machine, in a process group of its own: it ends with all that it has started. A line
- * that is no JSON is passed over; one that sends too much is closed.
+ * An MCP server as a program of this machine. Its process group ends with it. Lines that are no JSON are skipped; a
+ * server that sends too much is closed.
  */
 export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: Transport['onmessage'];
-  /** By these two the library knows that this is a pipe. */
+  /** The library recognises a stdio transport by `stderr` and `pid`. */
   readonly stderr = null;
   pid: number | null = null;
   readonly #program: ServerProgram;
   readonly #line = new UnfinishedLine(LONGEST_MESSAGE);
   #group: ProcessGroup | null = null;
   #stopped: Promise<void> | null = null;
-  /** Since the last answer. */
+  /** Bytes since the last answer. */
   #received = 0;
   #ended: string | null = null;
 
@@ -44,7 +44,7 @@ export class StdioTransport implements Transport {
     this.#program = program;
   }
 
-  /** Why it is over, in words for people; `null` while it is not, or when somebody stopped it. */
+  /** Why the server ended by itself, in words for people; else `null`. */
   get ended(): string | null {
     return this.#ended;
   }
@@ -70,7 +70,10 @@ export class StdioTransport implements Transport {
     }
   }
 
-  /** Its input ends, then it is asked to end, then it is made to; resolves when nothing of it is left. */
+  /**
+   * Ends the program's input, then sends SIGTERM, then SIGKILL, each after the grace. Resolves when its process group
+   * has ended.
+   */
   async close(): Promise<void> {
     this.#stopped ??= this.#stop();
     await this.#stopped;
@@ -108,7 +111,7 @@ export class StdioTransport implements Transport {
     if (chunk.buffer instanceof ArrayBuffer && chunk.length === chunk.buffer.byteLength) chunk.buffer.transfer(0);
   }
 
-  /** What is no message is passed over. */
+  /** Passes a message on. Other lines are skipped. */
   #take(line: string): void {
     let message: JSONRPCMessage;
     try {
@@ -133,11 +136,11 @@ export class StdioTransport implements Transport {
 const NEWLINE = 0x0a;
 
 /**
- * A line that comes in pieces. Its bytes are given back as soon as it is whole: left to the collector, those of a long one would
- * stay beside the text, the message and the picture that are made of them.
+ * A line that comes in pieces. Frees its bytes as soon as it is whole: the garbage collector would keep a long line
+ * beside its text, message and picture.
  */
 class UnfinishedLine {
-  /** Takes room only for what it holds. */
+  /** Resized to the bytes that it holds. */
   readonly #memory: ArrayBuffer;
   readonly #bytes: Uint8Array;
 
@@ -164,8 +167,8 @@ class UnfinishedLine {
 }
 
 /**
- * A server of tools that is reached by HTTP: it is followed to no other host, and no answer is longer than `LONGEST_MESSAGE`.
- * `auth`: what is presented to it, if somebody is signed in there.
+ * An MCP server over HTTP. Never followed to another host. No answer is longer than `LONGEST_MESSAGE`. `auth`: the
+ * login's tokens; `null` for none.
  */
 export function httpTransport(
   url: string,
@@ -180,7 +183,7 @@ export function httpTransport(
   });
 }
 
-/** Fetches; an answer that is longer than `LONGEST_MESSAGE` breaks off. */
+/** Fetches. An answer longer than `LONGEST_MESSAGE` fails. */
 export async function limitedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
   if (response.body === null) return response;

@@ -7,15 +7,15 @@ import type { AgentLog } from '../session/floor-port.ts';
 import { LoginError } from './login-store.ts';
 import type { Login, LoginStore } from './login-store.ts';
 
-/** What people and models are shown in the place of a token. */
+/** Shown to people and models in place of a token. */
 export const TOKEN_NAME = 'the token of a login';
 
-/** What logins need of the program. */
+/** What logins need. */
 export type LoginPorts = { readonly clock: Clock; readonly timers: Timers; readonly log: AgentLog };
 
-/** Somebody has to sign in before a server can be used, or used for this; the message says what to run. */
+/** A person must sign in before a server can be used, or used for this call. The message names the command. */
 export class LoginNeededError extends LoginError {
-  /** Somebody is signed in, and that is not enough for this call. */
+  /** True when the present login has too little scope for this call. */
   readonly isWider: boolean;
 
   constructor(id: string, why: string, isWider = false) {
@@ -24,23 +24,22 @@ export class LoginNeededError extends LoginError {
   }
 }
 
-/** A server for which somebody has to sign in, and what to say about it. */
+/** A server that needs a sign-in, and why. */
 export type WaitingServer = { readonly server: string; readonly why: string };
 
 /**
- * The logins of a running program: each agent's connection to a server presents the same, and however many need another token at
- * once, one asks for it.
+ * The logins of a running program. All connections to a server use the same token, and one request renews it for all.
  */
 export class ServerLogins {
   readonly #store: LoginStore;
   readonly #ports: LoginPorts;
-  /** By address: the access token that it will be. */
+  /** Running renewals by server address; each resolves with the access token. */
   readonly #renewing = new Map<string, Promise<string>>();
   #known: { readonly of: readonly string[]; readonly secrets: KnownSecrets } = {
     of: [],
     secrets: new KnownSecrets([]),
   };
-  /** Servers that wanted somebody signed in while nobody was. */
+  /** Addresses of servers that asked for a login while there was none. */
   readonly #wanting = new Set<string>();
 
   constructor(store: LoginStore, ports: LoginPorts) {
@@ -48,12 +47,12 @@ export class ServerLogins {
     this.#ports = ports;
   }
 
-  /** Every token that it has seen; another array when there is another. */
+  /** Every token seen so far. Returns a new array when the set changes. */
   get secrets(): readonly string[] {
     return this.#store.secrets;
   }
 
-  /** The text without tokens. */
+  /** Redacts tokens. */
   scrub(text: string): string {
     const { secrets } = this.#store;
     if (this.#known.of !== secrets) {
@@ -63,7 +62,7 @@ export class ServerLogins {
     return this.#known.secrets.scrub(text);
   }
 
-  /** What a connection to a server presents; `null` for one that is told a header in its place, or may be. */
+  /** The tokens for a connection to a server; `null` for a server with configured headers in place of a login. */
   presented(id: string, config: McpServerConfig): AuthProvider | null {
     const { url, headers, oauth } = config;
     if (url === undefined || Object.keys(headers).some(isAuthorization)) return null;
@@ -76,7 +75,7 @@ export class ServerLogins {
     };
   }
 
-  /** Keeps what a server wants besides what was granted, for the next who signs in. */
+  /** Stores the scope that a server wants beyond the granted one, for the next sign-in. */
   widen(id: string, { url }: McpServerConfig, { requiredScope }: InsufficientScopeError): LoginNeededError {
     const scope = (requiredScope ?? '').replaceAll(/[^\x21\x23-\x5B\x5D-\x7E ]+/g, '').slice(0, LONGEST_SCOPE);
     const needed = narrow(id, scope);
@@ -87,18 +86,18 @@ export class ServerLogins {
     return needed;
   }
 
-  /** Whether the next connection has something to present. */
+  /** True when the next connection has a valid login. */
   isReady({ url }: McpServerConfig): boolean {
     const login = seen(this.#store, url);
     return login !== null && !(login instanceof LoginError) && login.tokens !== null && login.wanted === null;
   }
 
-  /** The servers for which somebody has to sign in, as far as that is known. */
+  /** The servers that are known to need a sign-in. */
   waiting(servers: Servers): readonly WaitingServer[] {
     return waitingServers(this.#store, servers, this.#wanting);
   }
 
-  /** One that lasts a while yet. */
+  /** An access token that is valid for at least `SOON_MS`; `undefined` without a login. */
   async #token(id: string, url: string): Promise<string | undefined> {
     const login = this.#store.read(url);
     if (login === null) return undefined;
@@ -114,7 +113,7 @@ export class ServerLogins {
     }
   }
 
-  /** The server did not take what was presented. */
+  /** Called when the server refused the token: renews it. */
   async #replace(id: string, url: string, presented: string | undefined): Promise<void> {
     const login = this.#store.read(url);
     if (login === null) {
@@ -134,7 +133,7 @@ export class ServerLogins {
     return renewing;
   }
 
-  /** Another program may have renewed it meanwhile, or somebody may have signed in or out. */
+  /** Renews a token under the lock. Reads the login again first, because another program may have changed it. */
   async #renewAlone(id: string, url: string, stale: string): Promise<string> {
     const login = this.#store.read(url);
     if (login === null) throw nobody(id);
@@ -154,7 +153,7 @@ export class ServerLogins {
     }
   }
 
-  /** What is refused once is not tried again: the tokens go. */
+  /** Deletes tokens that the service refused to renew, so that they are not tried again. */
   #refuse(id: string, login: Login, why: string): LoginNeededError {
     const refused = { ...login, tokens: null, refused: why };
     this.#keep(id, refused);
@@ -173,14 +172,14 @@ export class ServerLogins {
   }
 }
 
-/** What to say of one beside the warnings of a configuration. */
+/** The line about a waiting server among the warnings of a configuration. */
 export function loginLine({ server, why }: WaitingServer): string {
   return `mcp.${server}: ${why}`;
 }
 
 /**
- * The servers for which somebody has to sign in, as far as the configuration and the data folder tell; `wanting` are addresses at
- * which that was seen.
+ * The servers that need a sign-in, by the configuration and the data folder. `wanting`: addresses of servers that asked
+ * for a login.
  */
 export function waitingServers(
   store: LoginStore,
@@ -214,7 +213,7 @@ function seen(store: LoginStore, url: string | undefined): Login | LoginError | 
 
 type Servers = Readonly<Record<string, McpServerConfig>>;
 
-/** A token that lasts no longer is renewed before it is presented, in milliseconds. */
+/** A token with less time left is renewed before use, in milliseconds. */
 const SOON_MS = 30_000;
 const LONGEST_SCOPE = 500;
 

@@ -6,41 +6,44 @@ import type { OfferedTool } from '../tools/tool-server.ts';
 import { KeptOutputs, READ_OUTPUT, READ_OUTPUT_TOOL } from './mcp-output.ts';
 import type { McpPool, SeatTools } from './mcp-pool.ts';
 
-/** What a session of a model has of tools beside the floor's. */
+/** A session's tools apart from the floor tools. */
 export type SessionTools = {
   readonly seat: SeatContext;
   readonly servers: SeatTools;
   readonly secrets: () => KnownSecrets;
-  /** Whether the model takes pictures. */
+  /** True when the model takes pictures. */
   readonly images: boolean;
   readonly kept: KeptOutputs;
-  /** What an agent that keeps its own conversation has not been told yet of servers whose tools are not there, or are again. */
+  /**
+   * News for an agent that keeps its own conversation: servers whose tools are missing, or are back, since the last
+   * call.
+   */
   readonly absences: () => string;
   readonly clock: Clock;
 };
 
-/** What all agents that Conch runs tools for have of servers. */
+/** The servers' tools as all agents share them. */
 export type ServerTools = {
   readonly pool: McpPool;
-  /** What must not leave without a question. */
+  /** Secrets that need approval before they are sent. */
   readonly secrets: () => KnownSecrets;
   readonly clock: Clock;
 };
 
-/** What an agent that keeps its own conversation is told that there is: the servers' tools, and a way to read on in what was cut. */
+/** The tools of an agent that keeps its own conversation: the servers' tools, and `read_output`. */
 export async function offeredTools({ servers, seat }: SessionTools): Promise<readonly OfferedTool[]> {
   const { tools } = await servers.offer(seat.reaches ?? (() => true));
   const { description, input } = READ_OUTPUT_TOOL;
   return tools.length === 0 ? [] : [...tools, { alias: READ_OUTPUT, description, schema: z.toJSONSchema(input) }];
 }
 
-/** The tools of servers for a session that begins; `images`: it takes pictures. */
+/** The servers' tools for a new session; `images`: its model takes pictures. */
 export function sessionTools(seat: SeatContext, { pool, ...rest }: ServerTools, images: boolean): SessionTools {
   const servers = pool.open(seat);
   return { ...rest, seat, images, servers, kept: new KeptOutputs(), absences: absenceTeller(servers, seat) };
 }
 
-/** Such an agent lists its tools once, and is told of no other list. */
+/** Returns the news since its last call. An agent that keeps its own conversation lists its tools only once. */
 function absenceTeller(servers: SeatTools, { reaches = () => true }: SeatContext): () => string {
   const told = new Set<string>();
   return () => {

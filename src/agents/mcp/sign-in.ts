@@ -26,31 +26,31 @@ import type { Login } from './login-store.ts';
 import { limitedFetch } from './mcp-transport.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** Where somebody signs in, and how. */
+/** What a sign-in needs. */
 type SignInOrder = {
   readonly url: string;
-  /** What the configuration says of it. */
+  /** The configuration of the sign-in. */
   readonly oauth?: NonNullable<McpServerConfig['oauth']>;
-  /** Where the browser is sent afterwards, on this machine. */
+  /** The address on this machine to which the service redirects the browser. */
   readonly redirectUrl: string;
-  /** The login before, if there is one. */
+  /** The former login; `null` for none. */
   readonly earlier: Login | null;
 };
 
-/** Somebody signs in, in a browser. */
+/** A sign-in in a browser. */
 export type SignIn = {
-  /** What to open there. */
+  /** The address to open. */
   readonly address: string;
   readonly issuer: string;
-  /** Whether the address at which the browser ended is the answer to this. */
+  /** True when the redirect's parameters answer this sign-in. */
   isAnswer(answer: URLSearchParams): boolean;
-  /** Trades the answer for tokens, once. Rejects with a `LoginError`. */
+  /** Exchanges the answer for tokens, once. Rejects with a `LoginError`. */
   finish(answer: URLSearchParams, at: Instant): Promise<Login>;
 };
 
 /**
- * Asks a server of tools who signs people in for it, makes Conch known there unless the configuration names a client, and says
- * where to go. Rejects with a `LoginError`.
+ * Discovers the server's authorization service, registers Conch there unless the configuration names a client, and
+ * returns the address to open. Rejects with a `LoginError`.
  */
 export async function beginSignIn(order: SignInOrder): Promise<SignIn> {
   try {
@@ -60,7 +60,7 @@ export async function beginSignIn(order: SignInOrder): Promise<SignIn> {
   }
 }
 
-/** The login with tokens that last longer. Rejects as the library does: `refusalOf` tells what that means. */
+/** Renews the tokens of a login. Rejects with the library's errors; `refusalOf` reads them. */
 export async function renewed(login: Login, at: Instant): Promise<Login> {
   const { authorizationServer, metadata, client, tokens, resource, url } = login;
   if (tokens === null || tokens.refresh === null) throw new Error('impossible: there is nothing to renew it by');
@@ -74,7 +74,7 @@ export async function renewed(login: Login, at: Instant): Promise<Login> {
   return { ...login, tokens: tokensOf(made, tokens.scope, at) };
 }
 
-/** Why a service does not renew a login, in its own short code; `null`: it may do so later. */
+/** The service's error code when it refused to renew a login; `null` when it is worth a retry. */
 export function refusalOf(error: unknown): string | null {
   return !(error instanceof OAuthError) || PASSING.has(error.code) ? null : codeOf(error.code);
 }
@@ -121,7 +121,7 @@ async function begin(order: SignInOrder): Promise<SignIn> {
 
 type Challenge = Pick<ReturnType<typeof extractWWWAuthenticateParams>, 'resourceMetadataUrl' | 'scope'>;
 
-/** What the server answers to somebody whom it does not know: where more is said, and what it wants. */
+/** The server's answer to a request without a token: the address of its metadata, and the scope it wants. */
 async function challengeOf(url: string, fetchFn: FetchLike): Promise<Challenge> {
   const response = await fetchFn(url, { headers: { accept: 'text/event-stream' }, redirect: 'manual' });
   await response.body?.cancel();
@@ -138,7 +138,7 @@ function issuerOf({ oauth }: SignInOrder, info: OAuthServerInfo): string {
   );
 }
 
-/** Tokens are asked for this server alone, whatever it says of itself. */
+/** The resource to request tokens for. Throws when the server's metadata names another server. */
 function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo): string {
   const requestedResource = resourceUrlFromServerUrl(url);
   const configuredResource = resourceMetadata?.resource ?? requestedResource.href;
@@ -146,7 +146,10 @@ function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo): string 
   throw new LoginError(`it says of itself that it is ${plain(configuredResource)}, which is another server`);
 }
 
-/** What the configuration names, else what the server wants; with it all that it has wanted since the last time. */
+/**
+ * The scope to request: the configured one, else the server's, with the scope that calls have lacked since the last
+ * login.
+ */
 function scopeOf({ oauth, earlier }: SignInOrder, info: OAuthServerInfo, challenged?: string): string | undefined {
   const asked = oauth?.scopes?.join(' ') ?? challenged ?? info.resourceMetadata?.scopes_supported?.join(' ');
   const wanted = earlier?.wanted ?? null;
@@ -156,7 +159,10 @@ function scopeOf({ oauth, earlier }: SignInOrder, info: OAuthServerInfo, challen
   return scope !== undefined && mayLast ? computeScopeUnion(scope, 'offline_access') : scope;
 }
 
-/** One that is registered is another each time: whoever forgot it does not say so before the browser is there. */
+/**
+ * The client to sign in with. Registers a new one each time: a service that forgot an old one would only say so in the
+ * browser.
+ */
 async function clientOf(
   { oauth, redirectUrl }: SignInOrder,
   { authorizationServerUrl, authorizationServerMetadata: metadata }: OAuthServerInfo,
@@ -188,7 +194,7 @@ async function clientOf(
 const NOT_REGISTERED =
   'its service registers no programs by itself: make an app of yours there, and write its id as oauth.clientId';
 
-/** The code of an answer, after it is sure that it comes from who was asked. */
+/** The code of an answer, after a check of its issuer. */
 function codeIn(
   answer: URLSearchParams,
   metadata: OAuthServerInfo['authorizationServerMetadata'],
@@ -203,7 +209,7 @@ function codeIn(
   return { authorizationCode, ...defined({ iss }) };
 }
 
-/** The service says what it has granted only where that is not what was asked for. */
+/** The tokens as they are stored. A service names the granted scope only when it differs from the requested one. */
 function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNullable<Login['tokens']> {
   const { access_token: access, refresh_token: refresh = null, expires_in, scope = asked, token_type } = made;
   if (token_type.toLowerCase() !== 'bearer') {
@@ -212,7 +218,7 @@ function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNull
   return { access, refresh, expiresAt: expires_in === undefined ? null : at + expires_in * SECOND_MS, scope };
 }
 
-/** Reaches nothing but TLS and this machine, and this machine only for a server that is on it. */
+/** A fetch that reaches only TLS addresses, and this machine only for a server on it. */
 function safeFetch(server: string): FetchLike {
   return async (url, init) => {
     assertSafe(new URL(url), server);
@@ -236,7 +242,10 @@ function isOnThisMachine({ hostname }: URL): boolean {
   return isLoopback(hostname.replaceAll(/^\[|\]$/g, ''));
 }
 
-/** What a service wrote is not repeated, but for its short codes: it may hold what it was sent, or a whole page. */
+/**
+ * The error in words for people. Of a service's own text only short codes are kept: it could hold secrets, or a whole
+ * page.
+ */
 function inWords(error: unknown): LoginError {
   if (error instanceof LoginError) return error;
   if (error instanceof IssuerMismatchError) return new LoginError(OTHER_ISSUER[error.kind]);
@@ -260,12 +269,12 @@ const OTHER_ISSUER = {
   authorization_response: 'the answer comes from another service than the one that was asked: nothing was sent to it',
 } as const;
 
-/** A short code, and no sentence: it is told in channels. */
+/** A short code. Sentences are replaced, because codes are shown in channels. */
 function codeOf(text: string): string {
   return /^[\w.-]{1,40}$/.test(text) ? text : 'for a reason of its own';
 }
 
-/** What others wrote, as far as it can be shown. */
+/** A foreign text in printable ASCII, cut to a limit. */
 function plain(text: string): string {
   return text.replaceAll(/[^\x20-\x7E]+/g, ' ').slice(0, LONGEST_WORDS);
 }
