@@ -255,8 +255,8 @@ export const PLANTED_JOINED: readonly Planted[] = [
   },
   {
     name: 'every line about the work of an agent beside the floor has one key',
-    file: 'turns/floor/decide/decision-builder.ts',
-    find: "`${announcement.run ?? ''}`,\n        shortDigest(announcement.what),",
+    file: 'turns/floor/announcement.ts',
+    find: "`${told.run ?? ''}`, shortDigest(told.what)",
     replace: '',
   },
   {
