@@ -2,24 +2,24 @@ import type { Instant } from '../lib/time.ts';
 import { clockWords, excerpt } from './commands/clock-words.ts';
 import type { AgentId, ChannelId } from './floor/settings.ts';
 
-/** How it was decided that a call may run, or may not, in words. */
+/** How a tool call was decided, in words for people. */
 export const DECISIONS = {
   rule: 'allowed by rule',
-  remembered: 'allowed by remembered yes',
+  remembered: 'allowed by always-allow rule',
   once: 'allowed once',
-  always: 'allowed for always',
-  grant: 'answered before',
-  'denied-rule': 'refused by rule',
-  'denied-person': 'refused',
+  always: 'always allowed',
+  grant: 'decided before',
+  'denied-rule': 'denied by rule',
+  'denied-person': 'denied',
   expired: 'nobody answered',
-  void: 'question void',
-  unasked: 'unasked, by the agent’s own account',
-  open: 'asked',
+  void: 'no longer needed',
+  unasked: 'not asked, by the agent’s account',
+  open: 'waiting for a decision',
 } as const;
 
 export type CallDecision = keyof typeof DECISIONS;
 
-/** Whether a text names a way to decide. */
+/** Whether a text is a key of `DECISIONS`. */
 export function isDecision(text: string): text is CallDecision {
   return Object.hasOwn(DECISIONS, text);
 }

@@ -63,7 +63,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     stage.audit.change(auditRow(2, { decision: 'open', status: 'pending' }), auditRow(3, { agent: 'qa' }));
     await expect.poll(shown, WITHIN).toEqual(['2', '1']);
     const first = async (): Promise<string> => await page.getByTestId('call').first().innerText();
-    await expect.poll(first, WITHIN).toContain('asked');
+    await expect.poll(first, WITHIN).toContain('waiting for a decision');
     stage.audit.change(auditRow(2));
     await expect.poll(first, WITHIN).toContain('allowed once');
     await page.getByTestId('filter-agent').selectOption('');

@@ -341,7 +341,7 @@ const CHANNELS_KEPT = 1_000;
 /** A form with one field, whose words go behind the line of the button that opened it; `label`: what becomes of them. */
 function reasonModal(button: PressedButton, label: string): object {
   const field = { type: TEXT, custom_id: 'why', label, style: 2, max_length: LONGEST_REASON };
-  return modalOf(button, { title: 'No because…', components: [{ type: 1, components: [field] }] });
+  return modalOf(button, { title: 'Deny with reason', components: [{ type: 1, components: [field] }] });
 }
 
 /** What somebody has sent of a form, and what was wrong with it. */

@@ -243,7 +243,7 @@ const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 function reasonForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form {
   const element = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
   const blocks = [inputBlock('why', { label: reasonAsked(queries.view(floor), meant), element })];
-  return { name: 'conch:reason', title: 'No because…', submit: 'No', close: 'Back', blocks };
+  return { name: 'conch:reason', title: 'Deny with reason', submit: 'Deny', close: 'Back', blocks };
 }
 
 /** The form of an open question; `null`: it is over, or Slack cannot draw it, and the line of its button says which. */

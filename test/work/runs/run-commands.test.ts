@@ -180,8 +180,8 @@ describe('/run', () => {
     const lines = (await type('/run log pm')).text.split('\n');
     expect(lines.map((line) => line.replace(/^\S+ +/, ''))).toEqual([
       'step 1 mcp__files__write {"path":"a"} · allowed once by Ann → complete, 0:01',
-      'step 1 mcp__files__write {"path":"b"} · refused by rule "mcp__files__*" → error AGENT_TOOL_NOT_ALLOWED',
-      'step 1 mcp__files__write {"path":"c"} · refused by Ann → error DENIED',
+      'step 1 mcp__files__write {"path":"b"} · denied by rule "mcp__files__*" → error AGENT_TOOL_NOT_ALLOWED',
+      'step 1 mcp__files__write {"path":"c"} · denied by Ann → error DENIED',
     ]);
     expect((await type('/run log pm 1')).text.split('\n')).toHaveLength(1);
   });
@@ -190,7 +190,7 @@ describe('/run', () => {
     const bound = await (await new Bound().granted()).besideAsking();
     const { type } = commandsOver(bound, ['ann']);
     await bound.beside({ type: 'ABORT', reason: 'enough', by: 'ann' });
-    expect((await type('/run log pm')).text).toContain('mcp__files__write {"path":"a"} · question void');
+    expect((await type('/run log pm')).text).toContain('mcp__files__write {"path":"a"} · no longer needed');
   });
 
   test('approvals shows what is asked and what is remembered, and revoke takes that back', async () => {
