@@ -198,6 +198,6 @@ describe.concurrent('conch discord invite', () => {
     onDiscord(async ({ place }) => {
       const { code, err } = await runConch(place, { argv: ['discord', 'invite'] });
       expect(code).toBe(EXIT_CODES.usage);
-      expect(err).toMatch(/^Set DISCORD_TOKEN first/);
+      expect(err).toMatch(/^DISCORD_TOKEN is not set/);
     }));
 });

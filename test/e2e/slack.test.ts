@@ -221,7 +221,7 @@ describe.concurrent('conch doctor', () => {
       const nowhere = { SLACK_API_URL: `http://127.0.0.1:${await freePort()}/api/` };
       const { code, out } = await runConch(place, { env: { ...env, ...nowhere }, argv: ['doctor'] });
       expect(code).toBe(EXIT_CODES.mustBeMended);
-      expect(out).toMatch(/✗ Slack bot token: Slack could not be reached .*ECONNREFUSED\n {4}→ Look at the network/);
+      expect(out).toMatch(/✗ Slack bot token: Slack could not be reached .*ECONNREFUSED\n {4}→ Check the network/);
     }));
 
   test.each(bad)('says what to do when %s', (_what, change, says) =>
