@@ -5,45 +5,45 @@ import type { FloorView } from '../../turns/view.ts';
 import type { ChatAdapter, Speaker } from '../port.ts';
 import type { CardButton } from './card.ts';
 
-/** What one message of Conch's is to say; every platform shows it its own way. Nothing in it notifies anybody. */
+/** The content of one message by Conch. Each platform maps it to its own shape. It notifies nobody. */
 export type Content = {
-  /** A draft is text that is still being generated: its newest end is shown. A card shows the floor. */
+  /** `draft`: text that is still being generated, shown by its newest end. `card`: the state of the floor. */
   readonly kind: 'post' | 'draft' | 'card';
-  /** Under whose name; `null` is Conch itself. */
+  /** The agent that is shown as author; `null`: Conch itself. */
   readonly speaker: Speaker;
   /** Markdown, as agents write it. */
   readonly text: string;
-  /** A card has those of its floor, an announcement those for what it tells. */
+  /** The buttons of a card or of an announcement; empty for other messages. */
   readonly buttons: readonly CardButton[];
-  /** The turn in which it was said. */
+  /** The turn in which the text was written; `null` outside turns. */
   readonly epoch: number | null;
-  /** The post's row in the outbox, by which it is known again; `null` leaves what a message tells of itself. */
+  /** The post's outbox id, by which a later search recognizes it. `null`: an edit leaves the stored id as it is. */
   readonly outboxId: string | null;
 };
 
-/** One message that stands in a channel, or in the channel of its thread. */
+/** A message and its channel or thread. */
 export type MessageRef = { readonly channel: ChannelId; readonly id: MessageId };
 
-/** A message of Conch's own, as the history shows it. */
+/** A message by Conch, read from the history. */
 export type OwnMessage = {
   readonly id: MessageId;
   readonly kind: Content['kind'];
-  /** Whether it is this post. */
+  /** Returns whether the message is this post. */
   readonly is: (post: Content) => boolean;
 };
 
-/** Which part of a history: what came after a message, the newest so many, or both. */
+/** A part of a history: messages after `after`, the `newest` ones by count, or both. */
 export type HistoryRange = { readonly after: MessageId | null; readonly newest: number | null };
 
-/** What a platform takes. */
+/** Limits of a platform. */
 export type ClientLimits = {
-  /** From one new message of a channel and its threads to the next; 0 if the platform says so itself. */
+  /** The gap between two new messages of a channel and its threads; 0: the platform announces its limits. */
   readonly postGapMs: number;
-  /** How many edits drafts and cards may make in all channels; `null` if the platform says so itself. */
+  /** The budget of edits for drafts and cards in all channels; `null`: the platform announces its limits. */
   readonly editsPerMinute: number | null;
-  /** Longer posts are shown as files, which only a new message can carry; `null`: none is. */
+  /** Posts longer than this become files, which only a new message can carry; `null`: never. */
   readonly fileAbove: number | null;
-  /** How often the time left on a card is to be written anew; `null` if the platform counts it down itself. */
+  /** How often a card's remaining time is updated; `null`: the platform counts down itself. */
   readonly timeLeftEveryMs: number | null;
 };
 
@@ -55,39 +55,39 @@ export type ClientLimits = {
 export type MessageClient = {
   readonly limits: ClientLimits;
   send(channel: ChannelId, content: Content): Promise<MessageId>;
-  /** `gone`: somebody deleted it, or it can no longer be changed. */
+  /** `gone`: the message was deleted, or can no longer be changed. */
   change(message: MessageRef, content: Content): Promise<'changed' | 'gone'>;
-  /** What is gone already is done. */
+  /** Resolves also when the message is already gone. */
   remove(message: MessageRef): Promise<void>;
-  /** Oldest first. Refused when the whole stretch cannot be read; the newest so many can always be. */
+  /** Oldest first. Rejects as `refused` when the range after `after` is too long to read whole. */
   own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]>;
-  /** Puts a receipt under a message or takes it away; what is so already, or can never be, is done. */
+  /** Adds or removes a receipt. Resolves also when it is there (or gone) already, or can never be added. */
   react(message: MessageRef, receipt: Receipt, on: boolean): Promise<void>;
-  /** The receipts that Conch has put under a message. */
+  /** Returns the receipts that Conch has added to a message. */
   receipts(message: MessageRef): Promise<readonly Receipt[]>;
-  /** The floor is like this now: shows what the platform has for it beside messages. Never throws. */
+  /** Shows the floor by other means than messages: typing signs, status lines. Never throws. */
   status?(channel: ChannelId, view: FloorView): void;
-  /** Takes away what is only for the moment. Never rejects. */
+  /** Removes typing signs and status lines. Never rejects. */
   stop?(): Promise<void>;
-  /** When a message was written, by the platform's clock. */
+  /** Returns when a message was written, by the platform's clock. */
   sentAt(message: MessageId): Instant;
-  /** The time until an instant, for a card. */
+  /** Returns the words for the time until an instant, for a card. */
   timeLeft(endsAt: Instant): string;
 };
 
-/** The sending half of a chat adapter. What is posted rejects with a `ChatError` and is not tried again here; nothing else surfaces an error. */
+/** The sending half of a chat adapter. The methods of `ChatAdapter` keep their contract; nothing is retried here except drafts and cards. */
 export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
-  /** Takes away drafts and cards that a former run left behind; called with every catch-up of a channel. Never rejects. */
+  /** Removes drafts and cards that an earlier run left behind. Called with every catch-up of a channel. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
-  /** A message by somebody other than Conch appeared in the channel. */
+  /** Called when a message by somebody other than Conch appears in the channel. */
   readonly seen: (channel: ChannelId) => void;
-  /** The channel can be written to again. */
+  /** Called when the channel can be written to again. */
   readonly reopened: (channel: ChannelId) => void;
-  /** Takes away what is only for the moment. */
+  /** Removes drafts, typing signs and status lines; ends all waiting. */
   stop(): Promise<void>;
 };
 
-/** Whether one message was sent after another. */
+/** Whether the first message was sent after the second. */
 export function isAfter(id: MessageId, other: MessageId): boolean {
   return id.length === other.length ? id > other : id.length > other.length;
 }
