@@ -352,10 +352,10 @@ function heldTo(config: Config, agent: AgentConfig): Record<'denied' | 'asked', 
 }
 
 async function openHost({ config, clock, timers, log }: BackendsParts): Promise<RemoteHost> {
-  const { createRemoteHost } = await import('../agents/backends/remote/remote-host.ts');
+  const { RemoteHost: Host } = await import('../agents/backends/remote/remote-host.ts');
   const { openTokenBook } = await import('../agents/backends/remote/tokens.ts');
   const { port, host, origins, behindProxy, tlsCert, tlsKey } = config.remote;
-  return createRemoteHost({
+  return new Host({
     port,
     host,
     origins,

@@ -21,18 +21,6 @@ type ProcessOptions = {
   readonly timers: Timers;
 };
 
-/** A process and all that it starts, as one group: when the first one ends, is stopped, or this program ends, all of it goes. */
-export type ProcessGroup = {
-  /** The number of the first process and of the group. */
-  readonly pid: number;
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  /** How the first process ended. */
-  readonly exited: Promise<ProcessEnd>;
-  /** Asks the group to end, makes it end after the grace, and resolves when its first process has. */
-  stop(graceMs: number): Promise<void>;
-};
-
 /**
  * How a process ended: `words` for people, with the line of its standard error that says why, without paths of this machine;
  * `stderr` is the end of all that it wrote there, for the log. Both without the secrets of its environment.
@@ -58,7 +46,7 @@ export async function startProcessGroup(options: ProcessOptions): Promise<Proces
   });
   child.once('close', () => program.close());
   const pid = await started(child, options);
-  return new Group(child, pid, options);
+  return new ProcessGroup(child, pid, options);
 }
 
 /** Whether a process group has a process left. */
@@ -68,10 +56,13 @@ export function isGroupAlive(pid: number): boolean {
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 
-class Group implements ProcessGroup {
+/** A process and all that it starts, as one group: when the first one ends, is stopped, or this program ends, all of it goes. */
+export class ProcessGroup {
+  /** The number of the first process and of the group. */
   readonly pid: number;
   readonly stdin: Writable;
   readonly stdout: Readable;
+  /** How the first process ended. */
   readonly exited: Promise<ProcessEnd>;
   readonly #timers: Timers;
   #over = false;
@@ -99,6 +90,7 @@ class Group implements ProcessGroup {
     });
   }
 
+  /** Asks the group to end, makes it end after the grace, and resolves when its first process has. */
   async stop(graceMs: number): Promise<void> {
     if (this.#over) return;
     signalGroup(this.pid, 'SIGTERM');

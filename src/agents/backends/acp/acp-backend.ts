@@ -6,9 +6,9 @@ import type { LineLimits } from './acp-stream.ts';
 import { openPrivateFolder } from '../../process/sandbox.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName, ActsUnasked } from './acp-profiles.ts';
-import { createAcpSession } from './acp-session.ts';
+import { AcpSession } from './acp-session.ts';
 import { withSystem } from './acp-generation.ts';
-import type { AcpSession } from './acp-session.ts';
+import type { AcpSettings } from './acp-session.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { obeyedFiles } from '../../trust/agent-folder.ts';
@@ -16,16 +16,14 @@ import { closedGate } from '../../trust/folder-trust.ts';
 import type { FolderGate } from '../../trust/folder-trust.ts';
 import { childEnvironment, startProcessGroup } from '../../process/process-group.ts';
 import type { SandboxPlan } from '../../process/sandbox.ts';
-import type { ToolKind } from '../../../rules/rule.ts';
 import { offeredTools, sessionTools } from '../../mcp/session-tools.ts';
-import type { ServerTools } from '../../mcp/session-tools.ts';
 import type { ToolServer } from '../../tools/tool-server.ts';
 import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
 import { lineStream, AcpMultiplexer } from './acp-stream.ts';
 import type { AcpPeer } from './acp-link.ts';
 
 /** Which agent to run, and how; durations in milliseconds. */
-export type AcpBackendOptions = {
+export type AcpBackendOptions = AcpSettings & {
   readonly profile: AcpProfileName;
   /** Its agent is used although its profile acts unasked; no unless given. */
   readonly trusted?: boolean;
@@ -41,21 +39,10 @@ export type AcpBackendOptions = {
   readonly cwd?: string;
   /** The sandbox that it runs in; none unless given. */
   readonly sandbox?: SandboxPlan | undefined;
-  /** Kinds of tools that it may not use at all; none unless given. */
-  readonly denied?: readonly ToolKind[];
-  /** Kinds of tools that it has to ask for each time, also where it would not by itself; none unless given. */
-  readonly asked?: readonly ToolKind[];
-  /** What becomes of a message that the agent cannot take in the middle of a turn. `queue` unless given. */
-  readonly injectFallback?: 'queue' | 'cancel';
-  readonly requestTimeoutMs?: number;
-  readonly quietMs?: number;
   /** How long a process may take to end by itself when its session is closed. */
   readonly stopGraceMs?: number;
   /** Gives the agents the floor's tools as tools. */
   readonly toolServer?: ToolServer;
-  /** The tools of servers, which Conch runs; they are the agents' by way of the floor's. */
-  readonly serverTools?: ServerTools;
-  readonly timers?: Timers;
   /** Lets agents start only so many at a time; all at once unless given. */
   readonly starts?: <T>(work: () => Promise<T>) => Promise<T>;
   readonly limits?: LineLimits;
@@ -84,7 +71,6 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
     options.gate ??
     closedGate({ cwd: options.cwd ?? '.', files: obeyedFiles(options.profile), home: options.env?.['HOME'] });
   const processes = new Processes({ options, profile, command, args, gate });
-  const known = new Map<string, string>();
   return {
     kind: 'acp',
     needsSignal: false,
@@ -92,18 +78,7 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
     settable: profile.asks === null ? ['model', 'steps'] : ['model', 'steps', 'tools'],
     actsUnasked: profile.actsUnasked?.words ?? null,
     open: async (seat) => {
-      // A session keeps its model: one with another model is another conversation.
-      const key = `${seat.channel}\n${seat.agent}\n${seat.model ?? ''}`;
-      const session = new LastingSession(
-        async () => {
-          const { starts = (work) => work() } = options;
-          const opened = await starts(() => processes.open(seat, known.get(key) ?? null));
-          known.set(key, opened.session.sessionId);
-          return opened;
-        },
-        () => known.delete(key),
-        { admit: () => gate.admit(seat), glance: () => gate.glance(seat) },
-      );
+      const session = new LastingSession(seat, processes, gate);
       await session.open();
       return session;
     },
@@ -117,9 +92,9 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
  */
 class LastingSession implements AgentSession {
   readonly history = 'own';
-  readonly #start: () => Promise<Opened>;
-  readonly #forget: () => void;
-  readonly #folder: OwnGate;
+  readonly #seat: SeatContext;
+  readonly #processes: Processes;
+  readonly #gate: FolderGate;
   #opened: Opened | null = null;
   #ending: Promise<void> = Promise.resolve();
   #interrupted = false;
@@ -127,14 +102,14 @@ class LastingSession implements AgentSession {
   /** What it was last asked. */
   #last = '';
 
-  constructor(start: () => Promise<Opened>, forget: () => void, folder: OwnGate) {
-    this.#start = start;
-    this.#forget = forget;
-    this.#folder = folder;
+  constructor(seat: SeatContext, processes: Processes, gate: FolderGate) {
+    this.#seat = seat;
+    this.#processes = processes;
+    this.#gate = gate;
   }
 
   async open(): Promise<void> {
-    this.#opened = await this.#start();
+    this.#opened = await this.#processes.open(this.#seat);
     if (this.#closed) await this.#opened.session.close();
   }
 
@@ -142,7 +117,7 @@ class LastingSession implements AgentSession {
     await this.#ending;
     this.#interrupted = false;
     for (let losses = 0; ; losses += 1) {
-      await this.#unlessUntrusted(this.#folder.admit());
+      await this.#unlessUntrusted(this.#gate.admit(this.#seat));
       if (this.#interrupted) return { how: 'interrupted' };
       const reopen = this.#isEnded && !this.#closed;
       if (reopen) await this.open();
@@ -152,7 +127,7 @@ class LastingSession implements AgentSession {
       try {
         return await session.prompt({ ...turn, text }, report);
       } catch (error) {
-        if (session.needsNewSession) this.#forget();
+        if (session.needsNewSession) this.#processes.forget(this.#seat);
         const isOther = this.#isEnded && !this.#interrupted && !this.#closed;
         if (!isOther || losses === MOST_LOSSES) throw error;
         report.flush();
@@ -173,7 +148,7 @@ class LastingSession implements AgentSession {
 
   async ping(): Promise<void> {
     await this.#ending;
-    const admitted = this.#unlessUntrusted(this.#folder.glance());
+    const admitted = this.#unlessUntrusted(this.#gate.glance(this.#seat));
     await Promise.all([admitted, this.#isEnded ? null : this.#current.session.ping()]);
   }
 
@@ -214,9 +189,6 @@ class LastingSession implements AgentSession {
   }
 }
 
-/** The gate, for one seat. */
-type OwnGate = { readonly admit: () => Promise<void>; readonly glance: () => Promise<void> };
-
 type Opened = { readonly session: AcpSession; readonly process: AgentProcess };
 
 type Kind = {
@@ -235,17 +207,31 @@ class Processes {
   /** Where the tool server listens; a sandbox lets its process reach it. */
   #toolPort: number | null = null;
   #current: Promise<AgentProcess> | null = null;
+  /** The agent's last session with each seat. */
+  readonly #sessions = new Map<string, string>();
 
   constructor(kind: Kind) {
     this.#kind = kind;
   }
 
   /** Opens a session; goes on with the previous one if the agent can. */
-  async open(seat: SeatContext, previous: string | null): Promise<Opened> {
+  async open(seat: SeatContext): Promise<Opened> {
+    const { starts = (work) => work() } = this.#kind.options;
+    const previous = this.#sessions.get(sessionKeyOf(seat)) ?? null;
+    const opened = await starts(() => this.#open(seat, previous));
+    this.#sessions.set(sessionKeyOf(seat), opened.session.sessionId);
+    return opened;
+  }
+
+  /** The next session of this seat begins afresh. */
+  forget(seat: SeatContext): void {
+    this.#sessions.delete(sessionKeyOf(seat));
+  }
+
+  async #open(seat: SeatContext, previous: string | null): Promise<Opened> {
     const { options, profile } = this.#kind;
     if (profile.actsUnasked !== undefined && options.trusted !== true)
       throw untrusted(profile.name, profile.actsUnasked);
-    const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
     const cwd = resolve(options.cwd ?? '.');
     await this.#kind.gate.admit(seat);
     const floorTools = (await options.toolServer?.open(this.#server)) ?? null;
@@ -258,19 +244,16 @@ class Processes {
       floorTools?.close();
       throw error;
     });
-    const session = await createAcpSession(process.peer(seat), {
+    const session = await AcpSession.open(process.peer(seat), {
       seat,
       kind: 'acp',
       profile: asTrusted(profile),
-      timers,
+      settings: options,
       cwd,
       floorTools,
       tools,
       previous,
       meta: process.meta,
-      ...(injectFallback !== undefined && { injectFallback }),
-      ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
-      ...(quietMs !== undefined && { quietMs }),
     });
     options.opened?.(session.program ?? null);
     // What appeared while it started may have been read.
@@ -297,6 +280,11 @@ class Processes {
     const started = await startAsking(this.#kind, this.#server ?? null, this.#toolPort);
     return new AgentProcess(started, { timers, limits, noise: told, lastWords, stopGraceMs });
   }
+}
+
+/** A session keeps its model: one with another model is another conversation. */
+function sessionKeyOf({ channel, agent, model = '' }: SeatContext): string {
+  return `${channel}\n${agent}\n${model}`;
 }
 
 /** Starts the agent so that it asks: what makes it ask goes before all that the configuration says. */

@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { RequestError } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
 import type { Line } from '../../../turns/view.ts';
+import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
+import type { ToolKind } from '../../../rules/rule.ts';
 import { acpFailure, initialize } from './acp-initialize.ts';
 import type { Handshake } from './acp-initialize.ts';
 import { AcpLink } from './acp-link.ts';
@@ -14,69 +16,51 @@ import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.
 import type { Update, ToolCall } from './acp-wire.ts';
 import { insist, UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt, Usage } from '../backend.ts';
-import type { SessionTools } from '../../mcp/session-tools.ts';
+import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
 
-/** What a session over the Agent Client Protocol goes by; durations in milliseconds. */
-type AcpSessionOptions = {
-  readonly seat: SeatContext;
-  /** Of the backend. */
-  readonly kind: string;
-  readonly profile: AcpProfile;
-  readonly timers: Timers;
-  /** The agent's working folder, an absolute path. */
-  readonly cwd: string;
-  /** What becomes of a message that the agent cannot take in the middle of a turn; `queue` leaves it for the next prompt. */
+/** How the sessions of an agent go, wherever it runs; durations in milliseconds. */
+export type AcpSettings = {
+  /** What becomes of a message that the agent cannot take in the middle of a turn; `queue`, the default, leaves it for the next prompt. */
   readonly injectFallback?: 'queue' | 'cancel';
   /** For every request but prompts and pings. */
   readonly requestTimeoutMs?: number;
   /** How long nothing may come after a prompt's result before the turn is over. */
   readonly quietMs?: number;
+  /** Kinds of tools that it may not use at all; none unless given. */
+  readonly denied?: readonly ToolKind[];
+  /** Kinds of tools that it has to ask for each time, also where it would not by itself; none unless given. */
+  readonly asked?: readonly ToolKind[];
+  /** The tools of servers, which Conch runs; they are the agent's by way of the floor's. */
+  readonly serverTools?: ServerTools;
+  readonly timers?: Timers;
+};
+
+/** What one session over the Agent Client Protocol goes by. */
+type AcpSessionOptions = {
+  readonly seat: SeatContext;
+  /** Of the backend. */
+  readonly kind: string;
+  readonly profile: AcpProfile;
+  readonly settings: AcpSettings;
+  /** The agent's working folder, an absolute path. */
+  readonly cwd: string;
   /** Where the agent finds the floor's tools; `null` when it cannot reach them. */
-  readonly floorTools?: ToolEndpoint | null;
+  readonly floorTools: ToolEndpoint | null;
   /** The tools of servers, which Conch runs; `null` when the agent has none. */
-  readonly tools?: SessionTools | null;
+  readonly tools: SessionTools | null;
   /** The session to go on with if the agent can. */
-  readonly previous?: string | null;
+  readonly previous: string | null;
   /** `_meta` of the requests that open the session. */
   readonly meta?: object | undefined;
-  /** Unpredictable letters and digits. */
-  readonly boundary?: () => string;
 };
 
-/** A session and the name that the agent knows it by. */
-export type AcpSession = AgentSession & {
-  readonly sessionId: string;
-  /** Whether it is the previous session, which the agent remembers. */
-  readonly resumed: boolean;
-  /** Whether the connection stands. An interrupt by force ends it. */
-  readonly alive: boolean;
-  /** Whether it was ended for good, because the agent acts unasked. */
-  readonly isDistrusted: boolean;
-  /** Whether the agent failed a prompt, so that another session should begin afresh. */
-  readonly needsNewSession: boolean;
-};
-
-/**
- * Opens a session with an agent at the other end of a connection. Rejects with a `BackendError` when it does not come about;
- * the peer is closed then.
- */
-export async function createAcpSession(peer: AcpPeer, options: AcpSessionOptions): Promise<AcpSession> {
-  const session = new Session(peer, options);
-  try {
-    await session.open();
-    return session;
-  } catch (error) {
-    await session.close();
-    throw acpFailure(error, options.profile);
-  }
-}
-
-class Session implements AcpSession {
+/** A session with an agent at the other end of a connection. */
+export class AcpSession implements AgentSession {
   readonly history = 'own';
   readonly #options: AcpSessionOptions;
   readonly #link: AcpLink;
-  readonly #boundary: () => string;
+  readonly #timers: Timers;
   #handshake: Handshake | null = null;
   #run: AcpGeneration | null = null;
   /** Second prompts of the turn under way. */
@@ -90,18 +74,32 @@ class Session implements AcpSession {
   readonly #told = new Set<string>();
   /** Why it was ended for good: it acts unasked. */
   #distrusted: UnaskedError | null = null;
+  /** Whether the agent failed a prompt, so that another session should begin afresh. */
   needsNewSession = false;
 
-  constructor(peer: AcpPeer, options: AcpSessionOptions) {
+  private constructor(peer: AcpPeer, options: AcpSessionOptions) {
     this.#options = options;
     this.#tripwire = options.profile.asks === null ? null : new Tripwire(options.profile.asks);
-    this.#boundary = options.boundary ?? (() => randomBytes(8).toString('hex'));
-    this.#link = new AcpLink(peer, options.timers, {
+    this.#timers = options.settings.timers ?? systemTimers;
+    this.#link = new AcpLink(peer, this.#timers, {
       update: (params) => this.#update(params),
       permission: (params, withdrawn) => this.#permission(params, withdrawn),
     });
   }
 
+  /** Opens a session. Rejects with a `BackendError` when it does not come about; the peer is closed then. */
+  static async open(peer: AcpPeer, options: AcpSessionOptions): Promise<AcpSession> {
+    const session = new AcpSession(peer, options);
+    try {
+      await session.#open();
+      return session;
+    } catch (error) {
+      await session.close();
+      throw acpFailure(error, options.profile);
+    }
+  }
+
+  /** The name that the agent knows it by. */
   get sessionId(): string {
     return this.#known.sessionId;
   }
@@ -110,31 +108,31 @@ class Session implements AcpSession {
     return this.#known.program;
   }
 
+  /** Whether it is the previous session, which the agent remembers. */
   get resumed(): boolean {
     return this.#known.resumed;
   }
 
+  /** Whether it was ended for good, because the agent acts unasked. */
   get isDistrusted(): boolean {
     return this.#distrusted !== null;
   }
 
+  /** Whether the connection stands. An interrupt by force ends it. */
   get alive(): boolean {
     return this.#link.open;
   }
 
-  async open(): Promise<void> {
-    const { profile, kind, cwd, floorTools = null, previous = null, meta, seat } = this.#options;
-    const limitMs = this.#limitMs;
-    const { model = null } = seat;
-    const parts = { link: this.#link, profile, kind, cwd, floorTools, previous, meta, model, limitMs };
-    this.#handshake = await initialize(parts);
+  async #open(): Promise<void> {
+    const { model = null } = this.#options.seat;
+    this.#handshake = await initialize({ ...this.#options, link: this.#link, model, limitMs: this.#limitMs });
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#options.seat.agent} is prompted twice at a time`);
-    const { seat, timers, floorTools, profile } = this.#options;
+    const { seat, floorTools, profile } = this.#options;
     const cancel = (): void => void this.#link.tell('session/cancel', { sessionId: this.sessionId });
-    const run = new AcpGeneration({ ...seat, program: this.program }, turn, report, { timers, cancel });
+    const run = new AcpGeneration({ ...seat, program: this.program }, turn, report, { timers: this.#timers, cancel });
     this.#run = run;
     floorTools?.serve(run.floorTools, this.#callsOf(run, report));
     try {
@@ -156,10 +154,10 @@ class Session implements AcpSession {
     if (run === null) return 'next-prompt';
     await run.answered();
     if (run.ended || run.interrupted) return 'next-prompt';
-    const text = injectedWords(message, this.#boundary());
+    const text = injectedWords(message, randomBytes(8).toString('hex'));
     if (this.#known.steering) return await this.#steer(text);
     if (this.#options.profile.takesSecondPrompt) return await this.#promptBeside(run, text);
-    if (this.#options.injectFallback !== 'cancel' || observed) return 'next-prompt';
+    if (this.#options.settings.injectFallback !== 'cancel' || observed) return 'next-prompt';
     const begun = run.restartWith(text);
     await this.#link.tell('session/cancel', { sessionId: this.sessionId });
     return (await begun) ? 'injected' : 'next-prompt';
@@ -171,7 +169,7 @@ class Session implements AcpSession {
     run.interrupt();
     void this.#link.tell('session/cancel', { sessionId: this.sessionId });
     const { promise: late, resolve } = Promise.withResolvers<'late'>();
-    const timer = this.#options.timers.after(graceMs, () => resolve('late'));
+    const timer = this.#timers.after(graceMs, () => resolve('late'));
     const how = await Promise.race([run.over, late]);
     timer.cancel();
     if (how === 'late') await this.#link.close('did not stop when it was interrupted, and was ended', 'by force');
@@ -203,11 +201,12 @@ class Session implements AcpSession {
   }
 
   get #limitMs(): number {
-    return this.#options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+    return this.#options.settings.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   }
 
   async #generate(run: AcpGeneration, turn: TurnPrompt, report: Report): Promise<Ending> {
-    const { floorTools = null, tools, quietMs = QUIET_MS } = this.#options;
+    const { floorTools, tools, settings } = this.#options;
+    const { quietMs = QUIET_MS } = settings;
     const hint = floorTools !== null && this.#known.hasFloorTools ? toolHint(floorTools.name) : '';
     const first = [turn.text, hint, tools?.absences() ?? ''].filter((part) => part !== '').join('\n\n');
     let text = first;
@@ -218,7 +217,7 @@ class Session implements AcpSession {
       for (;;) {
         const { stopReason, usage } = await insist(() => this.#ask(text), {
           report,
-          timers: this.#options.timers,
+          timers: this.#timers,
           signal: run.stopping,
           failureOf: (error) => acpFailure(error, this.#options.profile),
           failed: () => void (text = run.breakOff(text)),
@@ -268,7 +267,7 @@ class Session implements AcpSession {
       .catch(() => resolve('next-prompt'))
       .finally(() => this.#seconds.delete(second));
     this.#seconds.add(second);
-    const timer = this.#options.timers.after(REFUSAL_MS, () => resolve('injected'));
+    const timer = this.#timers.after(REFUSAL_MS, () => resolve('injected'));
     const outcome = await Promise.race([accepted, run.over.then(() => 'next-prompt' as const)]);
     timer.cancel();
     return outcome;
@@ -312,7 +311,7 @@ class Session implements AcpSession {
 
   /** Carries out what the agent calls of the servers' tools while it has the floor. */
   #callsOf(run: AcpGeneration, { gate }: Report): ToolCalls | undefined {
-    const { tools: session = null } = this.#options;
+    const { tools: session } = this.#options;
     if (session === null) return undefined;
     const { stopping: stopped, floorTools } = run;
     // The agent itself says that the call is open.
@@ -328,7 +327,7 @@ class Session implements AcpSession {
     const parsed = permissionRequest.safeParse(params);
     if (!parsed.success || this.#run === null) return { outcome: { outcome: 'cancelled' } };
     const { toolCall, options } = parsed.data;
-    const { floorTools = null } = this.#options;
+    const { floorTools } = this.#options;
     const isOwn = floorTools !== null && isForOwnTool(params, floorTools.name, floorTools.offers);
     const offered =
       toolCall.kind === 'switch_mode' ? options.filter((each) => this.#known.modes.keepsAsking(each)) : options;

@@ -1,38 +1,26 @@
 import type { AgentId } from '../../../turns/floor/settings.ts';
-import type { ToolKind } from '../../../rules/rule.ts';
 import { systemTimers } from '../../../lib/time.ts';
-import type { Timers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
 import { ACP_PROFILES } from '../acp/acp-profiles.ts';
 import type { AcpProfile, AcpProfileName } from '../acp/acp-profiles.ts';
-import { createAcpSession } from '../acp/acp-session.ts';
+import { AcpSession } from '../acp/acp-session.ts';
+import type { AcpSettings } from '../acp/acp-session.ts';
 import { AbsentError, BackendError } from '../backend.ts';
 import type { AgentBackend, SeatContext } from '../backend.ts';
 import type { RemoteHost } from './remote-host.ts';
 import type { RemoteLink } from './remote-link.ts';
 import { offeredTools, sessionTools } from '../../mcp/session-tools.ts';
-import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
+import type { SessionTools } from '../../mcp/session-tools.ts';
 import { openRemoteSession } from './remote-session.ts';
 
 /** Which agent dials out to us; durations in milliseconds. */
-export type RemoteBackendOptions = {
+export type RemoteBackendOptions = AcpSettings & {
   readonly host: RemoteHost;
   readonly agentId: AgentId;
   /** How long the agent may be away before its session is lost. */
   readonly reconnectGraceMs: number;
   /** What is particular about it; `generic` unless given. */
   readonly profile?: AcpProfileName;
-  /** What becomes of a message that the agent cannot take in the middle of a turn. `queue` unless given. */
-  readonly injectFallback?: 'queue' | 'cancel';
-  readonly requestTimeoutMs?: number;
-  readonly quietMs?: number;
-  /** Kinds of tools that it may not use at all; none unless given. */
-  readonly denied?: readonly ToolKind[];
-  /** Kinds of tools that it has to ask for each time; none unless given. */
-  readonly asked?: readonly ToolKind[];
-  /** The tools of servers, which Conch runs; they are the agent's by way of the floor's. */
-  readonly serverTools?: ServerTools;
-  readonly timers?: Timers;
 };
 
 /**
@@ -64,26 +52,23 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   };
 
   async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools, key }: Seated) {
-    const { profile = 'generic', denied = [], asked = [], injectFallback, requestTimeoutMs, quietMs } = options;
+    const { profile = 'generic', denied = [], asked = [] } = options;
     const known = sessions.get(key);
     const floorTools = host.openToolEndpoint(link, known?.server);
     const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];
     if (tools !== null) floorTools?.offer(() => offeredTools(tools));
     void link.closed.then(() => floorTools?.close());
-    const session = await createAcpSession(peer, {
+    const session = await AcpSession.open(peer, {
       seat,
       kind: 'remote',
       // How it was started is not known here, so nothing is promised in its name.
       profile: { ...rest, asks: null },
-      timers,
+      settings: options,
       cwd: SOMEWHERE,
       floorTools,
       tools,
       previous: known?.sessionId ?? null,
       meta: asking?.({ server: floorTools?.name ?? null, folder: '', cwd: null, env: {}, denied, asked }).meta,
-      ...(injectFallback !== undefined && { injectFallback }),
-      ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
-      ...(quietMs !== undefined && { quietMs }),
     });
     const first = session.resumed ? known?.token : undefined;
     if (first !== undefined) floorTools?.admit(first);

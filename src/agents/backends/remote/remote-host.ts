@@ -50,36 +50,13 @@ export type RemoteHostOptions = {
   readonly log: AgentLog;
 };
 
-/** The listener to which agents dial out. */
-export type RemoteHost = {
-  /** Resolves when it listens; rejects with one clear line when it may not or cannot. A second call changes nothing. */
-  start(): Promise<void>;
-  /** Where agents connect; `null` before the start. */
-  readonly url: string | null;
-  /** Where this agent's connection is; from now on the agent may connect. */
-  slot(agent: AgentId): ConnectionSlot;
-  /**
-   * Gives one session the floor's tools, at the address that its agent has dialled, under the name that they had if it goes
-   * on with an earlier one; `null` when the address is not known.
-   */
-  openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null;
-  /** Whether the agent's token lets it sit in a channel. */
-  mayServe(agent: AgentId, channel: ChannelId): boolean;
-  /** Ends all connections and listens no more. */
-  stop(): Promise<void>;
-};
-
-/** Makes a listener for remote agents; nothing listens before `start`. */
-export function createRemoteHost(options: RemoteHostOptions): RemoteHost {
-  return new Host(options);
-}
-
 type Caller = { readonly agent: AgentId; readonly entry: TokenEntry };
 /** Why nobody is let in for what was shown, and the token if it is a wrong one. */
 type Stranger = UpgradeRefusal & { readonly wrong?: string };
 type Attached = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
 
-class Host implements RemoteHost {
+/** The listener to which agents dial out; nothing listens before `start`. */
+export class RemoteHost {
   readonly #options: RemoteHostOptions;
   readonly #limits: LinkLimits & HandshakeLimits;
   readonly #limiter: HandshakeLimiter;
@@ -112,6 +89,7 @@ class Host implements RemoteHost {
     guardServer(this.#server, listeners, options.log);
   }
 
+  /** Where agents connect; `null` before the start. */
   get url(): string | null {
     const address = this.#server.address();
     if (!isAddress(address)) return null;
@@ -119,6 +97,7 @@ class Host implements RemoteHost {
     return `${this.#options.tls === undefined ? 'ws' : 'wss'}://${host}:${address.port}${PATH}`;
   }
 
+  /** Resolves when it listens; rejects with one clear line when it may not or cannot. A second call changes nothing. */
   start(): Promise<void> {
     this.#starting ??= this.#listen();
     return this.#starting;
@@ -137,6 +116,7 @@ class Host implements RemoteHost {
     this.#heartbeat.start();
   }
 
+  /** Where this agent's connection is; from now on the agent may connect. */
   slot(agent: AgentId): ConnectionSlot {
     const known = this.#slots.get(agent);
     if (known !== undefined) return known;
@@ -145,15 +125,21 @@ class Host implements RemoteHost {
     return slot;
   }
 
+  /**
+   * Gives one session the floor's tools, at the address that its agent has dialled, under the name that they had if it goes
+   * on with an earlier one; `null` when the address is not known.
+   */
   openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null {
     const { toolsUrl: url } = link;
     return url === null ? null : this.#endpoints.open({ url, name, mayCall: () => link.mayGoOn() });
   }
 
+  /** Whether the agent's token lets it sit in a channel. */
   mayServe(agent: AgentId, channel: ChannelId): boolean {
     return this.#scopes.get(agent)?.includes(channel) ?? true;
   }
 
+  /** Ends all connections and listens no more. */
   async stop(): Promise<void> {
     this.#heartbeat.stop();
     this.#endpoints.closeAll();

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { agent } from '@agentclientprotocol/sdk';
 import type { AnyMessage, McpServer, PromptRequest, PromptResponse } from '@agentclientprotocol/sdk';
 import { WebSocket } from 'ws';
-import { createRemoteHost } from '../../../../src/agents/backends/remote/remote-host.ts';
+import { RemoteHost } from '../../../../src/agents/backends/remote/remote-host.ts';
 import type { RemoteHostOptions } from '../../../../src/agents/backends/remote/remote-host.ts';
 import { createRemoteBackend } from '../../../../src/agents/backends/remote/remote-backend.ts';
 import type { RemoteBackendOptions } from '../../../../src/agents/backends/remote/remote-backend.ts';
@@ -24,7 +24,7 @@ export async function remoteRig(
   const token = addAgentToken(dataDir, 'dev', { at: 0 });
   const logged: string[] = [];
   const keep = (level: string) => (_fields: object, message: string) => void logged.push(`${level}: ${message}`);
-  const host = createRemoteHost({
+  const host = new RemoteHost({
     port: 0,
     host: '127.0.0.1',
     tokens: openTokenBook(dataDir),
