@@ -22,45 +22,46 @@ import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
 import { lineStream, AcpMultiplexer } from './acp-stream.ts';
 import type { AcpPeer } from './acp-link.ts';
 
-/** Which agent to run, and how; durations in milliseconds. */
+/** Options of a coding agent on this machine. Durations are in milliseconds. */
 export type AcpBackendOptions = AcpSettings & {
   readonly profile: AcpProfileName;
-  /** Its agent is used although its profile acts unasked; no unless given. */
+  /** True when operators accept that the agent acts without asking. Default: false. */
   readonly trusted?: boolean;
-  /** In place of the profile's program; `generic` has none of its own. */
+  /** Replaces the profile's program. Required for `generic`. */
   readonly command?: string;
-  /** In place of the profile's arguments, whatever the command is. */
+  /** Replaces the profile's arguments. */
   readonly args?: readonly string[];
-  /** Variables set for the agent, besides the few that every child gets and those that the profile passes. */
+  /** Environment variables for the agent, besides the standard ones and the profile's. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Names of further variables of this program to hand on. */
+  /** Names of variables of this process to pass on. */
   readonly passEnv?: readonly string[];
-  /** The folder that the agent works in; where this program runs unless given. */
+  /** The agent's working folder. Default: the current folder. */
   readonly cwd?: string;
-  /** The sandbox that it runs in; none unless given. */
+  /** The sandbox of the agent's process. Default: none. */
   readonly sandbox?: SandboxPlan | undefined;
-  /** How long a process may take to end by itself when its session is closed. */
+  /** Time for a process to exit by itself when its session is closed. */
   readonly stopGraceMs?: number;
-  /** Gives the agents the floor's tools as tools. */
+  /** Serves the floor's tools to the agents. */
   readonly toolServer?: ToolServer;
-  /** Lets agents start only so many at a time; all at once unless given. */
+  /** Limits how many agents start at once. Default: no limit. */
   readonly starts?: <T>(work: () => Promise<T>) => Promise<T>;
   readonly limits?: LineLimits;
-  /** Stands before the agent's folder. Without it a folder with files that the agent obeys is not opened. */
+  /** Guards the agent's folder. Without a gate, a folder that holds files which configure agents is refused. */
   readonly gate?: FolderGate;
-  /** This program's variables. */
+  /** Environment of this process. */
   readonly inherited?: Readonly<Record<string, string | undefined>>;
-  /** Told of every session that was opened, with the agent's own name and version if it tells them. */
+  /** Called after a session was opened, with the agent's name and version if it reports them. */
   readonly opened?: (program: string | null) => void;
-  /** Told of every line of an agent that is no message. */
+  /** Called with every line of an agent that is no message. */
   readonly noise?: (seat: SeatContext, line: string) => void;
-  /** Told of the end of the standard error of an agent that ended by itself. */
+  /** Called with the end of standard error when an agent exits by itself. */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
 /**
- * Runs coding agents on this machine that speak the Agent Client Protocol over their standard input and output: one process
- * group for an agent, with a session for every channel. Throws a terminal `BackendError` for a `generic` agent without a command.
+ * Runs coding agents on this machine that speak the Agent Client Protocol over standard input and output. One process
+ * group serves an agent, with one session for each channel. Throws a terminal `BackendError` for a `generic` agent
+ * without a command.
  */
 export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
   const profile: AcpProfile = ACP_PROFILES[options.profile];
@@ -86,9 +87,9 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
 }
 
 /**
- * A session that outlives its process: when an interrupt had to end the process, here or in another channel, the next prompt
- * starts another, and a prompt that was under way elsewhere is given to that one. An agent that cannot open its old session
- * again is told first what it was last asked.
+ * A session that outlives its process. When an interrupt ended the process, here or in another channel, the next
+ * prompt starts a new one. A prompt that was in progress elsewhere is sent again. An agent that cannot load its old
+ * session gets the last prompt first.
  */
 class LastingSession implements AgentSession {
   readonly history = 'own';
@@ -99,7 +100,7 @@ class LastingSession implements AgentSession {
   #ending: Promise<void> = Promise.resolve();
   #interrupted = false;
   #closed = false;
-  /** What it was last asked. */
+  /** Text of the last prompt. */
   #last = '';
 
   constructor(seat: SeatContext, processes: Processes, gate: FolderGate) {
@@ -157,12 +158,12 @@ class LastingSession implements AgentSession {
     await this.#opened?.session.close();
   }
 
-  /** The process goes, with the sessions of all channels, as soon as its folder is not trusted. */
+  /** Ends the process, with the sessions of all channels, as soon as its folder is not trusted. */
   async #unlessUntrusted(admitted: Promise<void>): Promise<void> {
     try {
       await admitted;
     } catch (error) {
-      // Its end takes as long as the process does; what failed is known now.
+      // Not awaited: the failure is known now, and the process may take long to end.
       void this.#opened?.process.end();
       throw error;
     }
@@ -176,7 +177,7 @@ class LastingSession implements AgentSession {
     return this.#opened?.session.program ?? null;
   }
 
-  /** Its process was ended by force, and another will do. */
+  /** True when the process was ended by force, so another one may start. */
   get #isEnded(): boolean {
     if (this.#opened === null) return false;
     const { session, process } = this.#opened;
@@ -199,22 +200,22 @@ type Kind = {
   readonly gate: FolderGate;
 };
 
-/** The one process of an agent, started when a session needs it and there is none. */
+/** The one process of an agent, started when a session needs it. */
 class Processes {
   readonly #kind: Kind;
-  /** What the floor's tool server is called: the same for all sessions, for a process is told it when it starts. */
+  /** Name of the floor's tool server. A process learns it at its start, so all sessions share it. */
   #server: string | undefined;
-  /** Where the tool server listens; a sandbox lets its process reach it. */
+  /** Port of the tool server. A sandbox must let its process reach it. */
   #toolPort: number | null = null;
   #current: Promise<AgentProcess> | null = null;
-  /** The agent's last session with each seat. */
+  /** Id of the agent's last session for each seat. */
   readonly #sessions = new Map<string, string>();
 
   constructor(kind: Kind) {
     this.#kind = kind;
   }
 
-  /** Opens a session; goes on with the previous one if the agent can. */
+  /** Opens a session. Loads the previous one if the agent can. */
   async open(seat: SeatContext): Promise<Opened> {
     const { starts = (work) => work() } = this.#kind.options;
     const previous = this.#sessions.get(sessionKeyOf(seat)) ?? null;
@@ -223,7 +224,7 @@ class Processes {
     return opened;
   }
 
-  /** The next session of this seat begins afresh. */
+  /** Makes the next session of this seat a new one. */
   forget(seat: SeatContext): void {
     this.#sessions.delete(sessionKeyOf(seat));
   }
@@ -256,7 +257,7 @@ class Processes {
       meta: process.meta,
     });
     options.opened?.(session.program ?? null);
-    // What appeared while it started may have been read.
+    // Files that appeared while the process started may have been read already.
     await this.#kind.gate.admit(seat).catch(async (error: unknown) => {
       await process.end();
       throw error;
@@ -268,7 +269,7 @@ class Processes {
     const current = this.#current;
     const before = (await current?.catch(() => null)) ?? null;
     if (before?.over === false) return before;
-    // Who came first while the former one was awaited starts another for all.
+    // The first caller that waited for the former process starts the next one for all.
     const next = this.#current === current || this.#current === null ? this.#start(seat) : this.#current;
     this.#current = next;
     return await next;
@@ -282,12 +283,12 @@ class Processes {
   }
 }
 
-/** A session keeps its model: one with another model is another conversation. */
+/** The key includes the model, because a session cannot change its model. */
 function sessionKeyOf({ channel, agent, model = '' }: SeatContext): string {
   return `${channel}\n${agent}\n${model}`;
 }
 
-/** Starts the agent so that it asks: what makes it ask goes before all that the configuration says. */
+/** Starts the agent with the settings that make it ask. They precede all settings of the configuration. */
 async function startAsking(
   { options, profile, command, args }: Kind,
   server: string | null,
@@ -321,7 +322,7 @@ async function startAsking(
   }
 }
 
-/** The sandbox of one process: it reads the private folder, and reaches the tool server even where it reaches nothing else. */
+/** The sandbox of one process. It can read the private folder and reach the tool server. */
 function sandboxWith(plan: SandboxPlan, folder: string, toolPort: number | null): SandboxPlan {
   const { readable, network } = plan;
   const ports = [...(network?.ports ?? []), ...(toolPort === null ? [] : [toolPort])];
@@ -335,27 +336,27 @@ function untrusted(name: string, { words }: ActsUnasked): BackendError {
   );
 }
 
-/** What it is trusted to do unasked it is not stopped for. */
+/** The profile without the checks for acts that operators accepted. */
 function asTrusted(profile: AcpProfile): AcpProfile {
   const { asks, actsUnasked } = profile;
   if (asks === null || actsUnasked === undefined) return profile;
   return { ...profile, asks: { ...asks, kinds: asks.kinds.filter((kind) => !actsUnasked.kinds.includes(kind)) } };
 }
 
-/** A prompt is given so often to another process, not more. */
+/** How often a prompt is sent again to a new process. */
 const MOST_LOSSES = 2;
 const STOP_GRACE_MS = 2_000;
 
-/** A started agent, and what goes with it. */
+/** A started agent process with its parts. */
 export type StartedAgent = {
   readonly group: ProcessGroup;
   /** `_meta` of the requests that open a session. */
   readonly meta: object | undefined;
-  /** The process is gone. */
+  /** Called when the process has ended. */
   readonly gone: () => void;
 };
 
-/** What a process is used with; durations in milliseconds. */
+/** Options of a process. Durations are in milliseconds. */
 type ProcessPorts = {
   readonly timers: Timers;
   readonly stopGraceMs: number;
@@ -365,8 +366,8 @@ type ProcessPorts = {
 };
 
 /**
- * One process of an agent, with a session for every channel: it is there from the first session to the last, and ends for all
- * of them when one has to end it by force.
+ * One process of an agent, with a session for each channel. Ends with its last session. When one session ends it by
+ * force, it ends for all.
  */
 export class AgentProcess {
   readonly meta: object | undefined;
@@ -376,7 +377,7 @@ export class AgentProcess {
   #sessions = 0;
   #over = false;
   #isForced = false;
-  /** Why what it sends cannot be read. */
+  /** Why the process's output cannot be read; `null` while it can. */
   #broken: BackendError | null = null;
   #stopped: Promise<void> | null = null;
 
@@ -397,17 +398,17 @@ export class AgentProcess {
     void this.#watch();
   }
 
-  /** No further session can be opened over it. */
+  /** True when no further session can be opened. */
   get over(): boolean {
     return this.#over;
   }
 
-  /** A session had it ended: nothing was wrong with the others, and another process will do for them. */
+  /** True when a session ended the process by force. The other sessions may use a new process. */
   get isForced(): boolean {
     return this.#isForced;
   }
 
-  /** The process as the other end of one more session. */
+  /** A connection to the process for one more session. */
   peer(seat: SeatContext): AcpPeer {
     this.#sessions += 1;
     return {
@@ -417,14 +418,14 @@ export class AgentProcess {
     };
   }
 
-  /** A session is over; the last one, or one that ends it by force, ends the process. */
+  /** Called when a session ends. Ends the process with its last session, or at once when `byForce` is set. */
   async #leave(byForce: boolean): Promise<void> {
     this.#sessions -= 1;
     this.#isForced ||= byForce && !this.#over;
     if (byForce || this.#sessions === 0) await this.stop();
   }
 
-  /** Ends it by force, for all sessions. */
+  /** Ends the process by force, for all sessions. */
   async end(): Promise<void> {
     this.#isForced ||= !this.#over;
     await this.stop();
@@ -436,7 +437,7 @@ export class AgentProcess {
     await this.#stopped;
   }
 
-  /** What a process has left in its pipe can be read for a while after its end. */
+  /** Output that is left in the pipe can still be read for a while after the process exits. */
   async #watch(): Promise<void> {
     const { exited, stdout } = this.#started.group;
     await exited;
@@ -464,7 +465,7 @@ export class AgentProcess {
     return end?.words ?? 'closed its output';
   }
 
-  /** How the process ended; `null` when it has not. */
+  /** How the process ended; `null` while it runs. */
   async #end(): Promise<ProcessEnd | null> {
     const late = Promise.withResolvers<null>();
     const timer = this.#ports.timers.after(EXIT_MS, () => late.resolve(null));

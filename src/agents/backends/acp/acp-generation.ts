@@ -7,15 +7,17 @@ import { FloorTools, FLOOR_TOOLS } from '../../tools/floor-tools.ts';
 import type { Line } from '../../../turns/view.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 
-/** The answer to a request for permission, as the protocol has it. */
+/** The protocol's answer to a request for permission. */
 type PermissionOutcome =
   | { readonly outcome: 'cancelled' }
   | { readonly outcome: 'selected'; readonly optionId: string };
 
-/** A request for permission; `isOwn`: for a tool of the floor, by what its agent cannot make up. */
+/** A request for permission. `isOwn`: for a floor tool, proven by fields that the agent cannot forge. */
 export type Asked = Permission & { readonly isOwn: boolean };
 
-/** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
+/**
+ * One generation of a turn. Turns the agent's updates into text, signs of work, requests for approval and an ending.
+ */
 export class AcpGeneration {
   readonly floorTools: FloorTools;
   readonly #report: Report;
@@ -23,27 +25,27 @@ export class AcpGeneration {
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
-  /** The open tools, and how often the floor's tools had been called when each began. */
+  /** The open tool calls, each with the number of floor-tool calls when it began. */
   readonly #tools = new Map<string, number>();
-  /** What is known of each tool call: later updates hold only what changed. */
+  /** All known fields of each tool call. Later updates hold changed fields only. */
   readonly #calls = new Map<string, ToolCall>();
-  /** It was asked to stop because its run stands still. */
+  /** True after the agent was asked to stop because its run is paused. */
   #isHeld = false;
   /** Asks the agent to stop. */
   readonly #cancel: () => void;
-  /** It has said something since the last step. */
+  /** True when the agent wrote text since the last step. */
   #isAnswering = true;
-  /** Whether it goes on after that. */
+  /** Resolves with whether the agent may continue after the last step. */
   #stepped: Promise<boolean> = Promise.resolve(true);
-  /** The calls that were let through and are not over. */
+  /** The allowed calls that are still running. */
   readonly #running = new Map<string, GatedCall>();
-  /** The calls that were asked about and not let through. */
+  /** Ids of calls that were requested and not allowed. */
   readonly #stopped = new Set<string>();
-  /** Questions about a tool call that is not over. */
+  /** Open requests for approval, with the id of their call. */
   readonly #asks = new Map<AbortController, string>();
   #asked: Promise<unknown> = Promise.resolve();
   #asking = 0;
-  /** What was not allowed last, and how much had been written by then. */
+  /** The last call that was not allowed, with the length of the text at that time. */
   #refused: { readonly title: string; readonly written: number } | null = null;
   #message: string | null = null;
   #worked = false;
@@ -51,10 +53,10 @@ export class AcpGeneration {
   #ended = false;
   #updates = 0;
   #restarts: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
-  /** What it has written, as far as it is needed to begin anew. */
+  /** Text written so far. Needed to restart the generation. */
   #written = '';
 
-  /** `program`: its agent, by its own name and version; `cancel` asks it to stop. */
+  /** `program`: the agent's name and version. `cancel`: asks the agent to stop. */
   constructor(
     seat: SeatContext & { readonly program?: string | null },
     turn: TurnPrompt,
@@ -68,22 +70,22 @@ export class AcpGeneration {
     this.#cancel = cancel;
   }
 
-  /** Somebody stopped it. */
+  /** True after somebody interrupted the generation. */
   get interrupted(): boolean {
     return this.#interrupted;
   }
 
-  /** Nothing can be handed in any more. */
+  /** True once the generation accepts no more messages. */
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** Aborted when it is interrupted, or over. */
+  /** Aborted when the generation is interrupted or over. */
   get stopping(): AbortSignal {
     return this.#stop.signal;
   }
 
-  /** The agent's service failed: what to prompt it with now, in place of this text. What was written is said. */
+  /** Returns the next prompt after the model service failed. The text written so far counts as said. */
   breakOff(text: string): string {
     const begun = this.#written.trim() !== '' || this.#worked || this.#tools.size > 0;
     this.#tools.clear();
@@ -92,7 +94,7 @@ export class AcpGeneration {
     return begun ? GO_ON : text;
   }
 
-  /** People let it go on: what to prompt it with. What was written is said. */
+  /** Returns the next prompt after people continued the run. The text written so far counts as said. */
   goOn(): string {
     this.floorTools.apart();
     return LET_GO_ON;
@@ -107,7 +109,7 @@ export class AcpGeneration {
     return this.#over.promise;
   }
 
-  /** Resolves when no permission is open. */
+  /** Resolves when no request for permission is open. */
   async answered(): Promise<void> {
     while (this.#asking > 0 && !this.#ended) await Promise.race([this.#asked, this.over]);
   }
@@ -120,8 +122,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Has the gate decide, unless the tool is the floor's own. A generation that is over or interrupted answers that it is
-   * cancelled, as does one whose agent took the request back, or ended the tool call or the prompt meanwhile.
+   * Lets the gate decide, except for floor tools. Answers "cancelled" when the generation is over or interrupted, or
+   * when the agent withdrew the request or ended the call or the prompt.
    */
   async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
@@ -131,25 +133,28 @@ export class AcpGeneration {
     return unasked === null ? this.#gated(told, options, withdrawn) : outcomeOf(unasked);
   }
 
-  /** A tool that Conch runs is called: it is a step like any other, and on record by Conch itself. */
+  /**
+   * Counts a step for a call of a tool that Conch runs. Conch itself records such a call. Resolves with whether the
+   * agent may continue.
+   */
   async called(): Promise<boolean> {
     this.floorTools.counted();
     return !this.#ended && !this.#interrupted && (await this.#step(this.#report.gate));
   }
 
-  /** From here on open and new permissions are cancelled. */
+  /** Cancels open requests for permission, and all later ones. */
   interrupt(): void {
     this.#interrupted = true;
     this.#stop.abort();
     for (const { taken } of this.#restarts.splice(0)) taken(false);
   }
 
-  /** Hands a message in by beginning anew; resolves with whether that happened. */
+  /** Restarts the generation with a message. Resolves with whether that happened. */
   restartWith(text: string): Promise<boolean> {
     return new Promise((taken) => void this.#restarts.push({ text, taken }));
   }
 
-  /** The messages to begin anew with. */
+  /** Takes the messages of the restart. */
   takeRestarts(): readonly string[] {
     const taken = this.#restarts.splice(0);
     for (const each of taken) each.taken(true);
@@ -157,7 +162,7 @@ export class AcpGeneration {
     return taken.map(({ text }) => text);
   }
 
-  /** Updates may come after the end of a prompt: waits until none has come for a while. */
+  /** Waits until no update came for `quietMs`, because updates may follow the end of a prompt. */
   async quiet(quietMs: number): Promise<void> {
     for (let waits = 0, seen = -1; seen !== this.#updates && waits < MOST_WAITS; waits += 1) {
       seen = this.#updates;
@@ -166,8 +171,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Resolves once people have decided whether it goes on, where its run stands still or its agent may do no more by its own settings;
-   * `null`: nothing keeps it.
+   * Resolves with people's decision to continue or stop, when the run is paused or the agent reached its own limit.
+   * Returns `null` when nothing holds the generation.
    */
   held(stopReason: string): Promise<'go' | 'stop'> | null {
     const { gate } = this.#report;
@@ -177,7 +182,7 @@ export class AcpGeneration {
     return held === null ? null : Promise.race([held, stopOf(this.stopping)]);
   }
 
-  /** How the turn ends, given why the generation stopped; an answer without a word is explained. */
+  /** The ending for a stop reason. Explains an answer without text. */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
     const { over, ending } = this.floorTools;
@@ -191,7 +196,9 @@ export class AcpGeneration {
     return this.floorTools.ending;
   }
 
-  /** The generation is over, however it ended. What it never told the end of may have run, and been read. */
+  /**
+   * Ends the generation. Calls without a reported end may have run, so the session counts as having read their output.
+   */
   end(): void {
     if (!this.#ended) for (const [id, begun] of this.#tools) this.#record(id, begun, true);
     this.#ended = true;
@@ -209,7 +216,7 @@ export class AcpGeneration {
     return this.#program === null ? call : { ...call, program: this.#program };
   }
 
-  /** Has the call decided about; one that may run is settled when its agent tells that it is over. */
+  /** Lets the gate decide about a call. An allowed call is settled when the agent reports its end. */
   async #gated(
     told: readonly ToolCall[],
     options: readonly PermissionOption[],
@@ -265,14 +272,17 @@ export class AcpGeneration {
     if (this.#tools.size < MOST_TOOLS) this.#tools.set(toolCallId, this.floorTools.calls);
   }
 
-  /** A tool is work of its own unless the floor's own server was called since it began: then it was that call. */
+  /**
+   * Reports the open tool calls. A call during which a floor tool was called is that floor tool, and no work of its
+   * own.
+   */
   #tell(calls: number): void {
     if (this.floorTools.calls !== calls) return;
     this.#worked = true;
     this.floorTools.apart();
   }
 
-  /** What an agent did goes on record, also what it did unasked; the floor's own tools are no work of a run. */
+  /** Records a call that the agent ran, also one without a request. Floor tools are no part of a run. */
   #record(id: string, begun: number | undefined, isOpen = false): void {
     const { gate } = this.#report;
     const told = this.#calls.get(id);
@@ -290,7 +300,10 @@ export class AcpGeneration {
     }
   }
 
-  /** It goes on although its run stands still: it is asked to stop. One that is asked about waits by itself. */
+  /**
+   * Asks the agent to stop when it continues although its run is paused. An agent with an open request waits by
+   * itself.
+   */
   #hold(): void {
     if (this.#ended || this.#interrupted || this.#isHeld || this.#asking > 0) return;
     if (this.#report.gate.standing() === null) return;
@@ -298,7 +311,10 @@ export class AcpGeneration {
     this.#cancel();
   }
 
-  /** One answer of its model is a step, as far as it can be heard: the first call after text. Resolves, for its calls in order, with whether it goes on. */
+  /**
+   * Counts a step: the first call after text, because an agent's model rounds are not visible. Resolves, in the order
+   * of calls, with whether the agent may continue.
+   */
   #step(gate: ToolGate): Promise<boolean> {
     if (this.#isAnswering) this.#stepped = gate.step({ text: '', kept: null }).then((went) => went === 'go');
     this.#isAnswering = false;
@@ -314,7 +330,7 @@ export class AcpGeneration {
     this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(told), ...output });
   }
 
-  /** A tool call is over: nobody need allow it any more. */
+  /** Closes the requests for approval of a call that has ended. */
   #close(id: string): void {
     this.#tools.delete(id);
     this.#calls.delete(id);
@@ -331,7 +347,7 @@ function isThinking(update: Update['sessionUpdate']): boolean {
   return update === 'agent_thought_chunk' || update === 'plan' || update === 'plan_update';
 }
 
-/** The kinds by which agents tell of the floor's own tools. */
+/** The kinds under which agents report floor tools. */
 const OF_OWN_TOOLS: ReadonlySet<string> = new Set(['other', 'think']);
 const UNTOLD: CallResult = { status: 'error', output: '', code: 'UNKNOWN', durationMs: null };
 const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
@@ -354,18 +370,18 @@ function outcomeOf(optionId: string | null): PermissionOutcome {
   return optionId === null ? CANCELLED : { outcome: 'selected', optionId };
 }
 
-/** What a prompt says of the tools of this server, because some agents do not list them. */
+/** A prompt's hint at the floor tools of this server, for agents that do not list tools. */
 export function toolHint(server: string): string {
   const names = Object.keys(FLOOR_TOOLS).join(', ');
   return `The tools of the server "${server}" are yours for the floor: ${names}. A plain answer needs none of them.`;
 }
 
-/** A prompt's text for an agent that has forgotten the rules and who is here. */
+/** A prompt with the system text, for an agent that lost its memory. */
 export function withSystem({ system }: TurnPrompt, text: string): string {
   return text.includes(system) ? text : `${system}\n\n${text}`;
 }
 
-/** A message that comes in the middle of a turn, attributed by the host inside a boundary. */
+/** A message that arrives mid-turn, with its author, between boundary marks. */
 export function injectedWords(line: Line, boundary: string): string {
   const change = line.change === null ? '' : `, ${line.change}`;
   const text = line.change === 'deleted' ? '(deleted)' : neutralised(line.text, boundary);
@@ -378,14 +394,14 @@ export function injectedWords(line: Line, boundary: string): string {
   ].join('\n');
 }
 
-/** A turn begun anew because messages came in that could not be handed over otherwise. */
+/** The prompt of a turn that restarts because its agent takes no messages mid-turn. */
 export function begunAnew(prompt: string, said: string, messages: readonly string[]): string {
   const so =
     said.trim() === '' ? '' : `You had begun to answer; this is posted already, do not repeat it:\n\n${said.trim()}`;
   return [prompt, so, ...messages].filter((part) => part !== '').join('\n\n');
 }
 
-/** What is said in place of an answer that ended without a word. */
+/** An explanation for an answer that ended without text; `null` when none is needed. */
 export function explainSilence(stopReason: string, refused: string | null): string | null {
   if (refused !== null) return `(I was not allowed to: ${refused})`;
   switch (stopReason) {
@@ -402,7 +418,7 @@ export function explainSilence(stopReason: string, refused: string | null): stri
   }
 }
 
-/** Names come from platforms: one line of limited length, without brackets. */
+/** A platform's name as one line of limited length without brackets. */
 function plain(name: string, boundary: string): string {
   const line = name.replace(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ').replace(/[\p{Ps}\p{Pe}]/gu, '');
   return line.replaceAll(boundary, '').slice(0, 80);

@@ -9,23 +9,23 @@ import { RequestError } from '@agentclientprotocol/sdk';
 import type { Instant } from '../../../lib/time.ts';
 import type { Report, Usage } from '../backend.ts';
 
-/** What both sides agreed on. */
+/** Result of the handshake. */
 export type Handshake = {
   readonly sessionId: string;
-  /** It is the previous session, with all that was said in it. */
+  /** True when the previous session was loaded, with its memory. */
   readonly resumed: boolean;
-  /** The agent takes messages into a running turn when asked to. */
+  /** True when the agent accepts messages in a running turn. */
   readonly steering: boolean;
-  /** The agent's name and version, as it tells them; `null` when it does not. */
+  /** The agent's name and version; `null` when it does not report them. */
   readonly program: string | null;
-  /** The agent was given the floor's tools. */
+  /** True when the agent was given the floor's tools. */
   readonly hasFloorTools: boolean;
-  /** What keeps it asking. */
+  /** Keeps the agent in a mode in which it asks. */
   readonly modes: AskingModes;
   readonly usage: AcpUsage;
 };
 
-/** What a handshake needs; `limitMs` is for each of its requests. */
+/** Parts of a handshake. `limitMs` is the timeout of each request. */
 type HandshakeParts = {
   readonly link: AcpLink;
   readonly profile: AcpProfile;
@@ -35,14 +35,14 @@ type HandshakeParts = {
   readonly previous: string | null;
   /** `_meta` of the requests that open the session. */
   readonly meta?: object | undefined;
-  /** The model that is to do the work; `null`: that of the agent. */
+  /** The model to use; `null` for the agent's default. */
   readonly model: string | null;
   readonly limitMs: number;
 };
 
 /**
- * Agrees on the version, opens the previous session again or a new one, and sets the mode in which it asks. Agents that cannot open an old
- * session, whatever they say, get a new one. Another version of the protocol is a terminal `BackendError`.
+ * Agrees on the protocol version, loads the previous session or opens a new one, and sets the mode in which the agent
+ * asks. Opens a new session when loading fails. Throws a terminal `BackendError` for another protocol version.
  */
 export async function initialize(parts: HandshakeParts): Promise<Handshake> {
   const { link, profile, limitMs } = parts;
@@ -93,7 +93,7 @@ async function again(parts: HandshakeParts, agent: Agent, common: Common): Promi
   }
 }
 
-/** Signs in by the profile's method when the agent asks for it and there is something to sign in with. */
+/** Signs in by the profile's method when the agent asks for a login and credentials are configured. */
 async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise<NewSession>): Promise<NewSession> {
   try {
     return await open();
@@ -106,7 +106,10 @@ async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise
   }
 }
 
-/** Has the session use a model that its agent offers. Rejects with a terminal `BackendError` when it does not. */
+/**
+ * Selects one of the agent's models for the session. Rejects with a terminal `BackendError` when the agent does not
+ * offer it.
+ */
 async function withModel(
   { link, profile, limitMs }: HandshakeParts,
   session: NewSession,
@@ -139,22 +142,24 @@ function serversOf(floorTools: ToolEndpoint | null): readonly object[] {
   return [{ type: 'http', name: floorTools.name, url: floorTools.url, headers }];
 }
 
-/** A session that was opened, as far as its modes go; `resumed`: it goes on with an earlier one. */
+/** The modes of an opened session. `resumed`: an earlier session was loaded. */
 type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'configOptions'> & {
   readonly resumed: boolean;
 };
 
-/** What modes are set with; `limitMs` is for each request. */
+/** Parts for setting modes. `limitMs` is the timeout of each request. */
 type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonly limitMs: number };
 
-/** What has to stay as it is: an option of the session, or its mode (`null`). The first of its values is the one to set. */
+/**
+ * A setting that must not change: an option of the session, or its mode (`null`). The first value is the one to set.
+ */
 type Hold = {
   readonly option: string | null;
   readonly isMode: boolean;
   readonly values: readonly [string, ...string[]];
 };
 
-/** Keeps one session in the modes in which its agent asks before it changes things. */
+/** Keeps a session in modes in which its agent asks before it changes things. */
 export class AskingModes {
   readonly #parts: ModeParts;
   readonly #session: ModesOf;
@@ -167,17 +172,17 @@ export class AskingModes {
     this.#holds = [...modeHolds(parts.profile, session), ...optionHolds(parts.profile, session)];
   }
 
-  /** Sets what has to be set. Rejects when the agent does not: it might act unasked. */
+  /** Sets the required modes. Rejects when the agent refuses, because it might act without asking. */
   async set(): Promise<void> {
     for (const hold of this.#holds) await this.#set(hold);
   }
 
-  /** The value that an update tells of and that may not be; `null` when all is as it has to be. */
+  /** The forbidden value that an update reports; `null` when the modes are as required. */
   drift(update: Update): string | null {
     return this.#holds.map((hold) => unheldValue(update, hold)).find((value) => value !== undefined) ?? null;
   }
 
-  /** Whether an answer to a question about a change of mode leaves the agent asking. */
+  /** Whether the agent still asks after this answer to its question about a change of mode. */
   keepsAsking({ kind, optionId }: PermissionOption): boolean {
     if (kind !== 'allow_once') return true;
     const offered = this.#session.modes?.availableModes.map(({ id }) => id) ?? [];
@@ -211,7 +216,10 @@ function isMode({ id, category }: Option): boolean {
   return category === 'mode' || (category === null && id === 'mode');
 }
 
-/** Options tell what they were set to, so they go before modes. A session that goes on may not say again what it has. */
+/**
+ * Options report their value after a change, so they come before modes. A loaded session may not report its modes
+ * again.
+ */
 function modeHolds(profile: AcpProfile, { modes, configOptions, resumed }: ModesOf): readonly Hold[] {
   if (profile.modes.length === 0) return [];
   const option = configOptions.find(isMode);
@@ -230,7 +238,7 @@ function optionHolds({ holds = {} }: AcpProfile, { configOptions }: ModesOf): re
   return held.map(([option, value]) => ({ option, isMode: false, values: [value] }));
 }
 
-/** The value that is not one of those held; `undefined` when it is, or the update tells of something else. */
+/** The value in an update that is not allowed; `undefined` when it is allowed or the update concerns something else. */
 function unheldValue(update: Update, hold: Hold): string | undefined {
   const value = valueIn(update, hold);
   return value === undefined || hold.values.includes(value) ? undefined : value;
@@ -243,12 +251,12 @@ function valueIn(update: Update, hold: Hold): string | undefined {
   return configOptions.find((option) => (hold.isMode ? isMode(option) : option.id === hold.option))?.currentValue;
 }
 
-/** Whether an agent answered that somebody has to sign in first. */
+/** Whether an agent answered that a login is needed. */
 export function wantsSignIn(error: unknown): boolean {
   return error instanceof RequestError && error.code === SIGN_IN;
 }
 
-/** An agent's own "no" as a failure of its session, with the reason that it gave; a rejected key or account is terminal. */
+/** An agent's error as a failure of its session, with its reason. A rejected key or account is terminal. */
 export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
   if (error instanceof BackendError) return error;
   if (!(error instanceof RequestError)) return new BackendError(String(error), { cause: error });
@@ -262,7 +270,9 @@ export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
   return new BackendError(words, { terminal, retryAfterMs: terminal ? null : waitOf(words), cause: error });
 }
 
-/** Agents pass on in words what their model's service said, some with how long to wait. */
+/**
+ * The waiting time in an error's words, in milliseconds; `null` when there is none. Agents quote their model service.
+ */
 function waitOf(words: string): number | null {
   const [, after, unit] = /(?:retry|try again)[^.]{0,20}?(\d+(?:\.\d+)?) ?(ms|s)/i.exec(words) ?? [];
   if (!BUSY.test(words)) return null;
@@ -282,7 +292,7 @@ const reasons = z.union([
   z.object({ error: z.string() }).transform(({ error }) => error),
 ]);
 
-/** Agents put the reason beside a message that only says "Internal error". */
+/** The reason of an error. Agents put it in `data` beside the message "Internal error". */
 function reasonOf(error: RequestError): string {
   const reason = reasons.safeParse(error.data);
   if (!reason.success || error.message.includes(reason.data)) return error.message;
@@ -290,14 +300,14 @@ function reasonOf(error: RequestError): string {
 }
 
 /**
- * What one session has used, as its agent tells it: the tokens of a turn at its end, or how full the session is, and what the whole
- * session has cost.
+ * Usage of one session as its agent reports it: tokens at the end of a turn, or the size of the context and the cost
+ * of the session.
  */
 export class AcpUsage {
   readonly #backend: string;
   #model: string | null;
   #counted: PromptUsage | null = null;
-  /** In US dollars; `null`: never told. */
+  /** Cost in US dollars; `null` when none was reported. */
   #cost: number | null = null;
   #costBefore = 0;
   #used = 0;
@@ -314,7 +324,7 @@ export class AcpUsage {
     this.#counted = null;
   }
 
-  /** What an update says of it. */
+  /** Reads usage from an update. */
   update(update: Update): void {
     if (update.sessionUpdate === 'config_option_update' && 'configOptions' in update)
       this.#model = modelIn(update.configOptions) ?? this.#model;
@@ -323,7 +333,7 @@ export class AcpUsage {
     if (update.cost?.currency === 'USD') this.#cost = update.cost.amount;
   }
 
-  /** What the answer to a prompt says; a turn may take several. */
+  /** Adds the usage in the answer to a prompt. A turn may have several prompts. */
   count(usage: PromptUsage | null | undefined): void {
     if (usage === null || usage === undefined) return;
     const before = this.#counted;
@@ -337,7 +347,7 @@ export class AcpUsage {
     };
   }
 
-  /** Tells of the turn that is over, if its agent did. */
+  /** Reports the usage of the finished turn, if the agent reported any. */
   tell(report: Pick<Report, 'usage' | 'now'>, outcome: Usage['use']['outcome']): void {
     const told = this.#counted?.totalTokens ?? 0;
     const tokens = Math.round(told > 0 ? told : Math.max(0, this.#used - this.#usedBefore));

@@ -4,23 +4,25 @@ import type { z } from 'zod';
 import type { Timers } from '../../../lib/time.ts';
 import { BackendError } from '../backend.ts';
 
-/** The other end of a connection: a process of ours, or an agent that called us. */
+/** The other end of a connection: a process on this machine, or a remote agent. */
 export type AcpPeer = {
   readonly stream: Stream;
-  /** Why the connection broke, in one line for people; asked once, after it has. */
+  /** Why the connection broke, in one line for people. Called once, after it broke. */
   cause(error: unknown): Promise<string>;
-  /** This session needs the peer no more; `by force`: the peer has to end, whoever else uses it. Resolves when that is done. */
+  /**
+   * Called when this session needs the peer no longer. `by force` ends the peer for all its users. Resolves when done.
+   */
   close(how: 'in order' | 'by force'): Promise<void>;
 };
 
-/** What an agent asks and tells of itself. */
+/** Handlers for an agent's requests and updates. */
 type AcpListener = {
   update(params: unknown): void;
-  /** `withdrawn`: the agent no longer wants the answer. */
+  /** `withdrawn` is aborted when the agent no longer wants the answer. */
   permission(params: unknown, withdrawn: AbortSignal): Promise<unknown>;
 };
 
-/** A request and how long its answer may take; `null` for as long as it wants. */
+/** A request with its timeout; `null` for none. */
 type AcpRequest<T> = {
   readonly method: string;
   readonly params: object;
@@ -28,7 +30,7 @@ type AcpRequest<T> = {
   readonly limitMs: number | null;
 };
 
-/** A connection to one agent: every request is timed and every answer checked. */
+/** A connection to one agent. Every request has a timeout, and every answer is checked. */
 export class AcpLink {
   readonly #peer: AcpPeer;
   readonly #timers: Timers;
@@ -50,8 +52,8 @@ export class AcpLink {
   }
 
   /**
-   * Rejects with the agent's own `RequestError` when it says no, with a `BackendError` when it does not answer in time,
-   * answers with something else, or is gone.
+   * Sends a request. Rejects with the agent's `RequestError`, or with a `BackendError` after a timeout, for a
+   * malformed answer, or when the agent is gone.
    */
   async ask<T>({ method, params, answer, limitMs }: AcpRequest<T>): Promise<T> {
     const parsed = answer.safeParse(await this.#answer(method, params, limitMs));
@@ -59,12 +61,12 @@ export class AcpLink {
     throw new BackendError(`answered "${method}" with something that is not an answer to it`, { cause: parsed.error });
   }
 
-  /** Sends a notification; one that cannot be sent any more is dropped. */
+  /** Sends a notification. Drops it when the connection is closed. */
   async tell(method: string, params: object): Promise<void> {
     await this.#connection.agent.notify(method, params).catch(() => undefined);
   }
 
-  /** Ends the connection, for this reason, and then the peer; resolves when it is gone. */
+  /** Closes the connection for this reason, then the peer. Resolves when the peer is gone. */
   close(why: string, how: 'in order' | 'by force' = 'in order'): Promise<void> {
     this.#connection.close(new BackendError(why));
     this.#closing ??= this.#peer.close(how);
@@ -95,7 +97,7 @@ export class AcpLink {
   }
 }
 
-/** Takes the updates out: agents send kinds that the library refuses, and each is to be heard before what came after it. */
+/** Handles updates before the library sees them. The library refuses some kinds of updates, and order matters. */
 function withoutUpdates(readable: Stream['readable'], listener: AcpListener): Stream['readable'] {
   const taking = new TransformStream<AnyMessage, AnyMessage>({
     transform(message, controller) {

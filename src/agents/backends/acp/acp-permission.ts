@@ -10,10 +10,9 @@ import { OMIT_HEADERS, formatPatch, structuredPatch } from 'diff';
 import type { StructuredPatch } from 'diff';
 
 /**
- * A call that an agent asks for, or tells of, as it stands before the gate; `options`: the answers that it takes, if it asks.
- * People are shown all that was told of it, before and with the request, that says what would run (Kimi cuts a command in the
- * request that an update held whole; OpenCode's request for a foreign folder holds none), and in what words the agent would be
- * answered. Without an option for a yes this once there is nothing to ask.
+ * A tool call as the gate sees it. `told`: all updates and the request; people are shown every part that says what
+ * would run, because some agents shorten the request. `options`: the agent's answers to choose from. Without an option
+ * that allows once, nobody can be asked.
  */
 export function gatedCall(title: string, told: readonly ToolCall[], options: readonly PermissionOption[]): GatedCall {
   const detail = detailOf(title, told, options);
@@ -29,12 +28,12 @@ export function gatedCall(title: string, told: readonly ToolCall[], options: rea
     title: title.length > LONGEST_TITLE ? `${title.slice(0, LONGEST_TITLE)}…` : title,
     detail,
     accounts,
-    // Nobody can say yes, so even what a rule allows is a no, and people are told.
+    // Nobody can allow the call, so it is denied even where a rule allows it, and people are told.
     ...(sent('allow', options) === null ? { caution: NO_YES, unaskable: NO_YES } : { caution: null }),
   };
 }
 
-/** What came of a call, as its agent tells it. */
+/** The outcome of a call as the agent reports it. */
 export function resultOf({ status, content, rawOutput }: ToolCall): CallResult {
   const isElsewhere =
     Array.isArray(content) && content.every((block) => contentBlock.safeParse(block).data?.type === 'terminal');
@@ -45,7 +44,7 @@ export function resultOf({ status, content, rawOutput }: ToolCall): CallResult {
   return { status: code === null ? 'complete' : 'error', output, code, durationMs: null };
 }
 
-/** What a call has put out by now, where its agent tells that piece by piece, as to a terminal (Codex); `null` where it does not. */
+/** Output of a call so far, for agents that report it piece by piece (Codex); `null` for other agents. */
 export function outputSoFar(known: ToolCall | undefined, { _meta }: ToolCall): string | null {
   const piece = terminalPiece.safeParse(_meta).data?.terminal_output_delta.data;
   if (piece === undefined) return null;
@@ -61,18 +60,18 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /**
- * The option for a choice, by its kind: a yes for this once and no other, for agents keep one for always in files of their
- * own, where nobody takes it back; a no in any form that the agent offers. `null`: there is none, the request is cancelled.
+ * Id of the option for a choice. Allows once only, because an agent stores "always" in its own files, where nobody can
+ * revoke it. `null` cancels the request: the agent offers no such option.
  */
 export function optionFor(choice: Choice, options: readonly PermissionOption[]): string | null {
   return sent(choice, options)?.optionId ?? null;
 }
 
 /**
- * Whether a `session/request_permission` is for one of the floor's own tools, which agents may use unasked: the names that
- * the agent itself gives the tool (never its title, which models write) are all those of one floor tool of this session's server,
- * and the call holds the input of that floor tool and nothing else that could happen. Of a tool that Conch itself runs the call
- * is decided about when it arrives there.
+ * Whether a `session/request_permission` is for a floor tool, which needs no approval. All names that the agent itself
+ * gives the tool must be one floor tool of this session's server, and the input must be valid for that tool. The title
+ * does not count, because models write it. `offers`: tools that Conch runs; Conch decides about those when the call
+ * arrives.
  */
 export function isForOwnTool(
   params: unknown,
@@ -90,13 +89,13 @@ export function isForOwnTool(
 }
 
 /**
- * A tool call as rules see it: each account of it that says what it is given, or the last one if none does, under every name and
- * as every kind that it goes by. Its names are those that the agent itself gives the tool; its title, which models write, is none.
+ * The call as requests for rules: each account with an input, or the last account, under all its names and kinds. The
+ * title is no name, because models write it.
  */
 export function toolRequestsOf(told: readonly ToolCall[]): readonly ToolRequest[] {
   const names = new Set(told.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
   const kinds = new Set(told.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
-  // No title lets anything through; one can make a call stricter.
+  // A title can make a call stricter. It never allows one.
   const isVague = [...kinds].every((kind) => VAGUE.has(kind));
   if (isVague && told.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`)))
     kinds.add('fetch');
@@ -107,7 +106,7 @@ export function toolRequestsOf(told: readonly ToolCall[]): readonly ToolRequest[
   );
 }
 
-/** The kinds by which some agents tell of a search on the web, and what its title or its id says then. */
+/** Kinds under which some agents report a web search, with words of its title or id. */
 const VAGUE: ReadonlySet<string> = new Set(['search', 'other', 'think']);
 const OF_THE_WEB =
   /\bweb[-_ ]?(?:search|fetch|page)|\bsearch\w* (?:on |in )?(?:the )?(?:web|internet)\b|google_web_search|\bgoogle\b/i;
@@ -128,7 +127,7 @@ const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {
 };
 const NO_YES = 'its agent takes no yes for this once alone';
 
-/** Of several the last one: agents begin with what does the most (Qwen's "Yes, restore previous mode (yolo)"). */
+/** Of several options the last one: agents list the widest first (Qwen's "Yes, restore previous mode (yolo)"). */
 function sent(choice: Choice, options: readonly PermissionOption[]): PermissionOption | null {
   const found = INSTEAD[choice].map((kind) => options.findLast((each) => each.kind === kind));
   return found.find((option) => option !== undefined) ?? null;
@@ -136,10 +135,7 @@ function sent(choice: Choice, options: readonly PermissionOption[]): PermissionO
 
 const LONGEST_TITLE = 300;
 
-/**
- * The parts of a text, each once: what stands in an earlier one is not repeated. Changes of files go before all else, for those
- * are what is decided about; an input that holds the same texts once more refers to them.
- */
+/** The parts of a request without repetitions. File changes come first, because people decide about them. */
 function detailOf(title: string, told: readonly ToolCall[], options: readonly PermissionOption[]): string {
   const titles = told.flatMap((call) => (call.title ? [call.title] : []));
   const blocks = told.flatMap(({ content }) => blocksIn(content));
@@ -173,7 +169,7 @@ function toolWords({ name, kind, _meta }: ToolCall): string {
   return words.join('\n');
 }
 
-/** Names of tools that agents put beside the protocol, however deep. */
+/** Tool names in an agent's `_meta`, at any depth. */
 function toolNames(meta: unknown): readonly string[] {
   if (typeof meta !== 'object' || meta === null) return [];
   return Object.entries(meta).flatMap(([key, value]) =>
@@ -181,7 +177,7 @@ function toolNames(meta: unknown): readonly string[] {
   );
 }
 
-/** A piece of what a call holds, in words; of a change also the texts before and after it. */
+/** A part of a request in words. For a change also the texts before and after it. */
 type Block = { readonly words: string; readonly texts: readonly string[] };
 
 function blocksIn(content: unknown): readonly Block[] {
@@ -209,7 +205,7 @@ function placeWords({ locations }: ToolCall): string {
   return (locations ?? []).map(({ path, line }) => `at ${path}${line == null ? '' : `:${line}`}`).join('\n');
 }
 
-/** The agent's own words for each answer that it can be sent, quoted: they label no button. */
+/** The agent's own words for each option, quoted. They never label a button. */
 function answerWords(options: readonly PermissionOption[]): string {
   const words = (choice: Choice): string => {
     const option = sent(choice, options);
@@ -228,7 +224,9 @@ const TOOL_NAME = /^tool_?name$/i;
 const nothing = z.array(z.unknown()).length(0).nullish();
 const text = z.string().nullish();
 
-/** The names: `_meta.claudeCode.toolName` of Claude Code, `_meta.toolName` of Qwen Code, and the protocol's own. */
+/**
+ * Names of a tool: `_meta.claudeCode.toolName` (Claude Code), `_meta.toolName` (Qwen Code), and the protocol's `name`.
+ */
 const ownCall = z.object({
   toolCall: z.object({
     name: text,
@@ -240,15 +238,15 @@ const ownCall = z.object({
   }),
 });
 
-/** The floor tool that agents would spell so; '' when it is none of this server's. */
+/** The floor tool of this server with that name; '' for none. */
 function toolIn(name: string, server: string): string {
   const spelling = [`mcp__${server}__`, `mcp_${server}_`, `${server}_`].find((prefix) => name.startsWith(prefix));
   return spelling === undefined ? '' : name.slice(spelling.length);
 }
 
 /**
- * Returns what changes in a file: a line with its path and the number of lines added and removed, then a unified diff with
- * three lines of context. `before` is `null` for a new file.
+ * A file change: a line with the path and the numbers of added and removed lines, then a unified diff with three lines
+ * of context. `before` is `null` for a new file.
  */
 export function unifiedDiff(path: string, before: string | null, after: string): string {
   const patch = structuredPatch(path, path, before ?? '', after, '', '', LIMITS) ?? replaced(path, before ?? '', after);
@@ -258,10 +256,10 @@ export function unifiedDiff(path: string, before: string | null, after: string):
   return patch.hunks.length === 0 ? about : `${about}\n${formatPatch(patch, OMIT_HEADERS).replace(/\n$/, '')}`;
 }
 
-/** The time of a comparison grows with the square of `maxEditLength`, the most lines that may change. */
+/** Comparing takes time quadratic in `maxEditLength`, the maximum number of changed lines. */
 const LIMITS = { context: 3, maxEditLength: 1_500 };
 
-/** The patch of two texts that differ in too many lines to be compared: removes all old lines and adds all new ones. */
+/** The patch of two texts that differ in too many lines: all old lines removed, all new lines added. */
 function replaced(path: string, before: string, after: string): StructuredPatch {
   const [removal, addition] = [structuredPatch(path, path, before, ''), structuredPatch(path, path, '', after)];
   const [old, fresh] = [removal.hunks[0], addition.hunks[0]];

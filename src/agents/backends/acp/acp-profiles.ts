@@ -13,53 +13,56 @@ import { z } from 'zod';
 import type { ToolKind } from '../../../rules/rule.ts';
 import { BackendError } from '../backend.ts';
 
-/** What is particular about one agent that speaks the Agent Client Protocol. */
+/** The properties of one kind of agent that speaks the Agent Client Protocol. */
 export type AcpProfile = {
-  /** What it is called in messages to people. */
+  /** The agent's name in messages to people. */
   readonly name: string;
   /** The program and its arguments; `null` when the configuration must name one. */
   readonly command: string | null;
   readonly args: readonly string[];
-  /** How people get the program. */
+  /** The command that installs the program. */
   readonly install?: string;
-  /** Variables of this program that it needs: keys, endpoints and where it keeps its own settings. */
+  /** Names of environment variables to pass on: keys, endpoints, folders of settings. */
   readonly pass: readonly string[];
-  /** Takes a second prompt in the middle of a turn into that turn. */
+  /** True when the agent accepts a second prompt during a turn. */
   readonly takesSecondPrompt: boolean;
   /**
-   * Modes in which it asks before it changes things, the preferred one first. The first that it has is set; one that has
-   * none of them gets no session.
+   * Modes in which the agent asks before it changes things, best first. The first available one is set. Without any of
+   * them no session is opened.
    */
   readonly modes: readonly string[];
-  /** Settings besides the mode that have to stay as they are here, by their ids. */
+  /** Options besides the mode that must keep these values, by id. */
   readonly holds?: Readonly<Record<string, string>>;
-  /** What makes it ask, besides its mode. */
+  /** Settings besides the mode that make the agent ask. */
   readonly asking?: (context: AskingContext) => Asking;
-  /** The files of a folder that it obeys: beside one that is not switched off it gets no session unless the folder is trusted. */
+  /**
+   * Files in a working folder that configure the agent. A folder with such files must be trusted before a session is
+   * opened.
+   */
   readonly repositoryFiles: RepositoryFiles;
-  /** What it promises to ask for once it is so set; `null`: nothing. */
+  /** The calls for which the agent promises to ask with these settings; `null` for none. */
   readonly asks: AcpPromise | null;
-  /** Where it changes things without asking, whatever Conch sets: it gets no session unless its agent is `trusted`. */
+  /** Changes that the agent makes without asking in any mode. Without `trusted` no session is opened. */
   readonly actsUnasked?: ActsUnasked;
-  /** How to sign in when it asks for it: the method, if one of these variables is set. */
+  /** The login method to use when one of these variables is set. */
   readonly signIn?: { readonly method: string; readonly when: readonly string[] };
 };
 
-/** What an agent is known to do without asking. */
+/** Known changes that an agent makes without asking. */
 export type ActsUnasked = {
-  /** In words that follow its name: "writes files …". */
+  /** Words that follow the agent's name: "writes files …". */
   readonly words: string;
   /** The kinds of tools. */
   readonly kinds: readonly string[];
 };
 
-/** What an agent promises to ask for, and how to see that it did not. */
+/** The calls for which an agent promises to ask, and how to detect a broken promise. */
 export type AcpPromise = {
   /** The kinds of tools. */
   readonly kinds: readonly string[];
-  /** The status by which a call has truly run: some say `in_progress` before they ask. */
+  /** The status that proves that a call ran. Some agents report `in_progress` before they ask. */
   readonly ranWhen: 'in_progress' | 'completed';
-  /** A call of the kind `execute` whose input lacks this key only looks after a command that was asked for. */
+  /** An `execute` call without this key in its input only reads the output of an allowed command. */
   readonly commandKey?: string;
 };
 
@@ -67,7 +70,7 @@ const CHANGES = ['edit', 'delete', 'move'];
 const COPILOT_MODES = ['agent', 'plan'].map((mode) => `https://agentclientprotocol.com/protocol/session-modes#${mode}`);
 const CHANGES_AND_COMMANDS = [...CHANGES, 'execute'];
 
-/** The agents known by name. `generic` is any other; its command comes from the configuration. */
+/** The known agents. `generic` is any other agent; the configuration names its command. */
 export const ACP_PROFILES = {
   generic: {
     name: 'the agent',
@@ -129,7 +132,7 @@ export const ACP_PROFILES = {
     modes: ['read-only'],
     asking: askingCodex,
     repositoryFiles: CODEX_FILES,
-    // What it runs without asking runs in its sandbox, which lets it change nothing.
+    // Commands that Codex runs without asking run in its own sandbox, which is read-only.
     asks: { kinds: CHANGES, ranWhen: 'completed' },
     signIn: { method: 'api-key', when: ['OPENAI_API_KEY', 'CODEX_API_KEY'] },
   },
@@ -201,41 +204,41 @@ export const ACP_PROFILES = {
     modes: ['default', 'plan'],
     repositoryFiles: KIMI_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'completed' },
-    // Its rule "git-cwd-write-approve" has no switch, and it never applies the rules of its own configuration.
+    // The rule "git-cwd-write-approve" cannot be switched off, and Kimi ignores the rules of its own configuration.
     actsUnasked: { words: 'writes files of a Git repository without asking', kinds: ['edit'] },
   },
 } as const satisfies Record<string, AcpProfile>;
 
 export type AcpProfileName = keyof typeof ACP_PROFILES;
 
-/** What is known when an agent is made to ask. */
+/** Input for the settings that make an agent ask. */
 export type AskingContext = {
-  /** The name of the floor's own tool server, whose tools need no yes; `null` when the agent has none. */
+  /** Name of the floor's tool server, whose tools need no approval; `null` when the agent has none. */
   readonly server: string | null;
-  /** The private folder in which `files` will stand; nothing of it is in the agent's working folder. */
+  /** The private folder for `files`. It lies outside the agent's working folder. */
   readonly folder: string;
-  /** The folder that the agent works in; `null` when it is not known, for it runs elsewhere. */
+  /** The agent's working folder; `null` when it runs elsewhere. */
   readonly cwd: string | null;
-  /** The variables that the agent would be given. */
+  /** Environment variables that the agent will get. */
   readonly env: Readonly<Record<string, string>>;
-  /** Kinds of tools that it may not use at all: its own lists forbid them, too. */
+  /** Kinds of tools that the agent's own rules must deny. */
   readonly denied: readonly ToolKind[];
-  /** Kinds of which rules deny or ask about some: it has to ask for each, also where it would not by itself. */
+  /** Kinds of tools that some rule denies or asks about. The agent must ask for each such call. */
   readonly asked: readonly ToolKind[];
 };
 
-/** What makes an agent ask, besides its mode. It goes before all that the configuration says. */
+/** Settings that make an agent ask, besides its mode. They take precedence over the configuration's. */
 export type Asking = {
-  /** Arguments behind all others. */
+  /** Arguments after all others. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Texts of files in the private folder, by their names. */
+  /** Contents of files in the private folder, by file name. */
   readonly files?: Readonly<Record<string, string>>;
   /** `_meta` of the requests that open a session. */
   readonly meta?: object;
 };
 
-/** Claude Code: rules that only this session's managed settings may make, no hooks, and no servers of a repository. */
+/** Claude Code: permission rules by managed settings only, no hooks, no MCP servers of the repository. */
 export function askingClaude({ server, cwd, denied, asked }: AskingContext): Asking {
   const disallowedTools = toolsOf(CLAUDE_TOOLS, denied);
   const permissions = {
@@ -252,22 +255,22 @@ export function askingClaude({ server, cwd, denied, asked }: AskingContext): Ask
     allowDangerouslySkipPermissions: false,
     disallowedTools,
     strictMcpConfig: true,
-    // The settings of a repository run programs and send the key elsewhere before anybody is asked.
+    // Settings of a repository could run programs and redirect the API key before anybody is asked.
     settingSources: ['user'],
-    // Its CLAUDE.md belongs to the same source: it is read as that of a further folder.
+    // `settingSources` excludes the folder's CLAUDE.md, so the folder is named as an additional directory.
     ...(cwd !== null && { additionalDirectories: [cwd] }),
   };
   return { env: { CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD: '1' }, meta: { claudeCode: { options } } };
 }
 
-/** Codex begins in the mode in which it asks. */
+/** Codex starts in the mode in which it asks. */
 export function askingCodex(): Asking {
   return { env: { INITIAL_AGENT_MODE: 'read-only' } };
 }
 
 /**
- * Gemini CLI: a policy of the administrator's tier, above those of users, extensions and repositories; and no tool servers
- * but the floor's, for those of a repository are programs that it would start unasked.
+ * Gemini CLI: a policy of the admin tier, above users, extensions and repositories. Only the floor's tool server is
+ * allowed, because a repository's servers would start without a request.
  */
 export function askingGemini({ server, folder, env, denied, asked }: AskingContext): Asking {
   const notFree = toolsOf(GEMINI_TOOLS, asked);
@@ -276,12 +279,12 @@ export function askingGemini({ server, folder, env, denied, asked }: AskingConte
     ...(forbidden.length === 0 ? [] : [rule({ toolName: forbidden, decision: 'deny', priority: 500 })]),
     rule({ toolName: '*', decision: 'ask_user', priority: 100 }),
     rule({ toolName: GEMINI_READS.filter((tool) => !notFree.includes(tool)), decision: 'allow', priority: 200 }),
-    // Without a pattern Gemini CLI runs commands unasked that it takes for harmless.
+    // Without a pattern Gemini CLI runs commands that it considers safe without asking.
     rule({ toolName: 'run_shell_command', argsPattern: '.', decision: 'ask_user', priority: 400 }),
     ...(server === null ? [] : [rule({ mcpName: server, toolName: '*', decision: 'allow', priority: 300 })]),
   ];
   const servers = ['--allowed-mcp-server-names', server ?? 'none'];
-  // A variable that is set, if to nothing, is not taken from a .env of the folder, and the key goes to no other host.
+  // An empty variable is not overridden by a .env file in the folder, so the API key is not sent to another host.
   const hosts = GEMINI_HOSTS.map((name) => [name, env[name] ?? '']);
   return {
     args: ['--admin-policy', `${folder}/policy.toml`, ...servers],
@@ -290,7 +293,7 @@ export function askingGemini({ server, folder, env, denied, asked }: AskingConte
   };
 }
 
-/** Qwen Code: settings of the system, above those of users and repositories. */
+/** Qwen Code: system settings, above users and repositories. */
 export function askingQwen({ server, folder, denied, asked }: AskingContext): Asking {
   const settings = {
     permissions: {
@@ -308,8 +311,8 @@ export function askingQwen({ server, folder, denied, asked }: AskingContext): As
 }
 
 /**
- * OpenCode: permissions in the last configuration that it reads, and none from the working folder. What the variable held
- * already stays, but for permissions. Throws a terminal `BackendError` when that is not JSON.
+ * OpenCode: permissions in the configuration that OpenCode reads last, and no configuration from the working folder.
+ * Keeps other settings in the variable. Throws a terminal `BackendError` when the variable is not JSON.
  */
 export function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
   const permission = {
@@ -331,7 +334,7 @@ export function askingOpenCode({ server, env, denied, asked }: AskingContext): A
   };
 }
 
-/** Copilot CLI asks by itself; only the floor's own tools need no yes. */
+/** Copilot CLI asks by itself. Only the floor's tools need no approval. */
 export function askingCopilot({ server, denied }: AskingContext): Asking {
   const hidden = toolsOf(COPILOT_HIDDEN, denied);
   const args = [
@@ -342,7 +345,7 @@ export function askingCopilot({ server, denied }: AskingContext): Asking {
   return { args };
 }
 
-/** What agents call their tools, by kind; what they have no word for is refused when they ask. */
+/** An agent's names for its tools, by kind. A kind without a name is denied when the agent asks. */
 type ToolNames = Readonly<Partial<Record<ToolKind, readonly string[]>>>;
 
 function toolsOf(names: ToolNames, denied: readonly ToolKind[]): readonly string[] {
@@ -358,7 +361,7 @@ const CLAUDE_TOOLS: ToolNames = {
   execute: ['Bash'],
   fetch: ['WebFetch', 'WebSearch'],
 };
-/** As Claude Code's, and "Read" would forbid searching as well. */
+/** As for Claude Code. A rule for "Read" would deny searches too. */
 const QWEN_TOOLS: ToolNames = {
   read: ['ReadFile'],
   search: ['Grep', 'Glob', 'ListFiles'],
@@ -381,10 +384,10 @@ const GEMINI_TOOLS: ToolNames = {
   fetch: ['web_fetch', 'google_web_search'],
 };
 const COPILOT_DENIED: ToolNames = { edit: ['write'], execute: ['shell'], fetch: ['url'] };
-/** It reads and searches without looking for a permission. */
+/** Copilot reads and searches without checking permissions, so these tools are hidden. */
 const COPILOT_HIDDEN: ToolNames = { read: ['view'], search: ['grep', 'glob'] };
 
-/** What Gemini CLI does unasked by its own defaults: reading, and its own plans and notes. */
+/** Tools that Gemini CLI runs without asking by default: reading, plans and notes. */
 const GEMINI_READS = [
   'read_file',
   'read_many_files',
@@ -401,7 +404,10 @@ const GEMINI_READS = [
   'invoke_agent',
 ];
 
-/** The last rule that matches counts; those that OpenCode knows by name are named, so that no older one stands behind "*". */
+/**
+ * The last matching rule decides. Tools with a name in OpenCode are listed, so that no older rule takes precedence
+ * over "*".
+ */
 const OPENCODE_PERMISSIONS = {
   '*': 'ask',
   bash: 'ask',
@@ -439,7 +445,7 @@ function openCodeConfig({
   }
 }
 
-/** A rule as TOML: its strings and lists of strings are spelled as in JSON. */
+/** A rule as TOML. TOML writes strings and lists of strings as JSON does. */
 function rule(parts: Readonly<Record<string, string | number | readonly string[]>>): string {
   const lines = Object.entries(parts).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
   return ['[[rule]]', ...lines, ''].join('\n');

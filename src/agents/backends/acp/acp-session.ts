@@ -19,43 +19,46 @@ import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnProm
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
 
-/** How the sessions of an agent go, wherever it runs; durations in milliseconds. */
+/** Settings of an agent's sessions. Durations are in milliseconds. */
 export type AcpSettings = {
-  /** What becomes of a message that the agent cannot take in the middle of a turn; `queue`, the default, leaves it for the next prompt. */
+  /**
+   * Handling of a message that the agent cannot read mid-turn. `queue` (default) leaves it for the next prompt;
+   * `cancel` interrupts.
+   */
   readonly injectFallback?: 'queue' | 'cancel';
-  /** For every request but prompts and pings. */
+  /** Timeout of every request except prompts and pings. */
   readonly requestTimeoutMs?: number;
-  /** How long nothing may come after a prompt's result before the turn is over. */
+  /** Idle time after a prompt's result before the turn counts as over. */
   readonly quietMs?: number;
-  /** Kinds of tools that it may not use at all; none unless given. */
+  /** Kinds of tools that the agent may not use. Default: none. */
   readonly denied?: readonly ToolKind[];
-  /** Kinds of tools that it has to ask for each time, also where it would not by itself; none unless given. */
+  /** Kinds of tools that the agent must ask for each time. Default: none. */
   readonly asked?: readonly ToolKind[];
-  /** The tools of servers, which Conch runs; they are the agent's by way of the floor's. */
+  /** Tools of MCP servers. Conch runs them, and the agent reaches them through the floor's tool server. */
   readonly serverTools?: ServerTools;
   readonly timers?: Timers;
 };
 
-/** What one session over the Agent Client Protocol goes by. */
+/** Options of one session over the Agent Client Protocol. */
 type AcpSessionOptions = {
   readonly seat: SeatContext;
-  /** Of the backend. */
+  /** The backend's kind, for messages. */
   readonly kind: string;
   readonly profile: AcpProfile;
   readonly settings: AcpSettings;
-  /** The agent's working folder, an absolute path. */
+  /** The agent's working folder, as an absolute path. */
   readonly cwd: string;
-  /** Where the agent finds the floor's tools; `null` when it cannot reach them. */
+  /** Address of the floor's tools; `null` when the agent cannot reach them. */
   readonly floorTools: ToolEndpoint | null;
-  /** The tools of servers, which Conch runs; `null` when the agent has none. */
+  /** Tools of MCP servers that Conch runs; `null` when the agent has none. */
   readonly tools: SessionTools | null;
-  /** The session to go on with if the agent can. */
+  /** Id of an earlier session to load if the agent can; `null` for a new session. */
   readonly previous: string | null;
   /** `_meta` of the requests that open the session. */
   readonly meta?: object | undefined;
 };
 
-/** A session with an agent at the other end of a connection. */
+/** A session with an agent over one connection. */
 export class AcpSession implements AgentSession {
   readonly history = 'own';
   readonly #options: AcpSessionOptions;
@@ -63,18 +66,18 @@ export class AcpSession implements AgentSession {
   readonly #timers: Timers;
   #handshake: Handshake | null = null;
   #run: AcpGeneration | null = null;
-  /** Second prompts of the turn under way. */
+  /** Second prompts of the turn in progress. */
   readonly #seconds = new Set<Promise<unknown>>();
-  /** A ping has no answer yet. */
+  /** True while a ping has no answer. */
   #pinging = false;
   readonly #tripwire: Tripwire | null;
-  /** A mode is being set back. */
+  /** True while a mode is being set back. */
   #settingBack = false;
-  /** The kinds of update that told of the mode that was set back. */
+  /** The kinds of update that reported the mode that was set back. */
   readonly #told = new Set<string>();
-  /** Why it was ended for good: it acts unasked. */
+  /** Why the session was ended for good: its agent acts without asking. `null` otherwise. */
   #distrusted: UnaskedError | null = null;
-  /** Whether the agent failed a prompt, so that another session should begin afresh. */
+  /** True after the agent failed a prompt: the next session must not load this one. */
   needsNewSession = false;
 
   private constructor(peer: AcpPeer, options: AcpSessionOptions) {
@@ -87,7 +90,7 @@ export class AcpSession implements AgentSession {
     });
   }
 
-  /** Opens a session. Rejects with a `BackendError` when it does not come about; the peer is closed then. */
+  /** Opens a session. Rejects with a `BackendError` and closes the peer when that fails. */
   static async open(peer: AcpPeer, options: AcpSessionOptions): Promise<AcpSession> {
     const session = new AcpSession(peer, options);
     try {
@@ -99,7 +102,7 @@ export class AcpSession implements AgentSession {
     }
   }
 
-  /** The name that the agent knows it by. */
+  /** The session's id at the agent. */
   get sessionId(): string {
     return this.#known.sessionId;
   }
@@ -108,17 +111,17 @@ export class AcpSession implements AgentSession {
     return this.#known.program;
   }
 
-  /** Whether it is the previous session, which the agent remembers. */
+  /** True when this is the previous session, with its memory. */
   get resumed(): boolean {
     return this.#known.resumed;
   }
 
-  /** Whether it was ended for good, because the agent acts unasked. */
+  /** True when the session was ended for good because its agent acts without asking. */
   get isDistrusted(): boolean {
     return this.#distrusted !== null;
   }
 
-  /** Whether the connection stands. An interrupt by force ends it. */
+  /** True while the connection stands. A forced interrupt ends the connection. */
   get alive(): boolean {
     return this.#link.open;
   }
@@ -187,7 +190,10 @@ export class AcpSession implements AgentSession {
     }
   }
 
-  /** What is under way is stopped first: the process may live on for other channels. One that does not answer is ended. */
+  /**
+   * Cancels the prompt in progress before closing, because the process may serve other channels. Ends a process that
+   * does not answer.
+   */
   async close(): Promise<void> {
     if (this.#link.open && !this.#pinging) await this.interrupt(CLOSE_GRACE_MS);
     this.#options.floorTools?.close();
@@ -259,7 +265,7 @@ export class AcpSession implements AgentSession {
     return outcome === 'injected' || outcome === 'startedNewTurn' ? 'injected' : 'next-prompt';
   }
 
-  /** The agent takes a second prompt into the turn under way; both end together. One that it refuses at once is not taken. */
+  /** Sends a second prompt into the turn in progress; both end together. An immediate refusal means "not taken". */
   async #promptBeside(run: AcpGeneration, text: string): Promise<InjectOutcome> {
     const { promise: accepted, resolve } = Promise.withResolvers<InjectOutcome>();
     const second: Promise<unknown> = this.#ask(text)
@@ -282,7 +288,7 @@ export class AcpSession implements AgentSession {
     this.#run?.update(update);
   }
 
-  /** An agent that acts unasked, or will, is stopped. */
+  /** Ends the session of an agent that acts without asking, or is about to. */
   #watch(update: Update): void {
     const ran = 'toolCallId' in update ? this.#tripwire?.seen(update, update.sessionUpdate) : null;
     if (typeof ran === 'string') this.#distrust(`ran ${quoted(ran)} without asking`);
@@ -290,7 +296,7 @@ export class AcpSession implements AgentSession {
     if (mode !== null) void this.#setBack(mode, update.sessionUpdate);
   }
 
-  /** A change of mode is undone once. Agents may tell of one change twice, as a mode and as an option. */
+  /** Sets a changed mode back, once. Agents may report one change twice, as a mode and as an option. */
   async #setBack(mode: string, update: string): Promise<void> {
     const why = `went into the mode ${quoted(mode)}, in which it may act unasked`;
     const isKnown = this.#settingBack && !this.#told.has(update);
@@ -309,12 +315,12 @@ export class AcpSession implements AgentSession {
     void this.#link.close(why, 'by force');
   }
 
-  /** Carries out what the agent calls of the servers' tools while it has the floor. */
+  /** Runs the agent's calls of server tools while the agent holds the floor. */
   #callsOf(run: AcpGeneration, { gate }: Report): ToolCalls | undefined {
     const { tools: session } = this.#options;
     if (session === null) return undefined;
     const { stopping: stopped, floorTools } = run;
-    // The agent itself says that the call is open.
+    // The agent reports open calls itself, so this report ignores them.
     const report = { gate, work() {} };
     return async (name, input) => {
       if (!(await run.called())) return NOT_RUN;
@@ -340,7 +346,7 @@ export class AcpSession implements AgentSession {
   }
 }
 
-/** What an agent says of itself, for one line that people read. */
+/** Text of an agent as one quoted line for people. */
 function quoted(text: string): string {
   return `"${text.replace(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').slice(0, LONGEST_QUOTE)}"`;
 }
@@ -357,14 +363,17 @@ type Call = {
   kind: string;
   title: string;
   input: unknown;
-  /** The commands that were told of it before it was asked about, and with that. */
+  /** The commands reported for the call before and with its request. */
   readonly commands: Set<string>;
   asked: boolean;
   allowed: boolean;
   ended: boolean;
 };
 
-/** Notices a tool that ran without the yes that its agent promised to ask for, or ran another command. Looks at all that one session sends. */
+/**
+ * Detects a tool that ran without its approval, or with another command than approved. Watches all updates of one
+ * session.
+ */
 export class Tripwire {
   readonly #asks: AcpPromise;
   readonly #calls = new Map<string, Call>();
@@ -373,27 +382,27 @@ export class Tripwire {
     this.#asks = asks;
   }
 
-  /** People are asked about this call: what is told of it from now on they are not shown. */
+  /** Records a request for approval. Later updates of the call are not shown to people. */
   asked({ toolCallId, rawInput }: Pick<ToolCall, 'toolCallId' | 'rawInput'>): void {
     const call = this.#call(toolCallId);
     for (const command of commandsIn(rawInput)) call.commands.add(command);
     call.asked = true;
   }
 
-  /** A yes was given for this call, as it was asked about. */
+  /** Records that the call was allowed as requested. */
   allow(id: string): void {
     const call = this.#call(id);
     call.allowed = true;
     call.ended = false;
   }
 
-  /** Takes an update in; the title of the call if it ran unasked. */
+  /** Reads an update. Returns the title of the call if it ran without approval, else `null`. */
   seen(
     { toolCallId, kind, title, status, rawInput }: ToolCall,
     update: 'tool_call' | 'tool_call_update',
   ): string | null {
     const call = this.#call(toolCallId);
-    // Ids come again: a call that begins after another has ended does not have that one's yes.
+    // Agents reuse ids: a call that starts after another has ended does not inherit its approval.
     if (update === 'tool_call' && call.ended) {
       Object.assign(call, { asked: false, allowed: false, ended: false, input: null });
       call.commands.clear();
@@ -439,7 +448,7 @@ export class Tripwire {
 
 const MOST_CALLS = 1_000;
 
-/** What an input says is run, with single spaces: agents lay out what they tell twice. */
+/** The commands in a tool's input, with single spaces, because agents format the same command in two ways. */
 function commandsIn(input: unknown): readonly string[] {
   if (typeof input !== 'object' || input === null || !('command' in input)) return [];
   const { command } = input;

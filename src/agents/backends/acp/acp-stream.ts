@@ -12,16 +12,16 @@ type Asked = { readonly conversation: Conversation; readonly id: Id; readonly me
 type Answer = { readonly result: unknown } | { readonly error: { readonly code: number; readonly message: string } };
 
 /**
- * Carries several conversations of the Agent Client Protocol over one connection: what we ask gets a number of its own,
- * answers go back to who asked, and what the agent sends by itself goes to the conversation that has its `sessionId`.
- * `initialize` reaches the agent once; the other conversations get the same answer.
+ * Runs several conversations of the Agent Client Protocol over one connection. Each request gets a new id, and its
+ * answer goes back to the conversation that sent it. Other messages of the agent go to the conversation with their
+ * `sessionId`. `initialize` is sent once; all conversations get its answer.
  */
 export class AcpMultiplexer {
   readonly #send: (message: AnyMessage) => void;
   readonly #conversations = new Set<Conversation>();
   readonly #sessions = new Map<string, Conversation>();
   readonly #asked = new Map<number, Asked>();
-  /** What the agent has asked and has no answer to yet. */
+  /** Requests of the agent that have no answer yet. */
   readonly #theirs = new Map<Id, Conversation>();
   #numbers = 0;
   #greeting: Answer | 'asked' | null = null;
@@ -32,7 +32,7 @@ export class AcpMultiplexer {
     this.#send = send;
   }
 
-  /** One more conversation; `asked` is told of every method that goes out. */
+  /** Opens one more conversation. `asked` is called with the method of every outgoing request. */
   stream(asked: (method: string) => void): Stream {
     let incoming: ReadableStreamDefaultController<AnyMessage> | null = null;
     const conversation: Conversation = {
@@ -63,7 +63,7 @@ export class AcpMultiplexer {
     return { readable, writable };
   }
 
-  /** A message from the agent. */
+  /** Delivers a message from the agent. */
   take(message: AnyMessage): void {
     if (!('method' in message)) return this.#answered(message);
     const session = sessionIn(message.params);
@@ -77,14 +77,14 @@ export class AcpMultiplexer {
     }
   }
 
-  /** The conversation in which the agent asked what it now takes back. */
+  /** The conversation of the request that the agent cancels. */
   #takenBack(message: AnyMessage): Conversation | undefined {
     if (!('method' in message) || message.method !== '$/cancel_request') return undefined;
     const params = cancelParams.safeParse(message.params);
     return params.success ? this.#theirs.get(params.data.requestId) : undefined;
   }
 
-  /** The connection is over: all conversations end. */
+  /** Ends all conversations, because the connection is closed. */
   close(): void {
     this.#open = false;
     for (const conversation of this.#conversations) conversation.end();
@@ -121,7 +121,7 @@ export class AcpMultiplexer {
     this.#number(conversation, message);
   }
 
-  /** A request that is taken back goes by the number under which the agent knows it. */
+  /** A cancellation must name the id under which the agent knows the request. */
   #cancelling(conversation: Conversation, message: AnyMessage): AnyMessage {
     if (!('method' in message) || message.method !== '$/cancel_request') return message;
     const { requestId } = cancelParams.parse(message.params);
@@ -164,7 +164,7 @@ export class AcpMultiplexer {
   }
 }
 
-/** The message that a frame holds; `null` when it holds none. */
+/** Parses a frame. Returns `null` when it holds no message. */
 export function messageIn(text: string): AnyMessage | null {
   try {
     const parsed: unknown = JSON.parse(text);
@@ -189,16 +189,19 @@ function sessionIn(params: unknown): string | null {
   return parsed.success ? parsed.data.sessionId : null;
 }
 
-/** How much an agent may send. */
+/** Limits on an agent's messages. */
 export type LineLimits = {
-  /** The longest message, in bytes. */
+  /** Maximum size of one message, in bytes. */
   readonly messageBytes: number;
   readonly messagesPerSecond: number;
 };
 
 const LINE_LIMITS: LineLimits = { messageBytes: 8 * 1024 * 1024, messagesPerSecond: 10_000 };
 
-/** What one agent is read with: `now` is a monotonic clock in milliseconds, `noise` is told of every line that is not a message. */
+/**
+ * Options for reading an agent. `now` is a monotonic clock in milliseconds; `noise` is called with every line that is
+ * no message.
+ */
 type LineOptions = {
   readonly limits?: LineLimits;
   readonly now?: () => Instant;
@@ -207,9 +210,9 @@ type LineOptions = {
 };
 
 /**
- * Messages of the Agent Client Protocol over a pair of byte streams, one JSON object a line. Lines that are no messages are
- * passed over. Of an agent that sends too many nothing is read for a while, so that it has to wait; too long a message, or too
- * many for half a minute, end the stream with a `BackendError`.
+ * Messages of the Agent Client Protocol over two byte streams, one JSON object a line. Skips lines that are no
+ * messages. Pauses reading when the agent sends too many messages. Ends with a `BackendError` for a message that is
+ * too long, or after half a minute of too many.
  */
 export function lineStream(input: Readable, output: Writable, options: LineOptions = {}): Stream {
   return {
@@ -220,13 +223,13 @@ export function lineStream(input: Readable, output: Writable, options: LineOptio
   };
 }
 
-/** Counts an agent's messages: so many a second, twice as many in a burst. Whoever sends more has to wait. */
+/** Rate limit for an agent's messages, with bursts of twice the rate. */
 export class MessageRate {
   readonly #perSecond: number;
   readonly #now: () => Instant;
   #credit: number;
   #creditAt: Instant;
-  /** Since when it has had to wait again and again; `null` while it keeps to the rate. */
+  /** Start of the current period of rate limiting; `null` while the agent keeps to the rate. */
   #slowedSince: Instant | null = null;
 
   constructor(perSecond: number, now: () => Instant) {
@@ -236,12 +239,15 @@ export class MessageRate {
     this.#creditAt = now();
   }
 
-  /** What it does that sends too much for too long. */
+  /** What the agent did wrong, for the error. */
   get excess(): string {
     return `sent more than ${this.#perSecond} messages a second for ${MOST_SLOWED_MS / 1_000} s`;
   }
 
-  /** Counts one: how long nothing more is to be taken, in milliseconds, or `null` when waiting was of no use for too long. */
+  /**
+   * Counts one message. Returns how long to pause reading, in milliseconds, or `null` when the agent exceeded the rate
+   * for too long.
+   */
   count(): number | null {
     const now = this.#now();
     const most = this.#perSecond * BURST_SECONDS;

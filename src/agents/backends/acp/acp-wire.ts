@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /**
- * What agents send, as far as it is used. Agents differ and change: everything that can be missing may be, what is wrong in
- * a part that can be done without counts as missing, and what is not known is passed over.
+ * Parts of the protocol that agents send and Conch reads. Agents differ, so most fields are optional. A malformed
+ * optional field counts as missing; unknown fields are ignored.
  */
 const flag = z.boolean().catch(false);
 const present = z.unknown().transform((value) => value !== undefined && value !== null && value !== false);
@@ -27,7 +27,7 @@ const plain = z.string().transform((text) =>
 );
 const LONGEST_NAME = 100;
 
-/** The answer to `initialize`. */
+/** Answer to `initialize`. */
 export const initialized = z.object({
   protocolVersion: z.number(),
   agentCapabilities: capabilities.catch(NO_CAPABILITIES),
@@ -44,7 +44,7 @@ const modes = z
   .nullable()
   .catch(null);
 
-/** Values stand alone or in groups. */
+/** Values are listed alone or in groups. */
 const optionValue = z.union([
   z.object({ value: z.string() }).transform(({ value }) => [value]),
   z
@@ -59,7 +59,7 @@ const configOption = z.object({
   options: z.array(optionValue).transform((values) => values.flat()),
 });
 
-/** What of a session can be set; what is not a choice of several is left out. */
+/** Options of a session. Options that are no choice among values are skipped. */
 const configOptions = z
   .array(configOption.nullable().catch(null))
   .transform((options) => options.filter((option) => option !== null))
@@ -73,17 +73,17 @@ const models = z
   .nullable()
   .catch(null);
 
-/** The answer to `session/new`. */
+/** Answer to `session/new`. */
 export const newSession = z.object({ sessionId: z.string().min(1).max(1_024), modes, models, configOptions });
 
 export type NewSession = z.output<typeof newSession>;
 
-/** The answer to `session/load` and `session/resume`. */
+/** Answer to `session/load` and `session/resume`. */
 export const oldSession = z
   .object({ modes, models, configOptions })
   .catch({ modes: null, models: null, configOptions: [] });
 
-/** The answer to `session/set_config_option`. */
+/** Answer to `session/set_config_option`. */
 export const configured = z.object({ configOptions });
 
 const count = z.number().nonnegative();
@@ -98,13 +98,13 @@ const promptUsage = z.object({
 
 export type PromptUsage = z.output<typeof promptUsage>;
 
-/** The answer to `session/prompt`: the stop reason is a word, not necessarily one that the protocol knows. */
+/** Answer to `session/prompt`. The stop reason may be a word that the protocol does not define. */
 export const prompted = z.object({
   stopReason: z.string().catch('end_turn'),
   usage: promptUsage.nullish().catch(null),
 });
 
-/** The answer to `_session/steering`. */
+/** Answer to `_session/steering`. */
 export const steered = z.object({ outcome: z.string() });
 
 const toolCall = z.object({
@@ -133,7 +133,7 @@ const chunk = z.object({
 
 const tool = toolCall.extend({ sessionUpdate: z.enum(['tool_call', 'tool_call_update']) });
 
-/** The agent is at work, in words that nobody is told. */
+/** Updates that only show activity. Their text is shown to nobody. */
 const thinking = z.object({ sessionUpdate: z.enum(['agent_thought_chunk', 'plan', 'plan_update']) });
 
 const usage = z.object({
@@ -145,7 +145,7 @@ const usage = z.object({
 const modeUpdate = z.object({ sessionUpdate: z.literal('current_mode_update'), currentModeId: z.string() });
 const optionsUpdate = z.object({ sessionUpdate: z.literal('config_option_update'), configOptions });
 
-/** One `session/update`, as far as it is understood; `other` says nothing. */
+/** A `session/update`. Unknown kinds become `other`. */
 export const sessionUpdate = z.object({
   sessionId: z.string(),
   update: z.union([
@@ -163,10 +163,12 @@ export type Update = z.output<typeof sessionUpdate>['update'];
 
 const OTHER = { sessionUpdate: 'other' } as const;
 
-/** The kinds of answer that are ever given: nothing that an agent would remember as a yes. */
+/**
+ * The kinds of options that Conch selects. `allow_always` is missing, because agents store such a decision themselves.
+ */
 const KINDS = ['allow_once', 'reject_once', 'reject_always'] as const;
 
-/** A `session/request_permission`; options of other kinds are left out. */
+/** A `session/request_permission`. Options of other kinds are skipped. */
 export const permissionRequest = z.object({
   sessionId: z.string(),
   toolCall,
