@@ -112,7 +112,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
       '"a\\u{202E}b"',
       '<b>bold</b>',
       'done\\u{200B} <script>',
-      'refused by Ann, ',
+      'denied by Ann, ',
       '“use b.txt”',
       'edit(**)',
       'Requested by Ann',

@@ -35,7 +35,7 @@ describe('conch audit', () => {
     expect(ok).toBe(true);
     expect(text.split('\n')).toEqual([
       `${new Date(AT).toISOString()}  console:hall pm  step 1 mcp__files__write {"path":"a"} · allowed once by ann → complete, 0:01`,
-      `${new Date(AT + 59 * 60_000).toISOString()}  console:hall pm  step 1 mcp__files__write {"path":"b"} · refused by ann → error DENIED`,
+      `${new Date(AT + 59 * 60_000).toISOString()}  console:hall pm  step 1 mcp__files__write {"path":"b"} · denied by ann → error DENIED`,
     ]);
     await bound.store.close();
   });
