@@ -152,7 +152,7 @@ export const CHANNELS: readonly Channel[] = [
     families: ['ask', 'crash', 'pause'],
     addressed: ['pm'],
     depth: 6,
-    smallDepth: 5,
+    smallDepth: 4,
   }),
   channel({
     name: 'agents ask and are stopped',

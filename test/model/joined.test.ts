@@ -6,7 +6,6 @@ import { CUT, searchJoined } from './joined.ts';
 import { createOperators } from '../../src/turns/commands/execute.ts';
 import { createRunCommands } from '../../src/work/runs/run-commands.ts';
 import { searchClicks } from './approvers.ts';
-import { PLANTED_CLICKS, PLANTED_JOINED, catchInClicks, catchInJoined } from './planted-joined.ts';
 
 describe('every order of what happens to a floor and the run of its holder', () => {
   test('leaves neither going on without the other', () => {
@@ -29,15 +28,6 @@ describe('every order of what happens to a floor and the run of its holder', () 
     assert.deepEqual(found, []);
     assert(transitions > 5_000, `only ${transitions} transitions were searched`);
   });
-
-  test('gives away every bug that is planted where they meet', async () => {
-    const unseen = (await catchInJoined()).filter(({ found }) => found === null);
-    assert.deepEqual(
-      unseen.map(({ bug }) => bug.name),
-      [],
-    );
-    assert(PLANTED_JOINED.length > 20);
-  });
 });
 
 describe('everybody who clicks on what an agent asks, in every order', () => {
@@ -45,14 +35,5 @@ describe('everybody who clicks on what an agent asks, in every order', () => {
     const { found, clicks } = await searchClicks({ createOperators, createRunCommands }, { first: false });
     assert.deepEqual(found, []);
     assert(clicks > 500, `only ${clicks} clicks were made`);
-  });
-
-  test('gives away every bug that is planted in who may', async () => {
-    const unseen = (await catchInClicks()).filter(({ found }) => found === null);
-    assert.deepEqual(
-      unseen.map(({ bug }) => bug.name),
-      [],
-    );
-    assert(PLANTED_CLICKS.length > 5);
   });
 });

@@ -10,6 +10,8 @@ import type { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-bindin
 import type { RequestedCall, RunCommand } from '../../src/work/runs/run-events.ts';
 import type { RunState } from '../../src/work/runs/run.ts';
 import { Violation, must } from './violation.ts';
+import { isOnWay } from './ways.ts';
+import type { Way } from './ways.ts';
 
 /** Floor and run as they are hosted beside each other, or a copy of them with a bug. */
 export type Joined = { readonly floorWithRuns: typeof floorWithRuns; readonly runOnFloor: typeof runOnFloor };
@@ -58,7 +60,8 @@ export function searchJoined(
     depth: deepest,
     first,
     scene = TURN,
-  }: { readonly depth: number; readonly first: boolean; readonly scene?: JoinedScene },
+    along,
+  }: { readonly depth: number; readonly first: boolean; readonly scene?: JoinedScene; readonly along?: Way },
 ): { readonly states: number; readonly transitions: number; readonly found: readonly FoundJoined[] } {
   const found: FoundJoined[] = [];
   const beginning: Place = { world: begin(core, scene), trace: [] };
@@ -68,6 +71,7 @@ export function searchJoined(
     const next: Place[] = [];
     for (const { world, trace } of frontier) {
       for (const move of scene.moves(world, core)) {
+        if (!isOnWay(along, depth, move)) continue;
         transitions += 1;
         const reached = attempt(core, { world, trace: [...trace, move] }, { move, scene, found });
         if (first && found.length > 0) return { states: seen.size, transitions, found };

@@ -3,7 +3,8 @@ import { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import { runMachine } from '../../src/work/runs/run-machine.ts';
 import { CHANNELS } from './channels.ts';
-import { catchPlanted } from './plant.ts';
+import { catchInRounds, catchPlanted } from './plant.ts';
+import { keepWays } from './ways.ts';
 import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { createOperators } from '../../src/turns/commands/execute.ts';
 import { createRunCommands } from '../../src/work/runs/run-commands.ts';
@@ -26,6 +27,7 @@ const { values } = parseArgs({
     json: { type: 'boolean', default: false },
     small: { type: 'boolean', default: false },
     depth: { type: 'string' },
+    ways: { type: 'boolean', default: false },
   },
 });
 const log = values.json ? console.error : console.log;
@@ -66,12 +68,17 @@ log(`${folders.states} states of an agent's folder, ${folders.transitions} trans
 for (const { invariant, what, trace } of folders.found) log(`${invariant} ${what}: ${trace.join(', ')}`);
 const planted = [
   ...(await catchPlanted()).map(({ bug, found }) => ({ bug, found, where: found?.channel ?? '' })),
+  ...(await catchInRounds()).map(({ bug, found }) => ({ bug, found, where: found?.channel ?? '' })),
   ...(await catchInRuns()).map(({ bug, found }) => ({ bug, found, where: 'runs' })),
   ...(await catchInClicks()).map(({ bug, found }) => ({ bug, found, where: 'clicks' })),
-  ...(await catchInJoined()).map(({ bug, found }) => ({ bug, found, where: 'a floor with its run' })),
+  ...(await catchInJoined()).map(({ bug, found }) => ({ bug, found, where: found?.where ?? '' })),
   ...(await catchInFolders()).map(({ bug, found }) => ({ bug, found, where: "an agent's folder" })),
 ];
 for (const caught of planted) log(plantedRowOf(caught));
+if (values.ways)
+  keepWays(
+    planted.flatMap(({ bug, found, where }) => (found === null ? [] : [{ name: bug.name, where, moves: found.trace }])),
+  );
 
 const sum = (count: (one: Explored) => number): number => explored.reduce((total, one) => total + count(one), 0);
 const result = {

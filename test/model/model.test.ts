@@ -4,8 +4,6 @@ import { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import { runMachine } from '../../src/work/runs/run-machine.ts';
 import { CHANNELS } from './channels.ts';
-import { catchInRounds, withoutPlace } from './plant.ts';
-import { PLANTED_RUNS, catchInRuns } from './planted-runs.ts';
 import { searchRounds } from './rounds.ts';
 import { searchRuns } from './runs.ts';
 import { search } from './search.ts';
@@ -18,23 +16,11 @@ describe('every order of commands, a few commands deep', () => {
   });
 });
 
-test('every bug that is planted has a place in the code', async () => {
-  assert.deepEqual(await withoutPlace(), []);
-});
-
 describe('time that passes inside commits, between looks and while alarms are set', () => {
   test('T48 loses no deadline, in any order of two happenings', async () => {
     const { found, schedules } = await searchRounds(TurnManager, { events: 2, first: false });
     assert.deepEqual(found, []);
     assert(schedules > 10_000, `only ${schedules} orders were played`);
-  });
-
-  test('T48 gives away every bug that is planted in the rounds', async () => {
-    const unseen = (await catchInRounds()).filter(({ found }) => found === null);
-    assert.deepEqual(
-      unseen.map(({ bug }) => bug.name),
-      [],
-    );
   });
 });
 
@@ -43,15 +29,6 @@ describe('every order of commands for the runs of a seat', () => {
     const { found, transitions } = searchRuns(runMachine, { depth: 6, first: false });
     assert.deepEqual(found, []);
     assert(transitions > 10_000, `only ${transitions} transitions were searched`);
-  });
-
-  test('gives away every bug that is planted in the run machine', async () => {
-    const unseen = (await catchInRuns()).filter(({ found }) => found === null);
-    assert.deepEqual(
-      unseen.map(({ bug }) => bug.name),
-      [],
-    );
-    assert(PLANTED_RUNS.length > 25);
   });
 });
 

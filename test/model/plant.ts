@@ -1,4 +1,4 @@
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { TurnManager } from '../../src/turns/manager.ts';
@@ -11,14 +11,15 @@ import type { Planted } from './planted.ts';
 import { searchRounds } from './rounds.ts';
 import { search } from './search.ts';
 import type { Found } from './search.ts';
+import type { Way, Ways } from './ways.ts';
 
 /** A planted bug, and what gave it away; `null` when it went unseen. */
 export type Caught = { readonly bug: Planted; readonly found: Found | null };
 
 const SRC_DIR = join(import.meta.dirname, '../../src');
 const CORE_DIR = join(SRC_DIR, 'turns/floor');
-/** What the manager is made of. */
-const ROOMS = ['turns', 'engine', 'lib'];
+/** The rooms that copies are made of. Each imports only from those before it. */
+const ROOMS = ['lib', 'engine', 'turns', 'work'];
 const SCRATCH_DIR = join(import.meta.dirname, '.planted');
 
 /** In the copies the core does not check itself, so that what is caught is caught by the search. */
@@ -32,14 +33,14 @@ const SELF_CHECK = {
 const MOST_EVENTS = 2;
 
 /** Plants every bug in a copy of the code of its own and searches each until the first broken invariant. */
-export async function catchPlanted(): Promise<readonly Caught[]> {
+export async function catchPlanted(ways?: Ways): Promise<readonly Caught[]> {
   return inScratch(async (folder) => {
     const caught: Caught[] = [];
     for (const [index, bug] of PLANTED.entries()) {
       const core = await plant(bug, join(folder, `${index}`));
-      caught.push({ bug, found: firstFound(core, bug.near) });
+      caught.push({ bug, found: firstAlong(core, ways?.get(bug.name)) ?? firstFound(core, bug.near) });
     }
-    return [...caught, ...(await catchInRounds())];
+    return caught;
   });
 }
 
@@ -49,7 +50,7 @@ export async function catchInRounds(): Promise<readonly Caught[]> {
     const caught: Caught[] = [];
     for (const [index, bug] of PLANTED_ROUNDS.entries()) {
       const dir = join(folder, `${index}`);
-      for (const room of ROOMS) await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
+      await copyRooms(dir, bug.file);
       await change(dir, bug);
       const { href } = pathToFileURL(join(dir, 'turns/manager.ts'));
       const copy: { readonly TurnManager: typeof TurnManager } = await import(href);
@@ -88,6 +89,13 @@ export async function inScratch<Result>(work: (folder: string) => Promise<Result
   }
 }
 
+/** Follows a known way. `null` when it does not lead to a broken invariant. */
+function firstAlong(core: FloorMachine, along: Way | undefined): Found | null {
+  const channel = CHANNELS.find(({ name }) => name === along?.where);
+  if (along === undefined || channel === undefined) return null;
+  return search(core, channel, { depth: along.moves.length, first: true, along }).found[0] ?? null;
+}
+
 /** Where the bug is likely to show, then every channel, farther each time round. */
 function firstFound(core: FloorMachine, near: string | undefined): Found | null {
   const likely = CHANNELS.filter((channel) => channel.name === near).map((channel) => [channel, 0] as const);
@@ -102,7 +110,7 @@ function firstFound(core: FloorMachine, near: string | undefined): Found | null 
 async function plant(bug: Planted, copy: string): Promise<FloorMachine> {
   const folder = join(copy, 'turns/floor');
   await cp(CORE_DIR, folder, { recursive: true });
-  await cp(join(SRC_DIR, 'lib'), join(copy, 'lib'), { recursive: true });
+  await symlink(join(SRC_DIR, 'lib'), join(copy, 'lib'));
   for (const edit of [SELF_CHECK, bug]) await change(folder, edit);
   const load = (file: string): Promise<FloorMachine & { emptyFloor: FloorMachine['empty'] }> =>
     import(pathToFileURL(join(folder, file)).href);
@@ -121,6 +129,21 @@ async function plant(bug: Planted, copy: string): Promise<FloorMachine> {
     nextDeadline: (floor) => clock.nextDeadline(floor),
     empty: (channel) => beginning.emptyFloor(channel),
   };
+}
+
+/**
+ * Copies the room of a file and the rooms that may import it, and links the others: they are loaded once for all copies.
+ * `more`: rooms after these.
+ */
+export async function copyRooms(dir: string, file: string, more: readonly string[] = []): Promise<void> {
+  const rooms = [...ROOMS, ...more];
+  const first = rooms.findIndex((room) => file.startsWith(`${room}/`));
+  if (first === -1) throw new Error(`no copy has a room for ${file}`);
+  await mkdir(dir, { recursive: true });
+  for (const [place, room] of rooms.entries()) {
+    if (place < first) await symlink(join(SRC_DIR, room), join(dir, room));
+    else await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
+  }
 }
 
 /** Plants a bug in a copy; throws when its place is not there once. */

@@ -1,13 +1,13 @@
-import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { searchClicks } from './approvers.ts';
 import type { Clicking, FoundClick } from './approvers.ts';
 import { BESIDE } from './beside.ts';
 import { CUT, TURN, searchJoined } from './joined.ts';
-import type { FoundJoined, Joined } from './joined.ts';
-import { change, inScratch } from './plant.ts';
+import type { FoundJoined, Joined, JoinedScene } from './joined.ts';
+import { change, copyRooms, inScratch } from './plant.ts';
 import type { Planted } from './planted.ts';
+import type { Way, Ways } from './ways.ts';
 
 const EXECUTE = 'turns/commands/execute.ts';
 const COMMANDS = 'work/runs/run-commands.ts';
@@ -303,33 +303,44 @@ export const PLANTED_JOINED: readonly Planted[] = [
   },
 ];
 
-const SRC_DIR = join(import.meta.dirname, '../../src');
-/** What floor and run are made of. */
-const ROOMS = ['work', 'turns', 'engine', 'lib'];
 const DEPTHS = [2, 3, 4, 5];
 
 /** Plants every bug in a copy of its own and searches it, ever deeper, until the first broken promise. */
-export async function catchInJoined(): Promise<
-  readonly { readonly bug: Planted; readonly found: FoundJoined | null }[]
-> {
+export async function catchInJoined(
+  ways?: Ways,
+): Promise<readonly { readonly bug: Planted; readonly found: FoundThere | null }[]> {
   return inScratch(async (folder) => {
-    const caught: { readonly bug: Planted; readonly found: FoundJoined | null }[] = [];
+    const caught: { readonly bug: Planted; readonly found: FoundThere | null }[] = [];
     for (const [index, bug] of PLANTED_JOINED.entries()) {
       const dir = join(folder, `joined-${index}`);
-      for (const room of ROOMS) await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
+      await copyRooms(dir, bug.file);
       await change(dir, bug);
       const copy: Joined = await import(pathToFileURL(join(dir, BINDING)).href);
-      caught.push({ bug, found: firstOf(copy) });
+      caught.push({ bug, found: firstAlong(copy, ways?.get(bug.name)) ?? firstOf(copy) });
     }
     return caught;
   });
 }
 
-function firstOf(core: Joined): FoundJoined | null {
+/** A broken promise, and the scene in which it was found. */
+type FoundThere = FoundJoined & { readonly where: string };
+
+/** The scenes by their names in known ways. */
+const SCENES: Readonly<Record<string, JoinedScene>> = { turn: TURN, beside: BESIDE, cut: CUT };
+
+/** Follows a known way. `null` when it does not lead to a broken promise. */
+function firstAlong(core: Joined, along: Way | undefined): FoundThere | null {
+  const scene = SCENES[along?.where ?? ''];
+  if (along === undefined || scene === undefined) return null;
+  const [found] = searchJoined(core, { depth: along.moves.length, first: true, scene, along }).found;
+  return found === undefined ? null : { ...found, where: along.where };
+}
+
+function firstOf(core: Joined): FoundThere | null {
   for (const depth of DEPTHS) {
-    for (const scene of [TURN, BESIDE, CUT]) {
+    for (const [where, scene] of Object.entries(SCENES)) {
       const [found] = searchJoined(core, { depth, first: true, scene }).found;
-      if (found !== undefined) return found;
+      if (found !== undefined) return { ...found, where };
     }
   }
   return null;
@@ -407,7 +418,7 @@ export async function catchInClicks(): Promise<
     const caught: { readonly bug: Planted; readonly found: FoundClick | null }[] = [];
     for (const [index, bug] of PLANTED_CLICKS.entries()) {
       const dir = join(folder, `clicks-${index}`);
-      for (const room of ROOMS) await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
+      await copyRooms(dir, bug.file);
       await change(dir, bug);
       const load = (file: string): Promise<Clicking> => import(pathToFileURL(join(dir, file)).href);
       const [{ createOperators }, { createRunCommands }] = [await load(EXECUTE), await load(COMMANDS)];

@@ -1,10 +1,10 @@
-import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { change, inScratch } from './plant.ts';
+import { change, copyRooms, inScratch } from './plant.ts';
 import type { Planted } from './planted.ts';
 import { searchRuns } from './runs.ts';
 import type { FoundRun, RunMachine } from './runs.ts';
+import type { Ways } from './ways.ts';
 
 /** Bugs as somebody might write them into the run machine. */
 export const PLANTED_RUNS: readonly Planted[] = [
@@ -301,24 +301,24 @@ export const PLANTED_RUNS: readonly Planted[] = [
   },
 ];
 
-/** The run machine as shipped lies here, with the rooms that it is made of. */
-const SRC = join(import.meta.dirname, '../../src');
-const RUN_ROOMS = ['work', 'turns', 'engine', 'lib'];
-
 /** How deep a bug is looked for. */
 const DEPTH = 7;
 
 /** Plants every bug in a copy of its own and searches it until the first broken promise. */
-export async function catchInRuns(): Promise<readonly { readonly bug: Planted; readonly found: FoundRun | null }[]> {
+export async function catchInRuns(
+  ways?: Ways,
+): Promise<readonly { readonly bug: Planted; readonly found: FoundRun | null }[]> {
   return inScratch(async (folder) => {
     const caught: { readonly bug: Planted; readonly found: FoundRun | null }[] = [];
     for (const [index, bug] of PLANTED_RUNS.entries()) {
       const root = join(folder, `runs-${index}`);
-      for (const room of RUN_ROOMS) await cp(join(SRC, room), join(root, room), { recursive: true });
+      await copyRooms(root, 'work/');
       const dir = join(root, 'work/runs');
       await change(dir, bug);
       const copy: { readonly runMachine: RunMachine } = await import(pathToFileURL(join(dir, 'run-machine.ts')).href);
-      const [found = null] = searchRuns(copy.runMachine, { depth: DEPTH, first: true }).found;
+      const along = ways?.get(bug.name);
+      const known = along && searchRuns(copy.runMachine, { depth: along.moves.length, first: true, along }).found[0];
+      const [found = null] = known ? [known] : searchRuns(copy.runMachine, { depth: DEPTH, first: true }).found;
       caught.push({ bug, found });
     }
     return caught;

@@ -6,6 +6,8 @@ import type { RunEventName } from '../../src/work/runs/run-table.ts';
 import type { RequestedCall, RunCommand, RunFact } from '../../src/work/runs/run-events.ts';
 import type { runMachine } from '../../src/work/runs/run-machine.ts';
 import type { Explored } from './search.ts';
+import { isOnWay } from './ways.ts';
+import type { Way } from './ways.ts';
 import { Violation, must } from './violation.ts';
 
 /** The run machine as shipped, or a copy with a bug in it. */
@@ -63,7 +65,7 @@ type Place = {
 /** Searches every order of commands, so many deep, and checks each in every state that it reaches. */
 export function searchRuns(
   core: RunMachine,
-  { depth: deepest, first }: { readonly depth: number; readonly first: boolean },
+  { depth: deepest, first, along }: { readonly depth: number; readonly first: boolean; readonly along?: Way },
 ): Omit<Explored, 'found'> & {
   readonly found: readonly FoundRun[];
 } {
@@ -83,6 +85,7 @@ export function searchRuns(
     const next: Place[] = [];
     for (const place of frontier) {
       for (const move of movesOf(place, core)) {
+        if (!isOnWay(along, depth, { command: move.command, at: move.at })) continue;
         transitions += 1;
         const reached = take(core, place, move, found);
         if (first && found.length > 0) return told([seen.size, transitions, depth + 1], false, found);

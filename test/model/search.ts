@@ -15,6 +15,8 @@ import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { checkRefusal, checkStep } from './steps.ts';
 import { must, Violation } from './violation.ts';
+import { isOnWay } from './ways.ts';
+import type { Way } from './ways.ts';
 import { flat } from '../turns/floor/flat-turn.ts';
 
 /** A broken invariant and the shortest way to it from the empty floor. */
@@ -36,7 +38,7 @@ export type Explored = {
 };
 
 /** How far to go, and whether the first broken invariant is enough. */
-export type Reach = { readonly depth: number; readonly first: boolean };
+export type Reach = { readonly depth: number; readonly first: boolean; readonly along?: Way };
 
 /** Noon: no search comes near midnight, when a day's budget renews, but by waiting for it. */
 const NOON: Instant = 43_200_000;
@@ -49,12 +51,12 @@ export function search(core: FloorMachine, channel: Channel, reach: Reach): Expl
   for (; frontier.length > 0 && depth < reach.depth; depth += 1) {
     const next: Reached[] = [];
     for (const reached of frontier) {
-      atlas.expand(reached, next);
+      atlas.expand(reached, next, { depth, along: reach.along });
       if (reach.first && atlas.found.length > 0) return atlas.told(depth + 1, false);
     }
     frontier = next;
   }
-  atlas.checkWayBack(frontier);
+  if (reach.along === undefined) atlas.checkWayBack(frontier);
   return atlas.told(depth, frontier.length === 0);
 }
 
@@ -88,9 +90,16 @@ class Atlas {
     return reached === null ? [] : [reached];
   }
 
-  expand(from: Reached, next: Reached[]): void {
+  /** `along`: only the move of that way is made. Its moves begin with those of the opening. */
+  expand(
+    from: Reached,
+    next: Reached[],
+    { depth, along }: { readonly depth: number; readonly along: Way | undefined },
+  ): void {
     const { floor } = from.place;
     for (const move of movesFrom(from.place, this.#channel, this.#core.nextDeadline(floor))) {
+      const place = this.#channel.opening.length + depth;
+      if (!isOnWay(along, place, { at: move.at, command: move.command })) continue;
       const reached = this.#take(from, move);
       if (reached !== null) next.push(reached);
     }

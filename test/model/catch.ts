@@ -1,0 +1,32 @@
+import { catchInFolders } from './planted-folders.ts';
+import { catchInClicks, catchInJoined } from './planted-joined.ts';
+import { catchInRuns } from './planted-runs.ts';
+import { catchInRounds, catchPlanted } from './plant.ts';
+import { knownWays } from './ways.ts';
+
+/** The bugs of one kind: how many are planted, and the names of those that no search has found. */
+export type CaughtBugs = { readonly planted: number; readonly unseen: readonly string[] };
+
+type Catch = () => Promise<readonly { readonly bug: { readonly name: string }; readonly found: unknown }[]>;
+
+const ways = knownWays();
+const KINDS: Readonly<Record<string, Catch>> = {
+  floor: () => catchPlanted(ways),
+  rounds: catchInRounds,
+  runs: () => catchInRuns(ways),
+  joined: () => catchInJoined(ways),
+  clicks: catchInClicks,
+  folders: catchInFolders,
+};
+
+/**
+ * Looks for the planted bugs and prints a `CaughtBugs` for each kind, as JSON. A program of its own: the copies of the
+ * source load several times faster without the test runner's transforms.
+ */
+const caught: Record<string, CaughtBugs> = {};
+for (const [kind, search] of Object.entries(KINDS)) {
+  const bugs = await search();
+  const unseen = bugs.filter(({ found }) => found === null).map(({ bug }) => bug.name);
+  caught[kind] = { planted: bugs.length, unseen };
+}
+console.log(JSON.stringify(caught));

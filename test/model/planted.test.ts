@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { beforeAll, describe, test } from 'vitest';
+import type { CaughtBugs } from './catch.ts';
+import { withoutPlace } from './plant.ts';
+
+const LIMIT_MS = 600_000;
+
+let caught: Readonly<Record<string, CaughtBugs>> = {};
+
+beforeAll(async () => {
+  const program = new URL('catch.ts', import.meta.url).pathname;
+  const { stdout } = await promisify(execFile)(process.execPath, [program]);
+  caught = JSON.parse(stdout) as typeof caught;
+}, LIMIT_MS);
+
+describe('a bug that is planted', () => {
+  test('in the floor has a place in the code', async () => {
+    assert.deepEqual(await withoutPlace(), []);
+  });
+
+  test.each([
+    ['in the floor', 'floor', 100],
+    ['T48 in the rounds', 'rounds', 5],
+    ['in the run machine', 'runs', 26],
+    ['where a floor and a run meet', 'joined', 21],
+    ['in who may answer', 'clicks', 6],
+    ['T72 in the trust in folders', 'folders', 10],
+  ])('%s is given away', (_where, kind, least) => {
+    const { planted = 0, unseen = ['no result'] } = caught[kind] ?? {};
+    assert.deepEqual(unseen, []);
+    assert(planted >= least, `only ${planted} bugs are planted`);
+  });
+});
