@@ -15,99 +15,102 @@ import {
 const agent = z.string();
 const message = z.string();
 const instant = z.number();
-/** Who did it: a platform's user id for a person, or the program itself. */
+/** The author: a person's id on the platform, or the program. */
 const by = z.string();
-/** The turn that a button was drawn for: an older one is refused. */
+/** The epoch of the turn that a button was drawn for. A button for an older turn is refused. */
 const drawn = { epoch: z.number().exactOptional() };
-/** An epoch that is not the holder's is refused and recorded. */
+/** The agent and its epoch. A command with an older epoch is refused and recorded. */
 const act = { agent, epoch: z.number() };
 
-/** Who let a run go on that stood still, or (`completes`) had it end with what is there: an id, and the name for people. */
+/** The person who continued a paused run or (`completes`) had it completed: id, and name for people. */
 const decided = z.strictObject({ by, name: z.string(), completes: z.literal(true).exactOptional() }).exactOptional();
 
-/** A question to people. `unaskable` says why nobody can be asked. `key`: the random key of the question, which the store gives. */
+/** A request to people. `unaskable`: why nobody can be asked. `key`: the request's random key, added by the store. */
 const asking = {
   approval: askedApprovalSchema,
   unaskable: z.string().exactOptional(),
   key: z.string().exactOptional(),
 };
 
-/** What people do by writing. Text stays in the inbox; the floor needs only ids. */
+/** Messages of people. Texts are in the inbox; the floor needs ids only. */
 const PERSON = {
   receive: {
     id: message,
-    /** Seated agents that the text addresses, in the order in which it names them. */
+    /** The seated agents that the text addresses, in its order. */
     addressed: z.array(agent),
-    /** The platform's sort key; digits of equal length sort as text. */
+    /** The platform's sort key. Digits of equal length sort as text. */
     order: z.string().exactOptional(),
-    /** Set when the message is not for agents: the rule that says so. It is recorded and goes no further. */
+    /** The rule by which the message is not for agents. Such a message is only recorded. */
     ignore: z.string().exactOptional(),
-    /** A program wrote it: it goes the way of a person's message, but renews no budget and lifts no stop. */
+    /** A program wrote the message. It is routed as a person's, but resets no usage and ends no stop. */
     fromProgram: z.boolean().exactOptional(),
   },
   edit: { id: message },
   delete: { id: message },
 };
 
-/** What operators do. */
+/** Commands of operators. */
 const OPERATOR = {
   stop: { by, ...drawn },
   start: { by },
-  /** `feedback`: of the person who has a failed run tried again; it stands in the prompt of the turn. */
+  /** `feedback`: the words of a person who retries a failed run, for the prompt of the turn. */
   grant: { by, agent, feedback: feedbackSchema.exactOptional() },
   skip: { by, agent: agent.exactOptional(), ...drawn },
   extend: { by, ms: z.number(), ...drawn },
-  /** Allows or rejects the question with this number; `key`: and only if it is the question that the button was drawn for. */
+  /** Decides about the request with this number. `key`: only if the button was drawn for that request. */
   decide: {
     by,
-    /** Their name, for people. */
+    /** The operator's name, for people. */
     name: z.string().exactOptional(),
     choice: z.enum(CHOICES),
     question: z.number(),
     key: z.string().exactOptional(),
-    /** Why, for its agent to read. */
+    /** The reason, for the agent. */
     reason: z.string().exactOptional(),
-    /** The rule by which the same is allowed from now on. */
+    /** The always-allow rule to add. */
     always: z.string().exactOptional(),
   },
-  /** A rule was revoked by whoever has that name: people are told. */
+  /** Announces that a person with that name revoked a rule. */
   tellRevoked: { name: z.string(), agent, rule: z.string() },
   pause: { by, ...drawn },
   resume: { by, ...drawn },
   order: { by, order: z.enum(ORDERS), queue: z.array(agent).exactOptional() },
   mode: { by, mode: z.enum(INTERRUPT_MODES) },
-  /** `seat` lets an agent in that the channel's configuration does not name. */
+  /** `seat`: settings of an agent that the channel's configuration does not name. */
   add: { by, agent, seat: seatSettingsSchema.exactOptional() },
   remove: { by, agent },
   enable: { by, agent },
   disable: { by, agent },
 };
 
-/** What an agent's session reports. */
+/** Reports of an agent's session. */
 const AGENT = {
   join: { agent },
-  /** `error`: its session failed, by which code, and whether another one is opened by itself. */
+  /** `error`: the code of the session's failure, and whether another session opens by itself. */
   leave: {
     agent,
     cause: z.string(),
     error: z.strictObject({ code: z.string(), recoverable: z.boolean() }).exactOptional(),
   },
-  /** `workedAt`: when its agent last gave a sign of work, because Conch may say by itself what an agent left standing; now unless given. */
+  /** `workedAt`: the agent's last sign of work, when Conch itself says the remaining text. Default: now. */
   say: { ...act, text: z.string(), mentions: z.array(agent), workedAt: instant.exactOptional() },
-  /** A sign of work: `open` is how many tool calls, permissions and streams are open now, `limitMs` when what has begun ends at the latest. */
+  /**
+   * A sign of work. `open`: number of open tool calls, permissions and streams. `limitMs`: the latest end of the
+   * started work.
+   */
   work: { ...act, open: z.number(), limitMs: z.number().exactOptional() },
-  /** What was used; also counted after the end of the turn. */
+  /** Reports usage, also after the end of the turn. */
   spend: { ...act, tokens: z.number(), costMicros: z.number(), use: modelUseSchema.exactOptional() },
-  /** `signalled`: whether the signal or the protocol's own end said so. */
+  /** `signalled`: whether the turn signal or the protocol's own end was seen. */
   end: {
     ...act,
     outcome: z.enum(['completed', 'passed']),
     signalled: z.boolean(),
     handTo: agent.exactOptional(),
   },
-  /** Waits for an answer of people, or of the agent named: that one has the floor for a turn, and its turn is the answer. */
+  /** Waits for an answer of people, or of the agent `of`, which is granted its next turn for it. */
   wait: { ...act, reason: z.literal('answer'), of: agent.exactOptional() },
-  /** The holder uses tools: a run goes with its turn from now on, with so many steps at most, and by this person's word. */
+  /** The holder calls its first tool, so that a run begins: its limit of steps, and the person who caused it. */
   use: {
     ...act,
     maxTurns: z.number().exactOptional(),
@@ -117,63 +120,63 @@ const AGENT = {
     /** The text of the model's first step. */
     output: z.string().exactOptional(),
   },
-  /** A tool of the holder needs approval; its generation stands still meanwhile. One that nobody can be asked for is rejected at once. */
+  /** The holder requests approval; its generation waits. A request that nobody can be asked for is denied at once. */
   request: { ...act, ...asking },
-  /** The holder no longer asks what it asks; `decided`: a person said so in another way than by answering. */
+  /** The holder withdraws its request. `decided`: a person decided in another way than by an answer. */
   withdraw: { ...act, decided },
-  /** The truth about one injected message; `no-room`: about one to answer that did not fit into the prompt. */
+  /** The outcome of one injected message. `no-room`: a message that did not fit into the prompt. */
   injected: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
   /** The interrupted generation has stopped. */
   interrupted: act,
-  /** The tools of a server that its agent uses are gone, and why, or (`null`) are back: people are told. */
+  /** Announces that the tools of a server are gone, with the reason, or (`null`) are back. */
   tellTools: { agent, server: z.string(), why: z.string().nullable() },
-  /** A facilitator's answer; `null` when it named nobody. */
+  /** The facilitator's choice; `null` for none. */
   choose: { agent, ask: z.number(), next: agent.nullable() },
 };
 
-/** What the program does by itself. */
+/** Commands of the program itself. */
 const SYSTEM = {
   configure: { settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) },
-  /** The program started: nothing is granted in this channel until `catchUp`. */
+  /** The process has started. Nothing is granted until `catchUp`. */
   restart: {},
-  /** The platform cannot be heard: the turn under way goes on, and nothing further is granted until `catchUp`. */
+  /** The platform is unreachable. The turn continues, and nothing is granted until `catchUp`. */
   disconnect: {},
-  /** This process stood still for so long: that time counts against nobody. */
+  /** The process stood still for `ms` milliseconds. That time does not count. */
   standstill: { ms: z.number() },
-  /** The platform's history was read, or could not be (`gap` says why). */
+  /** The platform's history was read, or (`gap`) could not be. */
   catchUp: { gap: z.string().exactOptional() },
-  /** All of a question stands in the channel, or (`why`) never will: it is rejected then. */
+  /** The channel shows the whole request, or (`why`) cannot show it; then the request is denied. */
   shown: { question: z.number(), key: z.string().exactOptional(), why: z.string().exactOptional() },
-  /** The rules refused a tool to an agent: people are told. */
+  /** Announces a tool that the rules deny to an agent. */
   forbidden: { agent, title: z.string(), why: z.string() },
-  /** How a call of a run (`aside`: of a background run) ended that people had allowed. */
+  /** The outcome of an allowed call. `aside`: of a background run. */
   ran: { agent, approval: z.string(), came: cameSchema, aside: z.literal(true).exactOptional() },
-  /** An agent begins a background run: it need not have the floor for it, and posts nothing before it has ended. */
+  /** A background run begins. It does not need the floor and posts nothing before its end. */
   beginAside: { agent, run: z.number(), what: z.string() },
-  /** People are told what became of a background run. */
+  /** Announces the state of a background run. */
   tellAside: { agent, run: z.number().exactOptional(), what: z.string(), failed: z.literal(true).exactOptional() },
-  /** A background run asks people something; until then they may answer. */
+  /** A background run makes a request. `until`: deadline for the decision. */
   askAside: { agent, ...asking, until: instant.nullable() },
-  /** A background run no longer asks, or no longer stands failed. */
+  /** A background run withdraws its request, or is no longer failed. */
   withdrawAside: { agent, decided },
-  /** An operator has a turn end with what is there: it is completed, and its messages are answered. */
+  /** An operator completes the turn with its text so far. Its messages count as answered. */
   completeTurn: { ...act, by },
-  /** A background run is over. `report`: what its agent says of it, as soon as nobody has the floor. */
+  /** A background run has ended. `report`: its result, posted as soon as nobody holds the floor. */
   endAside: { agent, what: z.string(), report: z.string().exactOptional() },
   /**
-   * An agent is not started: files in its folder act before anybody is asked. People are asked whether these are trusted. `id` names
-   * the files with their contents. `detail`: the names of the files, what they can do, and how they begin.
+   * An agent is not started, because files in its folder act without asking. People decide whether to trust them. `id`
+   * is the digest of the files. `detail`: their names, effects and beginnings.
    */
   askTrust: { agent, id: z.string(), folder: z.string(), detail: z.string() },
-  /** The whole question stands in the channel. */
+  /** The channel shows the whole question. */
   trustShown: { agent, id: z.string() },
-  /** An operator, with this name, decided about these files, here or elsewhere. */
+  /** An operator decided about the files, in this channel or elsewhere. */
   answerTrust: { agent, id: z.string(), choice: z.enum(['trusted', 'left']), by: z.string() },
-  /** Nobody has to decide any more about other files of an agent than these (`null`: about any). */
+  /** Withdraws questions about an agent's files, except about the files `keeps` (`null`: withdraws all). */
   dropTrust: { agent, keeps: z.string().nullable() },
-  /** The platform refused for good what an agent said. */
+  /** The platform refused an agent's text for good. */
   undelivered: { agent, why: z.string() },
-  /** Called once after a backup was restored, so that no epoch is used twice. */
+  /** Sent once after a backup was restored, so that no epoch is used twice. */
   raiseEpoch: { by: z.number() },
   /** A deadline may have passed. */
   tick: {},
@@ -185,25 +188,25 @@ export type SystemCommand = Tagged<'type', typeof SYSTEM>;
 
 const COMMANDS = { ...PERSON, ...OPERATOR, ...AGENT, ...SYSTEM };
 
-/** Everything that can be asked of a floor. */
+/** All commands of a floor. */
 export type Command = Tagged<'type', typeof COMMANDS>;
 
 /** The commands of some types. */
 export type CommandOf<T extends Command['type']> = Extract<Command, { readonly type: T }>;
 
-/** Who let a run go on without answering its question, or had it end. */
+/** The person who continued a paused run without answering its request, or completed it. */
 export type DecidedBeside = NonNullable<CommandOf<'withdraw'>['decided']>;
 
-/** Reads a command that another machine sends. */
+/** Reads a command of another machine. */
 export const commandSchema = taggedUnion('type', COMMANDS);
 
-/** Text of a holder that people have seen as it was generated, and that is not yet said: a `say` says it. */
+/** Text of the holder that people see while it is generated. A `say` makes it final. */
 export const draftSchema = z.strictObject({
   agent: z.string(),
   epoch: z.number(),
   text: z.string(),
   mentions: z.array(z.string()).readonly(),
-  /** When its agent last gave a sign of work. */
+  /** The agent's last sign of work. */
   workedAt: z.number(),
 });
 

@@ -29,14 +29,13 @@ import { NOBODY, openMs, today } from './gate.ts';
 import { defined } from '../../lib/defined.ts';
 
 /**
- * The floor after a fact. Total over every fact that `decide` can produce; a fact that does not fit the floor is a bug
- * and throws "impossible: …", naming the channel, the agent and what was asked.
+ * The floor after a fact. Throws "impossible: …" with channel, agent and details when the fact does not fit the floor.
  */
 export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
   return apply(fact.type, fact, { floor, at });
 }
 
-/** What each fact does. */
+/** The change that each fact makes. */
 const EVOLUTION: Evolution = {
   configured,
   settingsChanged: (floor, { settings, queue = floor.queue }) => ({ ...floor, settings, queue }),
@@ -102,11 +101,11 @@ const EVOLUTION: Evolution = {
   turnResumed: resumed,
   turnEnded: ended,
   runBegun: (floor, { agent }) => changeTurn(floor, agent, (turn) => ({ ...turn, run: true })),
-  // The turn has taken the mark with it.
+  // No change: the turn has ended, and its mark with it.
   runLeft: (floor) => floor,
   questionShown: (floor, { agent }) => changeWait(floor, agent, shownWait),
   questionClosed: (floor, fact, at) =>
-    // The generation goes on; when a restart has cut it, the turn may.
+    // The generation continues. After a restart, the turn resumes instead.
     changeWaiting(floor, fact.agent, (turn) => {
       const wait = answeredWait(turn.wait, fact);
       return wait === null ? active(floor, turn, at) : { ...turn, wait };
@@ -120,7 +119,7 @@ const EVOLUTION: Evolution = {
   caughtUp: (floor) => ({ ...floor, catchingUp: false }),
 };
 
-/** The floor with what an agent does beside it changed, or over. */
+/** The floor with one background run changed or removed. */
 function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (aside: Aside) => Aside | null): Floor {
   if (!asides.some((aside) => aside.agent === agent))
     throw new Error(`impossible: ${agent} does nothing beside ${floor.channel}`);
@@ -128,7 +127,7 @@ function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (
   return { ...floor, ...(next.length > 0 ? { asides: next } : {}) };
 }
 
-/** The floor with what people are asked about the files of an agent changed, or with nothing asked about them any more. */
+/** The floor with the question about an agent's files changed or removed. */
 function changeTrust(
   { trust = [], ...floor }: Floor,
   { agent, id }: Pick<TrustQuestion, 'agent' | 'id'>,
@@ -161,7 +160,7 @@ function marked({ mark, on }: FactOf<'seatMarked'>): Partial<Seat> {
 
 function announced(before: Floor, { key, repeat, announcement }: FactOf<'announced'>, at: Instant): Floor {
   if (key === GAP_KEY) {
-    // One that recurs is an edit: what stands last in the channel stays what it is.
+    // A repeated announcement edits its post, so the channel's last announcement stays the same.
     const notice = repeat > 1 ? before.notice : { key, count: repeat };
     return { ...before, gap: { count: repeat, at }, notice };
   }
@@ -180,7 +179,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   };
 }
 
-/** A background run that is told to have failed stands still until it is told to go on. */
+/** A background run that is reported as failed waits until it is reported to continue. */
 function asideTold(
   floor: Floor,
   { agent, failed }: Extract<FactOf<'announced'>['announcement'], { kind: 'aside' }>,
@@ -189,7 +188,7 @@ function asideTold(
   return changeAside(floor, agent, ({ failed: _failed, ...aside }) => (failed ? { ...aside, failed } : aside));
 }
 
-/** It stands where the question stood: what stands last in the channel is what it was. */
+/** The outcome replaces the request's post, so the channel's last announcement stays the same. */
 function answered(floor: Floor, { kind: _kind, agent, approval, aside, came, ...answer }: AnsweredNotice): Floor {
   if (approval === undefined) return floor;
   const isAwaited = came === undefined && answer.choice === 'allow';
@@ -219,12 +218,12 @@ function answered(floor: Floor, { kind: _kind, agent, approval, aside, came, ...
 
 type AllowedCall = NonNullable<Turn['allowed']>;
 
-/** Calls of one agent that people allowed and that have not ended yet: more than that are not told of. */
+/** The most allowed calls of one agent whose outcome is announced later. */
 const MOST_AWAITED = 20;
 
 type AnsweredNotice = Extract<FactOf<'announced'>['announcement'], { kind: 'answered' }>;
 
-/** Whom an announcement calls lost. */
+/** The agents that an announcement calls lost. */
 function lostBy(announcement: FactOf<'announced'>['announcement']): readonly AgentId[] | undefined {
   if (announcement.kind === 'nobody') return announcement.lost?.agents;
   return announcement.kind === 'disconnect' ? [...(announcement.also ?? []), announcement.agent] : undefined;
@@ -240,7 +239,7 @@ function configured(floor: Floor, fact: FactOf<'configured'>): Floor {
   return { ...floor, settings, configured: configuration, seats: [...kept, ...others] };
 }
 
-/** A seat that comes into the channel's list: behind all who wait when an exchange is open. */
+/** A new seat from the configuration. During an exchange it comes last in the queue. */
 function addedSeat(floor: Floor, wanted: SeatSettings): Seat {
   return { ...newSeat(floor, wanted), ...(floor.exchange === null ? {} : { added: true as const }) };
 }
@@ -286,7 +285,7 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
 
 const RANK = { operator: 0, person: 1, agent: 2 } as const;
 
-/** Whom people name goes before whom agents hand over to; within a rank whoever was named first. */
+/** Agents named by people precede agents named by agents. Within a rank, the first named comes first. */
 function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
   const earlier = floor.prioritised.find((named) => named.agent === fact.agent);
   const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
@@ -308,12 +307,12 @@ function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
 type Routed = FactOf<'messageRouted'>;
 type Reported = FactOf<'injectReported'>;
 
-/** Whether a message is a person's word that no agent was given yet: only such a word renews what agents may use. */
+/** Whether a message is from a person and was not given to an agent yet. Only such a message resets usage. */
 export function isNewFromPerson({ fromProgram, line }: Held): boolean {
   return fromProgram !== true && line === null;
 }
 
-/** Orders two of a platform's sort keys: numbers of any length, and texts of equal length. */
+/** Compares two sort keys of a platform: numbers of any length, or texts of equal length. */
 export function compareOrder(a: string, b: string): number {
   if (a.length !== b.length) return a.length - b.length;
   if (a === b) return 0;
@@ -395,7 +394,7 @@ function reported(floor: Floor, fact: Reported): Floor {
     : { ...floor, turn: { ...turn, injecting, given, unseen: [...turn.unseen, message] } };
 }
 
-/** A message on its way into the generation; one of the prompt that did not fit into it is taken back. */
+/** A message that is being injected, or a message that did not fit into the prompt. */
 function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
   if (outcome !== 'no-room') return turn.injecting.find((message) => message.id === id);
   return turn.given.some((message) => message.id === id) ? { id, line: floor.lines, addressed: [] } : undefined;
@@ -408,7 +407,7 @@ function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
   return { ...floor, seats, lines: fact.line, notice: null };
 }
 
-/** No turn has a deleted message to answer any more, and no later turn is given it. */
+/** The floor without a deleted message in any turn. */
 function withoutDeleted(before: Floor, id: Held['id']): Floor {
   const floor = withoutMessage(before, id);
   return {
@@ -418,7 +417,7 @@ function withoutDeleted(before: Floor, id: Held['id']): Floor {
   };
 }
 
-/** Nobody waits for a message any more that is not for agents, or that its author took back. */
+/** The floor without a held message that is ignored or was deleted. */
 function withoutMessage(floor: Floor, id: Held['id']): Floor {
   return {
     ...floor,
@@ -504,7 +503,10 @@ function stoodStill(before: Floor, { ms }: FactOf<'stoodStill'>): Floor {
   };
 }
 
-/** A floor whose budgets of minutes do not count a standstill, in which background runs have as much more time for answers. */
+/**
+ * The floor after a standstill of the process: minutes are not counted, and background runs have more time for
+ * decisions.
+ */
 function withoutMinutes(floor: Floor, ms: number): Floor {
   const { turn, parked, exchange, asides } = floor;
   const stood = (each: Turn): Turn => ({ ...each, stoodStillMs: (each.stoodStillMs ?? 0) + ms });
@@ -521,7 +523,7 @@ function laterAside(aside: Aside, ms: number): Aside {
   return aside.until === undefined ? aside : { ...aside, until: aside.until + ms };
 }
 
-/** A turn with every deadline later. */
+/** The turn with every deadline moved by `ms`. */
 function delayed(before: Turn, ms: number): Turn {
   const turn = extended(before, ms);
   if (turn.status === 'active') return turn.silenceAt === null ? turn : { ...turn, silenceAt: turn.silenceAt + ms };
@@ -531,7 +533,7 @@ function delayed(before: Turn, ms: number): Turn {
 
 type TurnBase = Omit<ActiveTurn, 'status' | 'deadlineAt' | 'hardEndAt' | 'silenceAt' | 'openWork'>;
 
-/** What every turn keeps, whatever its status. */
+/** The fields that a turn keeps in every status. */
 function turnBase(turn: Turn): TurnBase {
   return {
     agent: turn.agent,
@@ -557,7 +559,7 @@ function turnBase(turn: Turn): TurnBase {
   };
 }
 
-/** The deadlines of a holder that has just given a sign of work. */
+/** The deadlines of a turn after a sign of work. */
 function working(
   floor: Floor,
   turn: Pick<ActiveTurn, 'agent' | 'said' | 'openWork' | 'extendedTo'>,
@@ -572,7 +574,7 @@ function working(
   };
 }
 
-/** Time that an operator gave is not taken back by a sign of work. */
+/** A sign of work does not shorten an operator's extension. */
 function noSooner({ extendedTo = 0 }: Pick<ActiveTurn, 'extendedTo'>, endsAt: Instant): Instant {
   return Math.max(extendedTo, endsAt);
 }
@@ -633,7 +635,7 @@ function waited(floor: Floor, fact: FactOf<'turnWaited'>, at: Instant): Floor {
   return giveUpFloor({ ...waiting, questions }, fact);
 }
 
-/** The turn waits without the floor from now on, if the fact says so. */
+/** Parks the turn if the fact says so. */
 function giveUpFloor(floor: Floor, fact: FactOf<'turnWaited' | 'waitAnswered'>): Floor {
   if (fact.parked !== true) return floor;
   return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
@@ -646,7 +648,7 @@ function waitFor(wait: FactOf<'turnWaited'>['wait']): Wait {
   return { ...rest, ...waiting, ...(of === undefined ? {} : { of: { agent: of, is: 'asked' } }) };
 }
 
-/** A turn that stood still goes on, with the time that it had left. */
+/** Makes a waiting turn active again with the time that it had left. */
 function active(floor: Floor, turn: Exclude<Turn, ActiveTurn>, at: Instant): ActiveTurn {
   const next = { ...turnBase(turn), openWork: 0 };
   return { ...next, status: 'active', ...working(floor, next, at), hardEndAt: at + turn.leftMs };
@@ -672,13 +674,13 @@ function resumed(floor: Floor, fact: FactOf<'turnResumed'>, at: Instant): Floor 
   };
 }
 
-/** As far as there are turns left: what a program said before the last one was granted is still answered. */
+/** Refunds one turn, so that a program's message from before the last grant is still answered. */
 function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePerson'] {
   const { turns } = usageSincePerson;
   return { ...usageSincePerson, turns: Math.max(turns, Math.min(turns + 1, settings.maxTurns)) };
 }
 
-/** The program is up again: nobody has come back yet, and no generation that was under way runs any more. */
+/** The floor after a restart: no agent is connected, and no generation runs. */
 function restarted(floor: Floor, at: Instant): Floor {
   const seats = floor.seats.map((seat) => ({ ...seat, present: false }));
   const turn = floor.turn?.status === 'waiting' ? { ...floor.turn, wait: cutWait(floor.turn.wait) } : floor.turn;
@@ -686,7 +688,7 @@ function restarted(floor: Floor, at: Instant): Floor {
   return { ...floor, catchingUp: true, seats, turn: isCut ? suspended(floor, turn, at) : turn };
 }
 
-/** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */
+/** A turn that a restart interrupted. Its time starts again, less the time up to its last sign of work. */
 function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant): Turn {
   const { timeoutMs } = seatOf(floor, turn.agent);
   const isAtWork = turn.status === 'active' && turn.openWork > 0;
@@ -722,7 +724,7 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
   return isCounted ? over : takenBack(over, floor, fact.agent);
 }
 
-/** A turn that was none gives back what its grant had counted; a round was counted unless another agent asked for it. */
+/** Takes an uncounted turn back from usage. Rounds are taken back unless another agent had asked. */
 function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
   const { usageSincePerson } = floor;
   const wasAsked = before.parked.some((asker) => askOf(asker)?.is === 'granted' && askOf(asker)?.agent === agent);
@@ -738,7 +740,7 @@ function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
     const begun = turn.given.map((message) => ({ ...message, begun: true }));
     const words = joinedWords(turn.words, fact.text);
     const next = { ...turn, said: true, words, mentions: fact.mentions, given: begun };
-    // While people are asked its time stands still.
+    // The turn's time stops while people decide.
     if (next.status !== 'active' || next.openWork > 0) return next;
     const { deadlineAt, silenceAt } = working(floor, next, fact.workedAt ?? at);
     if (fact.workedAt === undefined) return { ...next, deadlineAt, silenceAt };
@@ -747,7 +749,7 @@ function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
   return { ...spoken, seats: shownSeats(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
 }
 
-/** How many UTF-16 units of what a turn said are kept in its state. */
+/** UTF-16 units of a turn's text that its state keeps. */
 const LONGEST_WORDS = 32_768;
 
 function joinedWords(before: string | undefined, text: string): string {

@@ -25,7 +25,7 @@ const fromProgram = z.literal(true).exactOptional();
 const outcome = z.enum(['completed', 'passed', 'lapsed', 'expired', 'forfeited', 'revoked']);
 
 const fateSchema = z.discriminatedUnion('state', [
-  /** `to` was given it: with a prompt, in the middle of a turn, or there as something for all to see. */
+  /** `to`: the agents that got the message, in a prompt, mid-turn, or as an observer. */
   z.strictObject({
     state: z.literal('delivered'),
     to: z.array(agent),
@@ -36,7 +36,7 @@ const fateSchema = z.discriminatedUnion('state', [
   z.strictObject({ state: z.literal('ignored'), rule: z.string() }),
 ]);
 
-/** The lines that a prompt gives, and the messages to be answered with it. */
+/** The range of lines in a prompt, and the messages that the prompt asks to answer. */
 const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message) };
 const act = { agent, epoch: number };
 const answered = {
@@ -44,23 +44,23 @@ const answered = {
   key: questionSchema.shape.key,
   choice: z.enum(['allow', 'reject']).nullable(),
   by: z.string().nullable(),
-  /** What the answer is for, as the question has it. */
+  /** The approval that the decision is about, by its id in the run. */
   approval: z.string().exactOptional(),
-  /** Why, in the words of whoever decided. */
+  /** The person's reason. */
   reason: z.string().exactOptional(),
-  /** The rule that is remembered from now on. */
+  /** The always-allow rule that the decision added. */
   always: z.string().exactOptional(),
-  /** Whoever asked is gone: until when it counts for the same request. */
+  /** Set when the agent was restarted: deadline until which the decision counts for the same request. */
   until: instant.exactOptional(),
 };
 
-/** The fields of each fact, as it is stored. */
+/** The fields of each fact as stored. */
 export const FACTS = {
-  /** What the floor goes by from now on, and what the configuration said, kept to find the next one's differences. */
+  /** The settings in effect, and the configuration, from which the next one's differences are computed. */
   configured: { ...configSchemas, configuration: z.strictObject(configSchemas) },
   settingsChanged: {
     settings: configSchemas.settings,
-    /** The queue, if it was ordered. */
+    /** The new queue, if the operator ordered it. */
     queue: z.array(agent).exactOptional(),
     by: z.string(),
   },
@@ -72,7 +72,7 @@ export const FACTS = {
     place: number.exactOptional(),
     cause: z.string().exactOptional(),
   },
-  /** Assigned to the channel, disabled by an operator, present: or no longer. */
+  /** A mark of the seat was set or cleared. */
   seatMarked: {
     agent,
     mark: z.enum(['assigned', 'disabled', 'present']),
@@ -80,13 +80,13 @@ export const FACTS = {
     by: z.string().exactOptional(),
   },
   seatDropped: { agent },
-  /** An operator let in an agent that the configuration does not name here. */
+  /** An operator added an agent that the configuration does not name here. */
   seatCreated: { seat: seatSettingsSchema, by: z.string() },
-  /** Everybody's rounds begin, or begin anew while an exchange is open. */
+  /** An exchange began, or the rounds of the open exchange began anew. */
   exchangeOpened: {},
   /**
-   * What agents may use without a person is theirs again: a `person` wrote, an `operator` gave the floor, or one allowed
-   * `more` after a limit, of the day's budget too if that was it. At `midnight` the limit of a day is over, and nothing else.
+   * Usage counts from zero again: a `person` wrote, an `operator` granted the floor, or a person allowed `more` after
+   * a limit, also of the day. `midnight` only ends the limit of a day.
    */
   usageReset: { why: z.enum(['person', 'operator', 'more', 'midnight']), by: z.string().exactOptional() },
   exchangeClosed: {
@@ -94,9 +94,9 @@ export const FACTS = {
     until: instant.nullable().exactOptional(),
     budget: z.enum(BUDGETS).exactOptional(),
   },
-  /** Nothing further is granted, or (`on` is false) it is again. */
+  /** Grants stopped, or continue (`on` is false). */
   floorPaused: { on: z.boolean(), by: z.string() },
-  /** `message` is what called it, to be answered in the turn that it earns. */
+  /** `message`: the message to answer in the turn. */
   prioritised: {
     agent,
     by: z.enum(['operator', 'person', 'agent']),
@@ -111,31 +111,31 @@ export const FACTS = {
   turnGranted: {
     ...prompted,
     keepsPlace: z.boolean(),
-    /** Who waits for what it says in this turn. */
+    /** The agent that asked and waits for this turn's text. */
     askedBy: agent.exactOptional(),
-    /** What a person said who has its failed run tried again. */
+    /** The words of the person who retried the agent's failed run. */
     feedback: feedbackSchema.exactOptional(),
   },
   turnContinued: prompted,
   turnWaited: {
     ...act,
-    /** What it waits for, and until when; a generation that is interrupted has until `graceEndAt` to stop. */
+    /** The reason and the deadline of the wait. An interrupted generation has until `graceEndAt` to stop. */
     wait: z.discriminatedUnion('reason', [
       z.strictObject({ reason: z.literal('answer'), deadlineAt: instant, of: agent.exactOptional() }),
       z.strictObject({ reason: z.literal('human'), deadlineAt: instant, graceEndAt: instant }),
       z.strictObject({ reason: z.literal('approval'), deadlineAt: instant, question: questionSchema }),
     ]),
-    /** It gives the floor to others meanwhile, and waits without it. */
+    /** The turn gives up the floor while it waits. */
     parked: z.literal(true).exactOptional(),
   },
-  /** All of the question stands in the channel: from now on it may be allowed. */
+  /** The channel shows the whole request. From now on it can be allowed. */
   questionShown: { ...act, question: number },
   /**
-   * Somebody said yes or no, or (`by` is `null`) nobody could be asked, or (`choice` is) the agent no longer asks: the
-   * generation goes on, under the same epoch.
+   * A request was decided. `by` is `null` when nobody could be asked; `choice` is `null` when the agent withdrew the
+   * request. The generation continues under the same epoch.
    */
   questionClosed: { ...act, ...answered },
-  /** The holder uses tools: its run begins, with so many steps at most and by this person's word if that was told. */
+  /** The holder's first tool call: a run begins, with a limit of steps and the person who caused it, if known. */
   runBegun: {
     ...act,
     maxTurns: number.exactOptional(),
@@ -145,35 +145,38 @@ export const FACTS = {
     /** The text of the model's first step. */
     output: z.string().exactOptional(),
   },
-  /** The turn is over with which the run went. */
+  /** The turn of a run has ended. */
   runLeft: {
     ...act,
     outcome,
-    /** The text that was said in it. */
+    /** The text said in the turn. */
     result: z.string().exactOptional(),
-    /** Why its agent was lost. */
+    /** Why the agent was lost. */
     error: z.strictObject({ code: z.string(), message: z.string(), recoverable: z.boolean() }).exactOptional(),
   },
-  /** An agent works beside the floor. */
+  /** A background run began. */
   asideBegun: { agent, run: number.exactOptional() },
-  /** That work asks people something. */
+  /** A background run made a request. */
   asideAsked: { agent, question: questionSchema, until: number.exactOptional() },
-  /** All of it stands in the channel. */
+  /** The channel shows the whole request. */
   asideShown: { agent, question: number },
-  /** As for the question of a turn. */
+  /** As `questionClosed`, for a background run. */
   asideAnswered: { agent, ...answered },
-  /** A person stopped it, or (`by` is `null`) nobody did: its agent may not work here any more. */
+  /** A background run was stopped, by a person or (`by` is `null`) by Conch. */
   asideStopped: { agent, by: z.string().nullable(), why: z.enum(ASIDE_ENDS).exactOptional() },
-  /** It is over, and this is to be said of it. */
+  /** A background run ended. `report` is still to be posted. */
   asideEnded: { agent, report: z.string().exactOptional() },
-  /** What an agent had to say of it was said: nobody had the floor. */
+  /** The report of a background run was posted, while nobody held the floor. */
   reported: { agent, line: number, text: z.string() },
-  /** An agent is not started: people are asked about files in its folder, in place of any that they were asked about. */
+  /**
+   * People are asked about files in the folder of an agent that is not started. Replaces an earlier question about
+   * them.
+   */
   trustAsked: trustAsked,
   trustShown: { agent, id: z.string() },
-  /** Nobody is asked about these files any more. */
+  /** The question about an agent's files was decided or withdrawn. */
   trustAnswered: trustAnswered,
-  /** The generation that was interrupted is over: by itself, or by force. */
+  /** An interrupted generation stopped, by itself or by force. */
   turnStopped: { ...act, forced: z.boolean() },
   waitAnswered: {
     agent,
@@ -181,18 +184,21 @@ export const FACTS = {
     ready: z.boolean(),
     parked: z.literal(true).exactOptional(),
   },
-  /** It has so much longer for its work, or to wait. `until`: no sign of work ends the turn before it; absent when its end does not hang on signs of work now, or told before it was kept. */
+  /**
+   * The turn or the wait has `ms` more. `until`: the turn does not time out before this instant. Absent when its end
+   * does not depend on signs of work.
+   */
   turnExtended: { agent, ms: number, until: instant.exactOptional(), by: z.string() },
   turnResumed: {
     ...prompted,
-    /** Of the messages, the ones that an earlier prompt of this turn held and no generation has answered. */
+    /** Those of the messages that an earlier prompt of this turn held and no generation answered. */
     open: z.array(message),
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
-    /** The agent that it had asked, and whether that one said something. */
+    /** The agent that this turn had asked, and whether that agent said something. */
     asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
-    /** What people said to what it had asked them before a restart. */
+    /** The decision made before a restart. */
     decided: decidedSchema.exactOptional(),
-    /** It goes on with nothing that a person wrote, and so counts as one more turn without one. */
+    /** Set when no person's message is in the prompt, so that the turn counts once more. */
     fromProgram,
   },
   turnEnded: {
@@ -200,17 +206,19 @@ export const FACTS = {
     outcome,
     signalled: z.boolean(),
     said: z.boolean(),
-    /** What stood in a prompt whose generation ended by itself: done. */
+    /** Messages in a prompt whose generation completed. They count as answered. */
     answered: z.array(message),
-    /** What it was given and said nothing to since: the next one gets it. */
+    /** Messages that the agent got and said nothing about. The next agent gets them. */
     returned: z.array(message),
-    /** The operator who had it end with what was there: its generation is stopped. */
+    /** The operator who completed the turn. Its generation is stopped. */
     by: z.string().exactOptional(),
-    /** What it had begun to answer. */
+    /** Messages that the agent had begun to answer. */
     cut: z.array(message).exactOptional(),
-    /** Its agent failed before it said anything: it uses up no turn, neither of the exchange nor of the agent's rounds. */
+    /**
+     * Set when the agent failed before it said anything. Neither the exchange nor the agent's rounds count the turn.
+     */
     uncounted: z.literal(true).exactOptional(),
-    /** Its agent gave no sign of work until its time was up: its session is ended and counts an error. */
+    /** Set when the agent gave no sign of work before the timeout. Its session ends and counts an error. */
     hung: z.literal(true).exactOptional(),
   },
   said: {
@@ -218,23 +226,23 @@ export const FACTS = {
     line: number,
     text: z.string(),
     mentions: z.array(agent),
-    /** The last sign of its agent's own work, when that was earlier: Conch said by itself what stood there. */
+    /** The agent's last sign of work, if earlier: Conch itself said the remaining text. */
     workedAt: instant.exactOptional(),
   },
   worked: { ...act, open: number, limitMs: number.exactOptional() },
   spent: { ...act, tokens: number, costMicros: number, use: modelUseSchema.exactOptional() },
-  /** A message's fate changed; `line` is set when it became part of the conversation with this fact. */
+  /** The fate of a message changed. `line` is set when this fact added it to the conversation. */
   messageRouted: {
     id: message,
     fate: fateSchema,
     line: number.nullable(),
     addressed: z.array(agent),
     order: z.string(),
-    /** A program wrote it. */
+    /** A program wrote the message. */
     fromProgram,
-    /** It begins a turn, and was not held before. */
+    /** Set when the message begins a turn and was not held before. */
     opens: z.literal(true).exactOptional(),
-    /** Who held the floor, ACTIVE, when it was routed. */
+    /** The agent that held the floor at this time. */
     holder: z.strictObject(act).nullable(),
   },
   injectReported: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
@@ -251,46 +259,46 @@ export const FACTS = {
     repeat: number,
     shown: z.boolean(),
   },
-  /** Epochs jump, so that none is used twice after a backup was restored. */
+  /** The epoch was raised after a backup was restored, so that no epoch is used twice. */
   epochRaised: { by: number },
-  /** The platform cannot be heard, or nothing was for a while: the program started anew, and cut the turn that was open. */
+  /** The connection to the platform was lost, or (`restart`) the process restarted and interrupted the open turn. */
   disconnected: { restart: z.boolean() },
   /**
-   * The process stood still for `ms`: the deadlines of the floor's turns, its facilitator and its background runs are later by as
-   * much, and no budget of minutes counts that time.
+   * The process stood still for `ms` milliseconds. All deadlines of the floor move by that time, and no budget of
+   * minutes counts it.
    */
   stoodStill: { ms: number },
   caughtUp: { gap: z.string().nullable() },
-  /** An agent's act that had no effect, kept for whoever asks why. */
+  /** An agent's act that was refused, for the record. */
   actRefused: {
     act: z.string(),
     agent,
     epoch: number.nullable(),
     refusal: z.enum(Object.keys(REFUSALS) as Refusal[]),
-    /** What was refused, when it was text. */
+    /** The refused text. */
     text: z.string().exactOptional(),
   },
 };
 
-/** Reads a fact: what is no fact of this version is refused. */
+/** Reads a fact. Throws for an unknown type or field. */
 export const factSchema = taggedUnion('type', FACTS);
 
 /** How a turn ended. */
 export type Outcome = z.infer<typeof outcome>;
 
-/** Why an agent is prompted now. */
+/** Why an agent is prompted. */
 export type PromptReason = 'grant' | 'resume' | 'again';
 
-/** What became of a human message. */
+/** The fate of a person's message. */
 export type Fate = Frozen<z.infer<typeof fateSchema>>;
 
-/** What happened, in the past tense. Folding a channel's facts gives its floor. */
+/** A fact of a channel, in the past tense. Folding all facts of a channel gives its floor. */
 export type Fact = Tagged<'type', typeof FACTS>;
 
 /** The facts of some types. */
 export type FactOf<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
 
-/** What becomes of a floor with each fact. */
+/** The change that each type of fact makes to a floor. */
 export type Evolution = {
   readonly [T in Fact['type']]: (floor: Floor, fact: FactOf<T>, at: Instant) => Floor;
 };

@@ -10,7 +10,7 @@ import {
 } from './settings.ts';
 import type { ChannelId, FloorSettings } from './settings.ts';
 
-/** What can be used up. */
+/** The limits that can be reached. */
 export const BUDGETS = [
   'turns',
   'tokens',
@@ -25,7 +25,7 @@ export const BUDGETS = [
 /** The five states of a seat, as the specification names them. */
 export const STATUSES = ['OFFLINE', 'IDLE', 'QUEUED', 'ACTIVE', 'WAITING'] as const;
 
-/** One of the five states of a seat: an agent's place at one floor. */
+/** One of the five states of a seat. */
 export type Status = (typeof STATUSES)[number];
 
 const instant = z.number();
@@ -36,67 +36,67 @@ const message = z.string();
 export const seatSchema = z.strictObject({
   ...seatSettingsSchema.shape,
   status: z.enum(STATUSES),
-  /** Belongs to this channel's queue as soon as it is online. */
+  /** True when the agent joins the queue as soon as it is online. */
   assigned: z.boolean(),
-  /** Switched off by an operator. */
+  /** True when an operator disabled the agent. */
   disabled: z.boolean(),
-  /** Connected, as far as the floor was told. */
+  /** True while the agent is connected. */
   present: z.boolean(),
-  /** The last line of the conversation that this agent was given. */
+  /** The last line of the conversation in the agent's prompts. */
   seenLine: z.number(),
-  /** Turns it had in this exchange. */
+  /** Turns of the agent in this exchange. */
   taken: z.number(),
-  /** The configuration added it while this exchange was open: it comes behind all who wait. */
+  /** Set when the configuration added the agent during this exchange. Such an agent comes last in the queue. */
   added: z.literal(true).exactOptional(),
 });
 
 /** Set on a message that a program wrote. */
 const fromProgram = z.literal(true).exactOptional();
 
-/** A message that is part of the conversation, its line there, and whom it addressed. */
+/** A message of the conversation, with its line and the agents that it addresses. */
 export const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
 
 /**
- * A message that stood in a prompt of this turn, or was put into its generation, and that no generation that ended by
- * itself has answered yet: the turn's next prompt holds it again. `begun`: something was said since it was given.
+ * A message given to this turn's agent that no complete generation has answered. The turn's next prompt repeats it.
+ * `begun`: the agent said something after it got the message.
  */
 const givenSchema = z.strictObject({ id: message, begun: z.boolean() });
 
-/** Calls that people allowed, until it is told what came of each. */
+/** Allowed calls whose outcome the floor does not know yet. */
 const allowedCall = z.strictObject({ approval: z.string(), answer: answerSchema });
 const allowedCalls = z.array(allowedCall).exactOptional();
 
-/** Set on a turn with which a run goes. */
+/** Set on a turn with a run. */
 const ran = z.literal(true).exactOptional();
 
 const waiting = {
   deadlineAt: instant,
-  /** What it waited for has come: resumes as soon as the floor is free. */
+  /** True when the wait is over. The turn resumes as soon as the floor is free. */
   ready: z.boolean(),
-  /** Messages that the resume will hand over. */
+  /** Messages for the prompt of the resumed turn. */
   answers: z.array(linedSchema),
 };
 
 const waitSchema = z.discriminatedUnion('reason', [
   /**
-   * `of`: the agent whose answer it is, by its next turn. That agent has yet to be granted the floor (`asked`), has been
-   * (`granted`), or its turn is over, in which it said something (`answered`) or nothing (`silent`).
+   * `of`: the agent whose next turn is the answer. That turn is not granted yet (`asked`), in progress (`granted`), or
+   * over with text (`answered`) or without (`silent`).
    */
   z.strictObject({
     reason: z.literal('answer'),
     ...waiting,
     of: z.strictObject({ agent, is: z.enum(['asked', 'granted', 'answered', 'silent']) }).optional(),
   }),
-  /** A person goes first. `graceEndAt`: the generation that was interrupted has not yet stopped; `null` once it has. */
+  /** A person interrupted the turn. `graceEndAt`: deadline for the generation to stop; `null` once it has stopped. */
   z.strictObject({ reason: z.literal('human'), ...waiting, graceEndAt: instant.nullable() }),
-  /** A tool needs a yes. */
+  /** A request waits for people's decision. */
   z.strictObject({
     reason: z.literal('approval'),
     ...waiting,
     question: questionSchema,
-    /** The generation that asked was cut by a restart: the turn is prompted anew once there is an answer. */
+    /** Set when a restart ended the generation that made the request. The decision prompts the turn anew. */
     cut: z.literal(true).exactOptional(),
-    /** What people said meanwhile, which its agent has to be told. */
+    /** The decision made meanwhile, for the agent's next prompt. */
     decided: decidedSchema.exactOptional(),
   }),
 ]);
@@ -106,31 +106,31 @@ const anyTurn = {
   epoch: z.number(),
   startedAt: instant,
   said: z.boolean(),
-  /** The text that was said in the turn so far, its last `LONGEST_WORDS` UTF-16 units: the result of its run. */
+  /** Text said in the turn, at most the last `LONGEST_WORDS` UTF-16 units. It is the result of the turn's run. */
   words: z.string().exactOptional(),
-  /** Seated agents mentioned in what was said last. */
+  /** Agents mentioned in the turn's last message. */
   mentions: z.array(agent),
   /** Injected messages whose outcome the backend has not reported. */
   injecting: z.array(linedSchema),
-  /** Injected messages that the backend could not take. */
+  /** Injected messages that the backend could not deliver. */
   unseen: z.array(linedSchema),
   given: z.array(givenSchema),
-  /** Messages that stood in a prompt whose generation ended by itself: marked as done at the end of the turn. */
+  /** Messages in a prompt whose generation completed. They count as answered at the end of the turn. */
   answered: z.array(message),
   reprompts: z.number(),
-  /** How long the process stood still in it, which uses up no minutes. */
+  /** Time during the turn in which the process stood still. It does not count as minutes. */
   stoodStillMs: z.number().exactOptional(),
-  /** An operator gave it time until then, without a sign of work. */
+  /** An operator extended the turn until this instant. */
   extendedTo: instant.exactOptional(),
-  /** How often people were told that it goes on after a restart; never unless given. */
+  /** How often people were told that the turn goes on after a restart. Absent: never. */
   recovered: z.number().exactOptional(),
-  /** Where the agent returns to in the queue; `null` is the end. */
+  /** The agent's place in the queue after the turn; `null` for the end. */
   place: z.number().nullable(),
-  /** It uses tools: a run goes with it. */
+  /** Set when the turn uses tools, so that a run belongs to it. */
   run: ran,
-  /** What a person said who had its agent's failed run tried again. */
+  /** The words of the person who retried the agent's failed run. */
   feedback: feedbackSchema.exactOptional(),
-  /** The call of its run that people allowed last, until it is told what came of it, and those before it. */
+  /** The last allowed call of the turn's run until its outcome is known, and those before it. */
   allowed: allowedCall.exactOptional(),
   alsoAllowed: allowedCalls,
 };
@@ -140,23 +140,26 @@ const turnSchema = z.discriminatedUnion('status', [
   z.strictObject({
     status: z.literal('active'),
     ...anyTurn,
-    /** When it expires without a sign of work; while a tool call is open, when that ends at the latest, `null` if nobody knows. */
+    /**
+     * When the turn times out without a sign of work. While a tool call is open, the latest end of that call; `null`
+     * when unknown.
+     */
     deadlineAt: instant.nullable(),
-    /** The hard end. */
+    /** When the turn ends whatever its agent does. */
     hardEndAt: instant,
-    /** When silence ends it, if the channel detects ends by silence. */
+    /** When silence ends the turn, in channels that detect ends by silence. */
     silenceAt: instant.nullable(),
-    /** Tool calls, permissions and streams that are open. */
+    /** Number of open tool calls, permissions and streams. */
     openWork: z.number(),
   }),
   z.strictObject({
     status: z.literal('waiting'),
     ...anyTurn,
-    /** What is left until the hard end. */
+    /** Time left until the hard end, in milliseconds. */
     leftMs: z.number(),
     wait: waitSchema,
   }),
-  /** Cut by a restart: its agent has not come back. */
+  /** A turn that a restart interrupted. Its agent is not back yet. */
   z.strictObject({
     status: z.literal('suspended'),
     ...anyTurn,
@@ -166,27 +169,30 @@ const turnSchema = z.discriminatedUnion('status', [
   }),
 ]);
 
-/** A human message that waits. */
+/** A person's message that waits. */
 export const heldSchema = z.strictObject({
   id: message,
   addressed: z.array(agent),
-  /** The platform's sort key: held messages are released in the platform's order. */
+  /** The platform's sort key. Held messages are released in this order. */
   order: z.string(),
-  /** `turn`: until the turn ends; `prompt`: until any agent is prompted; `next`: the same, but it
-   * opens no exchange, for an agent was prompted with it before and said nothing; `exchange`: until an
-   * agent has seen it, in the conversation, as something to observe; what nobody has seen when the exchange ends opens another; `agent`: until one is online; `start`: until the channel's history is read. */
+  /**
+   * `turn`: held until the turn ends. `prompt`: until any agent is prompted. `next`: as `prompt`, but opens no
+   * exchange, because an agent was prompted with the message and said nothing. `exchange`: until an agent observes the
+   * message; an unseen one opens another exchange. `agent`: until an agent is online. `start`: until the channel's
+   * history is read.
+   */
   until: z.enum(['turn', 'prompt', 'next', 'exchange', 'agent', 'start']),
-  /** `null` while it is not part of the conversation; else its line, or the last one by which it stood there. */
+  /** The message's last line in the conversation; `null` before it has one. */
   line: z.number().nullable(),
   fromProgram,
 });
 
 const exchangeSchema = z.strictObject({
-  /** When it began, or the last person spoke in it. */
+  /** The start of the exchange, or the last message of a person in it. */
   openedAt: instant,
   /** Turns in a row in which nothing was said. */
   silent: z.number(),
-  /** The epoch of the last grant before it. */
+  /** The epoch of the last grant before the exchange. */
   since: z.number(),
 });
 
@@ -194,19 +200,19 @@ const usageSchema = z.strictObject({
   turns: z.number(),
   tokens: z.number(),
   costMicros: z.number(),
-  /** For how long exchanges were open; the one that is open is not counted yet. */
+  /** Duration of closed exchanges, in milliseconds. The open exchange is not included. */
   ms: z.number(),
-  /** Turns that failed before their agent said anything, which are not among `turns`; none unless given. */
+  /** Turns that failed before their agent said anything. They do not count in `turns`. Absent: none. */
   failed: z.number().exactOptional(),
 });
 
-/** Under what gaps in the history are told. Those that were told as `gap`, before they were counted, count for nothing. */
+/** The key under which announcements about gaps in the history repeat. */
 export const GAP_KEY = 'history';
 
-/** Nothing was used. */
+/** Usage of nothing. */
 export const NOTHING_USED = { turns: 0, tokens: 0, costMicros: 0, ms: 0 };
 
-/** Files in the folder of an agent about which people are asked; `shown`: all of the question stands in the channel. */
+/** Untrusted files in an agent's folder that people decide about. `shown`: the channel shows the whole question. */
 const trustSchema = z.strictObject({
   agent,
   id: z.string(),
@@ -215,25 +221,25 @@ const trustSchema = z.strictObject({
   shown: z.boolean(),
 });
 
-/** What remains to be known of a floor; the stored row, plain JSON, equal after a round trip. */
+/** The stored state of a floor, as plain JSON. */
 export const floorSchema = z.strictObject({
   channel: z.string(),
-  /** What it goes by now; operators may have changed it since it was configured. */
+  /** The settings in effect. Operators may have changed them. */
   settings: configSchemas.settings,
-  /** What the configuration said last, so that only its differences are applied next time. */
+  /** The last configuration. The next one applies only its differences from it. */
   configured: z.strictObject(configSchemas).nullable(),
   condition: z.enum(['resting', 'open', 'paused']),
-  /** The number of the last grant: the fencing token. */
+  /** The number of the last grant. It is the fencing token of the turn. */
   epoch: z.number(),
   /** The number of the last question to a facilitator. */
   asks: z.number(),
-  /** The number of the last request for permission. */
+  /** The number of the last request for approval. */
   questions: z.number(),
   /** How many lines the conversation has. */
   lines: z.number(),
   seats: z.array(seatSchema),
   queue: z.array(agent),
-  /** Who goes before the queue, who said so, and the messages to be answered in the turn that it earned. */
+  /** Agents that precede the queue, with who named them and the messages that their turns answer. */
   prioritised: z.array(
     z.strictObject({
       agent,
@@ -242,51 +248,51 @@ export const floorSchema = z.strictObject({
       feedback: feedbackSchema.exactOptional(),
     }),
   ),
-  /** Who has the floor: ACTIVE, or WAITING and keeping it. */
+  /** The turn that holds the floor, ACTIVE or WAITING. */
   turn: turnSchema.nullable(),
   /** Turns that wait without the floor. */
   parked: z.array(turnSchema),
   held: z.array(heldSchema),
-  /** Who works beside the floor, and what that asks people. */
+  /** Agents with a background run, and the runs' requests. */
   asides: z
     .array(
       z.strictObject({
         agent,
-        /** Which of the seat's runs beside the floor it is, counted from 1. */
+        /** The number of the background run, counted from 1 for each seat. */
         run: z.number().exactOptional(),
-        /** It failed, and stands still until people retry or discard it. */
+        /** Set when the run failed. It waits until people retry or discard it. */
         failed: z.literal(true).exactOptional(),
         question: questionSchema.exactOptional(),
-        /** Calls that people allowed, until it is told what came of them. */
+        /** Allowed calls whose outcome the floor does not know yet. */
         allowed: allowedCalls,
-        /** Until when people may answer. */
+        /** Deadline for people's decision. */
         until: instant.exactOptional(),
       }),
     )
     .exactOptional(),
-  /** Agents that are not started, and the files in their folders about which people are asked. */
+  /** Agents that are not started until people decide about files in their folders. */
   trust: z.array(trustSchema).exactOptional(),
-  /** What agents have to say of such work, and could not yet. */
+  /** Reports of background runs that are not posted yet. */
   reports: z.array(z.strictObject({ agent, text: z.string() })).exactOptional(),
   exchange: exchangeSchema.nullable(),
-  /** What agents used since a person or an operator last spoke, whatever exchanges there were: budgets are measured by it. */
+  /** Usage of agents since a person or an operator last acted. Budgets are compared with it. */
   usageSincePerson: usageSchema,
-  /** A facilitator is being asked who is next. */
+  /** The facilitator that is choosing the next speaker; `null` when none is. */
   facilitation: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
-  /** A budget ended the exchange; `until` is when it is lifted by itself. */
+  /** The budget that ended the exchange. `until`: when the limit ends by itself. */
   limit: z.strictObject({ budget: z.enum(BUDGETS), until: instant.nullable() }).nullable(),
-  /** Stopped by a person: held messages wait for the next one. */
+  /** True after a person stopped the floor. Held messages then wait for the next message of a person. */
   stopped: z.boolean(),
-  /** After a start, or when the platform could not be heard, until its history has been read. */
+  /** True from a start, or from a lost connection, until the channel's history is read. */
   catchingUp: z.boolean(),
-  /** People were told that nobody is available. */
+  /** True after people were told that no agent is available. */
   outage: z.boolean(),
-  /** People were told that a message must name an agent; until one had a turn. */
+  /** Set after people were told to address an agent by name, until an agent has had a turn. */
   toldToName: z.literal(true).exactOptional(),
-  /** The last gap that people were told of, how often it recurred, and when it did last. */
+  /** The last announced gap: how often it recurred, and when it did last. */
   gap: z.strictObject({ count: z.number(), at: instant }).exactOptional(),
-  /** The announcement that stands last in the channel, how often it recurred, and whom it calls lost. */
+  /** The last announcement in the channel: its key, how often it recurred, and the agents it calls lost. */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
 
@@ -301,7 +307,7 @@ export type TrustQuestion = Frozen<z.infer<typeof trustSchema>>;
 export type Aside = Frozen<NonNullable<z.infer<typeof floorSchema>['asides']>[number]>;
 export type Floor = Frozen<z.infer<typeof floorSchema>>;
 
-/** The floor of a channel in which nothing has happened. */
+/** The state of a floor before anything happened. */
 export function emptyFloor(channel: ChannelId): Floor {
   return {
     channel,
@@ -332,7 +338,7 @@ export function emptyFloor(channel: ChannelId): Floor {
 
 const NO_LIMIT = { tokens: null, costMicros: null, ms: null };
 
-/** The defaults of the specification and of the configuration, as the core counts them. */
+/** Default settings of the specification and the configuration, in the units of the core. */
 export const PLAIN_SETTINGS: FloorSettings = {
   mode: 'inject',
   order: 'round-robin',

@@ -1,93 +1,93 @@
 import { z } from 'zod';
 import { INTERRUPT_MODES, ORDERS } from './policies.ts';
 
-/** Names of agents, channels and messages are strings of the platform or the configuration; never display names. */
+/** An agent's id in the configuration. Never a display name. */
 export type AgentId = string & { readonly brand?: 'AgentId' };
-/** A channel's id, `<adapter>:<platform id>`, so that ids of two platforms never meet. */
+/** A channel's id, `<adapter>:<platform id>`. The prefix keeps ids of two platforms apart. */
 export type ChannelId = string & { readonly brand?: 'ChannelId' };
-/** A human message's id as the platform gave it. */
+/** A person's message by the platform's id. */
 export type MessageId = string & { readonly brand?: 'MessageId' };
 
-/** What may be decided about a request for permission: a yes for this once, or a no. */
+/** The decisions about a request: allow once, or deny. */
 export const CHOICES = ['allow', 'reject'] as const;
 export type Choice = (typeof CHOICES)[number];
 
-/** Why a run stands still until people decide: its steps are used up, or somebody has to say that it is meant. */
+/** Why a run is paused until people decide: the step limit, or a confirmation. */
 export const PAUSES = ['turn_limit', 'confirmation'] as const;
 
-/** One field of a form that a server of tools asks people to fill in. */
+/** One field of a form of an MCP server. */
 const askedFieldSchema = z.strictObject({
-  /** By which answers in words name it. */
+  /** The field's name in `/answer`. */
   name: z.string(),
   label: z.string(),
-  /** What its server says of it; empty: nothing. */
+  /** The server's description of the field; '' for none. */
   hint: z.string(),
-  /** `one` and `some` are choices among its options; `some` without options are texts of one's own. */
+  /** `one` and `some` choose among the options. `some` without options takes free texts. */
   kind: z.enum(['text', 'number', 'integer', 'boolean', 'one', 'some']),
   required: z.boolean(),
   options: z.array(z.strictObject({ value: z.string(), label: z.string() }).readonly()).readonly(),
-  /** The least and the most: characters of a text, of a number itself, how many of some. */
+  /** Lower and upper bound: of a text's length, of a number, or of how many values. */
   least: z.number().exactOptional(),
   most: z.number().exactOptional(),
   format: z.enum(['email', 'uri', 'date', 'date-time']).exactOptional(),
-  /** What counts if it is left out, as people would write it. */
+  /** The default value, as people would write it. */
   initial: z.string().exactOptional(),
 });
 
 export type AskedField = Readonly<z.infer<typeof askedFieldSchema>>;
 
-/** What people must know of a call beside what would run. Its texts are spelled out as `visible` does it. */
+/** What people must know about a call besides its input. Its texts have passed `visible`. */
 export const aboutSchema = z.strictObject({
-  /** Its run, by its id. */
+  /** Id of the run. */
   run: z.string().exactOptional(),
-  /** Which step of that it stands in, and of how many. */
+  /** The step of the call, and the run's limit of steps. */
   step: z.number(),
   steps: z.number(),
-  /** Its class and its tool: `edit`, `execute (Bash)`, `write_file of files`. */
+  /** The call's kind and tool: `edit`, `execute (Bash)`, `write_file of files`. */
   tool: z.string(),
-  /** What it does, as short as that is true: `edit notes/b.txt`; absent: nothing but its tool is known. */
+  /** The call in short, as `edit notes/b.txt`. Absent when only the tool is known. */
   call: z.string().exactOptional(),
-  /** Where its agent works; `null` when nobody knows. */
+  /** The agent's working folder; `null` when unknown. */
   folder: z.string().nullable(),
-  /** Why people are asked, as the end of "asked because". */
+  /** Why people are asked, as a clause. */
   why: z.string(),
-  /** What the agent itself says about it; `null`: nothing. */
+  /** The agent's own words about the call; `null` for none. */
   says: z.string().nullable(),
-  /** Who may decide, when that is not every operator. */
+  /** Who may decide, if not every operator. */
   who: z.string().exactOptional(),
-  /** It could carry away what should not leave, in words that somebody else chose. */
+  /** The call could send data out, with text from an untrusted source. */
   danger: z.literal(true).exactOptional(),
-  /** It is answered in words, such as these. */
+  /** An example of an answer, for a request that is answered in words. */
   answer: z.string().exactOptional(),
-  /** What such words have to fill in. */
+  /** The fields that such an answer fills in. */
   form: z.array(askedFieldSchema.readonly()).readonly().exactOptional(),
-  /** The channel is shown what people fill in. */
+  /** Set when the channel shows the answer. */
   showsAnswer: z.literal(true).exactOptional(),
-  /** Its agent carries it out itself, and hears of an answer whether it is a yes, and nothing else. */
+  /** Set when the agent runs the call itself and learns only whether it was allowed, not the reason of a denial. */
   bare: z.literal(true).exactOptional(),
-  /** How many questions of its agent there are with this one, if more than one: the others come after it. */
+  /** Number of the agent's open requests, if more than one. This request is the first. */
   questions: z.number().exactOptional(),
-  /** How often the very same is asked for at once, if more than once: the answer counts for each. */
+  /** How often the agent made exactly this request, if more than once. One decision counts for all. */
   times: z.number().exactOptional(),
 });
 
 export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;
 
-/** What an agent requests, in words for people. */
+/** A request of an agent, in words for people. */
 export const askedApprovalSchema = z.strictObject({
   title: z.string(),
-  /** Everything that is known of what would run. */
+  /** The whole input of the call, in words. */
   detail: z.string(),
   about: aboutSchema.exactOptional(),
-  /** The approval's id in its run. Absent: the run itself stands still until somebody decides. */
+  /** Id of the approval in the run. Absent when the run itself is paused. */
   id: z.string().exactOptional(),
-  /** The run stands still: a yes lets it go on, a no ends it. */
+  /** Set when the run is paused: allow continues it, deny ends it. */
   pause: z.enum(PAUSES).exactOptional(),
-  /** It stays open over a restart: what it is about outlives the generation that asks, or (`answer`) only what people say of it does. */
+  /** Set when the request outlives a restart. `true`: the call itself survives. `answer`: only the decision counts. */
   lasting: z.literal([true, 'answer']).exactOptional(),
-  /** Whoever asked is gone: what people say counts for the same request, once. */
+  /** Set when the agent was restarted since. The decision then counts once, for the same request. */
   gone: z.literal(true).exactOptional(),
-  /** The rules by which the same may be allowed from now on, the narrowest first. */
+  /** Always-allow rules on offer, narrowest first. */
   always: z
     .array(z.strictObject({ rule: z.string(), words: z.string() }).readonly())
     .readonly()
@@ -96,73 +96,76 @@ export const askedApprovalSchema = z.strictObject({
 
 export type Approval = Readonly<z.infer<typeof askedApprovalSchema>>;
 
-/** A request for permission that is open. */
+/** An open request for approval. */
 export const questionSchema = z.strictObject({
-  /** Its number, never used twice in a channel: whoever answers names it. */
+  /** The request's number, unique in its channel. People name the request by it. */
   question: z.number(),
-  /** Random, never used twice in any store: its buttons carry it. Absent in questions of earlier versions, which no button answers. */
+  /** A random key, unique in all databases, for the request's buttons. Absent: no button answers the request. */
   key: z.string().exactOptional(),
-  /** All of it stands in the channel. Nobody may say yes before. */
+  /** True when the whole request is shown in the channel. Before that it cannot be allowed. */
   shown: z.boolean(),
   ...askedApprovalSchema.omit({ id: true }).shape,
   approval: askedApprovalSchema.shape.id,
 });
 
-/** What people answered a question, for those who read it: `choice` is `null` when nobody did. */
+/** The decision about a request, for readers. `choice` is `null` when nobody decided. */
 export const answerSchema = z.strictObject({
   question: z.number(),
   title: z.string(),
   choice: z.enum(CHOICES).nullable(),
-  /** The name of whoever answered; `null`: nobody. */
+  /** The name of the person who decided; `null` for nobody. */
   by: z.string().nullable(),
-  /** The rule that is remembered from now on. */
+  /** The always-allow rule that the decision added. */
   always: z.string().exactOptional(),
-  /** Why, in their words. */
+  /** The person's reason. */
   reason: z.string().exactOptional(),
-  /** The run stood still: the answer let it go on, or ended it. */
+  /** Set when the decision was about a paused run. */
   pause: z.enum(PAUSES).exactOptional(),
-  /** The run that stood still was completed with what was there. */
+  /** Set when the paused run was completed with its results so far. */
   completes: z.literal(true).exactOptional(),
-  /** It was asked for words. */
+  /** Set when the request was answered in words. */
   inWords: z.literal(true).exactOptional(),
   at: z.number(),
 });
 
-/** What people said to a request whose agent was gone by then; `reason`: why, in their words. */
+/** A decision about a request whose agent was gone. `reason`: the person's words. */
 export const decidedSchema = z.strictObject({
   title: z.string(),
   choice: z.enum(CHOICES),
   reason: z.string().exactOptional(),
 });
 
-/** What a person said who had a failed run tried again. */
+/** The words of the person who retried a failed run. */
 export const feedbackSchema = z.strictObject({ name: z.string(), words: z.string() });
 
 export type Feedback = Readonly<z.infer<typeof feedbackSchema>>;
 
 export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
-/** What came of a call that people had allowed, in milliseconds; `unknown`: nobody knows what it did. */
+/** The outcome of an allowed call. `ms` is its duration. `unknown`: a restart hid the outcome. */
 export const cameSchema = z.strictObject({
   status: z.enum(['complete', 'error', 'unknown']),
   ms: z.number().nullable(),
 });
 
-/** One call of a model, or what an agent reports as one: an ACP agent tells of a whole turn. Durations in milliseconds. */
+/** One model call, or one report of an agent; an ACP agent reports a whole turn. Durations are in milliseconds. */
 export const modelUseSchema = z.strictObject({
   backend: z.string(),
-  /** As its provider names it; `null`: its agent does not say. */
+  /** The provider's name of the model; `null` when unknown. */
   model: z.string().nullable(),
   input: z.number().nullable(),
   output: z.number().nullable(),
-  /** Of the input, what its provider had kept. */
+  /** Input tokens that the provider had cached. */
   cached: z.number().nullable(),
-  /** How its cost is known: told by its agent, prices times counted tokens, times guessed ones, or not at all, so that it stands as 0. */
+  /**
+   * Where the cost comes from: the agent's report, prices times counted tokens, prices times estimated tokens, or
+   * nowhere (0).
+   */
   source: z.enum(['reported', 'computed', 'estimated', 'unpriced']),
-  /** `retried`: it was cut or refused, and asked again; `stopped`: nobody wanted the rest. */
+  /** `retried`: the call failed and was repeated. `stopped`: the rest of the answer was not wanted. */
   outcome: z.enum(['answered', 'passed', 'failed', 'retried', 'stopped']),
   ms: z.number(),
-  /** The person who asked for what it was made for. */
+  /** The person whose message caused the call. */
   requestedBy: z.string().exactOptional(),
   run: z.string().exactOptional(),
 });
@@ -179,13 +182,13 @@ const spending = z.strictObject({
   ms: z.number().nullable(),
 });
 
-/** What one floor goes by: durations in milliseconds, money in millionths of a dollar, `null` for no limit. */
+/** Settings of one floor. Durations are in milliseconds, money in millionths of a dollar; `null` is no limit. */
 export const floorSettingsSchema = z.strictObject({
   mode: z.enum(INTERRUPT_MODES),
   order: z.enum(ORDERS),
-  /** Turns for every queued agent in one exchange; 0 is without end. */
+  /** Turns of each queued agent in one exchange; 0 for no limit. */
   rounds: z.number(),
-  /** Agent turns since the last human message, in all. */
+  /** Turns of all agents since the last message of a person. */
   maxTurns: z.number(),
   maxTurnMs: z.number(),
   waitTimeoutMs: z.number(),
@@ -193,7 +196,7 @@ export const floorSettingsSchema = z.strictObject({
   interruptGraceMs: z.number(),
   interruptResponder: z.string().nullable(),
   facilitator: z.string().nullable(),
-  /** Who answers an unaddressed message under the `mention` policy. */
+  /** The agent that answers unaddressed messages under the `mention` policy. */
   defaultAgent: z.string().nullable(),
   autoDetectTurnEnd: z.boolean(),
   autoDetectSilenceMs: z.number(),
@@ -211,19 +214,19 @@ export const floorSettingsSchema = z.strictObject({
 
 export type FloorSettings = z.infer<typeof floorSettingsSchema>;
 
-/** What one seat goes by; the order of a channel's list is the order of assignment. */
+/** Settings of one seat. The order of a channel's list is the order of the queue. */
 export const seatSettingsSchema = z.strictObject({
   agent: z.string(),
-  /** 1 goes before 10. */
+  /** 1 precedes 10. */
   priority: z.number(),
   timeoutMs: z.number(),
-  /** Whether an agent that comes back is queued again by itself. */
+  /** Whether an agent that reconnects joins the queue by itself. */
   rejoin: z.enum(['manual', 'auto']),
 });
 
 export type SeatSettings = z.infer<typeof seatSettingsSchema>;
 
-/** Both as floors hold them: what is read from the same object is the same object, so that floors that go by it share it. */
+/** Schemas that return the same object for the same input, so that floors share equal configurations. */
 export const configSchemas = { settings: shared(floorSettingsSchema), seats: shared(z.array(seatSettingsSchema)) };
 
 function shared<Value>(schema: { parse(stored: unknown): Value }) {
