@@ -24,88 +24,88 @@ export function isDecision(text: string): text is CallDecision {
   return Object.hasOwn(DECISIONS, text);
 }
 
-/** One tool call as its run's journal tells of it. */
+/** One tool call with its whole history. */
 export type ToolCallRow = {
-  /** Place of the request in the journal of its seat. */
+  /** Sequence number of the request in its seat's journal. */
   readonly seq: number;
   readonly run: string;
-  /** What it is part of. */
+  /** The turn or task of the run. */
   readonly task: string;
-  /** The person who asked for that; `null`: an operator had it begin. */
+  /** The person who caused the run; `null` when an operator started it. */
   readonly requestedBy: string | null;
   readonly step: number;
   readonly call: string;
   readonly tool: string;
   readonly input: Readonly<Record<string, unknown>>;
-  /** `agent`: by its own account. */
+  /** Who reported the call: Conch, which ran it, or the agent. */
   readonly source: 'conch' | 'agent';
-  /** The agent's program, by the name and version that it gives itself; `null`: it gave none, or Conch ran the call. */
+  /** Name and version of the agent's program; `null` when unknown, or when Conch ran the call. */
   readonly program: string | null;
-  /** Of the agent that asked for it: the number of its turn, or of its work beside the floor. */
+  /** The agent's session: a turn's epoch, or a background run's number. */
   readonly session: string;
-  /** By what its agent knows it; `null`: by nothing. */
+  /** The agent's id of the call; `null` for none. */
   readonly agentCall: string | null;
-  /** Of tool, definition and raw input. */
+  /** Digest of tool, definition and input. */
   readonly digest: string;
-  /** Digest of what its server says that the tool is; `null` for tools without a server. */
+  /** Digest of the server's definition of the tool; `null` for tools without a server. */
   readonly definition: string | null;
-  /** The question that people were asked about it; `null`: none. */
+  /** The approval's id; `null` when people were not asked. */
   readonly approval: string | null;
   readonly decision: CallDecision;
   readonly rule: string | null;
-  /** The remembered yes by which it was allowed, by its id; `null`: none, or told before that was kept. */
+  /** Id of the always-allow rule that allowed the call; `null` for none. */
   readonly remembered: string | null;
   readonly decidedBy: string | null;
   readonly reason: string | null;
-  /** Where text came from that its session had read by then and nobody vouches for. */
+  /** The untrusted source that the session had read before; `null` for none. */
   readonly taint: string | null;
   readonly status: 'pending' | 'running' | 'complete' | 'error';
   readonly outcome: 'known' | 'unknown';
   readonly askedAt: Instant;
   readonly startedAt: Instant | null;
   readonly endedAt: Instant | null;
-  /** How long people took, in milliseconds. */
+  /** Time that people took, in milliseconds. */
   readonly waitMs: number;
-  /** Without that, in milliseconds. */
+  /** Duration without that time, in milliseconds; `null` while unknown. */
   readonly durationMs: number | null;
   readonly output: string | null;
   readonly code: string | null;
 };
 
-/** A tool call with the seat that made it: what `conch audit --json` prints of each. */
+/** A tool call with its seat, as `conch audit --json` prints it. */
 export type AuditRow = ToolCallRow & { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
 
-/** What became of a call; `open`: it has not ended, `unknown`: nobody knows what it did. */
+/** The outcome of a call. `open`: not ended. `unknown`: a restart hid the outcome. */
 export const CALL_ENDINGS = ['open', 'complete', 'error', 'unknown'] as const;
 
 type CallEnding = (typeof CALL_ENDINGS)[number];
 
-/** Which tool calls are wanted: those to which all of it applies. */
+/** A filter for tool calls. All given fields must match. */
 export type AuditWanted = {
   readonly channel?: ChannelId | undefined;
   readonly agent?: AgentId | undefined;
-  /** `people`: whatever people were asked, answered or not. */
+  /** `people`: every call that people were asked about. */
   readonly decision?: CallDecision | 'people' | undefined;
   readonly outcome?: CallEnding | undefined;
-  /** Part of the name of a tool, in any case. */
+  /** Part of a tool's name, in any case. */
   readonly tool?: string | undefined;
-  /** Asked for then or later. */
+  /** Calls requested at or after this instant. */
   readonly since?: Instant | undefined;
 };
 
-/** A yes that is asked for now. */
+/** An open approval. */
 export type OpenApproval = {
   readonly channel: ChannelId;
   readonly agent: AgentId;
   readonly tool: string;
   readonly askedAt: Instant;
-  /** When nobody has answered in time; `null`: its turn says. */
+  /** When the approval expires; `null` when its turn's deadline applies. */
   readonly until: Instant | null;
-  /** By which it is answered on its floor; `null`: it does not stand there. */
+  /** The request's number on its floor; `null` when it is not shown there. */
   readonly question: number | null;
 };
 
-/** A yes that is remembered. */
+/** An always-allow rule. */
 export type RememberedYes = {
   readonly channel: ChannelId;
   readonly agent: AgentId;
@@ -113,37 +113,37 @@ export type RememberedYes = {
   readonly by: string;
   readonly at: Instant;
   readonly until: Instant;
-  /** The calls that it let through, among the newest of its seat. */
+  /** Number of calls that the rule allowed, among the newest calls of its seat. */
   readonly uses: number;
   readonly usedAt: Instant | null;
-  /** The command line that takes it back, and no other. */
+  /** The command that revokes this rule. */
   readonly revoke: string;
 };
 
-/** What is asked and what is remembered, of all channels. */
+/** Open approvals and always-allow rules of all channels. */
 export type AuditStanding = {
   readonly asked: readonly OpenApproval[];
   readonly remembered: readonly RememberedYes[];
 };
 
-/** Tells of tool calls, for whoever looks into them. */
+/** Reads the tool calls of all channels. */
 export type AuditSource = {
-  /** The calls that are wanted, the newest first, read no further than is asked; a number: so many entries were read meanwhile. */
+  /** Iterates the matching calls, newest first. A yielded number is the count of entries read since. */
   calls(wanted: AuditWanted): Iterator<AuditRow | number, void>;
   standing(): AuditStanding;
-  /** Told of every call that something happened to, and of what is asked or remembered. */
+  /** Registers a listener for changed calls, approvals and rules. */
   onChange(listener: (changed: () => readonly AuditRow[]) => void): void;
-  /** What a person is called, or else their id. */
+  /** The name of a person, or the id when unknown. */
   nameOf(id: string): string;
 };
 
-/** What became of a call. */
+/** The outcome of a call. */
 export function endingOf({ status, outcome }: Pick<ToolCallRow, 'status' | 'outcome'>): CallEnding {
   if (status === 'pending' || status === 'running') return 'open';
   return outcome === 'unknown' ? 'unknown' : status;
 }
 
-/** Whether a call is one that is wanted. */
+/** Whether a call matches a filter. */
 export function isWanted(row: AuditRow, wanted: AuditWanted): boolean {
   const { channel, agent, decision, outcome, tool, since } = wanted;
   return (
@@ -160,7 +160,7 @@ export function isWanted(row: AuditRow, wanted: AuditWanted): boolean {
 
 const ASKED_PEOPLE: ReadonlySet<CallDecision> = new Set(['once', 'always', 'denied-person', 'expired', 'void', 'open']);
 
-/** One tool call in a line: what was to be done, who let it, what came of it. */
+/** One tool call in a line: tool, input, decision, outcome. */
 export function callWords(row: ToolCallRow, inputLength: number, nameOf = (id: string): string => id): string {
   const who = row.decidedBy === null ? '' : ` by ${nameOf(row.decidedBy)}`;
   const rule = row.rule === null || row.decision === 'unasked' ? '' : ` "${row.rule}"`;

@@ -10,10 +10,10 @@ import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
 import { defined } from '../lib/defined.ts';
 
-/** One floor as people see it: plain JSON for cards, the console and `/floor status`. */
+/** A floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {
   readonly channel: ChannelId;
-  /** The id of the store, which the buttons carry. */
+  /** The database's id, for buttons. */
   readonly store: string;
   readonly condition: 'resting' | 'open' | 'paused';
   readonly mode: InterruptMode;
@@ -24,11 +24,11 @@ export type FloorView = {
     readonly epoch: number;
     readonly status: 'ACTIVE' | 'WAITING';
     readonly startedAt: Instant;
-    /** When it ends by itself: without a further sign of work, or in any case. */
+    /** When the turn ends by itself: by its timeout or its hard end. */
     readonly deadlineAt: Instant | null;
     readonly waitingFor: 'answer' | 'human' | 'approval' | null;
     readonly working: boolean;
-    /** What it asks a yes for; operators answer with /allow or /reject and its number. */
+    /** The holder's request for approval. Operators answer with /allow or /reject and its number. */
     readonly approval: Question | null;
   } | null;
   readonly seats: readonly {
@@ -37,20 +37,20 @@ export type FloorView = {
     readonly disabled: boolean;
     readonly waitUntil: Instant | null;
   }[];
-  /** Who is next, in the order in which the policy would grant now. */
+  /** The next speakers in the order of grants. */
   readonly next: readonly AgentId[];
   readonly held: readonly MessageId[];
-  /** Who works beside the floor, which run of that seat it is, and what it asks until when; absent when nobody does. */
+  /** Background runs with their requests; absent for none. */
   readonly asides?: readonly Aside[];
-  /** Agents that are not started, and the files about which people are asked; absent when there are none. */
+  /** Agents that are not started, with the files to decide about; absent for none. */
   readonly trust?: readonly TrustQuestion[];
-  /** Agent turns since the last human message, of how many. */
+  /** Turns since the last message of a person, and the limit; `null` for no limit. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
-  /** Everything for which nobody is granted the floor now, what outlasts the rest first; with nothing, whoever is next may have it. */
+  /** Obstacles to a grant now, longest-lasting first. Empty: the next speaker is granted the floor. */
   readonly obstacles: readonly Obstacle[];
 };
 
-/** One turn of the past or present, for the time line. */
+/** One turn, for the time line. */
 export type TurnRecord = {
   readonly epoch: number;
   readonly agent: AgentId;
@@ -61,7 +61,7 @@ export type TurnRecord = {
   readonly waits: readonly { readonly reason: string; readonly at: Instant; readonly endedAt: Instant | null }[];
 };
 
-/** What people see at an instant of a floor of this store. */
+/** The view of a floor at an instant. `store`: the database's id. */
 export function viewOf(floor: Floor, at: Instant, store: string): FloorView {
   const { turn, settings } = floor;
   const waits = new Map(
@@ -89,7 +89,7 @@ export function viewOf(floor: Floor, at: Instant, store: string): FloorView {
   };
 }
 
-/** The turns that a stretch of the journal tells of, oldest first; one that began before it is left out. */
+/** The turns in a part of the journal, oldest first. Turns that began before it are left out. */
 export function turnRecords(entries: readonly Pick<JournalEntry, 'at' | 'fact'>[]): readonly TurnRecord[] {
   const records = new Map<number, TurnRecord>();
   const open = new Map<AgentId, number>();
@@ -129,7 +129,7 @@ function ended(waits: TurnRecord['waits'], at: Instant): TurnRecord['waits'] {
   return waits.map((wait) => (wait.endedAt === null ? { ...wait, endedAt: at } : wait));
 }
 
-/** Who has the floor, as people see it. */
+/** The holder as people see it; `null` for none. */
 export function holderOf(floor: Floor): FloorView['holder'] {
   const { turn } = floor;
   if (turn === null) return null;
@@ -145,10 +145,10 @@ export function holderOf(floor: Floor): FloorView['holder'] {
   };
 }
 
-/** What would become of a person's message that came now: one that names nobody, and one that names a seated agent. */
+/** The delivery preview: the fate that a person's message would have now, unaddressed or addressed to each agent. */
 export type Outlook = { readonly unaddressed: Fate; readonly addressed: Readonly<Record<AgentId, Fate>> };
 
-/** Decides it as the message itself would be decided, and changes nothing. */
+/** Decides a message without storing anything. */
 export function outlookOf(floor: Floor, at: Instant): Outlook {
   return {
     unaddressed: fateOf(floor, [], at),
@@ -156,7 +156,7 @@ export function outlookOf(floor: Floor, at: Instant): Outlook {
   };
 }
 
-/** No platform gives such an id, and in every platform's order it comes last. */
+/** An id that no platform uses and that sorts last. */
 const IMAGINED = '\uFFFF';
 
 function fateOf(floor: Floor, addressed: readonly AgentId[], at: Instant): Fate {
@@ -167,17 +167,17 @@ function fateOf(floor: Floor, addressed: readonly AgentId[], at: Instant): Fate 
   return routed.fate;
 }
 
-/** A message of a person with what became of it. */
+/** A person's message with its fate. */
 export type InboxRow = StoredMessage<Fate>;
 
-/** One fact of a channel's journal; its key is the channel. */
+/** One fact of a channel's journal. The key is the channel. */
 export type JournalEntry = StoredFact<Fact>;
 
-/** One line of a conversation as agents are given it. */
+/** One line of a conversation in prompts. */
 export type Line = {
   readonly line: number;
   readonly at: Instant;
-  /** It was written beside the floor. */
+  /** Set for a line of a background run. */
   readonly aside?: true;
   readonly author: { readonly kind: 'person' | 'agent'; readonly id: string; readonly name: string };
   readonly text: string;
@@ -187,12 +187,12 @@ export type Line = {
   readonly change: 'edited' | 'deleted' | null;
 };
 
-/** Finds a person's message in its latest wording. */
+/** Finds the latest version of a person's message. */
 export type MessageReader<Row = InboxRow> = { message(id: MessageId): Row | null };
 
 /**
- * The lines after one and up to another that a journal holds, with the latest wording of people's messages; `newest` is read only
- * as far back as they reach. A deleted message has no text any more. The name of an agent is its id: names belong to the configuration.
+ * The lines after one and up to another, with people's latest texts. Deleted messages are empty. An agent's name is
+ * its id. `newest` is read only as far as needed.
  */
 export function linesOf(
   newest: Iterable<JournalEntry>,
@@ -212,8 +212,8 @@ export function linesOf(
 }
 
 /**
- * Where an agent's line belongs: in the thread of the newest message that an agent was given before it in the same exchange. Without a
- * line it is what will be said next; `null` is the channel itself.
+ * The thread of an agent's line: that of the newest message that agents got before it in the exchange. Without a line,
+ * the thread of the next text. `null` is the channel itself.
  */
 export function threadOf(
   newest: Iterable<Pick<JournalEntry, 'fact'>>,
@@ -232,14 +232,14 @@ export function threadOf(
   return null;
 }
 
-/** Whether others may sit at a floor after a fact, or have to come anew: after a start nobody is there. */
+/** Whether the set of connected agents may have changed with a fact. */
 export function changesSeats(fact: Fact): boolean {
   const { type } = fact;
   if (type === 'seatMarked') return fact.mark === 'disabled';
   return type === 'configured' || type === 'seatCreated' || (type === 'disconnected' && fact.restart);
 }
 
-/** The messages that an agent is given to answer with this fact. */
+/** The messages that an agent must answer after this fact. */
 export function givenBy(fact: Fact): readonly MessageId[] {
   switch (fact.type) {
     case 'turnGranted':

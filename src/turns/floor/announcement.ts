@@ -11,17 +11,17 @@ const instant = z.number();
 const number = z.number();
 const limit = z.strictObject({ budget: z.enum(BUDGETS), used: number, max: number });
 
-/** Which budget ended an exchange, and its numbers. */
+/** The limit that ended an exchange, with its numbers. */
 export type Limit = Frozen<z.infer<typeof limit>>;
 
-/** A question about the files in an agent's folder. */
+/** A question about files in an agent's folder. */
 export const trustAsked = { agent, id: z.string(), folder: z.string(), detail: z.string() };
-/** Its answer. */
+/** The decision about such a question. */
 export const trustAnswered = {
   agent,
   id: z.string(),
   choice: z.enum(['trusted', 'left']).nullable(),
-  /** The name of whoever decided; `null`: nobody. */
+  /** The name of the person who decided; `null` for nobody. */
   by: z.string().nullable(),
 };
 
@@ -29,51 +29,56 @@ export const trustAnswered = {
 const FIELDS = {
   timeout: { agent },
   waitTimeout: { agent },
-  /** `also`: agents that were lost before, as told by the announcement that this one takes the place of. */
+  /** `also`: agents from the announcement that this one replaces. */
   disconnect: { agent, cause: z.string(), also: z.array(agent).exactOptional() },
-  /** `lost`: who was the last to go in the middle of a turn, and why. */
+  /** `lost`: the agents that were lost last, mid-turn, with the reason. */
   nobody: { lost: z.strictObject({ agents: z.array(agent), cause: z.string() }).exactOptional() },
-  /** A message names no agent where one must be named, or (`named`) none that can answer; `example` could be. */
+  /**
+   * A message names no agent where one is needed, or (`named`) only agents that cannot answer. `example`: an agent
+   * that can.
+   */
   unaddressed: { named: z.array(agent), example: agent },
   limit: { ...limit.shape },
   stopped: { agent: agent.nullable(), kept: number },
   skipped: { agent },
   recovered: { agent },
   gap: { why: z.string() },
-  /** Something that the agent said was refused by the platform for good. */
+  /** The platform refused a text of the agent for good. */
   undelivered: { agent, why: z.string() },
-  /** What stands in the channel of a question; `until`: when nobody's silence lets its turn go on any longer. */
+  /** A request for approval. `until`: when it is denied if nobody decides. */
   approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
-  /** Takes the place of a question; `approval`: what its run asked; `came`: what came of the call, once that is known. */
+  /** The decision that replaces a request. `approval`: its id in the run. `came`: the call's outcome, once known. */
   answered: {
     agent,
     ...answerSchema.shape,
     approval: z.string().exactOptional(),
-    /** A background run asked it. */
+    /** Set for a request of a background run. */
     aside: z.literal(true).exactOptional(),
     came: cameSchema.exactOptional(),
   },
-  /** A tool needed a yes that nobody could be asked for, so it got a no. */
+  /** A request that was denied because nobody could be asked. */
   unasked: { agent, title: z.string(), why: z.string() },
-  /** The first tool of a run that the rules refuse. */
+  /** The first tool of a run that the rules deny. */
   forbidden: { agent, title: z.string(), why: z.string() },
-  /** The tools of a server that an agent uses are gone; and are there again. */
+  /** The tools of an agent's server are gone; and are back. */
   toolsGone: { agent, server: z.string(), why: z.string() },
   toolsBack: { agent, server: z.string() },
-  /** A yes that was remembered counts no more; `by`: the name of whoever took it back. */
+  /** A rule was revoked. `by`: the person's name. */
   revoked: { agent, rule: z.string(), by: z.string() },
-  /** An agent is not started beside these files, whose names and beginnings stand in `detail`. */
+  /** An agent is not started because of these files. `detail`: their names and beginnings. */
   trust: trustAsked,
-  /** Takes the place of that question; `choice` is `null` when nobody has to decide any more. */
+  /** The decision that replaces that question. `choice` is `null` when no decision is needed any more. */
   trustAnswered: { ...trustAnswered, at: instant },
-  /** What became of an agent's work beside the floor; `failed`: from now on it stands still, or goes on again. */
+  /** The state of a background run. `failed`: the run waits from now on, or continues. */
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
 };
 
 /** Reads an announcement. */
 export const announcementSchema = taggedUnion('kind', FIELDS);
 
-/** What people are told, as data. Its words are in `turns/text/announcement-words.ts` and in the templates of the configuration. */
+/**
+ * An announcement as data. Its words are in `turns/text/announcement-words.ts` and in the configuration's templates.
+ */
 export type Announcement = Tagged<'kind', typeof FIELDS>;
 
 type Kind = Announcement['kind'];
@@ -81,21 +86,21 @@ type Kind = Announcement['kind'];
 /** The announcements of some kinds. */
 export type AnnouncementOf<K extends Kind> = Extract<Announcement, { readonly kind: K }>;
 
-/** A switch of the channel's settings. */
+/** A setting that switches announcements on or off. */
 type Switch = { [S in keyof FloorSettings]: FloorSettings[S] extends boolean ? S : never }[keyof FloorSettings];
 
-/** `key`: its kind and its agent unless told. `shownIf`: the setting that shows it; always shown without. */
+/** `key`: default is the kind and the agent. `shownIf`: the setting that shows the announcement; default is always. */
 type Rule<K extends Kind> = {
   readonly key?: (announcement: AnnouncementOf<K>) => string | readonly string[];
   readonly shownIf?: Switch;
 };
 
-/** The key of an outage, whoever is lost. */
+/** The key of announcements about lost agents, for all agents. */
 export const OUTAGE = 'outage';
 
 /**
- * Announcements with the same key tell of the same event: the later one edits the earlier one. Every question is an event of its
- * own, edited by its answer. Words of people and agents stand in a key as a digest, because an erasure does not reach keys.
+ * The rules of each kind. Announcements with the same key are about the same event, so the later edits the earlier.
+ * Texts of people and agents appear in a key as a digest, because erasing does not reach keys.
  */
 const RULES: { readonly [K in Kind]: Rule<K> } = {
   timeout: { shownIf: 'announceTimeouts' },
@@ -131,7 +136,7 @@ function keyBy<K extends Kind>(kind: K, announcement: AnnouncementOf<K>): string
   return typeof key === 'string' ? key : [kind, ...key].join(':');
 }
 
-/** Whether the channel's settings let people see it. */
+/** Whether the channel's settings show an announcement. */
 export function isAnnounced({ kind }: Announcement, settings: FloorSettings): boolean {
   const { shownIf } = RULES[kind];
   return shownIf === undefined || settings[shownIf];

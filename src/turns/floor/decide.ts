@@ -30,8 +30,8 @@ import { isGenerating, openQuestion } from './seats.ts';
 export type { Decision } from './decide/decision-builder.ts';
 
 /**
- * What a command does to a floor: facts and the floor after them, or a refusal that changes nothing.
- * Throws "impossible: …" rather than return a floor that breaks a rule. Pure: the same floor, command and instant always give the same decision.
+ * Decides a command: facts with the floor after them, or a refusal. Throws "impossible: …" instead of returning a
+ * floor that breaks an invariant. Pure: equal input gives an equal decision.
  */
 export function decide(floor: Floor, command: Command, at: Instant): Decision {
   const decision = new DecisionBuilder(floor, at);
@@ -42,14 +42,14 @@ export function decide(floor: Floor, command: Command, at: Instant): Decision {
   return accepted;
 }
 
-/** Whether what its agent has written is taken as the whole answer. */
+/** Whether the text written so far counts as the whole answer. */
 function isWhole({ outcome, by }: Extract<Fact, { type: 'turnEnded' }>): boolean {
   return outcome === 'lapsed' || by !== undefined;
 }
 
 /**
- * What a command does to text that the holder has shown and not said yet: it is cut off there, or broken off where its turn goes on or it
- * had spoken; `null` when it is not touched. Whoever carries the command out has it said first.
+ * The effect of a command on the holder's draft: `cut` ends the turn with it, `broken` posts it and the turn continues
+ * or had spoken; `null` leaves it. The caller posts the draft first.
  */
 export function breakOf(floor: Floor, command: Command, at: Instant): 'cut' | 'broken' | null {
   const { turn } = floor;
@@ -61,7 +61,7 @@ export function breakOf(floor: Floor, command: Command, at: Instant): 'cut' | 'b
     if (!('agent' in fact) || fact.agent !== turn.agent) continue;
     if (fact.type === 'turnEnded') return isWhole(fact) ? 'broken' : 'cut';
     if (fact.type === 'turnWaited') return 'broken';
-    // The no to a run that stands still ends it, and its turn.
+    // Denying a paused run ends the run and its turn.
     const isRefused = fact.type === 'questionClosed' && fact.choice === 'reject';
     if (isRefused && openQuestion(floor)?.pause !== undefined) return 'cut';
   }
@@ -72,7 +72,7 @@ type Deciders = {
   readonly [T in Command['type']]: (decision: DecisionBuilder, command: CommandOf<T>) => Refusal | null;
 };
 
-/** What each command does. Whether an operator may give one was checked before it came here. */
+/** The decider of each command. The caller has checked the operator's rights. */
 const DECIDERS: Deciders = {
   receive,
   edit: amend,
@@ -137,7 +137,7 @@ function carryOut<T extends Command['type']>(
   return DECIDERS[type](decision, command);
 }
 
-/** Nothing changes; of what an agent did without the floor, or under an older epoch, a record is kept. */
+/** A refusal. Acts without the floor or under an older epoch are recorded. */
 function refused(command: Command, refusal: Refusal): Refused {
   if (command.type !== 'choose' && (!isAct(command) || command.type === 'withdraw'))
     return { ok: false, refusal, facts: [] };
@@ -149,18 +149,18 @@ function refused(command: Command, refusal: Refusal): Refused {
 
 type Act = Extract<Command, { readonly agent: string; readonly epoch: number }>;
 
-/** Whether it is the holder's own doing, under its epoch. */
+/** Whether a command is an act of the holder under its epoch. */
 function isAct(command: Command): command is Act {
   return 'epoch' in command && !('by' in command);
 }
 
-/** Throws when a floor breaks a rule: nothing of the decision is stored then. */
+/** Throws when the floor breaks an invariant. Nothing is stored then. */
 function assertFloor(before: Floor, after: Floor, at: Instant): void {
   const first = violation(before, after, at);
   if (first !== null) throw new Error(`impossible: ${first.rule} in ${after.channel}: ${first.text}`);
 }
 
-/** A rule that every floor keeps, and how this one breaks it. */
+/** A broken invariant, with the details. */
 type Violation = { readonly rule: 'I1' | 'I2' | 'I4' | 'I6' | 'I10'; readonly text: string };
 
 /**

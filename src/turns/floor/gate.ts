@@ -7,50 +7,56 @@ import { POLICIES } from './policies.ts';
 import type { Policy } from './policies.ts';
 import { askOf, findSeat, seatOf } from './seats.ts';
 
-/** One reason for which the floor may not be granted now. */
+/** A reason why the floor cannot be granted now. */
 export type Obstacle =
-  /** The channel's history has not been read. */
+  /** The channel's history is not read yet. */
   | { readonly why: 'catching-up' }
   | { readonly why: 'paused' }
   | { readonly why: 'taken'; readonly agent: AgentId }
-  /** A budget was used up and people were told: a person's word renews the one, midnight the other. */
+  /** A reached limit that was announced. A person's message ends `limit`, midnight ends `day-limit`. */
   | { readonly why: 'limit'; readonly budget: Limit['budget'] }
   | { readonly why: 'day-limit'; readonly budget: Limit['budget']; readonly until: Instant }
-  /** A budget is used up, and nobody was told yet. */
+  /** A reached limit that was not announced yet. */
   | { readonly why: 'over-budget'; readonly limit: Limit; readonly until: Instant | null }
   | { readonly why: 'stopped' }
-  /** The facilitator is being asked who is next. */
+  /** The facilitator is choosing the next speaker. */
   | { readonly why: 'facilitation'; readonly agent: AgentId }
-  /** Nobody is in the queue, and nobody would come into it. */
+  /** No agent is queued or would be queued. */
   | { readonly why: 'nobody-available' }
-  /** Why it rests, and so how it goes on: by a grant, by a name, by another round, or by a first word. */
+  /**
+   * Why the floor rests, which says how it continues: by a grant, by naming an agent, by another round, or by a
+   * message.
+   */
   | { readonly why: 'resting'; readonly after: 'manual' | 'mention' | 'rounds' | 'nothing' };
 
-/** What keeps whom from the floor, what outlasts the rest first; whatever is not named, that one may pass, or lifts. */
+/** The obstacles for each asker, longest-lasting first. Obstacles that are not listed do not apply to that asker. */
 const BLOCKS = {
-  /** A turn that keeps the floor while it waits, to go on. */
+  /** A waiting turn that kept the floor. */
   holder: ['catching-up'],
-  /** A turn that waits without the floor, to go on. */
+  /** A waiting turn without the floor. */
   parked: ['catching-up', 'paused', 'taken'],
-  /** Whoever is next, and the turn of that one: budgets are looked at once it is known that there is somebody. */
+  /** The next speaker (`next`), and its turn (`turn`). Budgets are checked only when there is a next speaker. */
   next: ['catching-up', 'paused', 'taken', 'facilitation', 'resting'],
   turn: ['over-budget'],
-  /** A message that waits, to open an exchange: one with a person's new word, or with programs' and old ones alone. */
+  /**
+   * A held message that would open an exchange: with a new message of a person, or only messages of programs and old
+   * ones.
+   */
   person: ['catching-up', 'paused', 'taken', 'day-limit', 'nobody-available'],
   program: ['catching-up', 'paused', 'taken', 'limit', 'day-limit', 'stopped', 'nobody-available'],
-  /** A program's message, to reach whoever has the floor or waits. */
+  /** A program's message to the holder or a waiting agent. */
   aside: ['limit', 'day-limit', 'over-budget', 'stopped'],
-  /** An operator who starts an exchange, and one who names the next speaker. */
+  /** An operator who starts an exchange, or names the next speaker. */
   start: ['catching-up', 'paused', 'day-limit', 'nobody-available'],
   grant: ['catching-up', 'paused'],
 } as const satisfies Readonly<Record<string, readonly Obstacle['why'][]>>;
 
-/** Who wants the floor granted, or wants to go on with it. */
+/** The kind of act that needs the floor. */
 export type Asker = keyof typeof BLOCKS;
 
 type Blocking<A extends Asker> = Extract<Obstacle, { readonly why: (typeof BLOCKS)[A][number] }>;
 
-/** Why the floor may not go to whoever asks now: the first reason that counts against that one, `null` when it may. */
+/** The first obstacle for an act; `null` when the act is allowed now. */
 export function gate<A extends Asker>(floor: Floor, at: Instant, asker: A): Blocking<A> | null {
   for (const why of BLOCKS[asker]) {
     const found = FOUND[why](floor, at);
@@ -59,15 +65,15 @@ export function gate<A extends Asker>(floor: Floor, at: Instant, asker: A): Bloc
   return null;
 }
 
-/** The first of these that counts against whoever asks; `null` when none does. */
+/** The first of these obstacles that applies to an act; `null` for none. */
 export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): Blocking<A> | null {
   return all.find((obstacle) => isBlocking(obstacle, asker)) ?? null;
 }
 
-/** Everything for which the floor may not be granted now, what outlasts the rest first. */
+/** All obstacles to a grant now, longest-lasting first. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
   const found = FINDERS.flatMap((find) => find(floor, at) ?? []);
-  // Whoever has a turn is there, also an only agent that waits: a message reaches it.
+  // An agent with a turn is present, so a message reaches it.
   const isSomebodyThere = floor.turn !== null || floor.parked.length > 0;
   return isSomebodyThere ? found.filter(({ why }) => why !== 'nobody-available') : found;
 }
@@ -78,7 +84,7 @@ function isBlocking<A extends Asker>(obstacle: Obstacle, asker: A): obstacle is 
 
 type Finder = (floor: Floor, at: Instant) => Obstacle | null;
 
-/** How each is found, what outlasts the rest first. Of budgets there is one at a time. */
+/** Finds each obstacle, longest-lasting first. At most one limit is found. */
 const FOUND: Readonly<Record<Obstacle['why'], Finder>> = {
   'catching-up': ({ catchingUp }) => (catchingUp ? { why: 'catching-up' } : null),
   paused: ({ condition }) => (condition === 'paused' ? { why: 'paused' } : null),
@@ -111,22 +117,25 @@ function budgetReached(floor: Floor, at: Instant): Obstacle | null {
   return over === null ? null : { why: 'over-budget', ...over };
 }
 
-/** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
+/** The reason of a message's fate when no agent is online. Only such messages are kept for an agent that returns. */
 export const NOBODY = 'no agent available';
 
-/** Agents that were alone and went to rest come back with the next message. */
+/** IDLE agents that were alone are queued by the next message, so they count as available. */
 function isDeserted({ seats }: Floor): boolean {
   return !seats.some(({ status, assigned }) => status === 'QUEUED' || (status === 'IDLE' && assigned));
 }
 
-/** Who is next: an agent, a question to the facilitator, nobody (`rest`), or somebody who has yet to reconnect (`later`). */
+/**
+ * The next speaker: an agent, the facilitator's choice, nobody (`rest`), or an agent that must reconnect first
+ * (`later`).
+ */
 export type Next =
   | { readonly kind: 'agent'; readonly agent: AgentId }
   | { readonly kind: 'askFacilitator'; readonly facilitator: AgentId; readonly candidates: readonly AgentId[] }
   | { readonly kind: 'rest' }
   | { readonly kind: 'later' };
 
-/** The next speaker by the channel's order policy, when the floor is free and an exchange is open. */
+/** The next speaker by the channel's order, for a free floor with an open exchange. */
 export function nextUp(floor: Floor): Next {
   const asked = nextAsked(floor);
   if (asked !== null) return isGrantable(floor, asked) ? { kind: 'agent', agent: asked } : { kind: 'later' };
@@ -142,12 +151,15 @@ export function nextUp(floor: Floor): Next {
   return { kind: 'agent', agent: first };
 }
 
-/** The next speaker by round-robin, for when a facilitator gave no usable answer. */
+/** The next speaker by round-robin, for a facilitator without a usable answer. */
 export function nextInTurn(floor: Floor): AgentId | null {
   return grantable(floor)[0] ?? dueByRounds(floor).find((seat) => seat.present)?.agent ?? null;
 }
 
-/** Everybody who would speak from here on in this exchange, in order; on a resting floor, whom the next message would reach. */
+/**
+ * The agents that would speak next in this exchange, in order. On a resting floor: the agents that the next message
+ * would reach.
+ */
 export function upcoming(floor: Floor): readonly AgentId[] {
   const asked = nextAsked(floor);
   const first = [...(asked === null ? [] : [asked]), ...grantable(floor)];
@@ -155,13 +167,13 @@ export function upcoming(floor: Floor): readonly AgentId[] {
   return [...new Set([...first, ...rest.map((seat) => seat.agent)])];
 }
 
-/** The agent that another one asked last, as long as it has yet to be granted the floor for its answer. */
+/** The agent that was asked last and has not been granted the floor for it. */
 function nextAsked({ parked }: Floor): AgentId | null {
   const asks = parked.map(askOf).filter((asked) => asked?.is === 'asked');
   return asks.at(-1)?.agent ?? null;
 }
 
-/** Who asked an agent for its next turn, and waits for it; `undefined` when nobody does. */
+/** The agent that asked this agent for its next turn; `undefined` for none. */
 export function askerOf({ parked }: Floor, agent: AgentId): AgentId | undefined {
   return parked.findLast((turn) => {
     const asked = askOf(turn);
@@ -169,7 +181,7 @@ export function askerOf({ parked }: Floor, agent: AgentId): AgentId | undefined 
   })?.agent;
 }
 
-/** How the channel's next speaker is found. */
+/** The rules of the channel's order. */
 export function policyOf({ settings }: Floor): Policy {
   return POLICIES[settings.order];
 }
@@ -205,13 +217,13 @@ function inTurn(floor: Floor, seats: readonly Seat[]): readonly Seat[] {
   return ranksByPriority ? byPriority(seats, floor) : seats;
 }
 
-/** Equal ones go by seat. */
+/** Ties go by the order of seats. */
 function byPriority(seats: readonly Seat[], floor: Floor): readonly Seat[] {
   const placeOf = (seat: Seat): number => floor.seats.indexOf(seat);
   return seats.toSorted((a, b) => a.taken - b.taken || a.priority - b.priority || placeOf(a) - placeOf(b));
 }
 
-/** A whole round passed with nothing said: everybody who is due had a turn, and none of the last ones said anything. */
+/** Whether all agents had a turn and nothing was said in the last round. */
 function isSilentRound(floor: Floor, due: readonly Seat[]): boolean {
   const silent = floor.exchange?.silent ?? 0;
   return silent >= floor.queue.length && due.every((seat) => seat.taken > 0);
@@ -227,15 +239,15 @@ function askable(floor: Floor): AgentId | null {
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** A budget that is used up, and when it renews itself (`null`: with the next human message). */
+/** A reached limit. `until`: when it ends; `null` for the next message of a person. */
 type Reached = { readonly limit: Limit; readonly until: Instant | null };
 
-/** The first budget that another turn would exceed, or `null`. Tokens and money are counted per channel, never per pair. */
+/** The first limit that another turn would exceed; `null` for none. Tokens and money count per channel. */
 function reached(floor: Floor, at: Instant): Reached | null {
   return exchangeLimit(floor, at) ?? dayLimit(floor, at);
 }
 
-/** What was spent with a price, in millionths of a dollar; `null`: it has none. Earlier versions wrote nothing in its place. */
+/** Priced cost in millionths of a dollar; `null` when there is no price. */
 export function pricedMicros({
   costMicros,
   use,
@@ -247,12 +259,12 @@ export function pricedMicros({
   return isPriced ? costMicros : null;
 }
 
-/** For how long exchanges were open since a person or an operator last spoke. */
+/** Duration of exchanges since a person or an operator last acted, in milliseconds. */
 export function openMs({ usageSincePerson, exchange }: Floor, at: Instant): number {
   return usageSincePerson.ms + (exchange === null ? 0 : at - exchange.openedAt);
 }
 
-/** What was used since midnight UTC. */
+/** Usage since midnight UTC. */
 export function today(floor: Floor, at: Instant): Floor['day'] {
   const startedAt = at - (at % DAY_MS);
   return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };
@@ -291,7 +303,7 @@ function forExchange(budget: Limit['budget'], used: number, max: number): Reache
 /** A sign of the holder's work. */
 export type Sign = Extract<Command, { type: 'work' }>;
 
-/** Whether all that a command does is to put the holder's deadline off. */
+/** Whether a command only moves the holder's deadline. */
 export function isSign({ turn }: Floor, command: Command): command is Sign {
   if (command.type !== 'work' || turn?.status !== 'active') return false;
   return turn.agent === command.agent && turn.epoch === command.epoch && turn.openWork === command.open;

@@ -1,9 +1,9 @@
 import type { TurnConfig } from '../../config/schema.ts';
 
-/** What a human message does to a turn that is under way: one of the configuration's modes. */
+/** How a person's message reaches a turn: one of the configuration's modes. */
 export type InterruptMode = TurnConfig['humanInterruptMode'];
 
-/** What each mode does with a message that comes during a turn, and the names under which others know it. */
+/** Each mode with its summary and its other names. */
 export const MODES: Readonly<Record<InterruptMode, { readonly summary: string; readonly aliases: readonly string[] }>> =
   {
     inject: { summary: 'the agent receives messages at once, mid-turn', aliases: ['steer'] },
@@ -17,29 +17,29 @@ export const INTERRUPT_MODES: readonly InterruptMode[] = Object.keys(MODES).filt
   (name): name is InterruptMode => name in MODES,
 );
 
-/** Who is next when the floor is free: one of the configuration's orders. */
+/** How the next speaker is chosen: one of the configuration's orders. */
 export type OrderPolicy = TurnConfig['order'];
 
-/** Who says that an agent goes before the queue. */
+/** The role that calls an agent ahead of the queue. */
 export type Caller = 'operator' | 'person' | 'agent';
 
-/** How the next speaker is found. */
+/** The rules of an order. */
 export type Policy = {
-  /** What it does, for people. */
+  /** The order's summary for people. */
   readonly summary: string;
-  /** How an agent gets a turn, for its prompt. */
+  /** The order's summary for agents' prompts. */
   readonly forAgents: string;
-  /** Whose word puts an agent before the queue. */
+  /** Roles whose call precedes the queue. */
   readonly heeds: readonly Caller[];
-  /** A message opens an exchange; else only an operator does. */
+  /** True when a message opens an exchange; otherwise only an operator does. */
   readonly opensForMessages: boolean;
-  /** Everybody in the queue is due so many rounds; else only who was named speaks. */
+  /** True when every queued agent gets its rounds; otherwise only called agents speak. */
   readonly goesRound: boolean;
-  /** A message that names nobody is for the channel's default agent. */
+  /** True when a message that names no agent goes to the channel's default agent. */
   readonly needsName: boolean;
-  /** The facilitator is asked when more than one agent is due. */
+  /** True when the facilitator chooses among several agents. */
   readonly asksFacilitator: boolean;
-  /** Whoever has had fewer turns goes first, then the smaller priority number; else the queue is the order. */
+  /** True when fewer turns, then the smaller priority number, come first. Otherwise the queue is the order. */
   readonly ranksByPriority: boolean;
 };
 
@@ -58,7 +58,7 @@ const ROUND_ROBIN: Policy = {
   ranksByPriority: false,
 };
 
-/** Every order policy; each is a way to differ from taking turns in the order of assignment. */
+/** The orders. Each is a variation of round-robin. */
 export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   'round-robin': ROUND_ROBIN,
   priority: {
@@ -89,7 +89,7 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   },
 };
 
-/** The names of the policies. */
+/** The names of the orders. */
 export const ORDERS: readonly OrderPolicy[] = Object.keys(POLICIES).filter(
   (name): name is OrderPolicy => name in POLICIES,
 );

@@ -5,12 +5,12 @@ import { findTurn } from './seats.ts';
 import type { AgentId, DecidedRequest, Feedback, MessageId } from './settings.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What the world must learn of a fact. `floor` is the floor after the whole decision: only its settings, its seats and whose turn it is are looked at. */
+/** The effects of a fact. `floor` is the floor after the whole decision; only its settings, seats and turn are read. */
 export function react(fact: Fact, floor: Floor): readonly Effect[] {
   return reactTo(fact.type, fact, floor);
 }
 
-/** What follows from a fact; nothing from one that is not here. */
+/** The effects by type of fact. Other facts have none. */
 const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor) => readonly Effect[] } = {
   turnGranted: (fact) => [prompt(fact, 'grant', fact.feedback)],
   turnResumed: (fact, floor) => [
@@ -41,7 +41,7 @@ function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): reado
   return holder === null ? [] : [{ type: 'inject', agent: holder, epoch, message: id, observed: true, change }];
 }
 
-/** What is owed to a turn that a restart cut is said anew when it goes on. */
+/** Cancels prompts of an interrupted turn; the resumed turn sends them again. */
 function cancelled({ turn }: Floor): readonly Effect[] {
   return turn?.status === 'suspended' ? [{ type: 'cancel', agent: turn.agent, epoch: turn.epoch }] : [];
 }
@@ -108,7 +108,7 @@ function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] 
   return [...fate.to.map((agent) => inject(fact, agent, false)), ...shown];
 }
 
-/** The holder is offered it in the middle of its turn; whoever is queued or waits may look on. */
+/** Offers the message to the holder, and to queued and waiting agents as observers. */
 function looksOn(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {
   return floor.seats
     .filter(({ status }) => status !== 'OFFLINE' && status !== 'IDLE')
@@ -135,10 +135,13 @@ function receiptOf(fact: FactOf<'messageRouted'>): Extract<Effect, { type: 'rece
   }
 }
 
-/** What is observed was marked when all could see it, and what a later prompt holds when it was held. */
+/**
+ * Receipts by delivery. Observed messages have theirs already, and later prompts hold messages with the receipt
+ * "held".
+ */
 const RECEIPT_OF = { prompt: 'held', inject: 'injected', interrupt: 'preempted', observe: null } as const;
 
-/** The reactions that tell a person what became of a message. */
+/** The receipts: reactions that tell a person the fate of a message. */
 export const RECEIPTS = {
   injected: '↪️',
   held: '👀',
@@ -150,9 +153,9 @@ export const RECEIPTS = {
 } as const;
 export type Receipt = keyof typeof RECEIPTS;
 
-/** What the world must learn. Each becomes a row of the outbox, owed until it is done. */
+/** An effect. Each becomes an outbox entry until it is done. */
 export type Effect =
-  /** Prompt the holder with the lines after `afterLine` up to `uptoLine`, and with these messages. */
+  /** Prompts the holder with the lines after `afterLine` up to `uptoLine`, and with these messages. */
   | {
       readonly type: 'prompt';
       readonly agent: AgentId;
@@ -161,15 +164,15 @@ export type Effect =
       readonly afterLine: number;
       readonly uptoLine: number;
       readonly messages: readonly MessageId[];
-      /** Of these, the ones that an earlier prompt of the turn held and no generation has answered. */
+      /** Those of the messages that an earlier prompt of the turn held and no generation answered. */
       readonly open: readonly MessageId[];
-      /** The agent that asked for this turn, and waits for it. */
+      /** The agent that asked for this turn and waits for it. */
       readonly askedBy?: AgentId;
-      /** The agent that this one asked and waited for, and whether that one said something. */
+      /** The agent that this turn had asked, and whether that agent said something. */
       readonly asked?: { readonly agent: AgentId; readonly answered: boolean };
-      /** What people said to what it had asked them before a restart. */
+      /** The decision made before a restart. */
       readonly decided?: DecidedRequest;
-      /** What a person said who had its failed run tried again. */
+      /** The words of the person who retried the agent's failed run. */
       readonly feedback?: Feedback;
     }
   | {
@@ -180,9 +183,12 @@ export type Effect =
       readonly observed: boolean;
       readonly change?: 'edited' | 'deleted';
     }
-  /** A message passed to an online agent that does not hold the floor. */
+  /** Passes a message to an online agent that does not hold the floor. */
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
-  /** Stop what this epoch generates; `graceMs` 0 is by force. `hung`: its session is ended, counts an error, and joins anew. */
+  /**
+   * Stops the generation of this epoch. `graceMs` 0 stops it by force. `hung`: also ends the session, which counts an
+   * error.
+   */
   | {
       readonly type: 'interrupt';
       readonly agent: AgentId;
@@ -190,13 +196,13 @@ export type Effect =
       readonly graceMs: number;
       readonly hung?: boolean;
     }
-  /** Stands behind a question's text in the same lane: once it is reached, all of the text stands in the channel. */
+  /** Comes after a request's text in the same lane. When it is carried out, the channel shows the whole request. */
   | { readonly type: 'offer'; readonly question: number; readonly key?: string }
-  /** As `offer`, for the question about the files in an agent's folder. */
+  /** As `offer`, for the question about an agent's files. */
   | { readonly type: 'offerTrust'; readonly agent: AgentId; readonly id: string }
-  /** Ask the facilitator who is next. */
+  /** Asks the facilitator for the next speaker. */
   | { readonly type: 'ask'; readonly agent: AgentId; readonly ask: number; readonly candidates: readonly AgentId[] }
-  /** Prompts, injections of this agent with this epoch or an older one that are still owed must not be sent any more. */
+  /** Cancels pending prompts and injections of this agent with this epoch or an older one. */
   | { readonly type: 'cancel'; readonly agent: AgentId; readonly epoch: number }
   | {
       readonly type: 'post';
@@ -205,7 +211,7 @@ export type Effect =
       readonly line: number;
       readonly text: string;
     }
-  /** `repeat` 2 and more: edit the announcement with this key, which stands last in the channel. */
+  /** With `repeat` of 2 or more, edits the announcement with this key. */
   | { readonly type: 'announce'; readonly announcement: Announcement; readonly key: string; readonly repeat: number }
-  /** With the turn that is over by it, it is shown once all that this turn said stands in the channel. */
+  /** A receipt. With `epoch`, it is shown after all that this ended turn said was posted. */
   | { readonly type: 'receipt'; readonly message: MessageId; readonly receipt: Receipt; readonly epoch?: number };

@@ -1,4 +1,4 @@
-/** Why a command was refused, each in one word, with the sentence for people. */
+/** Each refusal with its sentence for people. */
 export const REFUSALS = {
   duplicate: () => 'Nothing changed: that message was received before.',
   'not-holder': (agent) => `${agent} does not hold the floor: /floor status shows who does.`,
@@ -27,16 +27,16 @@ export const REFUSALS = {
   'day-limit': () => 'A budget is used up. To continue: /floor resume.',
 } as const satisfies Readonly<Record<string, (agent: string, argument: string) => string>>;
 
-/** Why a command was refused. */
+/** The reason for a refused command. */
 export type Refusal = keyof typeof REFUSALS;
 
-/** Why a command was refused and what to do, in one sentence. `agent`: the name of the agent it was about. */
+/** The sentence for a refusal: the reason, and what to do. `agent`: the name of the agent in the command. */
 export function refusalText(refusal: Refusal, context: { readonly agent?: string }): string {
   const { agent } = context;
   return REFUSALS[refusal](agent ?? 'that agent', agent === undefined ? ' <agent>' : ` ${argument(agent)}`);
 }
 
-/** A name as a command's argument, quoted when it has spaces. */
+/** A name as a command's argument, in quotes when it contains spaces. */
 function argument(name: string): string {
   return /\s/.test(name) ? `"${name}"` : name;
 }

@@ -11,8 +11,8 @@ type Row = {
 };
 
 /**
- * Every transition that a seat may make: the specification's thirteen rows, then those that the specification's prose adds.
- * The README's table and diagram are generated from it, `evolve` enforces it, and logs carry its trigger names.
+ * All transitions of a seat: the specification's thirteen rows, then those of its prose. `evolve` enforces the table,
+ * the README's table and diagram are generated from it, and logs use its triggers.
  */
 export const TRANSITIONS = [
   { from: ['OFFLINE'], to: 'IDLE', trigger: 'AGENT_STARTED', action: 'register' },
@@ -46,23 +46,23 @@ export const TRANSITIONS = [
   { from: ['OFFLINE'], to: 'IDLE', trigger: 'ENABLED', action: 'an operator enabled the agent' },
 ] as const satisfies readonly Row[];
 
-/** The name of what made a seat change its state. */
+/** The name of a transition's cause. */
 export type Trigger = (typeof TRANSITIONS)[number]['trigger'];
 
-/** Whether the table lets a seat go from one state to another for this reason. */
+/** Whether the table lists a transition. */
 export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
   return TRANSITIONS.some((row) => row.trigger === trigger && row.to === to && row.from.some((each) => each === from));
 }
 
-/** How many earlier lines an agent that is new at a floor is given. */
+/** Number of earlier lines in the first prompt of an agent that is new at a floor. */
 const LINES_FOR_NEWCOMERS = 50;
 
-/** The seat of an agent, or `undefined` if it has none here. */
+/** The seat of an agent; `undefined` when it has none here. */
 export function findSeat(floor: Floor, agent: AgentId): Seat | undefined {
   return floor.seats.find((seat) => seat.agent === agent);
 }
 
-/** The seat of an agent; an unknown agent is a bug and throws. */
+/** The seat of an agent. Throws when it has none. */
 export function seatOf(floor: Floor, agent: AgentId): Seat {
   const seat = findSeat(floor, agent);
   if (seat === undefined) throw new Error(`impossible: ${agent} has no seat in ${floor.channel}`);
@@ -74,18 +74,21 @@ export function patchSeat(floor: Floor, agent: AgentId, patch: Partial<Seat>): F
   return { ...floor, seats: patchedSeats(floor, agent, patch) };
 }
 
-/** The seats of a floor with one changed. */
+/** The seats with one of them changed. */
 export function patchedSeats(floor: Floor, agent: AgentId, patch: Partial<Seat>): readonly Seat[] {
   const changed = { ...seatOf(floor, agent), ...patch };
   return floor.seats.map((seat) => (seat.agent === agent ? changed : seat));
 }
 
-/** The seats of a floor with one line more given to an agent, if it was given every line before; else its next prompt brings them all. */
+/**
+ * The seats after a line was given to an agent. Changes nothing when the agent missed earlier lines: its next prompt
+ * has them all.
+ */
 export function shownSeats(floor: Floor, agent: AgentId, line: number): readonly Seat[] {
   return seatOf(floor, agent).seenLine === line - 1 ? patchedSeats(floor, agent, { seenLine: line }) : floor.seats;
 }
 
-/** A seat in which nobody has sat yet. */
+/** A seat for an agent that is not connected yet. */
 export function newSeat(floor: Floor, settings: SeatSettings): Seat {
   return {
     ...settings,
@@ -98,7 +101,7 @@ export function newSeat(floor: Floor, settings: SeatSettings): Seat {
   };
 }
 
-/** A change of a seat's state, as the table allows it. */
+/** A transition of a seat. */
 export type Move = {
   readonly agent: AgentId;
   readonly from: Status;
@@ -107,7 +110,7 @@ export type Move = {
   readonly place?: number;
 };
 
-/** The floor after a seat changed its state and so entered or left the queue. A change that the table lacks throws. */
+/** The floor after a transition, with the queue changed. Throws for a transition that the table does not list. */
 export function moveSeat(floor: Floor, move: Move): Floor {
   const { agent, from, to, trigger } = move;
   const seat = seatOf(floor, agent);
@@ -130,43 +133,43 @@ export function moveSeat(floor: Floor, move: Move): Floor {
   };
 }
 
-/** Every turn of a floor, the holder's first. */
+/** All turns of a floor, the holder's first. */
 export function turnsOf({ turn, parked }: Floor): readonly Turn[] {
   return turn === null ? parked : [turn, ...parked];
 }
 
-/** The turn of an agent, with or without the floor; `null` if there is none. */
+/** The turn of an agent, with or without the floor; `null` for none. */
 export function findTurn(floor: Floor, agent: AgentId): Turn | null {
   return turnsOf(floor).find((turn) => turn.agent === agent) ?? null;
 }
 
-/** The turn of an agent, with or without the floor; it is a bug if there is none. */
+/** The turn of an agent, with or without the floor. Throws when there is none. */
 export function turnOf(floor: Floor, agent: AgentId): Turn {
   const turn = findTurn(floor, agent);
   if (turn === null) throw new Error(`impossible: ${agent} has no turn in ${floor.channel}`);
   return turn;
 }
 
-/** What a turn waits for, if it does. */
+/** The wait of a turn; `null` when the turn does not wait. */
 export function waitOf(turn: Turn | null | undefined): Wait | null {
   return turn?.status === 'waiting' ? turn.wait : null;
 }
 
-/** The agent whose answer a turn waits for, and how far that is; `null` when it waits for none, or no more. */
+/** The agent whose answer a turn waits for, and its progress; `null` when the turn waits for no agent. */
 export function askOf(turn: Turn): Extract<Wait, { reason: 'answer' }>['of'] | null {
   const wait = waitOf(turn);
   return wait?.reason === 'answer' && !wait.ready ? (wait.of ?? null) : null;
 }
 
-/** The turn of one that asked this agent, once that one was granted the floor, or its turn is over. */
+/** A turn whose asked agent was granted the floor, or ended its turn. */
 export function askAdvanced(asker: Turn, agent: AgentId, is: 'granted' | 'answered' | 'silent'): Turn {
   if (asker.status !== 'waiting' || asker.wait.reason !== 'answer' || askOf(asker)?.agent !== agent) return asker;
   return { ...asker, wait: { ...asker.wait, ready: is !== 'granted', of: { agent, is } } };
 }
 
 /**
- * Whether a button that was drawn under an epoch is about what goes on now: the turns of the open exchange, or a turn that waits.
- * While the floor rests, it is the epoch of the last grant.
+ * Whether a button that was drawn under an epoch applies now: to a turn of the open exchange, to a waiting turn, or on
+ * a resting floor to the last grant.
  */
 export function isOfNow(floor: Floor, epoch: number): boolean {
   const { exchange } = floor;
@@ -175,7 +178,7 @@ export function isOfNow(floor: Floor, epoch: number): boolean {
   return turnsOf(floor).some((turn) => turn.epoch === epoch);
 }
 
-/** Whether an answer is for this question: by its number, and by its key when a button gives one. */
+/** Whether an answer is for a question, by number, and by key when a button sent it. */
 export function isAnswerTo(
   asked: Pick<Question, 'question' | 'key'>,
   answer: { readonly question: number; readonly key?: string },
@@ -183,18 +186,18 @@ export function isAnswerTo(
   return asked.question === answer.question && (answer.key === undefined || answer.key === asked.key);
 }
 
-/** The request for permission that people may decide about now, if there is one. */
+/** The holder's open request; `null` for none. */
 export function openQuestion({ turn }: Floor): Question | null {
   const wait = turn?.status === 'waiting' ? turn.wait : null;
   return wait?.reason === 'approval' && !wait.ready ? wait.question : null;
 }
 
-/** A question of somebody who is gone: a yes counts once, and nothing is remembered by it. */
+/** The question of an agent that was restarted. It has no always-allow rules, because a decision counts once. */
 export function goneAsking({ always: _always, ...question }: Question): Question {
   return { ...question, gone: true };
 }
 
-/** A wait whose question stands in the channel. */
+/** A wait whose request is shown in the channel. */
 export function shownWait(wait: Wait): Wait {
   return wait.reason === 'approval' ? { ...wait, question: { ...wait.question, shown: true } } : wait;
 }
@@ -204,7 +207,10 @@ export function stoppedWait(wait: Wait): Wait {
   return wait.reason === 'human' ? { ...wait, graceEndAt: null } : wait;
 }
 
-/** A wait whose generation a restart has cut: nobody waits for its stop any more, and a question that was open goes with it, unless it outlasts it. */
+/**
+ * A wait after a restart. Its generation no longer needs to stop, and its open request is dropped unless it outlives
+ * the restart.
+ */
 export function cutWait(wait: Wait): Wait {
   if (wait.reason !== 'approval') return stoppedWait(wait);
   const { lasting } = wait.question;
@@ -212,7 +218,7 @@ export function cutWait(wait: Wait): Wait {
   return { ...wait, cut: true, question: lasting === 'answer' ? goneAsking(wait.question) : wait.question };
 }
 
-/** A wait that a restart has cut, once its question is answered; `null`: none has, and its generation goes on. */
+/** A wait after a restart with the decision about its request; `null` when the generation continues. */
 export function answeredWait(
   wait: Wait,
   { choice, reason }: Pick<DecidedRequest, 'reason'> & { readonly choice: Choice | null },
@@ -224,26 +230,29 @@ export function answeredWait(
   return { ...wait, ready: true, decided };
 }
 
-/** Where an agent's session beside the floor of a channel is: told apart from the channel, whose id has no spaces. */
+/**
+ * The id of the sessions for background runs of a channel. Channel ids contain no spaces, so it differs from every
+ * channel's.
+ */
 export function besideOf(channel: ChannelId): ChannelId {
   return `${channel}${BESIDE}`;
 }
 
-/** The channel of a session, and whether it is beside its floor. */
+/** The channel of a session's id, and whether the session is for background runs. */
 export function placeOf(id: ChannelId): { readonly channel: ChannelId; readonly aside?: true } {
   return id.endsWith(BESIDE) ? { channel: id.slice(0, -BESIDE.length), aside: true } : { channel: id };
 }
 
 const BESIDE = ' +';
 
-/** The work of an agent beside the floor, if it has any. */
+/** The background run of an agent; `undefined` for none. */
 export function asideOf({ asides }: Floor, agent: AgentId): Aside | undefined {
   return asides?.find((aside) => aside.agent === agent);
 }
 
 type AskingAside = Aside & Required<Pick<Aside, 'question'>>;
 
-/** The background run that asks this question. */
+/** The background run with this request. */
 export function asideAsking(
   { asides }: Floor,
   answer: { readonly question: number; readonly key?: string },
@@ -253,7 +262,7 @@ export function asideAsking(
   );
 }
 
-/** What becomes of a seat that ends the work of its agent beside the floor. */
+/** Changes of a seat that end the agent's background run. */
 export const ASIDE_ENDS = ['disabled', 'removed', 'unconfigured', 'unseated'] as const;
 
 /** The same in words. */
@@ -264,7 +273,7 @@ export const ASIDE_END_WORDS: Readonly<Record<(typeof ASIDE_ENDS)[number], strin
   unseated: 'its agent has no seat here, or is disabled',
 };
 
-/** An open question: whose it is, and under which epoch it was asked; that of work beside the floor goes by the number of its run. */
+/** An open request with its agent and epoch. For a background run the epoch is the run's number. */
 export type FloorQuestion = {
   readonly agent: AgentId;
   readonly isAside: boolean;
@@ -277,7 +286,7 @@ type Asking = {
   readonly asides?: readonly Aside[];
 };
 
-/** What is asked at a floor as people see it: the holder's question first, then those of work beside it. */
+/** The open requests as people see them: the holder's first, then those of background runs. */
 export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion[] {
   const ofTurn = holder?.approval == null ? [] : [{ ...holder, isAside: false, question: holder.approval }];
   const beside = asides.flatMap(({ agent, run: epoch = null, question }) =>
@@ -286,14 +295,14 @@ export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion
   return [...ofTurn, ...beside];
 }
 
-/** What ties the messages of a question to it: `approval:3`, or `trust:dev a1b2` for the files in an agent's folder. */
+/** The id that ties posts to a question: `approval:3`, or `trust:dev a1b2` for files in an agent's folder. */
 export function askedId(
   asked: { readonly question: number } | { readonly agent: AgentId; readonly id: string },
 ): string {
   return 'question' in asked ? `approval:${asked.question}` : `trust:${asked.agent} ${asked.id}`;
 }
 
-/** Everything at a floor that waits for people's answer, each by its id. */
+/** All open questions to people, with their ids. */
 export function openOn({
   trust = [],
   ...floor
@@ -308,41 +317,41 @@ export function openOn({
   ];
 }
 
-/** A question in a line. */
+/** A question in one line. */
 export type OpenRequest = { readonly agent: AgentId; readonly id: string; readonly title: string };
 
-/** The open question with a number. */
+/** The open question with a number; `null` for none. */
 export function askedAs(view: Asking, number: number): FloorQuestion | null {
   return askedOn(view).find(({ question }) => question.question === number) ?? null;
 }
 
-/** The open question with a key. */
+/** The open question with a key; `null` for none. */
 export function askedWith(view: Asking, key: string): FloorQuestion | null {
   return askedOn(view).find(({ question }) => question.key === key) ?? null;
 }
 
-/** The open question that asks for an approval; `null`: it does not stand there. */
+/** The open question for an approval; `null` for none. */
 export function askedBy(view: Asking, approval: string): Question | null {
   return askedOn(view).find(({ question }) => question.approval === approval)?.question ?? null;
 }
 
-/** The turn that speaks now, if one does: it neither waits nor was cut by a restart. */
+/** The turn that is speaking; `null` when none is, or when it waits or is suspended. */
 export function speaking({ turn }: Floor): ActiveTurn | null {
   return turn?.status === 'active' ? turn : null;
 }
 
-/** Whether text may come of the turn as it stands: it is being generated, also while it asks people something, unless a restart has cut that. */
+/** Whether the turn can still produce text: it is active, or waits for a decision with its generation running. */
 export function isGenerating(turn: Turn): boolean {
   const wait = waitOf(turn);
   return turn.status === 'active' || (wait?.reason === 'approval' && !wait.ready && wait.cut !== true);
 }
 
-/** What a turn was to be told and was not: messages that its agent could not take, and the answers to its wait. */
+/** Messages that a turn's agent did not get: injections that failed, and answers to its wait. */
 export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];
 }
 
-/** The turn without a message, wherever it kept it. */
+/** The turn without a message. */
 export function turnWithout(turn: Turn, id: MessageId): Turn {
   const isOther = (message: { readonly id: MessageId }): boolean => message.id !== id;
   const kept = {
@@ -355,7 +364,7 @@ export function turnWithout(turn: Turn, id: MessageId): Turn {
   return { ...turn, ...kept, wait: { ...turn.wait, answers: turn.wait.answers.filter(isOther) } };
 }
 
-/** What a turn was given and said nothing to since, and no other turn has or will be given. */
+/** Messages that a turn got and did not answer, and that no other turn has. */
 export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
   if (turn.given.length === 0) return [];
   const turns = turnsOf(floor);
@@ -365,7 +374,7 @@ export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
   return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }
 
-/** The floor with the turn of an agent changed. */
+/** The floor with one turn changed. */
 export function changeTurn(floor: Floor, agent: AgentId, change: (turn: Turn) => Turn): Floor {
   const turn = change(turnOf(floor, agent));
   return floor.turn?.agent === agent
@@ -373,14 +382,14 @@ export function changeTurn(floor: Floor, agent: AgentId, change: (turn: Turn) =>
     : { ...floor, parked: floor.parked.map((parked) => (parked.agent === agent ? turn : parked)) };
 }
 
-/** Something that happens by itself at an instant. */
+/** An event that time alone causes. */
 export type Deadline =
   | { readonly kind: 'expire' | 'lapse' | 'force' | 'waitOver'; readonly agent: AgentId; readonly at: Instant }
   | { readonly kind: 'choose' | 'limit'; readonly at: Instant };
 
 /**
- * Every deadline of a floor, earliest first. Until the channel's history has been read only what runs has one: a wait is
- * not over before it is known what people wrote meanwhile, nor a turn whose agent has yet to come back.
+ * All deadlines of a floor, earliest first. Until the channel's history is read, only running turns have deadlines: a
+ * wait may have been answered meanwhile.
  */
 export function deadlines(floor: Floor): readonly Deadline[] {
   return running(floor).toSorted((a, b) => a.at - b.at);
@@ -399,7 +408,7 @@ function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
   return kind !== 'waitOver' && kind !== 'limit' && turn?.status !== 'suspended';
 }
 
-/** When the floor next changes by itself, or `null`: the one alarm of its channel. */
+/** The earliest deadline of a floor; `null` for none. It is the channel's only alarm. */
 export function nextDeadline(floor: Floor): Instant | null {
   let next: Instant | null = null;
   for (const { at } of running(floor)) next = next === null ? at : Math.min(next, at);
@@ -425,7 +434,7 @@ function turnDeadlines(turn: Turn): readonly Deadline[] {
   }
 }
 
-/** When an agent that has just given this sign of work has been silent for too long; `null`: not while its tools run. */
+/** When silence after this sign of work ends the turn; `null` while tools run. */
 export function quietUntil(
   { openWork, deadlineAt }: Pick<ActiveTurn, 'openWork' | 'deadlineAt'>,
   { open, limitMs }: { readonly open: number; readonly limitMs?: number },
@@ -436,7 +445,7 @@ export function quietUntil(
   return open === openWork ? deadlineAt : null;
 }
 
-/** When a turn ends by itself, without a further sign of work or in any case. */
+/** When a turn ends by itself: by its timeout or its hard end. */
 export function endOf({ deadlineAt, hardEndAt }: Exclude<Turn, WaitingTurn>): Instant {
   return deadlineAt === null ? hardEndAt : Math.min(deadlineAt, hardEndAt);
 }

@@ -10,7 +10,7 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { reportAll } from './decision-builder.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** An agent begins to work beside the floor; one such work at a time, and none of one that is switched off or has no seat. */
+/** Begins a background run. An agent has at most one, and none while it is disabled or without a seat. */
 export function beginAside(decision: DecisionBuilder, { agent, run, what }: CommandOf<'beginAside'>): Refusal | null {
   if (asideOf(decision.floor, agent) !== undefined) return 'already';
   decision.record({ type: 'asideBegun', agent, run });
@@ -22,14 +22,14 @@ export function beginAside(decision: DecisionBuilder, { agent, run, what }: Comm
   return null;
 }
 
-/** People are told of it, while it goes on or of what became of it; `failed`: it stands still until people retry or discard it. */
+/** Announces the state of a background run. `failed`: the run waits until people retry or discard it. */
 export function tellAside(decision: DecisionBuilder, { agent, run, what, failed }: CommandOf<'tellAside'>): null {
   const more = defined({ run, failed });
   decision.announce({ kind: 'aside', agent, what, ...more });
   return null;
 }
 
-/** It asks people something, whoever has the floor. */
+/** Opens the request of a background run. */
 export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside'>): Refusal | null {
   const { agent, unaskable, until } = command;
   const aside = asideOf(decision.floor, agent);
@@ -43,7 +43,7 @@ export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside
   return null;
 }
 
-/** Whoever asked is gone, and the question stays. */
+/** Keeps a request open although its agent was restarted. */
 function stayAsking(decision: DecisionBuilder, asked: Question, command: CommandOf<'askAside'>): Refusal | null {
   const { agent, approval, until } = command;
   if (approval.gone !== true || asked.gone === true || asked.approval !== approval.id) return 'already';
@@ -53,7 +53,7 @@ function stayAsking(decision: DecisionBuilder, asked: Question, command: Command
   return null;
 }
 
-/** Its text in the channel says what an answer counts for now. */
+/** Edits the request's post, because a decision now counts for one equal request. */
 export function tellGone(
   decision: DecisionBuilder,
   asked: { readonly agent: AgentId; readonly question: Question; readonly until: Instant | null },
@@ -62,7 +62,7 @@ export function tellGone(
   decision.announce({ ...askedWords(agent, question), ...(until === null ? {} : { until }) });
 }
 
-/** What is asked, with its number; of what nobody can be asked about the text is not kept. */
+/** The question for a request, with its number. The text of a request that nobody can be asked for is dropped. */
 export function questionOf(
   { floor }: Pick<DecisionBuilder, 'floor'>,
   { approval, unaskable, key }: Pick<CommandOf<'request'>, 'approval' | 'unaskable' | 'key'>,
@@ -75,13 +75,13 @@ export function questionOf(
   return { ...asked, detail, ...(always === undefined ? {} : { always: [...always] }) };
 }
 
-/** What stands in the channel of a question. */
+/** The announcement of a question. */
 export function askedWords(agent: AgentId, question: Question): Extract<Announcement, { kind: 'approval' }> {
   const { shown: _shown, approval: _approval, lasting: _lasting, ...told } = question;
   return { kind: 'approval', agent, ...told };
 }
 
-/** It no longer asks. */
+/** Withdraws the request of a background run. */
 export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'withdrawAside'>): Refusal | null {
   const { agent, decided } = command;
   const aside = asideOf(decision.floor, agent);
@@ -102,7 +102,10 @@ export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'wit
   return null;
 }
 
-/** What is told of a question that was closed without an answer; `decided`: a person had its run go on, or end. */
+/**
+ * The fields of a notice about a request that was closed without an answer. `decided`: the person who continued or
+ * completed the run.
+ */
 export function decidedBeside(decided: DecidedBeside | undefined): Pick<AnsweredNotice, 'choice' | 'by' | 'completes'> {
   if (decided === undefined) return { choice: null, by: null };
   return { choice: 'allow', by: decided.name, ...(decided.completes === true ? { completes: true } : {}) };
@@ -110,20 +113,20 @@ export function decidedBeside(decided: DecidedBeside | undefined): Pick<Answered
 
 type Stopped = Pick<FactOf<'asideStopped'>, 'by' | 'why'>;
 
-/** A person stops it, or what becomes of its agent's seat does. */
+/** Stops a background run, by a person or because its agent's seat changed. */
 export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, stopped: Stopped): void {
   if (question !== undefined) tellAnswer(decision, question, { agent, aside: true, choice: null, by: null });
   decision.record({ type: 'asideStopped', agent, ...stopped });
 }
 
-/** It ends with what becomes of its agent's seat, and people are told. */
+/** Stops a background run because its agent's seat changed, and announces that. */
 export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: Required<Stopped>): void {
   stopAside(decision, aside, stopped);
   const of = defined({ run: aside.run });
   decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}`, ...of });
 }
 
-/** It is over; what its agent has to say of it is said as soon as nobody has the floor. */
+/** Ends a background run. Its report is posted as soon as nobody holds the floor. */
 export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside'>): Refusal | null {
   const { agent, what, report } = command;
   const aside = asideOf(decision.floor, agent);
@@ -136,7 +139,7 @@ export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside
   return null;
 }
 
-/** Whether the question was one of work beside the floor, all of which stands in the channel now, or (`why`) never will. */
+/** Marks a background run's request as shown, or (`why`) closes it. Returns `null` when it was such a request. */
 export function shownAside(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { question, why } = command;
   const aside = asideAsking(decision.floor, command);
@@ -147,7 +150,7 @@ export function shownAside(decision: DecisionBuilder, command: CommandOf<'shown'
   return null;
 }
 
-/** An operator answers what was asked beside the floor. */
+/** Applies an operator's decision to the request of a background run. */
 export function answerAside(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { question, choice, by, reason, always, name = by } = command;
   const aside = asideAsking(decision.floor, command);
@@ -159,14 +162,14 @@ export function answerAside(decision: DecisionBuilder, command: CommandOf<'decid
   return null;
 }
 
-/** How a fact names a question. */
+/** The number and key of a question, for facts. */
 export function namedAs({ question, key }: Question): Pick<Question, 'question' | 'key'> {
   return { question, ...defined({ key }) };
 }
 
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 
-/** The answer takes the place of the question in the channel, without what was filled in unless the channel may see it. */
+/** Announces the decision in place of the request. Answers to forms are left out unless the channel may see them. */
 export function tellAnswer(
   decision: DecisionBuilder,
   { question, title, pause, approval, about }: Question,
@@ -175,7 +178,7 @@ export function tellAnswer(
   const of = defined({ pause, approval });
   const how = about?.answer === undefined ? {} : { inWords: true as const };
   const { reason, ...told } = answer;
-  // What was allowed is read here once the question is gone.
+  // The call in short, because the request with its details is no longer shown.
   const { call = title } = about ?? {};
   const isHidden = answer.choice === 'allow' && about?.form !== undefined && about.showsAnswer !== true;
   const why = reason === undefined || isHidden ? {} : { reason };

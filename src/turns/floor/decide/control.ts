@@ -9,7 +9,7 @@ import { gate, isGrantable, nextInTurn, policyOf } from '../gate.ts';
 import { findSeat, findTurn, isOfNow, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId, Feedback } from '../settings.ts';
 
-/** A person stops everything: turns and what is done beside them end, the exchange closes, held messages stay. */
+/** Stops everything for a person: all turns and background runs end, the exchange closes, held messages stay. */
 export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { turn, exchange, asides = [] } = decision.floor;
@@ -27,7 +27,7 @@ export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>
   return null;
 }
 
-/** An operator opens an exchange without a message. */
+/** Opens an exchange without a message, for an operator. */
 export function start(decision: DecisionBuilder): Refusal | null {
   const { exchange, turn } = decision.floor;
   const closed = gate(decision.floor, decision.at, exchange === null && turn === null ? 'start' : 'grant');
@@ -40,7 +40,7 @@ export function start(decision: DecisionBuilder): Refusal | null {
   return null;
 }
 
-/** An operator gives an agent the floor, or the next turn. */
+/** Grants the floor to an agent now, or the next turn, for an operator. */
 export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -55,7 +55,7 @@ export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandO
   return giveTo(decision, agent, feedback);
 }
 
-/** The operator resumes a turn that waits; without the floor it goes on as soon as the floor is free. */
+/** Resumes a waiting turn for an operator. A parked turn resumes as soon as the floor is free. */
 function overrideWait(decision: DecisionBuilder, agent: AgentId): Refusal | null {
   const { turn } = decision.floor;
   if (turn?.agent === agent) {
@@ -86,7 +86,7 @@ function giveTo(decision: DecisionBuilder, agent: AgentId, feedback: Feedback | 
   return null;
 }
 
-/** Nothing further is granted until the floor is resumed. */
+/** Stops grants until the floor is resumed. */
 export function pause(decision: DecisionBuilder, { by, epoch }: CommandOf<'pause'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   if (decision.floor.condition === 'paused') return 'already';
@@ -96,7 +96,7 @@ export function pause(decision: DecisionBuilder, { by, epoch }: CommandOf<'pause
   return null;
 }
 
-/** Goes on after a pause or a limit. */
+/** Continues after a pause or a limit. */
 export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<'resume'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { condition, limit, exchange } = decision.floor;
@@ -117,7 +117,7 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
   return null;
 }
 
-/** Another round on a floor that rests, for everybody who is due one by the order. */
+/** Begins another round on a resting floor for the agents that the order allows a turn. */
 function beginsAgain(decision: DecisionBuilder): boolean {
   const { floor, at } = decision;
   if (floor.turn !== null || !policyOf(floor).goesRound || gate(floor, at, 'start') !== null) return false;
@@ -126,7 +126,7 @@ function beginsAgain(decision: DecisionBuilder): boolean {
   return true;
 }
 
-/** Changes what a message does to a turn under way. */
+/** Changes the mode, which says how messages reach a turn. */
 export function mode(decision: DecisionBuilder, command: CommandOf<'mode'>): Refusal | null {
   if (decision.floor.settings.mode === command.mode) return 'already';
   decision.record({
@@ -137,7 +137,7 @@ export function mode(decision: DecisionBuilder, command: CommandOf<'mode'>): Ref
   return null;
 }
 
-/** Changes who is next, and the queue if agents are named. */
+/** Changes the order, and the queue if agents are named. */
 export function order(decision: DecisionBuilder, command: CommandOf<'order'>): Refusal | null {
   const { queue } = decision.floor;
   const wanted = command.queue ?? [];
@@ -157,7 +157,7 @@ export function order(decision: DecisionBuilder, command: CommandOf<'order'>): R
   return null;
 }
 
-/** The facilitator names the next speaker. */
+/** Applies the facilitator's choice of the next speaker. */
 export function choose(decision: DecisionBuilder, command: CommandOf<'choose'>): Refusal | null {
   const { facilitation } = decision.floor;
   if (facilitation === null || facilitation.facilitator !== command.agent || facilitation.ask !== command.ask)
@@ -166,7 +166,10 @@ export function choose(decision: DecisionBuilder, command: CommandOf<'choose'>):
   return null;
 }
 
-/** Goes on by round-robin after a facilitator gave no usable answer, or with the one it named; before the history is read, it will be asked again. */
+/**
+ * Continues with the facilitator's choice, or by round-robin without one. Before the history is read, the facilitator
+ * is asked again.
+ */
 export function facilitatorAnswered(
   decision: DecisionBuilder,
   next: AgentId | null,
@@ -187,7 +190,7 @@ export function facilitatorAnswered(
   else if (!isOverBudget(decision)) grant(decision, agent);
 }
 
-/** An operator ends a turn; the next is granted. */
+/** Ends a turn for an operator, and grants the next. */
 export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Refusal | null {
   const turn = command.agent === undefined ? decision.floor.turn : findTurn(decision.floor, command.agent);
   if (turn === null) return command.epoch === undefined ? 'nothing-to-stop' : 'stale-epoch';
@@ -198,7 +201,7 @@ export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Ref
   return null;
 }
 
-/** An operator gives more time, to work or to wait. */
+/** Extends a turn or a wait for an operator. */
 export function extend(decision: DecisionBuilder, command: CommandOf<'extend'>): Refusal | null {
   const turn = decision.floor.turn ?? decision.floor.parked[0];
   const { by, ms, epoch } = command;

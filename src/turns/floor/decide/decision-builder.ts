@@ -12,17 +12,17 @@ import { askerOf, gate } from '../gate.ts';
 import type { Obstacle } from '../gate.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** A command that was carried out: what happened, in order, and the floor after it. */
+/** An accepted command: its facts in order, and the floor after them. */
 export type Accepted = { readonly ok: true; readonly facts: readonly Fact[]; readonly floor: Floor };
-/** A command that changed nothing. `facts` holds at most a record of the refusal. */
+/** A refused command. `facts` holds at most the record of the refusal. */
 export type Refused = { readonly ok: false; readonly refusal: Refusal; readonly facts: readonly Fact[] };
 export type Decision = Accepted | Refused;
 
-/** The making of one decision: every recorded fact is applied at once, so that what follows is decided on the floor as it then is. */
+/** Builds one decision. Each recorded fact is applied at once, so the next step sees the changed floor. */
 export class DecisionBuilder {
   readonly at: Instant;
   readonly facts: Fact[] = [];
-  /** Messages that this command brought and that nobody was given yet; what remains at its end is held. */
+  /** New messages of this command that no agent got yet. The rest is held at its end. */
   unplaced: readonly Held[] = [];
   #floor: Floor;
 
@@ -40,7 +40,7 @@ export class DecisionBuilder {
     this.facts.push(fact);
   }
 
-  /** Records what became of a message; `line` is its line in the conversation, if it joins it with this. */
+  /** Records the fate of a message. `line` is its line in the conversation, if it joins now. */
   route(message: Held, fate: Fate, line: number | null): void {
     const { id, addressed, order, fromProgram } = message;
     const turn = speaking(this.#floor);
@@ -52,8 +52,8 @@ export class DecisionBuilder {
   }
 
   /**
-   * Tells people something, as an edit of the last announcement if that said the same. That a turn goes on after a restart stands once
-   * a turn, and a gap once an outage, whatever stands behind it: one that comes back soon is the same.
+   * Announces an event. An announcement with the key of the channel's last one edits it. A recovered turn is announced
+   * once, and gaps within `SAME_OUTAGE_MS` count as one.
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
@@ -63,7 +63,7 @@ export class DecisionBuilder {
     this.record({ type: 'announced', announcement, key, repeat, shown: isAnnounced(announcement, settings) });
   }
 
-  /** How often it was said before, where that does not hang on what stands last in the channel. */
+  /** How often an announcement was made before; `null` when that depends on the channel's last announcement. */
   #earlier(announcement: Announcement): number | null {
     switch (announcement.kind) {
       case 'answered':
@@ -90,16 +90,16 @@ export class DecisionBuilder {
   }
 }
 
-/** Gaps so soon after each other are of one outage. */
+/** Gaps within this time belong to one outage, in milliseconds. */
 const SAME_OUTAGE_MS = 600_000;
 
-/** Tells people that an agent's turn ended because it is gone; in one announcement with those that were lost since somebody last spoke. */
+/** Announces that an agent is gone and its turn ended. Agents lost since the last message share one announcement. */
 export function announceLoss(decision: DecisionBuilder, agent: AgentId, cause: string): void {
   const also = lostBefore(decision.floor).filter((other) => other !== agent);
   decision.announce({ kind: 'disconnect', agent, cause, ...(also.length === 0 ? {} : { also }) });
 }
 
-/** Tells people that nobody is there, and why, if the last one has just gone. */
+/** Announces that no agent is available, with the reason if the last one was just lost. */
 export function announceNobody(decision: DecisionBuilder): void {
   const loss = decision.facts.findLast((fact) => fact.type === 'announced')?.announcement;
   if (loss?.kind !== 'disconnect') return decision.announce({ kind: 'nobody' });
@@ -111,14 +111,14 @@ function lostBefore({ notice }: Floor): readonly AgentId[] {
   return notice?.key === OUTAGE ? (notice.lost ?? []) : [];
 }
 
-/** What came with this command and what was held before it, in the platform's order. */
+/** The new messages of this command and the held ones, in the platform's order. */
 export function pending(decision: DecisionBuilder): readonly Held[] {
   if (decision.floor.held.length === 0 && decision.unplaced.length < 2) return decision.unplaced;
   const held = decision.floor.held.filter((message) => !decision.unplaced.some((fresh) => fresh.id === message.id));
   return [...held, ...decision.unplaced].sort((a, b) => compareOrder(a.order, b.order));
 }
 
-/** Opens an exchange, or starts the rounds of the one that is open anew; `renews`: and gives agents anew what they may use. */
+/** Opens an exchange, or begins the rounds of the open one anew. `renews`: also resets usage. */
 export function openExchange(decision: DecisionBuilder, renews: 'person' | 'operator' | null): void {
   if (decision.floor.facilitation !== null)
     decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
@@ -126,7 +126,7 @@ export function openExchange(decision: DecisionBuilder, renews: 'person' | 'oper
   decision.record({ type: 'exchangeOpened' });
 }
 
-/** Queues the seats that were alone and went to rest (the specification's "or IDLE if solo"). */
+/** Queues agents that are IDLE because they were alone (the specification's "or IDLE if solo"). */
 export function recall(decision: DecisionBuilder): void {
   for (const seat of decision.floor.seats) {
     if (seat.status === 'IDLE' && seat.assigned) {
@@ -141,7 +141,10 @@ export function closeExchange(decision: DecisionBuilder): void {
   decision.record({ type: 'exchangeClosed', reason: silent ? 'silent' : 'done' });
 }
 
-/** A person's word that the next grant brings renews what an exchange may use. */
+/**
+ * Whether a budget forbids another turn. A person's new message in the next grant would reset usage, so none then
+ * does.
+ */
 export function isOverBudget(decision: DecisionBuilder): boolean {
   let over = overBudget(decision);
   if (over?.until === null && pending(decision).some(isNewFromPerson)) {
@@ -158,7 +161,9 @@ function overBudget({ floor, at }: DecisionBuilder): Extract<Obstacle, { why: 'o
   return gate(floor, at, 'turn');
 }
 
-/** Gives the floor to a queued agent, with every message that waits; one that another asked keeps its place in the queue. */
+/**
+ * Grants the floor to a queued agent with all pending messages. An agent that was asked keeps its place in the queue.
+ */
 export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feedback): void {
   const askedBy = askerOf(decision.floor, agent);
   const { messages: asked = [], feedback: earlier } =
@@ -170,12 +175,12 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
   begin(decision, agent, { messages: all, keepsPlace: askedBy !== undefined, ...by, ...(said && { feedback: said }) });
 }
 
-/** Gives the floor for one turn to whoever answers for a paused holder; its place in the queue stays its own. */
+/** Grants one turn to the agent that answers for an interrupted holder. Its place in the queue stays. */
 export function grantOnBehalf(decision: DecisionBuilder, agent: AgentId, messages: readonly MessageId[]): void {
   begin(decision, agent, { messages, keepsPlace: true });
 }
 
-/** Goes on with a turn under a new epoch, with all that it was given and has not answered, and what came for it meanwhile. */
+/** Resumes a turn under a new epoch, with its unanswered messages and those that arrived meanwhile. */
 export function resume(
   decision: DecisionBuilder,
   turn: Turn,
@@ -208,22 +213,22 @@ export function resume(
   if (status === 'WAITING') decision.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
 }
 
-/** How a turn ends, and where that leaves the agent. */
+/** How a turn ends, and the state of its agent afterwards. */
 type TurnEnd = {
   readonly outcome: Outcome;
   readonly trigger: Trigger;
   readonly to: 'QUEUED' | 'IDLE' | 'OFFLINE';
   readonly signalled?: boolean;
   readonly cause?: string;
-  /** The failure of its agent's session; `cause` has the words. */
+  /** The failure of the agent's session. `cause` has the words. */
   readonly error?: { readonly code: string; readonly recoverable: boolean };
-  /** Its agent gave no sign of work until its time was up. */
+  /** Set when the agent gave no sign of work before the timeout. */
   readonly hung?: boolean;
-  /** The operator who has it end with what is there. */
+  /** The operator who completed the turn. */
   readonly by?: string;
 };
 
-/** Ends a turn, with or without the floor. What the agent did not get of people's messages waits for the next. */
+/** Ends a turn. Messages of people that the agent did not get wait for the next agent. */
 export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): void {
   const { agent, epoch, said } = turn;
   const from = seatOf(decision.floor, agent).status;
@@ -269,13 +274,16 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   reportAll(decision);
 }
 
-/** Has said what agents have to say of their work beside the floor, while nobody has it. */
+/** Posts the reports of background runs, while nobody holds the floor. */
 export function reportAll(decision: DecisionBuilder): void {
   for (const { agent, text } of decision.floor.turn === null ? (decision.floor.reports ?? []) : [])
     decision.record({ type: 'reported', agent, line: decision.floor.lines + 1, text });
 }
 
-/** A failure uses up no turn, but as many as turns are allowed do: a crash that comes again and again ends the exchange. */
+/**
+ * Whether as many turns failed as the exchange allows. Failed turns are not counted, so repeated crashes need a limit
+ * of their own.
+ */
 function failsForEver({ usageSincePerson, settings }: Floor): boolean {
   return (usageSincePerson.failed ?? 0) >= settings.maxTurns;
 }
@@ -291,24 +299,29 @@ function begin(
   decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' });
 }
 
-/** The agent that a turn asked, and whether it said something. */
+/** The agent that a turn had asked, and whether that agent said something. */
 function answerOf(turn: Turn): { readonly agent: AgentId; readonly answered: boolean } | null {
   const wait = waitOf(turn);
   const asked = wait?.reason === 'answer' ? wait.of : undefined;
   return asked === undefined ? null : { agent: asked.agent, answered: asked.is === 'answered' };
 }
 
-/** Whether a person's word joined the conversation with this: a turn that was ready before may go on long after. */
+/** Whether the fact adds a person's message to the conversation. */
 function isWord(fact: Fact): boolean {
   return fact.type === 'messageRouted' && fact.line !== null && fact.fromProgram !== true;
 }
 
-/** A generation that ended by itself has answered all that it was given; one that fell silent, what it said something to. */
+/**
+ * Whether a message counts as answered. A completed generation answered all its messages; an interrupted one those it
+ * had begun to answer.
+ */
 function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean {
   return outcome === 'completed' || outcome === 'passed' || (outcome === 'lapsed' && begun);
 }
 
-/** Makes messages part of the conversation and hands them over with a prompt; what is there for all to see is to be answered only if it is `asked`. */
+/**
+ * Adds messages to the conversation and delivers them with a prompt. Observed messages need an answer only if `asked`.
+ */
 function deliver(
   decision: DecisionBuilder,
   agent: AgentId,
@@ -325,12 +338,12 @@ function deliver(
   return toAnswer.map((message) => message.id);
 }
 
-/** Whether a message is there for all to see, and for nobody in particular to answer. */
+/** Whether a message is for all to observe and addressed to nobody. */
 export function isObserved({ until }: Held): boolean {
   return until === 'exchange';
 }
 
-/** The line that a message gets, unless it has one. */
+/** The line for a message: its present one, or the next free one. */
 export function nextLine(decision: DecisionBuilder, { line }: Held): number | null {
   return line === null ? decision.floor.lines + 1 : null;
 }

@@ -12,7 +12,7 @@ import { asideOf, findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** An agent is connected: it is queued if it belongs here, and a turn that it left open goes on. */
+/** Connects an agent: it is queued if the channel lists it, and its open turn continues. */
 export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -28,7 +28,7 @@ export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): R
   return null;
 }
 
-/** The turn that this agent left open goes on, if it was being generated or what it waited for has come. */
+/** Continues the open turn of an agent, if the turn was active or its wait is over. */
 export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
   const { turn } = decision.floor;
   if (turn?.agent !== agent || gate(decision.floor, decision.at, 'holder') !== null) return;
@@ -40,15 +40,15 @@ export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
   else if (wait?.ready === true) resume(decision, turn, 'answered');
 }
 
-/** Puts an idle agent into the queue, at its end or at a place of it. */
+/** Queues an IDLE agent, at the end or at a place. */
 export function enqueue(decision: DecisionBuilder, agent: AgentId, at?: number): void {
   const place = defined({ place: at });
   decision.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED', ...place });
 }
 
 /**
- * Where an agent that comes online stands: behind whoever has had fewer turns, and else as the channel lists them. At the end:
- * one that an operator let in, and one that came into the list while the exchange was open; several such by the list.
+ * The place of an agent that comes online: behind agents with fewer turns, then by the channel's list. Last are agents
+ * that an operator added, and agents that were configured during the exchange.
  */
 function placeOf({ seats, queue, configured }: Floor, agent: AgentId): number {
   if (configured?.seats.every((seat) => seat.agent !== agent) !== false) return queue.length;
@@ -62,7 +62,7 @@ function placeOf({ seats, queue, configured }: Floor, agent: AgentId): number {
   return behind === -1 ? queue.length : tail + behind;
 }
 
-/** An agent is gone: its turn is forfeited. */
+/** Disconnects an agent and forfeits its turn. */
 export function leave(decision: DecisionBuilder, { agent, cause, error }: CommandOf<'leave'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -98,7 +98,7 @@ export function leave(decision: DecisionBuilder, { agent, cause, error }: Comman
   return null;
 }
 
-/** An operator puts an agent at the end of the queue, or lets it in. */
+/** Queues an agent at the end for an operator, or gives it a seat. */
 export function add(decision: DecisionBuilder, command: CommandOf<'add'>): Refusal | null {
   const { agent, seat: settings, by } = command;
   const seat = findSeat(decision.floor, agent);
@@ -115,7 +115,7 @@ export function add(decision: DecisionBuilder, command: CommandOf<'add'>): Refus
   return null;
 }
 
-/** Takes an agent out of the queue, or ends its turn, and what it does beside the floor; it stays known here and idle. */
+/** Removes an agent from the queue; ends its turn and its background run. The seat stays, IDLE. */
 export function remove(decision: DecisionBuilder, { agent, by }: CommandOf<'remove'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -128,7 +128,7 @@ export function remove(decision: DecisionBuilder, { agent, by }: CommandOf<'remo
   return null;
 }
 
-/** Ends an agent's turn or takes it out of the queue, and grants nothing. */
+/** Ends an agent's turn or removes it from the queue, without a grant. */
 function takeOut(decision: DecisionBuilder, agent: AgentId): void {
   const turn = findTurn(decision.floor, agent);
   if (turn !== null) finish(decision, turn, { outcome: 'revoked', trigger: 'REMOVED', to: 'IDLE' });
@@ -137,7 +137,7 @@ function takeOut(decision: DecisionBuilder, agent: AgentId): void {
   decision.record({ type: 'seatMarked', agent, mark: 'assigned', on: false });
 }
 
-/** An operator switches an agent off; its turn ends, and what it does beside the floor. */
+/** Disables an agent for an operator; ends its turn and its background run. */
 export function disable(decision: DecisionBuilder, command: CommandOf<'disable'>): Refusal | null {
   const { agent, by } = command;
   const seat = findSeat(decision.floor, agent);
@@ -154,7 +154,7 @@ export function disable(decision: DecisionBuilder, command: CommandOf<'disable'>
   return null;
 }
 
-/** An operator switches an agent on again. */
+/** Enables an agent for an operator. */
 export function enable(decision: DecisionBuilder, command: CommandOf<'enable'>): Refusal | null {
   const { agent, by } = command;
   const seat = findSeat(decision.floor, agent);
@@ -168,7 +168,7 @@ export function enable(decision: DecisionBuilder, command: CommandOf<'enable'>):
   return null;
 }
 
-/** Applies what changed in the configuration since the last time, and leaves what operators changed meanwhile alone. */
+/** Applies the differences between the last configuration and this one. Operators' other changes stay. */
 export function configure(decision: DecisionBuilder, command: CommandOf<'configure'>): Refusal | null {
   const { configured, settings: current, seats: seated } = decision.floor;
   const configuration = { settings: command.settings, seats: command.seats };
@@ -182,7 +182,7 @@ export function configure(decision: DecisionBuilder, command: CommandOf<'configu
   return null;
 }
 
-/** Whether this is what the configuration said last. */
+/** Whether this equals the last configuration. */
 export function isConfigured({ configured }: Floor, configuration: NonNullable<Floor['configured']>): boolean {
   return isSame(configured, { settings: configuration.settings, seats: configuration.seats });
 }
@@ -192,14 +192,14 @@ function merged(current: FloorSettings, before: FloorSettings, wanted: FloorSett
   return { ...current, ...Object.fromEntries(changed) };
 }
 
-/** Equality of plain JSON, whatever the order of keys: a floor that was stored comes back with them sorted. */
+/** Equality of plain JSON in any order of keys, because stored floors have sorted keys. */
 function isSame(a: unknown, b: unknown): boolean {
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
   const keys = Object.keys(a);
   return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
 }
 
-/** Takes a seat away. Nothing is granted before all that go are gone: a turn of one that goes next would count for nothing. */
+/** Removes a seat. Grants wait until all removals are done, because the next agent may be removed too. */
 function drop(decision: DecisionBuilder, agent: SeatSettings['agent']): void {
   const before = seatOf(decision.floor, agent);
   const aside = asideOf(decision.floor, agent);

@@ -10,7 +10,7 @@ import { gate, isGrantable } from '../gate.ts';
 import { askOf, missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { MessageId } from '../settings.ts';
 
-/** Takes a person's message in: it goes the way that the channel's mode says (the specification's edge case 3). */
+/** Receives a person's message and routes it by the channel's mode (the specification's edge case 3). */
 export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>): Refusal | null {
   if (isKnown(decision.floor, command.id)) return 'duplicate';
   const message: Held = {
@@ -30,7 +30,7 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
   return null;
 }
 
-/** An edit or a deletion reaches whoever got the message. */
+/** Sends an edit or a deletion to every agent that got the message. */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
   const held = decision.floor.held.find((message) => message.id === id);
@@ -43,7 +43,7 @@ export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' 
   return null;
 }
 
-/** Sends a message the way that the mode says, on the floor as it is now; what cannot be delivered now is held. */
+/** Routes a message by the mode. Holds a message that cannot be delivered now. */
 export function dispatch(decision: DecisionBuilder, message: Held): void {
   const { turn, parked } = decision.floor;
   if (answersParked(decision, message)) return;
@@ -58,14 +58,17 @@ export function dispatch(decision: DecisionBuilder, message: Held): void {
   settleUnplaced(decision);
 }
 
-/** Holds whatever a command brought and did not place. */
+/** Holds the messages of the command that were not delivered. */
 function settleUnplaced(decision: DecisionBuilder): void {
   for (const message of decision.unplaced)
     hold(decision, message, decision.floor.settings.mode === 'queue' ? 'turn' : 'prompt');
   decision.unplaced = [];
 }
 
-/** The generation that a person interrupted is over: the message is answered first, then the paused turn goes on; neither before the history is read. */
+/**
+ * Called when an interrupted generation has stopped: the message is answered first, then the turn resumes. Both wait
+ * until the history is read.
+ */
 export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
   const answers = waitOf(turn)?.answers ?? [];
   const responder = decision.floor.settings.interruptResponder;
@@ -149,7 +152,10 @@ function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
   for (const other of message.addressed) prioritise(decision, other, 'person', { message: message.id });
 }
 
-/** A message while the holder waits: one that interrupted it is joined, any other waits for the holder's next prompt. */
+/**
+ * Routes a message while the holder waits. A message after an interrupt joins it; any other waits for the holder's
+ * next prompt.
+ */
 function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
   if (waitOf(turn)?.reason === 'human') {
     recount(decision, message);
@@ -161,7 +167,7 @@ function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
   for (const agent of message.addressed) prioritise(decision, agent, 'person', { message: message.id });
 }
 
-/** Whoever takes part sees it at once, as far as its session can; it waits for a prompt until one has really taken it in. */
+/** Shows a message to all agents as observers. It stays held until one session has received it. */
 function observe(decision: DecisionBuilder, message: Held): void {
   recount(decision, message);
   hold(decision, message, 'exchange');
@@ -169,13 +175,13 @@ function observe(decision: DecisionBuilder, message: Held): void {
   for (const agent of message.addressed) prioritise(decision, agent, 'person', { message: message.id });
 }
 
-/** Whether a message answers the question of an agent that waits: it addresses it, or nobody while no other agent waits. */
+/** Whether a message answers a waiting agent: it addresses that agent, or nobody while only one agent waits. */
 function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
   if (message.addressed.length > 0) return message.addressed.includes(turn.agent);
   return turnsOf(floor).filter(waitsForPeople).length === 1;
 }
 
-/** Whether what a turn waits for is an answer of people. */
+/** Whether a turn waits for an answer of people. */
 function waitsForPeople(turn: Turn): boolean {
   const wait = waitOf(turn);
   return wait?.reason === 'answer' && wait.of === undefined && !wait.ready;
@@ -193,7 +199,7 @@ function deliverAnswer(decision: DecisionBuilder, turn: Turn, message: Held): vo
   else if (seatOf(decision.floor, turn.agent).present) resume(decision, answered, 'answered');
 }
 
-/** A message for an agent that waits without the floor; when somebody else speaks, only one that names it. */
+/** Routes a message to a parked agent. While another agent speaks, only a message that names the parked agent. */
 function answersParked(decision: DecisionBuilder, message: Held): boolean {
   if (message.fromProgram === true && gate(decision.floor, decision.at, 'aside') !== null) return false;
   const isTaken = decision.floor.turn !== null;
