@@ -9,26 +9,26 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const MICROS = 1_000_000;
 
-/** How a channel is set up. Channels that are set up the same share what they have in common. */
+/** The settings and seats of a channel. Channels with equal settings share the objects. */
 export type ChannelPlan = {
   readonly id: ChannelId;
   readonly settings: FloorSettings;
   readonly seats: readonly SeatSettings[];
 };
 
-/** What a configuration says about floors. */
+/** The floors' part of a configuration. */
 export type Plans = {
-  /** The same for the same plans, and for no others; `null` when floors are to be looked at in any case. */
+  /** A hash of all plans; `null` when floors must be checked in any case. */
   readonly word: string | null;
-  /** All of them; asked only when the word is not the one that the floors go by. */
+  /** All plans. Called only when the hash differs from the stored one. */
   readonly all: () => readonly ChannelPlan[];
-  /** The plan of one channel; `null` when it has none. */
+  /** The plan of a channel; `null` for none. */
   readonly of: (channel: ChannelId) => ChannelPlan | null;
-  /** Whether agents with these seats are there as long as nobody says that they are gone. */
+  /** Whether agents with these seats count as present without a connection. */
   readonly mayRest: (seats: ChannelPlan['seats']) => boolean;
 };
 
-/** A channel's plan, from its configuration. */
+/** The plan of a channel's configuration. */
 export function planOf({ id, turnConfig, budgets, seats }: ChannelConfig): ChannelPlan {
   return {
     id,
@@ -37,12 +37,12 @@ export function planOf({ id, turnConfig, budgets, seats }: ChannelConfig): Chann
   };
 }
 
-/** A word for a plan: the same for equal ones, and for no others. */
+/** The hash of a plan. */
 export function planWord({ settings, seats }: Pick<ChannelPlan, 'settings' | 'seats'>): string {
   return once(WORDS, [settings, seats], () => hash('sha256', canonical({ settings, seats }), 'base64url'));
 }
 
-/** A word for all that a configuration says about floors. */
+/** The hash of all plans of a configuration. */
 export function plansWord({ channels }: Pick<Config, 'channels'>): string {
   const all = createHash('sha256');
   let [alike, ids] = [channels[0], ''];
@@ -51,7 +51,7 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
     all.update(`${ids}${planWord(planOf(alike))} ${alike.turnConfig.threads}\n`);
     ids = '';
   };
-  // Most channels are as the one before: there may be very many.
+  // Reuses the previous channel's hash, because most channels are configured alike and there may be many.
   for (const channel of channels) {
     const { turnConfig, budgets, seats } = channel;
     const isAlike = turnConfig === alike?.turnConfig && budgets === alike.budgets && seats === alike.seats;
@@ -64,8 +64,8 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
 }
 
 /**
- * The word with which a floor is at rest: that of the plan it goes by. `null` when something is under way or waits, or when not all
- * agents of the plan, or others, are there.
+ * The hash of the plan under which a floor rests; `null` when something is in progress or waits, or when its agents
+ * are not exactly the plan's.
  */
 export function restOf(floor: Floor): string | null {
   const { turn, exchange, facilitation, parked, held, seats, asides, configured, catchingUp } = floor;
@@ -82,10 +82,10 @@ export function restOf(floor: Floor): string | null {
   return planWord(configured);
 }
 
-/** How much is hashed at once, in UTF-16 units. */
+/** UTF-16 units that are hashed at once. */
 const PIECE = 65_536;
 
-/** What was made of two objects, for as long as there are such. */
+/** Values cached by two objects, as long as both exist. */
 type Made<Value> = WeakMap<object, WeakMap<object, Value>>;
 
 const SETTINGS: Made<FloorSettings> = new WeakMap();
@@ -100,7 +100,7 @@ function once<Value>(made: Made<Value>, [one, other]: readonly [object, object],
   return value;
 }
 
-/** What a floor goes by, from its channel's configuration. An announcement that the texts switch off is off here too. */
+/** The floor settings of a channel's configuration. An announcement without a text is switched off. */
 function floorSettings({ turnConfig: turns, budgets }: Pick<ChannelConfig, 'turnConfig' | 'budgets'>): FloorSettings {
   return {
     mode: turns.humanInterruptMode,
@@ -129,7 +129,7 @@ function floorSettings({ turnConfig: turns, budgets }: Pick<ChannelConfig, 'turn
   };
 }
 
-/** What each seat of a channel goes by, in the order of assignment. */
+/** The seats of a channel, in the order of its list. */
 function seatSettings(seats: ChannelConfig['seats']): readonly SeatSettings[] {
   return seats.map(({ agent, priority, timeoutSeconds, rejoin }) => ({
     agent,

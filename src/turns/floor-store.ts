@@ -30,10 +30,10 @@ import type { TextRendering } from './text/split.ts';
 import { linesOf, threadOf } from './view.ts';
 import type { InboxRow, JournalEntry, Line } from './view.ts';
 
-/** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
+/** The rise of every epoch after a restore. No floor grants so many turns after a backup was made. */
 export const RESTORE_JUMP = 1_000_000;
 
-/** The floor as shipped. Its key is the channel. */
+/** The floor machine. Its key is the channel. */
 export const floorMachine = {
   name: 'floor',
   channelOf: (key: string) => key,
@@ -59,26 +59,29 @@ export const floorMachine = {
   },
 } satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
 
-/** A floor as the engine hosts it; tests may plant bugs in copies of it. */
+/** The type of the floor machine. Tests use copies with planted bugs. */
 export type FloorMachine = typeof floorMachine;
 
-/** The answer to one command for a floor. */
+/** The result of a floor's command. */
 export type Applied = CommandResult<Floor, Fact, Effect, Refusal>;
 
-/** Something that a floor owes to its platform or to an agent: in the lane `posts`, `receipts`, `after:posts`, `agent:<id>`, or `interrupt:<id>`, which overtakes what its agent is owed. */
+/**
+ * An outbox entry of a floor. Its lane is `posts`, `receipts`, `after:posts`, `agent:<id>`, or `interrupt:<id>`, which
+ * overtakes the agent's lane.
+ */
 export type OutboxRow = OwedEffect<Effect>;
 
-/** How floors are kept. `questionKeys` makes the keys of questions, each used once; random unless told. */
+/** Options of floors. `questionKeys` makes the keys of questions; default is random. */
 type FloorUsesOptions = TextRendering & { readonly questionKeys?: () => string };
 
 function newQuestionKey(): string {
   return randomBytes(QUESTION_KEY_BYTES).toString('base64url');
 }
 
-/** The key with a command of 80 letters fits into the id of a Discord button, 100 characters. */
+/** Bytes of a question's key. With a command of 80 letters it fits into a Discord button id of 100 characters. */
 const QUESTION_KEY_BYTES = 8;
 
-/** What a floor uses of its store: which messages it may be given, and what its effects owe. */
+/** The floor's use of the inbox and the outbox. */
 export function floorUses({
   questionKeys = newQuestionKey,
   ...rendering
@@ -93,7 +96,7 @@ export function floorUses({
   };
 }
 
-/** The messages that a fact names, each once. */
+/** The ids of the messages in a fact, without repetitions. */
 export function messagesOf(fact: Fact): readonly MessageId[] {
   const named = [
     ...('id' in fact ? [fact.id] : []),
@@ -103,7 +106,7 @@ export function messagesOf(fact: Fact): readonly MessageId[] {
   return [...new Set(named.map((message) => (typeof message === 'string' ? message : message.id)))];
 }
 
-/** The effect of a stored row, with the text that the row has. */
+/** The effect of a stored row with its text. */
 export function effectOf(stored: unknown, text: string | null): Effect {
   const effect = stored as Effect;
   return effect.type === 'post' ? { ...effect, text: text ?? '' } : effect;
@@ -112,23 +115,22 @@ export function effectOf(stored: unknown, text: string | null): Effect {
 /** One step of a floor's replay. */
 export type FloorStep = ReplayStep<Floor, Fact>;
 
-/** What a store of floors is built from; `machine` is the floor as shipped unless told. */
+/** Options of a store with floors. `machine`: default is the floor machine. */
 export type FloorStoreOptions = StoreOptions & FloorUsesOptions & { readonly machine?: FloorMachine };
 
 /**
- * Opens the store in a file and takes it for this process alone.
- * Throws a `StoreError` that says what to do: within a second when another process has it, and before anything is
- * written when it is damaged or of a newer schema.
+ * Opens the store and locks its file for this process. Throws a `StoreError` that says what to do: when another
+ * process has the file, when it is damaged, or when its schema is newer. Writes nothing before these checks.
  */
 export function openFloorStore(options: FloorStoreOptions): FloorStore {
   return openSqliteStore(options, (db) => new FloorStore(db, options));
 }
 
-/** The engine's store with floors in it: a floor's key is its channel. */
+/** The store with floors. A floor's key is its channel. */
 export class FloorStore extends SqliteStore {
   readonly floors: Keeper<Floor, Command, Fact, Effect, Refusal>;
 
-  /** `db` comes from `openDatabase` and belongs to the store from now on. */
+  /** `db` comes from `openDatabase`; the store closes it. */
   constructor(db: ReturnType<typeof openDatabase>, { machine = floorMachine, ...options }: FloorStoreOptions) {
     super(db, options);
     this.floors = this.host(machine, floorUses(options));
@@ -143,17 +145,17 @@ export class FloorStore extends SqliteStore {
     return super.message(id) as InboxRow | null;
   }
 
-  /** Lines after one and up to another, oldest first. */
+  /** The lines after one and up to another, oldest first. */
   lines(channel: ChannelId, after: number, upto: number): readonly Line[] {
     return linesOf(this.floors.newest(channel), { after, upto }, this);
   }
 
-  /** The thread in which a line of an agent belongs, or (without one) the next line; `null` for the channel itself. */
+  /** The thread of an agent's line, or without a line of the next text; `null` for the channel itself. */
   thread(channel: ChannelId, line: number | null): ChannelId | null {
     return threadOf(this.floors.newest(channel), line, this);
   }
 
-  /** The entries that name this message, oldest first. */
+  /** The facts that name a message, oldest first. */
   why(id: MessageId): readonly JournalEntry[] {
     const message = this.message(id);
     if (message === null) return [];
@@ -165,10 +167,12 @@ export class FloorStore extends SqliteStore {
   }
 }
 
-/** The texts that a part of the program keeps by name. */
+/** Texts that other parts of the program store by name. */
 export type KeptTexts = Pick<FloorStore['keyValues'], 'remember' | 'forget' | 'recall' | 'remembered'>;
 
-/** What was spent before calls were told apart has no more than its tokens, and its cost if it had one. */
+/**
+ * The ledger entry of a fact. Facts without details of the model call have tokens only, and the cost if it was known.
+ */
 function bookedOf(fact: Fact): LedgerEntry | null {
   if (fact.type !== 'spent') return null;
   const { agent, tokens } = fact;
@@ -197,7 +201,7 @@ function decideFloor(before: Floor, command: Command, at: Instant): Decision & {
   return decision.ok ? { ...decision, state: decision.floor } : decision;
 }
 
-/** A message can be received once, and only in the channel in which it was accepted. */
+/** A message is received once, and only in the channel that accepted it. */
 function refusalOf(channel: string, command: Command, read: (id: string) => KnownMessage | null): Refusal | null {
   if (command.type !== 'receive' && command.type !== 'edit' && command.type !== 'delete') return null;
   const message = read(command.id);
@@ -231,8 +235,8 @@ function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): r
 type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
 
 /**
- * Whether a platform carries an effect; an agent carries the others. Those are not stored: after a start the floor resumes
- * what was under way, and prompts for it.
+ * Whether a platform delivers an effect. Effects for agents are not stored: after a start, the floor resumes its turn
+ * and prompts anew.
  */
 export function isForPlatform({ type }: Effect): boolean {
   return type === 'post' || type === 'announce' || type === 'offer' || type === 'offerTrust' || type === 'receipt';

@@ -16,7 +16,7 @@ import type { Plans } from './channel-plan.ts';
 import type { Applied, FloorStore, KeptTexts } from './floor-store.ts';
 import { defined } from '../lib/defined.ts';
 
-/** What the manager needs of the world. */
+/** Parts that the manager needs. */
 export type ManagerPorts = {
   readonly store: Pick<FloorStore, 'accept' | 'amend' | 'message' | 'recover'> & {
     readonly floors: Pick<FloorStore['floors'], 'apply' | 'awake' | 'due' | 'onChange' | 'resting' | 'state'>;
@@ -26,15 +26,15 @@ export type ManagerPorts = {
   readonly timers: Timers;
   /** The agents that a text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
-  /** Takes what the holder has shown but not said, so that an interruption keeps it. */
+  /** Takes the holder's draft, so that an interruption posts it. */
   readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
-  /** Told after every command that changed something, once that is durable. */
+  /** Called after every durable change. */
   readonly changed: (change: Change) => void;
-  /** A deadline could not be met: nothing was written, and it is tried again within a second. Others are met all the same. */
+  /** Called when a deadline could not be met. Nothing was written, and the manager tries again within a second. */
   readonly failed: (error: unknown) => void;
 };
 
-/** What one command changed. */
+/** The change that one command made. */
 export type Change = {
   readonly channel: ChannelId;
   readonly at: Instant;
@@ -42,46 +42,46 @@ export type Change = {
   readonly floor: Floor;
 };
 
-/** What was said of a text before its turn ended, and when that is on disk. */
+/** The posted part of a draft, and a promise for its storage. */
 export type Kept = { readonly text: string; readonly durable: Promise<void> };
 
-/** How many floors are brought back at once: what people do comes between. */
+/** Number of floors that are brought back at once. Commands of people run in between. */
 const AT_ONCE = 50;
 
-/** How long until a deadline that could not be met is tried again, in milliseconds. */
+/** Delay before a failed deadline is tried again, in milliseconds. */
 const AGAIN_MS = 1_000;
 
-/** How many changes of messages that are not taken in are kept: most are of messages from before Conch came. */
+/** Number of early edits and deletions that are kept. Most concern messages from before Conch joined. */
 const EARLY_KEPT = 1_000;
 
-/** What comes just before a tick may put the deadline off, but not so often in one round. */
+/** Number of ticks in one round that may find a moved deadline. */
 const MOST_IN_VAIN = 3;
 
 /**
- * The one door to all floors: everything that happens in a channel is a command here, and every command is one
- * transaction of the store. Keeps the one alarm for the earliest deadline of all channels.
+ * The entry point of all floors. Every event in a channel is a command here, and every command is one transaction.
+ * Keeps one alarm for the earliest deadline of all channels.
  */
 export class TurnManager {
   readonly #ports: ManagerPorts;
-  /** The standstills of the process that the floors know of. */
+  /** Total standstill of the process that the floors know of, in milliseconds. */
   #stoodStillMs: number;
   readonly #alarm: Alarm;
   readonly #signs: Signs;
   readonly #drafts: ShownDrafts;
   readonly #plans: KnownPlans;
-  /** What floors that nothing was done to since are told before anything else. */
+  /** Floors that must be told of a restart or a disconnection before their next command. */
   readonly #untold = new Map<ChannelId, 'restart' | 'disconnect'>();
   #running = true;
   #meeting = false;
   #rang = false;
   #amended: Promise<void> = Promise.resolve();
-  /** The last edit or deletion of each message that is not taken in yet. */
+  /** The last edit or deletion of messages that have not arrived yet. */
   readonly #early = new BoundedMap<MessageId, MessageChange>(EARLY_KEPT);
 
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
     this.#stoodStillMs = stoodStillMs(ports.clock);
-    // A standstill puts the deadlines of the floors off, and they are told of it when this rings.
+    // A standstill moves deadlines, and the alarm tells the floors of it.
     this.#alarm = new Alarm({ now: () => ports.clock.now() }, ports.timers, () => void this.#meetDeadlines());
     this.#signs = new Signs(ports);
     this.#drafts = new ShownDrafts(ports);
@@ -90,8 +90,8 @@ export class TurnManager {
   }
 
   /**
-   * Carries out a command; resolves once what follows from it is durable. A refusal is a value; a rejection means that nothing was written.
-   * A sign of work that only puts a deadline off is not waited for: it counts with what comes next, and within seconds.
+   * Carries out a command. Resolves when the result is durable; a refusal is a result. Rejects when nothing was
+   * written. A sign of work that only moves a deadline waits for the next command, at most for seconds.
    */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
     this.#tellStandstill();
@@ -110,8 +110,8 @@ export class TurnManager {
   }
 
   /**
-   * Takes in what a person wrote: durable when it resolves, and given to the floor in the same commit. A second delivery changes nothing.
-   * An edit or a deletion that came before the message counts: a history that was read earlier may hand in the older text.
+   * Stores a person's message and routes it in the same commit. A second delivery changes nothing. An edit or deletion
+   * that arrived earlier applies, because an older text may come from the history.
    */
   async receive(message: HumanMessage): Promise<void> {
     const latest = amendedBy(this.#early.get(message.id), message);
@@ -121,7 +121,7 @@ export class TurnManager {
     this.#early.delete(message.id);
   }
 
-  /** Gives an accepted message to its floor. */
+  /** Routes a stored message. */
   async route(message: HumanMessage): Promise<void> {
     const named = this.#ports.addressed(message.channel, message.text);
     const addressed = [...new Set([...message.addressed, ...named])];
@@ -130,7 +130,7 @@ export class TurnManager {
     await this.apply(channel, { type: 'receive', id, order, addressed, ...marks });
   }
 
-  /** Takes in an edit or a deletion, durable with what follows from it; one of an unknown message, or a second delivery, changes nothing. */
+  /** Stores an edit or a deletion with its effects. Ignores unknown messages and repetitions. */
   amend(change: MessageChange): Promise<void> {
     const amended = this.#amended.then(() => this.#amend(change));
     this.#amended = amended.catch(() => undefined);
@@ -138,9 +138,8 @@ export class TurnManager {
   }
 
   /**
-   * Begins after a start: nothing is granted at a floor before its `catchUp` command. Resolves with the channels whose floors are to be
-   * brought back, each of which is told of the restart before anything else. A floor at rest that goes by its plan is none of them:
-   * it goes on as it is.
+   * Prepares the floors after a start. Nothing is granted before a floor's `catchUp`. Resolves with the channels to
+   * bring back; resting floors under their current plan are left out.
    */
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
@@ -156,26 +155,26 @@ export class TurnManager {
     return [...channels];
   }
 
-  /** Brings floors back, some at a time, and has them go by their plans; one that has none any more loses its seats. */
+  /** Brings floors back, `AT_ONCE` at a time, and applies their plans. A floor without a plan loses its seats. */
   async bringBack(channels: readonly ChannelId[], plans: Pick<Plans, 'of'>): Promise<void> {
     for (let from = 0; from < channels.length && this.#running; from += AT_ONCE) {
       await Promise.all(channels.slice(from, from + AT_ONCE).map((channel) => this.#bringBack(channel, plans)));
     }
   }
 
-  /** All floors go by these plans: the next start need not look. */
+  /** Stores that all floors follow these plans, so that the next start skips the check. */
   async settle(plans: Plans): Promise<void> {
     if (this.#running) await this.#plans.settle(plans);
   }
 
-  /** Applies what changed in the configuration to the floors; turns under way are not touched unless their agent is gone. */
+  /** Applies a changed configuration to the floors. Open turns continue unless their agent was removed. */
   async configure(plans: Plans): Promise<void> {
     const others = await this.#plans.others(plans);
     await this.bringBack([...new Set([...others, ...this.#ports.store.floors.awake()])], plans);
     await this.settle(plans);
   }
 
-  /** The platform of these channels cannot be heard. A floor at rest is told so when something happens there. */
+  /** Called when the platform of these channels is unreachable. A resting floor is told with its next command. */
   async lose(channels: readonly ChannelId[]): Promise<void> {
     const awake = new Set(this.#ports.store.floors.awake());
     const others = channels.filter((channel) => !this.#untold.has(channel));
@@ -183,31 +182,31 @@ export class TurnManager {
     await Promise.all(others.filter((id) => awake.has(id)).map((id) => this.apply(id, { type: 'disconnect' })));
   }
 
-  /** The history of a channel was read, or could not be (`gap` says why). */
+  /** Called when a channel's history was read, or (`gap`) could not be. */
   async heard(channel: ChannelId, gap: string | null): Promise<void> {
     if (gap === null && this.#untold.get(channel) === 'disconnect') this.#untold.delete(channel);
     else await this.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
   }
 
-  /** The draft of a channel is shown: what people see of it outlives this process, and is known to others, a second later. */
+  /** Called when a channel shows a draft, which is stored within a second. */
   shown(channel: ChannelId, draft: () => TurnDraft | null): void {
     this.#drafts.shown(channel, draft);
   }
 
-  /** A floor as whatever happens next will find it; `null` when there is none. */
+  /** The state of a floor before its next command; `null` for none. */
   floor(channel: ChannelId): Floor | null {
     const floor = this.#ports.store.floors.state(channel);
     return floor === null || this.#untold.get(channel) !== 'disconnect' ? floor : { ...floor, catchingUp: true };
   }
 
-  /** No deadline fires any more. */
+  /** Stops the alarms. */
   stop(): void {
     this.#running = false;
     for (const part of [this.#signs, this.#drafts]) part.stop();
     this.#alarm.cancel();
   }
 
-  /** After a standstill of the process each floor is told before anything else happens there. */
+  /** Tells each floor of a standstill before its next command. */
   #tellStandstill(): void {
     const total = stoodStillMs(this.#ports.clock);
     const ms = total - this.#stoodStillMs;
@@ -219,7 +218,7 @@ export class TurnManager {
     }
   }
 
-  /** One after the other: whether a wording is news is seen only once the one before it is in. */
+  /** Changes of a message run in order, because each is compared with the one before. */
   async #amend(change: MessageChange): Promise<void> {
     const { store } = this.#ports;
     const { id, channel } = change;
@@ -245,7 +244,7 @@ export class TurnManager {
     else await this.apply(channel, { type: 'configure', settings: plan.settings, seats: plan.seats });
   }
 
-  /** In one commit. What a floor was not told, because the disk was full, it is told the next time. */
+  /** One commit. A floor that was not told because the disk was full is told with its next command. */
   async #applyAfter(type: 'restart' | 'disconnect', channel: ChannelId, command: Command): Promise<Applied> {
     this.#untold.delete(channel);
     const telling = this.apply(channel, { type });
@@ -254,7 +253,7 @@ export class TurnManager {
     return applied;
   }
 
-  /** What a run caused counts as what was asked of the floor itself; the record of a refusal is nothing that changed. */
+  /** Reports a change, also one that a run caused. A recorded refusal is no change. */
   #told({ key: channel, at, facts, state: floor }: StateChange<Floor, Fact, unknown>): void {
     if (facts.every(({ type }) => type === 'actRefused')) return;
     this.#arm(nextDeadline(floor));
@@ -262,8 +261,8 @@ export class TurnManager {
   }
 
   /**
-   * Says what people have seen of a text whose turn is ended from beside the floor: durable with what is done in the same task.
-   * `text` is what is said, empty for nothing.
+   * Posts the draft of a turn that ends from outside the floor, in the same commit. `text` is the posted text; '' for
+   * none.
    */
   keep(channel: ChannelId, agent: AgentId, by: string, completes = false): Kept {
     const epoch = this.#ports.store.floors.state(channel)?.turn?.epoch ?? 0;
@@ -277,7 +276,7 @@ export class TurnManager {
     return { text: said.text, durable };
   }
 
-  /** Says first what people have seen of a text whose turn the command may end. */
+  /** Posts the draft first when a command may end its turn. */
   #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
     const said = this.#drafts.take(channel, command, at);
     return said === null ? null : this.#say(channel, said, at);
@@ -291,7 +290,7 @@ export class TurnManager {
     if (this.#running) this.#alarm.noLaterThan(at);
   }
 
-  /** One round at a time; an alarm that rings meanwhile asks for another. */
+  /** Runs one round at a time. An alarm during a round starts another. */
   async #meetDeadlines(): Promise<void> {
     this.#tellStandstill();
     this.#rang = true;
@@ -304,7 +303,7 @@ export class TurnManager {
     this.#meeting = false;
   }
 
-  /** Meets what is due until nothing is: time passes inside commits, and more falls due meanwhile. */
+  /** Meets deadlines until none has passed, because commits take time. */
   async #round(): Promise<void> {
     const vain = new Map<ChannelId, number>();
     for (;;) {
@@ -326,7 +325,10 @@ export class TurnManager {
     }
   }
 
-  /** Resolves with how many ticks in a row did nothing here. A deadline that does not go away is a bug. */
+  /**
+   * Meets the deadline of one channel. Resolves with the number of ticks in a row that did nothing; too many are a
+   * bug.
+   */
   async #meet(channel: ChannelId, { before, vain }: { before: Instant; vain: number }): Promise<number> {
     const { ok, state } = await this.apply(channel, { type: 'tick' });
     const left = nextDeadline(state);
@@ -341,10 +343,10 @@ export class TurnManager {
   }
 }
 
-/** How long a sign of work that only puts a deadline off waits for a commit to go along with, in milliseconds. */
+/** Longest delay of a sign of work, in milliseconds. */
 const SIGN_WAITS_MS = 5_000;
 
-/** Signs of work that wait, at most one a channel. */
+/** Delayed signs of work, at most one for each channel. */
 class Signs {
   readonly #ports: ManagerPorts;
   readonly #alarm: Alarm;
@@ -355,7 +357,7 @@ class Signs {
     this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#takeAll());
   }
 
-  /** Keeps a sign of work until something else happens in its channel, at most for seconds. */
+  /** Delays a sign of work until the channel's next command, or a few seconds. */
   keep(floor: Floor, command: Sign): Applied {
     const at = this.#ports.clock.now();
     this.#signs.set(floor.channel, { command, at });
@@ -363,7 +365,7 @@ class Signs {
     return { ok: true, state: floor, facts: [], effects: [] };
   }
 
-  /** Carries out the sign of work that waits in a channel, unless what the holder says tells of a later one. */
+  /** Carries out the delayed sign of work, unless the next command reports later work. */
   take(channel: ChannelId, before: Command | null): Promise<unknown> | null {
     const sign = this.#signs.get(channel);
     if (sign === undefined) return null;
@@ -379,17 +381,17 @@ class Signs {
     for (const channel of this.#signs.keys()) void this.take(channel, null);
   }
 
-  /** Forgets the signs that wait. */
+  /** Drops the delayed signs. */
   stop(): void {
     this.#alarm.cancel();
     this.#signs.clear();
   }
 }
 
-/** Under which name the word is kept of the plans that all floors go by. */
+/** The key under which the hash of all plans is stored. */
 const PLANS = { owner: 'conch', name: 'plans' } as const;
 
-/** The plans that the floors of a store go by. */
+/** The plans that the store's floors follow. */
 class KnownPlans {
   readonly #store: ManagerPorts['store'];
 
@@ -397,7 +399,7 @@ class KnownPlans {
     this.#store = store;
   }
 
-  /** The channels of plans by which no floor at rest goes yet, and of floors at rest that have none any more. No word holds until `settle`. */
+  /** The channels whose resting floors do not follow their plan. The stored hash is invalid until `settle`. */
   async others(plans: Plans): Promise<readonly ChannelId[]> {
     if (this.#areKnown(plans)) return [];
     await this.#store.keyValues.forget(PLANS.owner, PLANS.name);
@@ -408,19 +410,19 @@ class KnownPlans {
     return [...changed.map(({ id }) => id), ...gone];
   }
 
-  /** Whether these are the plans that all floors at rest go by. */
+  /** Whether all resting floors follow these plans. */
   #areKnown({ word }: Plans): boolean {
     return word !== null && this.#store.keyValues.recall(PLANS.owner, PLANS.name) === word;
   }
 
-  /** All floors go by these plans: the next start need not look. */
+  /** Stores that all floors follow these plans. */
   async settle(plans: Plans): Promise<void> {
     if (plans.word === null || this.#areKnown(plans)) return;
     await this.#store.keyValues.remember(PLANS.owner, PLANS.name, plans.word);
   }
 }
 
-/** The commands with which an agent says itself what is left to say. */
+/** Commands by which an agent itself posts the rest of its text. */
 const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'end', 'wait']);
 
 function isNewerThan(change: MessageChange, earlier: MessageChange | undefined): boolean {
@@ -428,7 +430,7 @@ function isNewerThan(change: MessageChange, earlier: MessageChange | undefined):
   return isNewerEdit(change, { ...earlier, deleted: false });
 }
 
-/** A message as it reads after a change that came before it; `null` when it was deleted. */
+/** A message after an edit that arrived first; `null` when it was deleted. */
 function amendedBy(change: MessageChange | undefined, message: HumanMessage): HumanMessage | null {
   if (change === undefined || change.channel !== message.channel) return message;
   if (change.change === 'deleted') return null;

@@ -7,23 +7,23 @@ import { givenBy } from './view.ts';
 import type { JournalEntry } from './view.ts';
 import type { Instant } from '../lib/time.ts';
 
-/** Somebody who asked for what an agent does; `bot`: a program. */
+/** A person, or a program (`bot`), whose message caused an agent's work. */
 export type Requester = { readonly id: string; readonly name: string; readonly bot?: boolean };
 
-/** Where it is looked for who asked. */
+/** Sources for finding requesters. */
 type RequesterSources = {
-  /** What happened at the floor, the newest first, as far back as is asked. */
+  /** Facts of the floor, newest first. Read only as far as needed. */
   readonly newest: () => Iterable<{ readonly fact: Fact }>;
-  /** `null`: nothing is known of the message. */
+  /** The author of a message; `null` when unknown. */
   readonly authorOf: (message: MessageId) => Requester | null;
 };
 
-/** Nobody knows who asked: nobody vouches for it. */
+/** The requester when none is known. Such work counts as untrusted. */
 const SOMEBODY: Requester = { id: '', name: 'somebody' };
 
 /**
- * Who asked for what an agent does in its turn: everybody whose message the turn was given. A turn that another turn called, by a
- * hand-over or a question, or that was its due, was asked for by those who were before it; nobody when an operator had it granted.
+ * The authors of all messages that a turn was given. A turn after a hand-over, a question or another round has the
+ * requesters of the turns before it. A turn that an operator granted has none.
  */
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
   const turn = floor === null ? null : findTurn(floor, agent);
@@ -39,18 +39,18 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
   return [SOMEBODY];
 }
 
-/** The messages that a turn was given, answered or not. */
+/** The messages of a turn, answered or not. */
 export function givenTo(turn: Turn | null): readonly MessageId[] {
   return turn === null ? [] : [...turn.answered, ...[...turn.given, ...turn.injecting].map(({ id }) => id)];
 }
 
-/** The turns that were given one of these messages, as `agent epoch`; `newest` is what happened at their floor, the newest first. */
+/** The turns that were given one of these messages, as `agent epoch`. `newest`: facts of the floor, newest first. */
 export function turnsGiven(
   newest: Iterable<{ readonly fact: Fact }>,
   isMeant: (message: MessageId) => boolean,
 ): ReadonlySet<string> {
   const found = new Set<string>();
-  /** Given to them in the middle of a turn, of which the grant stands before. */
+  /** Agents that got the message mid-turn. Their grant is an earlier fact. */
   const given = new Set<AgentId>();
   for (const { fact } of newest) {
     const isGiven = givenBy(fact).some(isMeant);
@@ -62,7 +62,7 @@ export function turnsGiven(
   return found;
 }
 
-/** The texts of what people are asked, wherever it is written down. */
+/** Fields with texts of a request, for erasing. */
 export const ASKED_TEXTS = [
   'title',
   'detail',
@@ -76,7 +76,7 @@ export const ASKED_TEXTS = [
 
 const QUESTION = [...ASKED_TEXTS, 'always.rule', 'always.words'];
 
-/** What was said, asked and answered at a floor, and which people did what. */
+/** Fields with texts of facts and with ids of people, for erasing. */
 export const FLOOR_TEXTS: FactFields = {
   said: ['text'],
   reported: ['text'],
@@ -105,7 +105,7 @@ export const FLOOR_TEXTS: FactFields = {
   announced: [...QUESTION, 'by', 'reason', 'what'].map((field) => `announcement.${field}`),
 };
 
-/** How what a person did or asked for is put into words that are kept. */
+/** Texts about a person's act that are stored. */
 export const IN_WORDS = {
   paused: (name: string): string => `${name} paused it`,
   aborted: (name: string): string => `aborted by ${name}`,
@@ -113,7 +113,9 @@ export const IN_WORDS = {
   wrote: (name: string): string => `what ${name} wrote`,
 };
 
-/** The entries of a floor, given the newest first, that tell or ask of an agent's work at the instants that are meant, with the answers to that. */
+/**
+ * The facts about an agent's work at these instants, with their decisions. `newest`: facts of the floor, newest first.
+ */
 export function toldOf(
   newest: Iterable<Pick<JournalEntry, 'seq' | 'at' | 'fact'>>,
   isMeant: (agent: AgentId, at: Instant) => boolean,

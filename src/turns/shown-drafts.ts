@@ -8,13 +8,13 @@ import type { FloorStore, KeptTexts } from './floor-store.ts';
 import type { ChannelId } from './floor/settings.ts';
 import { cutOff } from './text/split.ts';
 
-/** Under which name drafts are kept, by channel. */
+/** The name under which drafts are stored. */
 const DRAFTS = 'drafts';
 
-/** How long a draft may be shown before it is kept, in milliseconds: people need longer to read what they then miss. */
+/** Time before a shown draft is stored, in milliseconds. People need longer to read it. */
 const SHOWN_MS = 1_000;
 
-/** What keeping drafts needs. */
+/** Parts for storing drafts. */
 type DraftPorts = {
   readonly store: {
     readonly floors: Pick<FloorStore['floors'], 'state'>;
@@ -22,16 +22,16 @@ type DraftPorts = {
   };
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Takes what the holder has shown but not said, so that an interruption keeps it. */
+  /** Takes the holder's draft, so that an interruption posts it. */
   readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
   readonly failed: (error: unknown) => void;
 };
 
-/** Texts that people have seen as they were generated, and that are not yet said. */
+/** Drafts that people have seen and that are not posted yet. They survive a crash of the process. */
 export class ShownDrafts {
   readonly #ports: DraftPorts;
   readonly #alarm: Alarm;
-  /** Drafts that were shown and are not kept as they are now, and of which channels one is kept. */
+  /** Channels whose shown draft is newer than the stored one, with their drafts; and channels with a stored draft. */
   readonly #shown = new Map<ChannelId, () => TurnDraft | null>();
   readonly #kept = new Map<ChannelId, object>();
   #running = true;
@@ -41,13 +41,13 @@ export class ShownDrafts {
     this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#keepShown());
   }
 
-  /** The draft of a channel is shown: it is kept within a second. */
+  /** Called when a channel shows a draft. Stores it within `SHOWN_MS`. */
   shown(channel: ChannelId, draft: () => TurnDraft | null): void {
     this.#shown.set(channel, draft);
     this.#alarm.noLaterThan(this.#ports.clock.now() + SHOWN_MS);
   }
 
-  /** What people have seen of a text whose turn the command ends or interrupts; `null`: nothing, or no turn ends. */
+  /** Takes the draft that people saw, when the command ends or interrupts its turn; `null` when there is none. */
   take(channel: ChannelId, command: Command, at: Instant): TurnDraft | null {
     const floor = this.#ports.store.floors.state(channel);
     const broken = floor === null ? null : breakOf(floor, command, at);
@@ -55,7 +55,7 @@ export class ShownDrafts {
     return draft !== null && broken === 'cut' ? { ...draft, text: cutOff(draft.text) } : draft;
   }
 
-  /** What was shown of the turn under way before this process began, or by another. */
+  /** The stored draft of the open turn, from before a restart. */
   #keptDraft(channel: ChannelId, floor: Floor | null): TurnDraft | null {
     const kept = this.#kept.has(channel) ? null : this.#ports.store.keyValues.recall(DRAFTS, channel);
     if (kept === null) return null;
@@ -78,18 +78,18 @@ export class ShownDrafts {
     }
   }
 
-  /** In one commit with what says it; another process may have kept what Conch says by itself. */
+  /** Deletes the stored draft, in the same commit as the post. */
   forget(channel: ChannelId, byItself: boolean): Promise<unknown> | null {
     this.#shown.delete(channel);
     const kept = this.#kept.get(channel) ?? (byItself ? {} : null);
     if (kept === null) return null;
-    // Until it is gone it is known: nobody says it once more.
+    // The draft stays known until it is deleted, so that no second post is made.
     this.#kept.set(channel, kept);
     const gone = (): unknown => this.#kept.get(channel) === kept && this.#kept.delete(channel);
     return this.#ports.store.keyValues.forget(DRAFTS, channel).then(gone);
   }
 
-  /** Nothing is kept any more. */
+  /** Stops storing drafts. */
   stop(): void {
     this.#running = false;
     this.#alarm.cancel();

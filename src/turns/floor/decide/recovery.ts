@@ -13,7 +13,10 @@ import type { Turn } from '../floor.ts';
 import type { AgentId, Question } from '../settings.ts';
 import type { Instant } from '../../../lib/time.ts';
 
-/** The program started: nothing is granted before the history is read. A question that is gone with its generation is told to be over. */
+/**
+ * Restarts the floor: nothing is granted before the history is read. Requests that the restart ended are announced as
+ * no longer needed.
+ */
 export function restart(decision: DecisionBuilder): Refusal | null {
   if (decision.floor.facilitation !== null)
     decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
@@ -23,7 +26,7 @@ export function restart(decision: DecisionBuilder): Refusal | null {
   return null;
 }
 
-/** The text of a question that a restart has cut says what an answer counts for now, or that none is wanted. */
+/** Edits the post of a request after a restart: a decision now counts once, or none is needed. */
 function tellCut(decision: DecisionBuilder, before: Question): void {
   const { turn } = decision.floor;
   const wait = waitOf(turn);
@@ -35,14 +38,14 @@ function tellCut(decision: DecisionBuilder, before: Question): void {
     tellGone(decision, { agent, question, until: wait.deadlineAt });
 }
 
-/** The platform cannot be heard: what runs goes on, and nothing further is granted. */
+/** Called when the platform is unreachable. Running turns continue; nothing is granted. */
 export function disconnect(decision: DecisionBuilder): Refusal | null {
   if (decision.floor.catchingUp) return 'already';
   decision.record({ type: 'disconnected', restart: false });
   return null;
 }
 
-/** The process stood still. Nobody could be heard meanwhile, so that time counts against nobody. */
+/** Moves the deadlines after a standstill of the process, in which nobody could be heard. */
 export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standstill'>): Refusal | null {
   const { turn, parked, facilitation, exchange, asides = [] } = decision.floor;
   const isQuiet = turn === null && parked.length === 0 && facilitation === null;
@@ -51,7 +54,10 @@ export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standst
   return null;
 }
 
-/** Grants begin again: first what people wrote meanwhile is routed, then a turn that was open resumes or is forfeited. */
+/**
+ * Continues grants after the history was read: messages of people are routed first, then the open turn resumes or is
+ * forfeited.
+ */
 export function catchUp(decision: DecisionBuilder, command: CommandOf<'catchUp'>): Refusal | null {
   const gap = command.gap ?? null;
   if (!decision.floor.catchingUp) return 'already';
@@ -82,19 +88,19 @@ function forfeit(decision: DecisionBuilder, agent: AgentId): void {
   decision.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });
 }
 
-/** The platform refused for good what an agent said. */
+/** Announces a text of an agent that the platform refused for good. */
 export function undelivered(decision: DecisionBuilder, { agent, why }: CommandOf<'undelivered'>): null {
   decision.announce({ kind: 'undelivered', agent, why });
   return null;
 }
 
-/** Epochs jump after a backup was restored. */
+/** Raises the epoch after a backup was restored. */
 export function raiseEpoch(decision: DecisionBuilder, { by }: CommandOf<'raiseEpoch'>): null {
   decision.record({ type: 'epochRaised', by });
   return null;
 }
 
-/** How many deadlines one tick may work off; more would mean that one of them does not go away. */
+/** The most deadlines that one tick may meet. More means that a deadline does not go away. */
 const MAX_DUE = 100;
 
 /** Meets every deadline that has passed. */
@@ -138,7 +144,10 @@ function meet(decision: DecisionBuilder, due: Deadline): void {
   }
 }
 
-/** The agent keeps its place in the queue. One that hung is given nothing more until its session says that it is back. */
+/**
+ * Ends a turn at its timeout. The agent keeps its place in the queue. After a hang it gets no turn until its session
+ * is back.
+ */
 function expire(decision: DecisionBuilder, turn: Turn): void {
   const { agent } = turn;
   const hung = isHung(turn, { at: decision.at, timeoutMs: seatOf(decision.floor, agent).timeoutMs });
@@ -148,8 +157,8 @@ function expire(decision: DecisionBuilder, turn: Turn): void {
 }
 
 /**
- * Whether the agent gave no sign of work for as long as it may be silent, or in its whole turn. An agent that was at work when
- * the channel's hard end came did not hang, nor one that has yet to come back after a restart.
+ * Whether the agent gave no sign of work before the timeout. A turn at its hard end with recent work did not hang, nor
+ * did a suspended one.
  */
 function isHung(turn: Turn, { at, timeoutMs }: { readonly at: Instant; readonly timeoutMs: number }): boolean {
   if (turn.status !== 'active' || turn.deadlineAt === null) return false;

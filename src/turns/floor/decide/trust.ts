@@ -3,7 +3,7 @@ import type { Refusal } from '../refusals.ts';
 import type { TrustQuestion } from '../floor.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 
-/** An agent is not started, and people are asked why it may be: once for the same files. */
+/** Asks people whether to trust an agent's files. The same files are asked about once. */
 export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust'>): Refusal | null {
   const { agent, id, folder, detail } = command;
   if (asked(decision, agent, id) !== undefined) return 'already';
@@ -14,7 +14,7 @@ export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust
   return null;
 }
 
-/** All of the question stands in the channel: from now on it has buttons. */
+/** Marks the question as shown, so that it gets buttons. */
 export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'trustShown'>): Refusal | null {
   const question = asked(decision, agent, id);
   if (question === undefined) return 'stale-question';
@@ -23,7 +23,7 @@ export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'
   return null;
 }
 
-/** An operator decided, here or in another channel. */
+/** Applies an operator's decision, made here or in another channel. */
 export function answerTrust(decision: DecisionBuilder, command: CommandOf<'answerTrust'>): Refusal | null {
   const { agent, id, choice, by } = command;
   if (asked(decision, agent, id) === undefined) return 'stale-question';
@@ -31,7 +31,7 @@ export function answerTrust(decision: DecisionBuilder, command: CommandOf<'answe
   return null;
 }
 
-/** Nobody has to decide any more about files that are gone or others now. */
+/** Withdraws questions about files that are gone or changed. */
 export function dropTrust(decision: DecisionBuilder, { agent, keeps }: CommandOf<'dropTrust'>): Refusal | null {
   const old = (decision.floor.trust ?? []).filter((each) => each.agent === agent && each.id !== keeps);
   for (const question of old) close(decision, question, { choice: null, by: null });

@@ -23,7 +23,7 @@ import { askOf, findSeat, findTurn, isGenerating, seatOf, turnOf, waitOf } from 
 import type { AgentId } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
+/** Advances a free floor: resumes a turn whose wait is over, else grants the next speaker, else rests. */
 export function advance(decision: DecisionBuilder): void {
   releaseAskers(decision);
   const { floor, at } = decision;
@@ -44,7 +44,7 @@ export function advance(decision: DecisionBuilder): void {
   else askFacilitator(decision, next.facilitator, next.candidates);
 }
 
-/** Whoever asked an agent that cannot have the floor any more goes on without its answer. */
+/** Ends waits for an agent that cannot be granted the floor any more. */
 function releaseAskers(decision: DecisionBuilder): void {
   for (const turn of decision.floor.parked) {
     const asked = askOf(turn);
@@ -54,7 +54,7 @@ function releaseAskers(decision: DecisionBuilder): void {
   }
 }
 
-/** Everybody had a turn; what none of them has seen opens the next exchange. */
+/** Rests the floor after the rounds. Messages that no agent has seen open the next exchange. */
 function rest(decision: DecisionBuilder): void {
   const isUnseen = decision.floor.held.some(isObserved);
   closeExchange(decision);
@@ -63,16 +63,16 @@ function rest(decision: DecisionBuilder): void {
   advance(decision);
 }
 
-/** The floor is free: serves held messages first, then goes on. */
+/** Routes held messages on a free floor, then advances it. */
 export function goOn(decision: DecisionBuilder): void {
   if (!decision.floor.stopped) wake(decision);
   advance(decision);
 }
 
 /**
- * Serves the messages that wait for a free floor: calls whom they address, opens or restarts the exchange, and tells
- * people when nobody is there. `advance` then grants. Messages kept by a stop stay until something else wakes the floor,
- * and only what a person wrote since lifts a stop or a limit. `asked`: an operator wants it, who may lift both.
+ * Routes the messages that wait for a free floor: calls the agents they address, opens or restarts the exchange, and
+ * announces when no agent is available. `advance` grants afterwards. Messages that a stop kept stay held; only a later
+ * message of a person ends a stop or a limit.
  */
 export function wake(decision: DecisionBuilder, asked = false): void {
   if (pending(decision).length === 0) return;
@@ -91,12 +91,12 @@ export function wake(decision: DecisionBuilder, asked = false): void {
   for (const message of news) prioritiseFor(decision, message);
 }
 
-/** Whether a person's new word is among what waits; what a stop kept lifts no stop. */
+/** Whether a person wrote since the stop. Messages that the stop kept do not count. */
 function isPersonSince(decision: DecisionBuilder): boolean {
   return (decision.floor.stopped ? decision.unplaced : pending(decision)).some(isNewFromPerson);
 }
 
-/** Puts an agent at the head, if it can be granted and is not the one who speaks. */
+/** Calls an agent ahead of the queue, unless it is speaking or cannot be granted. */
 export function prioritise(
   decision: DecisionBuilder,
   agent: AgentId,
@@ -132,7 +132,7 @@ function route(decision: DecisionBuilder, message: Held, why: string): void {
     decision.announce({ kind: 'unaddressed', named: [...message.addressed], example: first });
 }
 
-/** Nobody is online: what was written is kept for whoever comes back, as far as there is room, and people are told once. */
+/** Keeps messages for the next agent that comes online, up to the limit, and announces once that none is available. */
 function unroute(decision: DecisionBuilder): void {
   const room = Math.max(0, decision.floor.settings.maxHeld - decision.floor.held.length);
   const kept = [...decision.floor.held.filter((held) => held.until !== 'agent'), ...decision.unplaced.slice(0, room)];
@@ -142,12 +142,12 @@ function unroute(decision: DecisionBuilder): void {
   if (decision.floor.exchange !== null) decision.record({ type: 'exchangeClosed', reason: 'done' });
 }
 
-/** How often a turn goes on for messages that could not be injected. */
+/** The most prompts in a turn for messages that could not be injected. */
 const MAX_REPROMPTS = 3;
 
 type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'use' | 'request' | 'injected'>;
 
-/** An act that counts only when it comes from the holder, under its epoch. */
+/** Wraps a decider of acts: the act counts only from the holder under its epoch. */
 export function byHolder<A extends Act>(
   act: (decision: DecisionBuilder, command: A, turn: Turn) => Refusal | null,
 ): (decision: DecisionBuilder, command: A) => Refusal | null {
@@ -158,7 +158,10 @@ export function byHolder<A extends Act>(
   };
 }
 
-/** While a turn waits its generation stands still or is over, unless it asks people something; what it took in before that may be told later. */
+/**
+ * Why an act does not come from the holder; `null` when it does. A waiting turn may still report injections, and more
+ * while its request is open.
+ */
 function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
   if (turn === null || turn.agent !== agent) return 'not-holder';
   if (turn.epoch !== epoch) return 'stale-epoch';
@@ -166,7 +169,7 @@ function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | nu
   return turn.status === 'waiting' && type === 'injected' ? null : 'not-holder';
 }
 
-/** The holder says something: it is posted. */
+/** Posts a text of the holder. */
 export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null {
   const { agent, epoch, text, workedAt = decision.at } = command;
   const line = decision.floor.lines + 1;
@@ -176,14 +179,14 @@ export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null 
   return null;
 }
 
-/** The holder gives a sign of work. */
+/** Records a sign of work of the holder. */
 export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }: CommandOf<'work'>): null {
   const limit = defined({ limitMs });
   decision.record({ type: 'worked', agent, epoch, open, ...limit });
   return null;
 }
 
-/** The truth about a message on its way into the holder's generation. */
+/** Applies the outcome of an injection. */
 export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>, turn: Turn): Refusal | null {
   const { agent, epoch, id, outcome } = command;
   const seen = decision.floor.held.find((held) => held.id === id && isObserved(held));
@@ -196,13 +199,13 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
   return null;
 }
 
-/** On its way into the generation, or in its prompt. An injection that is reported late may be in the next prompt already. */
+/** Whether a message is being injected or in the prompt. A late report may concern a message of the next prompt. */
 function isBeingGiven(turn: Turn, { id, outcome }: CommandOf<'injected'>): boolean {
   const messages = outcome === 'no-room' ? turn.given : turn.injecting;
   return messages.some((message) => message.id === id);
 }
 
-/** The holder is done; it goes on if there is a message that it could not take. */
+/** Ends the holder's turn, or prompts it again for messages that could not be injected. */
 export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: Turn): null {
   const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
   const { agent, epoch } = turn;
@@ -225,7 +228,9 @@ export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: 
   return null;
 }
 
-/** An operator has a turn end with what is there. Everything that it was given is answered; what it never got goes to the next. */
+/**
+ * Completes a turn for an operator. Its messages count as answered; messages that it never got go to the next agent.
+ */
 export function completeTurn(decision: DecisionBuilder, command: CommandOf<'completeTurn'>): Refusal | null {
   const { agent, epoch, by } = command;
   const turn = findTurn(decision.floor, agent);
@@ -243,7 +248,7 @@ export function completeTurn(decision: DecisionBuilder, command: CommandOf<'comp
   return null;
 }
 
-/** Nobody else is online in the channel, and the exchange owes this agent no further turn. */
+/** Whether no other agent is online and the agent has no further turn in this exchange. */
 function isAlone(floor: Floor, agent: AgentId): boolean {
   const { rounds } = floor.settings;
   const isDone = rounds !== 0 && seatOf(floor, agent).taken >= rounds;
@@ -252,8 +257,8 @@ function isAlone(floor: Floor, agent: AgentId): boolean {
 }
 
 /**
- * The turn stands still until it is answered, by a person or by the agent that it asks; a message that its agent could not
- * take may be a person's answer already.
+ * Pauses the turn until a person, or the asked agent, answers. A message that could not be injected may be that
+ * answer.
  */
 export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
   if (of !== undefined) return ask(decision, turn, of);
@@ -271,10 +276,10 @@ export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn:
   return null;
 }
 
-/** How many agents may wait for one another's answers in a row. */
+/** The longest chain of agents that wait for each other's answers. */
 const MOST_ASKS = 5;
 
-/** The agent asked has the floor for a turn, the one that asks lends it meanwhile; two never wait for each other. */
+/** Parks the asking turn and calls the asked agent. Two agents never wait for each other. */
 function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Refusal | null {
   const { parked, settings } = decision.floor;
   const askers = parked.filter((turn) => askOf(turn) !== null);
@@ -291,7 +296,7 @@ function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Re
   return null;
 }
 
-/** What was used counts, also when the turn is over. */
+/** Records usage, also after the end of the turn. */
 export function spend(decision: DecisionBuilder, command: CommandOf<'spend'>): Refusal | null {
   if (findSeat(decision.floor, command.agent) === undefined) return 'not-seated';
   const { agent, epoch, tokens, costMicros, use } = command;

@@ -10,7 +10,7 @@ import { asideOf, findTurn, isAnswerTo, openQuestion, seatOf, waitOf } from '../
 import type { AgentId, Choice } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** The generation that was interrupted has stopped. */
+/** Called when an interrupted generation has stopped. */
 export function interrupted(decision: DecisionBuilder, command: CommandOf<'interrupted'>): Refusal | null {
   const { turn } = decision.floor;
   if (turn === null || turn.agent !== command.agent) return 'not-holder';
@@ -23,8 +23,8 @@ export function interrupted(decision: DecisionBuilder, command: CommandOf<'inter
 }
 
 /**
- * The holder asks for a yes. Whatever the channel's wait policy: the floor is kept, for the generation goes on in place
- * once somebody decides. What nobody can be asked is rejected in the same breath, and its text is not kept.
+ * Opens a request of the holder. The turn keeps the floor in every wait policy, because its generation continues after
+ * the decision. A request that nobody can be asked for is denied at once, and its text is dropped.
  */
 export function request(decision: DecisionBuilder, command: CommandOf<'request'>, turn: Turn): null {
   const { agent, epoch } = turn;
@@ -38,25 +38,25 @@ export function request(decision: DecisionBuilder, command: CommandOf<'request'>
   return null;
 }
 
-/** People are told of a tool that the rules refuse. */
+/** Announces a tool that the rules deny. */
 export function forbidden(decision: DecisionBuilder, { agent, title, why }: CommandOf<'forbidden'>): null {
   decision.announce({ kind: 'forbidden', agent, title, why });
   return null;
 }
 
-/** People are told that an agent asks again. */
+/** Announces that a rule was revoked. */
 export function tellRevoked(decision: DecisionBuilder, { agent, rule, name }: CommandOf<'tellRevoked'>): null {
   decision.announce({ kind: 'revoked', agent, rule, by: name });
   return null;
 }
 
-/** People are told of a server whose tools are gone, and of one whose tools are back. */
+/** Announces that a server's tools are gone or back. */
 export function tellTools(decision: DecisionBuilder, { agent, server, why }: CommandOf<'tellTools'>): null {
   decision.announce(why === null ? { kind: 'toolsBack', agent, server } : { kind: 'toolsGone', agent, server, why });
   return null;
 }
 
-/** The holder uses tools: its run begins. */
+/** Begins the holder's run at its first tool call. */
 export function use(
   decision: DecisionBuilder,
   { maxTurns, requestedBy, prompt, output }: CommandOf<'use'>,
@@ -71,7 +71,7 @@ export function use(
   return null;
 }
 
-/** The holder takes its question back. */
+/** Withdraws the holder's request. */
 export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw'>): Refusal | null {
   const { turn } = decision.floor;
   if (turn?.agent !== command.agent) return 'not-holder';
@@ -87,7 +87,7 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   return null;
 }
 
-/** All of a question stands in the channel, or never will: then nobody can know what a yes would allow. */
+/** Marks the request as shown, or denies it when it cannot be shown whole. */
 export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
@@ -98,7 +98,10 @@ export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): R
   return null;
 }
 
-/** An operator answers the question with this number, and no other; a button answers only the question that it was drawn for. */
+/**
+ * Applies an operator's decision to the request with this number. A button decides only the request that it was drawn
+ * for.
+ */
 export function decideRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
@@ -111,7 +114,7 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
   return null;
 }
 
-/** What came of a call that people had allowed stands behind their answer. */
+/** Announces the outcome of an allowed call behind its decision. */
 export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refusal | null {
   const { agent, approval, came, aside } = command;
   const turn = findTurn(decision.floor, agent);
@@ -124,7 +127,7 @@ export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refus
   return null;
 }
 
-/** Gives the open question its answer. */
+/** Closes the open request with a decision. */
 function decideQuestion(
   decision: DecisionBuilder,
   answer: Pick<FactOf<'questionClosed'>, 'by' | 'reason' | 'always'> & { readonly choice: Choice },
@@ -148,7 +151,7 @@ function rejectUnasked(decision: DecisionBuilder, why: string): void {
   decideQuestion(decision, { choice: 'reject', by: null });
 }
 
-/** Its generation goes on, and takes up what people wrote meanwhile; one that a restart has cut is begun anew. */
+/** Continues the generation, with messages that people wrote meanwhile. After a restart, prompts the turn anew. */
 function goOnAfter(decision: DecisionBuilder, agent: AgentId): void {
   if (waitOf(decision.floor.turn) !== null) {
     if (seatOf(decision.floor, agent).present) comeBack(decision, agent);
