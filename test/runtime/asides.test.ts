@@ -689,12 +689,12 @@ describe('the record of a run', () => {
     await until(() => before.told().at(-1) === 'approval Bash');
     await before.type('/reject 1');
     await asked;
-    expect(await before.type('/run log dev+')).toContain('refused by Ada');
+    expect(await before.type('/run log dev+')).toContain('denied by Ada');
     await before.app.stop();
     const after = await program(place.file());
     const bob = { id: 'bob', name: 'Bob', roles: [] };
     const log = await after.intake().command(CHANNEL, bob, '/run log dev+');
-    expect(log.text).toContain('refused by Ada');
+    expect(log.text).toContain('denied by Ada');
     await after.app.stop();
   });
 });
