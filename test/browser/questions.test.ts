@@ -201,7 +201,6 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await card(4).getByTestId('always').click();
     await card(4).getByTestId('why').fill('not on a Friday');
     await card(4).getByTestId('reject').click();
-    for (const id of ['allow', 'complete', 'reject']) await card(5).getByTestId(id).click();
     const given = [
       '/allow 4 always 1 of qK4',
       '/reject 4 not on a Friday of qK4',
@@ -210,6 +209,10 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       '/reject 5 of qK5',
     ];
     const sent = () => stage.intake.commands.map(({ line, drawnFor }) => `${line} of ${drawnFor}`);
+    for (const [index, id] of ['allow', 'complete', 'reject'].entries()) {
+      await expect.poll(sent, WITHIN).toEqual(given.slice(0, index + 2));
+      await card(5).getByTestId(id).click();
+    }
     await expect.poll(sent, WITHIN).toEqual(given);
   });
 
