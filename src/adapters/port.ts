@@ -7,7 +7,7 @@ import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import { storeWords } from '../engine/errors.ts';
 
-/** What a platform can do. Where an ability is missing, the floor uses a fallback. */
+/** Abilities of a platform. Where an ability is missing, the floor uses a fallback. */
 export type Capabilities = {
   /** The longest text of one message, in UTF-16 units. */
   readonly textLimit: number;
@@ -23,31 +23,40 @@ export type Capabilities = {
   readonly fileAbove: number | null;
   /** The platform may lose events, so the history is read again every few minutes. */
   readonly losesEvents?: boolean;
-  /** The adapter shows every floor and takes commands for it. It is told of all channels; other adapters of their own only. */
+  /**
+   * The adapter shows every floor, takes commands for it and is told of all channels. Other adapters are told of their
+   * own channels only.
+   */
   readonly oversees?: boolean;
 };
 
-/** Who speaks: an agent under its own name, or Conch itself (`null`). */
+/** The author of a post: an agent under its own name, or Conch itself (`null`). */
 export type Speaker = { readonly id: AgentId; readonly name: string; readonly avatar: string | null } | null;
 
 export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;
-  /** At most `textLimit` long, a question `questionLimit`, or more than `fileAbove`. */
+  /** Its length is at most `textLimit` (a question: `questionLimit`), or more than `fileAbove`, in UTF-16 units. */
   readonly text: string;
   /** The newest message in the channel that Conch is known to have sent. A search for this post starts after it. */
   readonly afterId: string | null;
-  /** The turn in which an agent wrote the text; `null` for announcements. */
+  /** The epoch of the turn in which an agent wrote the text; `null` for announcements. */
   readonly epoch: number | null;
-  /** The id (`askedId`) of the question that this post shows, whole or in part. */
+  /** The id (`askedId`) of the question that this post shows, or shows a part of. */
   readonly asks?: string;
   /** The thread to post in, where threads share the channel's floor. */
   readonly thread?: ChannelId;
-  /** Commands that people can run about the text. A platform without buttons leaves them out: the text names the commands. */
+  /**
+   * Command buttons under the text. A platform without buttons leaves them out, because the text also names the
+   * commands.
+   */
   readonly buttons?: readonly PostButton[];
 };
 
-/** A button under a post: the command line that it runs, and the question or turn that it was drawn for (`drawn-for.ts`). */
+/**
+ * A button under a post. `line` is the command line that it runs. `drawnFor` names its question or turn (`drawn-
+ * for.ts`).
+ */
 export type PostButton = {
   readonly label: string;
   readonly line: string;
@@ -55,78 +64,91 @@ export type PostButton = {
   readonly style: 'plain' | 'good' | 'danger';
 };
 
-/** Messages and edits read from a platform's history. `gap` says which part could not be read; `null`: none. */
+/**
+ * Messages and edits read from a platform's history. `gap` describes the part that could not be read; `null`: no gap.
+ */
 export type History = {
-  /** Oldest first. May hold messages that are known already. */
+  /** Oldest first. May repeat messages that were handed in before. */
   readonly messages: readonly HumanMessage[];
-  /** Edits of these messages. May hold edits that are known already. */
+  /** Edits of these messages. May repeat edits that were handed in before. */
   readonly changes: readonly MessageChange[];
   readonly gap: string | null;
-  /** The newest position of a channel that is read for the first time. Earlier messages are not handed to agents. */
+  /** The newest position of a channel that is read for the first time. Agents do not get earlier messages. */
   readonly mark?: Position;
 };
 
 /** A place in a channel's history. */
 export type Position = { readonly id: MessageId; readonly order: string };
 
-/** A person, as the platform authenticated them. */
+/** A person or program, as the platform authenticated it. */
 export type Principal = {
   readonly id: string;
   readonly name: string;
-  /** ids of the roles or groups they are in */ readonly roles: readonly string[];
+  /** Platform ids of the person's roles or groups. */
+  readonly roles: readonly string[];
   /** True for a program, which may not run operator commands. */
   readonly bot?: boolean;
 };
 
 /**
- * Takes messages, commands and connection changes from adapters. Every promise resolves once the change is durable. An adapter
- * reports only its own channels; one that oversees all may run commands for any. A report for another channel throws.
+ * Takes messages, commands and connection changes from adapters. Every promise resolves once the change is durable. An
+ * adapter may report only its own channels; a report for another channel throws. An adapter that oversees all may run
+ * commands for any channel.
  */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
   /** Applies an edit or a deletion. An edit whose `version` is not newer changes nothing. Edits without a version must come in order. */
   amend(change: MessageChange): Promise<void>;
-  /** Runs a whole command line, typed or from a button: "/floor skip". `drawnFor` is the button's own. */
+  /** Runs a whole command line, typed or from a button: "/floor skip". `drawnFor` is copied from the button. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
-  /** Returns why `command` would refuse this person now; `null`: it would not. Called before a form opens. */
+  /** Returns why `command` would refuse this person now; `null`: it would run. Called before a form opens. */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /** Opens a floor for a thread of a configured channel, with that channel's settings. Call it before the thread's messages. */
   thread(thread: Thread): Promise<void>;
-  /** The connection is lost: no turn is granted in the adapter's channels until `reconnected` has caught up. */
+  /** Reports a lost connection: no turn is granted in the adapter's channels until `reconnected` has caught up. */
   disconnected(): void;
-  /** The connection is back. Every channel is caught up, unless the platform replayed all missed events (`nothing`). */
+  /**
+   * Reports a restored connection. Every channel is caught up, unless the platform replayed all missed events
+   * (`nothing`).
+   */
   reconnected(how: { readonly missed: 'nothing' | 'perhaps' }): void;
-  /** A channel cannot be used (deleted, archived, locked, the bot was removed): its turn ends and its floor is paused. */
+  /**
+   * Reports a channel that cannot be used (deleted, archived, locked, bot removed): its turn ends and its floor is
+   * paused.
+   */
   suspend(channel: ChannelId, why: string): void;
-  /** A channel can be used again after `suspend`. */
+  /** Reports that a suspended channel can be used again. */
   restore(channel: ChannelId): void;
-  /** The platform refuses this program for good: the program ends with the error's message. */
+  /** Reports that the platform refuses this program for good. The program ends with the error's message. */
   broken(error: AdapterError): void;
 };
 
-/** A thread of a channel. */
+/** A thread of a configured channel. */
 export type Thread = {
   readonly id: ChannelId;
   readonly parent: ChannelId;
   readonly name: string;
-  /** The thread's first message. Reading starts there, unless it is older than the channel's first read. */
+  /** The thread's first message. Reading starts at it, unless it is older than the channel's first read. */
   readonly since?: Position;
 };
 
-/** A channel as adapters know it. */
+/** A channel and its settings, as adapters know them. */
 export type Place = {
   readonly id: ChannelId;
   readonly name: string;
   readonly adapter: string;
-  /** The channel whose settings a thread has; `null` for a channel of the configuration. */
+  /** The channel whose settings this thread has; `null` for a channel of the configuration. */
   readonly parent: ChannelId | null;
-  /** Threads have floors of their own, share the parent's floor, or are ignored. */
+  /** Whether threads have floors of their own, share the parent's floor, or are ignored. */
   readonly threads: 'own' | 'parent' | 'ignore';
-  /** Which messages of other programs reach agents: none, those that mention an agent, or all. */
+  /** Which messages of other programs reach agents: none, messages that mention an agent, or all. */
   readonly allowBots: 'off' | 'mentions' | 'all';
 };
 
-/** Read access to floors, for an adapter's own channels, or for all if it oversees them. Other channels give `null` or nothing. */
+/**
+ * Read access to floors: an adapter's own channels, or all channels for an adapter that oversees all. Other channels
+ * give `null` or an empty list.
+ */
 export type FloorQueries = {
   channels(): readonly Place[];
   agents(): readonly {
@@ -135,20 +157,20 @@ export type FloorQueries = {
     readonly avatar: string | null;
     readonly description: string;
   }[];
-  /** Channels whose floor may be busy. At all others nobody speaks, and all agents are online. */
+  /** Channels whose floor may be busy. In all other channels nobody speaks and all agents are online. */
   awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
   outlook(channel: ChannelId): Outlook | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];
-  /** The thread in which the holder's text belongs, where threads share the channel's floor; `null` for the channel itself. */
+  /** The thread for the holder's text, where threads share the channel's floor; `null` for the channel itself. */
   thread(channel: ChannelId): ChannelId | null;
 };
 
 /**
- * One chat platform. Optional methods are optional abilities. Every method that talks to the platform rejects with a
- * `ChatError`. None retries by itself: the outbox does.
+ * One chat platform. Optional methods are optional abilities. Every method that calls the platform rejects with a
+ * `ChatError`. No method retries by itself: the outbox retries.
  */
 export type ChatAdapter = {
   readonly name: string;
@@ -159,26 +181,32 @@ export type ChatAdapter = {
    */
   start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
-  /** Returns the platform's id of the message. */
+  /** Posts a message. Returns the platform's id of it. */
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;
-  /** Looks for a post whose outcome is unknown. `null`: the history shows that it was not posted. */
+  /**
+   * Looks for a post whose outcome is unknown. Returns the platform's id, or `null` when the history shows that
+   * nothing was posted.
+   */
   find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
-  /** `gone`: the message was deleted, or the platform no longer allows edits. */
+  /** Changes a post. `gone`: the message was deleted, or the platform no longer allows edits. */
   edit?(channel: ChannelId, platformId: string, text: string): Promise<'changed' | 'gone'>;
   /** Shows a receipt under a message of the channel, or of a thread that shares its floor. */
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Shows text that is still being generated; `null` removes it. Never durable, never retried. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
-  /** Shows a text that is not stored, for platforms on the same disk as the floor. Never awaited. */
+  /** Shows a text that is not stored. For platforms on the same disk as the floor. Never awaited. */
   notice?(channel: ChannelId, text: string): void;
   /** Called when the floor of a channel changed: redraws its card. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
   /**
-   * Reads people's messages after a position, and some before it to find late ones. `null`: the channel was never read,
-   * and only its newest position is returned, or what Conch should know from the beginning.
+   * Reads people's messages after a position. Messages shortly before it are read again, to find late ones. With
+   * `after` null the channel was never read: returns its newest position, or what agents get from the beginning.
    */
   catchUp(channel: ChannelId, after: Position | null): Promise<History>;
-  /** For an adapter that loses nothing: channels with messages that were perhaps not handed in. Missing: there are none. */
+  /**
+   * Returns channels with messages that may not have been handed in, for an adapter that loses nothing. Missing: no
+   * such channels.
+   */
   unheard?(): readonly ChannelId[];
 };
 
@@ -197,11 +225,11 @@ export type AdapterParts = {
   readonly memory: Memory;
   readonly intake: Intake;
   readonly queries: FloorQueries;
-  /** Ends all waiting. */
+  /** Aborts all waiting. */
   readonly signal: AbortSignal;
 };
 
-/** The platform refuses this program as it is set up. The message says what to do; the program ends with it. */
+/** The platform refuses this program's setup. The program ends with the message, which says what to do. */
 export class AdapterError extends Error {
   override readonly name = 'AdapterError';
   readonly adapter: string;
@@ -217,7 +245,10 @@ export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly method: string;
   readonly channel: ChannelId;
-  /** `refused`: not executed, for good, or with `retryAfterMs` until the channel takes messages again; `limited`: not executed, retry later; `unclear`: perhaps executed; `unreachable`: not executed. */
+  /**
+   * `refused`: not executed; final, or with `retryAfterMs` until the channel takes messages again. `limited`: not
+   * executed, retry later. `unclear`: may have been executed. `unreachable`: not executed.
+   */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
   readonly retryAfterMs: number | null;
   /** The platform knows no such channel, so no post can exist there. */
@@ -243,19 +274,22 @@ export class ChatError extends Error {
   }
 }
 
-/** The answer to a person whose message or command failed; `undone` says what was not done. Causes and paths appear only in the log. */
+/**
+ * Returns the answer to a person whose message or command failed. `undone` says what was not done. Causes and paths
+ * appear only in the log.
+ */
 export function failedText(error: unknown, undone: 'Nothing was sent.' | 'Nothing was changed.'): string {
   return `That did not work. ${storeWords(error) ?? 'Conch could not carry it out; the log says why.'} ${undone}`;
 }
 
 /** One result of `conch doctor`. */
 export type CheckResult = {
-  /** The thing that was checked: "Discord token", "#general: permissions". */
+  /** The subject of the check: "Discord token", "#general: permissions". */
   readonly what: string;
   readonly verdict: 'good' | 'warning' | 'bad';
   /** The finding, in one sentence. */
   readonly text: string;
-  /** What to do about it; `null` when there is nothing to do. */
+  /** The next step for the operator; `null` when there is nothing to do. */
   readonly todo: string | null;
 };
 

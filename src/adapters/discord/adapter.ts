@@ -35,18 +35,17 @@ import { createIdentities, Webhooks } from './identity.ts';
 import type { Identities } from './identity.ts';
 import { createMessageClient, createStatuses } from './message-client.ts';
 
-/** What the adapter is given. */
 export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly token: string;
-  /** Where Discord is, without a version; `null` for Discord itself. */
+  /** Base URL of Discord's API without a version; `null` for Discord itself. */
   readonly apiUrl: string | null;
   readonly settings: DiscordSettings;
 };
 
-/** What Conch can do on Discord. */
+/** What the Discord adapter can do. */
 export const CAPABILITIES: Capabilities = {
   textLimit: TEXT_LIMIT,
-  // Of what does not fit one message all is in its file.
+  // A longer question is one post: its beginning, with the whole text in a file.
   questionLimit: Number.MAX_SAFE_INTEGER,
   edits: true,
   receipts: true,
@@ -57,7 +56,7 @@ export const CAPABILITIES: Capabilities = {
   losesEvents: true,
 };
 
-/** Discord as a platform: one bot, in any number of servers. */
+/** Returns the adapter for Discord: one bot, in any number of servers. */
 export function createAdapter(options: AdapterOptions): ChatAdapter {
   const rest = createClient(options);
   return createChatAdapter({
@@ -79,7 +78,7 @@ type Parts = AdapterOptions &
     readonly rest: REST;
   };
 
-/** Puts everything together that needs to know who the bot is. */
+/** Builds the parts that need the bot's own ids, and checks all channels. */
 async function open(parts: Parts): Promise<OpenPlatform> {
   const { rest, intake, queries, clock, log } = parts;
   const reached = createConnectRetry('Discord', parts);
@@ -144,7 +143,7 @@ function listen(parts: Parts, known: Known): Connection {
   const { self } = known;
   const dispatch = createEvents({ ...parts, ...known, interactions: createInteractions({ ...parts, ...known }) });
   let losses = 0;
-  // What Discord sends after all is taken in before anything is granted.
+  // Replayed events are stored before any turn is granted.
   const resumed = (): void => {
     const before = losses;
     void known.inbound
@@ -172,7 +171,7 @@ async function whoAmI(rest: REST): Promise<Self> {
   return { userId: user.id, applicationId: application.id };
 }
 
-/** Registers the slash commands, once for every server. They may come after the first messages. */
+/** Registers the slash commands, once per server. Messages may come in before the commands exist. */
 function createSettling(ports: Parts & Known & { readonly reached: ReturnType<typeof createConnectRetry> }) {
   const { calls, places, reached, self, signal, log } = ports;
   const settled = new Set<string>();
@@ -197,20 +196,19 @@ function never(error: ChatError): AdapterError {
   return new AdapterError(`Discord refused this bot: ${error.message}`, { adapter: 'discord', cause: error });
 }
 
-/** What speaking on Discord needs. */
 type SenderPorts = Pick<Parts, 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> &
   Pick<Known, 'calls' | 'self'> & { readonly places: Pick<Places, 'locate'> };
 
-/** Everything that Conch says and shows on Discord. */
+/** Sends and shows all of Conch's messages on Discord. */
 export type Sender = MessageSender & {
   readonly identities: Identities;
-  /** Learns and prepares what speaking needs. Never rejects. */
+  /** Looks up or creates roles and webhooks, eight channels at a time. Never rejects. */
   start(): Promise<void>;
 };
 
 const CHANNELS_AT_ONCE = 8;
 
-/** Speaks on Discord. */
+/** Returns the sending side of the Discord adapter. */
 export function createSender(ports: SenderPorts): Sender {
   const { calls, self, settings, queries, log } = ports;
   const { locate } = ports.places;

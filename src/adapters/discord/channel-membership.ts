@@ -10,19 +10,18 @@ import type { Calls, DiscordSettings, Reader, Self } from './client.ts';
 import { describe, isThread } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
-/** What watching over membership in channels needs. */
 export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
   readonly read: Reader;
   readonly places: Places;
   readonly queries: FloorQueries;
-  /** The permissions that Conch needs in a channel and does not have. Rejects with a `ChatError`. */
+  /** Returns the permissions that Conch needs in a channel and lacks. Rejects with a `ChatError`. */
   readonly missing: (channel: string, known?: GuildAnswers) => Promise<readonly PermissionName[]>;
 };
 
-/** What Discord answered about a guild, by its route, for whoever asks about many channels at once. */
+/** Discord's answers about guilds, by route. Saves requests while many channels are checked. */
 export type GuildAnswers = Map<string, Promise<unknown>>;
 
-/** Where in Discord something changed. */
+/** The guild or channel that changed. */
 type Whereat = { readonly guild: string } | { readonly channel: string };
 
 const CLOSED: ReadonlyMap<number, string> = new Map([
@@ -30,15 +29,15 @@ const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.missingAccess, 'the bot may not see this channel'],
   [CODES.missingPermissions, 'the bot may not write in this channel'],
 ]);
-/** Without these there is no floor; without others there is a lesser one. */
+/** Permissions without which the channel is suspended. Other missing permissions only limit features. */
 const NEEDED: ReadonlySet<PermissionName> = new Set<PermissionName>(['View Channels', 'Send Messages']);
 
-/** Without these agents speak as the bot, or cannot be mentioned with @. */
+/** Missing ones are logged as a warning, others as an error. Agents then speak as the bot or have no roles. */
 const OPTIONAL: ReadonlySet<PermissionName> = new Set<PermissionName>(['Manage Webhooks', 'Manage Roles']);
 
 const CHANNELS_AT_ONCE = 8;
 
-/** Which channels the bot can use: every one of the configuration and every thread for itself. */
+/** Knows which channels and threads the bot can use, and suspends or restores their floors. */
 export class ChannelMembership extends ChannelAccess {
   readonly #places: Places;
   readonly #floors: () => readonly Place[];
@@ -54,7 +53,7 @@ export class ChannelMembership extends ChannelAccess {
     this.#floors = () => ports.queries.channels();
   }
 
-  /** Asks about every channel with a floor: whether it is there, and what the bot lacks. Never rejects. */
+  /** Checks whether every channel with a floor exists, and which permissions the bot lacks in it. Never rejects. */
   async checkAll(): Promise<void> {
     const floors = this.#floors();
     const all: GuildAnswers = new Map();
@@ -64,12 +63,12 @@ export class ChannelMembership extends ChannelAccess {
     if (this.#asking.all === all) this.#asking.all = null;
   }
 
-  /** Closes the channels that a test names, and says why. */
+  /** Closes every channel for which `is` returns true; `why` is shown to people. */
   closeAll(is: (channel: ChannelId, parent: ChannelId | null) => boolean, why: string): void {
     for (const { id, parent } of this.#floors()) if (is(id, parent)) this.close(id, why);
   }
 
-  /** What the bot may do there may have changed: what is closed is asked about, and what was refused may be tried again. */
+  /** Called when permissions may have changed: checks closed channels again, and allows refused calls in the others. */
   changed(at: Whereat): void {
     this.#asking.all = null;
     for (const floor of this.#floors().filter((each) => isAt(at, each, this.#places))) {
@@ -79,7 +78,7 @@ export class ChannelMembership extends ChannelAccess {
   }
 }
 
-/** `all`: what is known of guilds while all channels are asked about. */
+/** `all`: the guild answers shared while `checkAll` runs; otherwise `null`. */
 type Asking = { all: GuildAnswers | null };
 
 async function ask(
@@ -120,10 +119,10 @@ function isClosedThread({ thread_metadata: state }: ChannelPayload): boolean {
   return state?.archived === true && state.locked;
 }
 
-/** Permissions by the names that Discord's own pages show. */
+/** Permission names as Discord's own pages show them. */
 export type PermissionName = keyof typeof PERMISSIONS;
 
-/** Every permission that Conch can use, and its bit. */
+/** Every permission that Conch can use, with its bit. */
 export const PERMISSIONS = {
   'View Channels': PermissionFlagsBits.ViewChannel,
   'Send Messages': PermissionFlagsBits.SendMessages,
@@ -135,7 +134,7 @@ export const PERMISSIONS = {
   'Manage Roles': PermissionFlagsBits.ManageRoles,
 } as const;
 
-/** Which permissions the settings need: the least with which everything that is switched on works. */
+/** Returns the least permissions with which everything works that the settings switch on. */
 export function neededPermissions(settings: Pick<DiscordSettings, 'webhooks' | 'roles'>): readonly PermissionName[] {
   const always = [
     'View Channels',
@@ -152,7 +151,7 @@ export function neededPermissions(settings: Pick<DiscordSettings, 'webhooks' | '
   ];
 }
 
-/** What Discord says of a channel, as far as it decides about permissions. */
+/** The part of a channel's description that decides about permissions. */
 type ChannelRules = z.infer<typeof channelSchema>;
 
 const bits = z.string().regex(/^\d+$/);
@@ -168,17 +167,17 @@ const channelSchema = z.object({
 const rolesSchema = z.array(z.object({ id: z.string(), permissions: bits }));
 const memberSchema = z.object({ roles: z.array(z.string()) });
 
-/** What a member may do in a channel. */
+/** Input for computing a member's permissions in a channel. */
 type MemberContext = {
   readonly guild: string;
   readonly userId: string;
-  /** The member's own roles. */
+  /** Role ids of the member, without the guild's @everyone role. */
   readonly roles: readonly string[];
   readonly guildRoles: z.infer<typeof rolesSchema>;
   readonly overwrites: ChannelRules['permission_overwrites'];
 };
 
-/** Which of the needed permissions a member lacks in a channel, computed as Discord does. */
+/** Returns the needed permissions that a member lacks in a channel, computed as Discord does. */
 export function missingPermissions(
   member: MemberContext,
   needed: readonly PermissionName[],
@@ -189,19 +188,20 @@ export function missingPermissions(
   return needed.filter((name) => isHidden || (allowed & PERMISSIONS[name]) === 0n);
 }
 
-/** What one channel lacks, and what it is called; `name` is `null` when Discord does not tell. */
+/** The bot's missing permissions in one channel. `name` is the channel's name, `null` when Discord gives none. */
 export type ChannelPermissions = {
   readonly missing: readonly PermissionName[];
   readonly name: string | null;
-  /** Discord's number for what kind of channel it is. */
+  /** Discord's number of the channel type. */
   readonly type: number;
 };
 
 const BARE = { webhooks: false, roles: false };
 
 /**
- * What the bot lacks in a channel or thread; a thread has the permissions of its channel. Without settings only what no
- * setting can do without. Rejects with a `ChatError`, `refused` when the bot cannot see the channel at all.
+ * Returns the permissions that the bot lacks in a channel or thread. A thread has the permissions of its channel.
+ * Without `settings`, webhooks and roles count as switched off. Rejects with a `ChatError`, whose fault is `refused`
+ * when the bot cannot see the channel.
  */
 export async function channelPermissions(
   at: { readonly calls: Calls; readonly self: Self },
@@ -235,7 +235,7 @@ export async function channelPermissions(
   return { missing: missingPermissions(member, neededPermissions(settings)), name, type };
 }
 
-/** The role of everybody has the id of its guild. */
+/** Applies roles, then overwrites, in Discord's order. The @everyone role has the id of its guild. */
 function computed({ guild, userId, roles, guildRoles, overwrites }: MemberContext): bigint {
   const own = new Set([guild, ...roles]);
   let allowed = guildRoles.filter(({ id }) => own.has(id)).reduce((sum, role) => sum | BigInt(role.permissions), 0n);

@@ -10,27 +10,27 @@ import { defined } from '../../lib/defined.ts';
 import { networkFailure } from '../delivery/connect-retry.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
 
-/** The bot, as Discord calls it. */
+/** The bot's ids at Discord. */
 export type Self = { readonly userId: string; readonly applicationId: string };
 
-/** What of Discord's abilities is used. */
+/** Switches for the Discord features that Conch uses. */
 export type DiscordSettings = {
-  /** Agents speak under their own names. */
+  /** Agents post by webhook, under their own names. */
   readonly webhooks: boolean;
-  /** Agents have roles that people can mention. */
+  /** Every agent has a role that people can mention. */
   readonly roles: boolean;
-  /** What agents write is shown while they write it. */
+  /** Shows an agent's text as a draft while it is generated. */
   readonly streaming: boolean;
   readonly cards: boolean;
   readonly typing: boolean;
 };
 
-/** How long Discord may take to begin an answer. */
+/** How long Discord may take until an answer begins. */
 const TIMEOUT_MS = 15_000;
 
 /**
- * Discord's REST interface without hidden retries or waits: a rate limit is an error at once, and what is tried again is
- * decided by the outbox. `apiUrl` without a version, as in "http://127.0.0.1:8080/api"; `null` is Discord's own.
+ * Returns discord.js's REST client without its hidden retries and waits. A rate limit is an error at once; the outbox
+ * retries. `apiUrl` has no version: "http://127.0.0.1:8080/api"; `null`: Discord's own.
  */
 export function createClient(options: {
   readonly token: string;
@@ -47,37 +47,42 @@ export function createClient(options: {
   }).setToken(token);
 }
 
-/** One request to Discord. */
 export type Call = {
   readonly method: 'get' | 'post' | 'patch' | 'put' | 'delete';
   readonly route: `/${string}`;
   readonly channel: ChannelId;
-  /** What it is for, in one word: errors carry it, and a refusal closes this use of the channel for a while. */
+  /**
+   * The purpose in a few words. Errors carry it. A 401 or 403 blocks calls with this purpose in this channel for 10
+   * minutes.
+   */
   readonly what: string;
-  /** A refusal does not close this use: whoever asks waits itself before it asks again. */
+  /** True when a 401 or 403 does not block later calls, because the caller itself waits before it retries. */
   readonly isTriedAgain?: boolean;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: object;
   readonly files?: readonly RawFile[];
 };
 
-/** Discord's REST interface as the sending side uses it. Everything rejects with a `ChatError`. */
+/** Discord's REST interface. Every method rejects with a `ChatError`. */
 export type Calls = {
-  /** Resolves with the parsed answer; one that cannot be understood is unclear. */
+  /** Resolves with the parsed answer. An answer that does not match the schema rejects with the fault `unclear`. */
   ask<T>(call: Call, answer: z.ZodType<T>): Promise<T>;
-  /** For calls whose answer does not matter. */
+  /** For calls whose answer is not needed. */
   tell(call: Call): Promise<void>;
-  /** What was refused in a channel may be asked again: permissions have changed. */
+  /** Called when permissions have changed: unblocks the refused calls of a channel. */
   reopen(channel: ChannelId): void;
 };
 
-/** Ten thousand answers of 401, 403 or 429 in ten minutes lock a machine out: what was refused is not asked for a while. */
+/**
+ * Refused calls are not repeated for 10 minutes: Discord blocks an address after 10,000 answers of 401, 403 or 429 in
+ * 10 minutes.
+ */
 const REFUSED_MS = 600_000;
-/** An answer that has begun must also end. */
+/** The time limit of a whole request, in milliseconds. */
 const WHOLE_MS = 25_000;
 const REFUSALS_KEPT = 1_000;
 
-/** Calls of one bot, with a memory of what it may not do. */
+/** Returns the calls of one bot. Remembers at most 1,000 refused purposes. */
 export function createCalls(ports: { readonly rest: REST; readonly clock: Clock }): Calls {
   const { rest, clock } = ports;
   const closed = new Map<string, { readonly channel: ChannelId; readonly until: Instant; readonly error: ChatError }>();
@@ -113,19 +118,25 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
   };
 }
 
-/** Something to be read from Discord, and what for. */
+/** A read-only request. */
 type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
 
-/** Reads from Discord, for at most about a minute. Rejects with a `ChatError`, or with the reason why everything ends. */
+/**
+ * Reads from Discord, with retries for about a minute. Rejects with a `ChatError`, or with the abort reason of the
+ * signal.
+ */
 export type Reader = <T>(question: ReadCall, answer: z.ZodType<T>) => Promise<T>;
 
-/** Reads again while Discord limits calls or cannot be reached: reading twice does no harm, and a gap in the history does. */
+/**
+ * Returns a reader that retries while Discord limits calls or cannot be reached. A repeated read is harmless; a gap in
+ * the history is not.
+ */
 export function createReader(calls: Calls, ports: WaitPorts): Reader {
   return (question, answer) =>
     insisting(() => calls.ask({ ...question, method: 'get', isTriedAgain: true }, answer), ports);
 }
 
-/** Does something that is only reading again until it works, is refused, or was tried often enough. */
+/** Retries read-only work until it succeeds, Discord refuses it, or 7 attempts have failed. */
 export function insisting<T>(work: () => Promise<T>, ports: WaitPorts): Promise<T> {
   return retry(work, READ_AGAIN, {
     ...ports,
@@ -150,7 +161,7 @@ function optionsOf(call: Call): Options {
   };
 }
 
-/** Webhooks have tokens of their own; a refused one says nothing about the bot. */
+/** Webhook calls carry their own token. Their refusal says nothing about the bot's permissions. */
 function isWebhookCall(call: Call): boolean {
   return call.route.startsWith('/webhooks/');
 }
@@ -162,29 +173,29 @@ function closes(call: Call, error: ChatError): boolean {
   return answer.status === 401 || answer.status === 403;
 }
 
-/** The id of a Discord channel or thread as the rest of Conch knows it. */
+/** Returns Conch's id of a Discord channel or thread. */
 export function channelId(snowflake: string): ChannelId {
   return `discord:${snowflake}`;
 }
 
-/** Discord's own id of a channel or thread. */
+/** Returns Discord's own id of a channel or thread. */
 export function platformChannel(channel: ChannelId): string {
   return channel.slice(channel.indexOf(':') + 1);
 }
 
-/** When something was made, by its id. */
+/** Returns the time when an object was made, from its id. */
 export function timeOf(snowflake: string): Instant {
   return Number(BigInt(snowflake) >> 22n) + DISCORD_EPOCH_MS;
 }
 
-/** The smallest id of a moment. */
+/** Returns the smallest id that an object made at that time can have. */
 export function snowflakeAt(at: Instant): string {
   return (BigInt(Math.max(0, at - DISCORD_EPOCH_MS)) << 22n).toString();
 }
 
 const DISCORD_EPOCH_MS = 1_420_070_400_000;
 
-/** Discord's numbers for what is wrong, as far as Conch tells them apart. */
+/** The error codes of Discord that Conch tells apart. */
 export const CODES = {
   unknownChannel: 10_003,
   unknownMessage: 10_008,
@@ -196,11 +207,11 @@ export const CODES = {
   reactionBlocked: 90_001,
 } as const;
 
-/** What Discord answered, without the request: addresses of webhooks are secrets, and bodies do not belong in logs. */
+/** Discord's error answer without the request. Webhook URLs are secrets, and request bodies do not belong in logs. */
 class Rejection extends Error {
   override readonly name = 'Rejection';
   readonly status: number;
-  /** One of Discord's own numbers; `null` when it gave none. */
+  /** Discord's own error code; `null` when the answer has none. */
   readonly code: number | null;
 
   constructor(message: string, answer: { readonly status: number; readonly code: number | null }) {
@@ -212,7 +223,7 @@ class Rejection extends Error {
 
 type Where = { readonly method: string; readonly channel: ChannelId };
 
-/** Anything that a call of Discord's REST interface throws as a `ChatError` that says whether it was executed. */
+/** Converts any error of a REST call to a `ChatError` whose fault says whether the call was executed. */
 export function chatError(error: unknown, where: Where): ChatError {
   if (error instanceof ChatError) return error;
   if (error instanceof RateLimitError) return limited(error, where);
@@ -233,22 +244,24 @@ export function chatError(error: unknown, where: Where): ChatError {
   return new ChatError(`No answer from Discord to ${method} (${brief(said)})`, { ...where, fault: 'unclear' });
 }
 
-/** Discord's own answer behind an error; `null` when there was none. */
+/** Returns Discord's answer behind an error; `null` when Discord did not answer. */
 export function rejectionOf(error: unknown): Rejection | null {
   return error instanceof ChatError && error.cause instanceof Rejection ? error.cause : null;
 }
 
-/** Whether Discord said that the message is not there any more. */
 export function isUnknownMessage(error: unknown): boolean {
   return rejectionOf(error)?.code === CODES.unknownMessage;
 }
 
-/** An error in a few words for the log: never the error itself, whose parts may hold secrets. */
+/** Returns a short text of an error for the log. The error object itself may hold secrets. */
 export function wordsOf(error: unknown): string {
   return error instanceof Error ? brief(error.message) : 'an unknown error';
 }
 
-/** How Discord is waited for: not at all when it does not take the token, or refuses. */
+/**
+ * Judges an error while connecting: gives up when Discord refuses the token or the request; otherwise returns the wait
+ * that Discord asks for.
+ */
 export const untilDiscord: Judgement = (error) => {
   const failed = chatError(error, { method: 'connect', channel: 'discord' });
   const status = error instanceof DiscordAPIError ? error.status : rejectionOf(failed)?.status;
@@ -256,7 +269,7 @@ export const untilDiscord: Judgement = (error) => {
   return failed.fault === 'refused' ? failed : (failed.retryAfterMs ?? 0);
 };
 
-/** The error for a token that Discord does not take. */
+/** Returns the error for a token that Discord refuses. */
 export function tokenRefused(): AdapterError {
   const todo =
     'Copy it anew from the Bot page of your application at discord.com/developers, into the environment or .env.';
@@ -264,7 +277,7 @@ export function tokenRefused(): AdapterError {
 }
 
 const MESSAGE_LENGTH = 200;
-/** Permissions may be given again. */
+/** A missing permission may be granted again, so the call is retried after this time. */
 const CLOSED_MS = 60_000;
 
 function limited(error: RateLimitError, where: Where): ChatError {

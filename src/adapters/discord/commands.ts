@@ -8,7 +8,7 @@ import type { Argument, CommandRow } from '../../turns/commands/command-table.ts
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Calls } from './client.ts';
 
-/** One slash command, group or option, as far as Conch sets it; Discord takes and gives it in this form. */
+/** A slash command, group or option in Discord's own form, with the fields that Conch sets. */
 export type Option = {
   readonly type: number;
   readonly name: string;
@@ -21,10 +21,9 @@ export type Option = {
   readonly options?: readonly Option[];
 };
 
-/** One way to fill an option. */
 type OptionChoice = { readonly name: string; readonly value: string };
 
-/** What somebody filled in: a command with its options, as interactions bring it. */
+/** A command and its options as an interaction delivers them: the values that the person filled in. */
 export type Given = {
   readonly name: string;
   readonly type?: number | undefined;
@@ -33,7 +32,7 @@ export type Given = {
   readonly options?: readonly Given[] | undefined;
 };
 
-/** Reads what somebody filled in, groups within groups. */
+/** Parses the values of an interaction, with options nested at any depth. */
 export const givenSchema: z.ZodType<Given> = z.object({
   name: z.string(),
   type: z.int().optional(),
@@ -44,7 +43,10 @@ export const givenSchema: z.ZodType<Given> = z.object({
   },
 });
 
-/** The table of operator commands as slash commands: one for every first word, with a subcommand for every second one. */
+/**
+ * Converts the table of operator commands to slash commands. Each first word is a command, each second word a
+ * subcommand.
+ */
 export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Option[] {
   const groups = Map.groupBy(table, (row) => row.path.split(' ')[0] ?? '');
   return [...groups].map(([word, rows]) => {
@@ -56,7 +58,7 @@ export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Op
   });
 }
 
-/** The command line that somebody filled in; arguments with spaces stand in quotes. */
+/** Returns the command line of a filled-in slash command. Arguments with spaces are quoted. */
 export function lineOf(given: Given): string {
   const { path, row, values } = understood(given);
   const valueOf = (wanted: string) => values.find(({ name }) => name === wanted)?.value ?? null;
@@ -68,21 +70,21 @@ export function lineOf(given: Given): string {
     const value = valueOf(argument.name);
     const text = value === null ? null : argument.rest === true ? flat(String(value)) : quoted(String(value));
     if (argument.rest !== true) return text ?? [];
-    // Words that look like an option are none.
+    // Ends the options, so that a text that begins with "--" is not read as one.
     const end = row?.options !== undefined && text?.startsWith('--') === true ? ['--'] : [];
     return [...options, ...end, ...(text === null ? [] : [text])];
   });
   return withMessageIds([`/${path}`, ...words].join(' '));
 }
 
-/** A command line in which links to messages are the messages' ids. */
+/** Replaces links to messages by the messages' ids. */
 export function withMessageIds(line: string): string {
   return line.replaceAll(MESSAGE_LINK, '$1');
 }
 
 const MESSAGE_LINK = /<?https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/channels\/(?:\d{1,20}|@me)\/\d{1,20}\/(\d{1,20})>?/g;
 
-/** What Discord offers for the option that somebody is filling in, at most 25. */
+/** Returns the completions for the option that has the focus, at most 25. */
 export function choicesFor(given: Given, known: Completable): readonly OptionChoice[] {
   const { path, row, values } = understood(given);
   const focused = values.find((value) => value.focused === true);
@@ -99,7 +101,7 @@ export function choicesFor(given: Given, known: Completable): readonly OptionCho
 }
 
 /**
- * Sees to it that a guild has these commands; asks first and writes only what differs. Resolves with whether it wrote.
+ * Registers the commands in a guild, unless the same ones are registered already. Resolves with true when it wrote.
  * Rejects with a `ChatError`.
  */
 export async function registerCommands(
@@ -119,7 +121,7 @@ const { Subcommand: SUBCOMMAND, String: STRING, Integer: INTEGER } = Application
 const DESCRIPTION_LENGTH = 100;
 const VALUE_LENGTH = 100;
 const TYPED_LENGTH = 500;
-/** The longest that `/floor extend` takes, in seconds. */
+/** The largest value of `/floor extend`, in seconds. */
 const LONGEST = 86_400;
 const SCOPES = [
   ['once', 'this call and no other'],
@@ -229,7 +231,9 @@ function sameSet(there: readonly Option[], wanted: readonly Option[]): boolean {
   return JSON.stringify(sorted(there)) === JSON.stringify(sorted(wanted));
 }
 
-/** An option without what Discord adds or leaves out when it is the default. */
+/**
+ * Returns an option as comparable text. Fields that Discord adds or omits when they have their default do not count.
+ */
 function canonical(option: Option): string {
   const { type, name, description, choices = [], options = [], min_value = null, max_value = null } = option;
   const flags = [option.required === true, option.autocomplete === true];

@@ -17,32 +17,34 @@ import { CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts'
 import { parsedJson } from '../delivery/inbound.ts';
 import { tokenRefused, untilDiscord, wordsOf } from './client.ts';
 
-/** What a connection needs, and whom it tells. */
 type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'> & {
   readonly rest: REST;
   readonly token: string;
-  /** The bot's own id: sessions of another bot are not gone on with. */
+  /** The bot's user id. Stored sessions of another bot are not resumed. */
   readonly bot: string;
-  /** An event; the promise resolves when it is safe, `null` when there is nothing to keep. Never rejects. */
+  /**
+   * Handles one event. Returns a promise that resolves when the event is durable, or `null` when nothing is stored.
+   * Never rejects.
+   */
   readonly dispatch: (event: string, payload: unknown) => Promise<unknown> | null;
-  /** Discord cannot be heard, after it could. */
+  /** Called when a connection that worked is lost. */
   readonly lost: () => void;
-  /** It can be heard again, with all that was missed or perhaps not. */
+  /** Called when the connection works again. `missed` is `nothing` when Discord replayed all missed events. */
   readonly back: (missed: 'nothing' | 'perhaps') => void;
-  /** Discord will never take this bot as it is, after it did. */
+  /** Called when Discord refuses this bot for good after it was connected. */
   readonly fatal: (error: AdapterError) => void;
 };
 
-/** A set of bits, which has no name of its own in the enumeration. */
+/** Gateway intents. The cast is needed because the enumeration has no member for a combination. */
 const INTENTS = (GatewayIntentBits.Guilds |
   GatewayIntentBits.GuildMessages |
   GatewayIntentBits.MessageContent) as GatewayIntentBits;
-/** Any code but 1000 and 1001 leaves the session alive for a while. */
+/** Close code of a stop. Every code except 1000 and 1001 lets the session be resumed for a while. */
 const GOING_CODE = 4_200;
 const STOP_MS = 3_000;
 const GIVING_UP = 'Destroying shard';
 
-/** Where a gateway is: what a socket can be opened to. */
+/** A gateway URL to which a WebSocket can be opened. */
 const gatewayUrl = z.string().refine((text) => {
   const url = URL.parse(text);
   return url !== null && ['ws:', 'wss:'].includes(url.protocol) && !text.includes('#');
@@ -54,7 +56,7 @@ const gatewaySchema = z.object({
   session_start_limit: z.object({ remaining: z.number(), reset_after: z.number(), max_concurrency: z.int().min(1) }),
 });
 
-/** What to do about close codes after which Discord must not be called again. */
+/** Messages for close codes after which Conch must not reconnect. */
 const FATAL_CODES: Readonly<Record<number, string>> = {
   4010: 'Discord says that the shard is invalid. Update Conch.',
   4011: 'Discord says that the bot is in too many servers for one connection. Take it out of some.',
@@ -71,8 +73,8 @@ function noSessionLeft(retryAfterMs: number): ChatError {
 }
 
 /**
- * The bot's line to Discord's gateway. Makes a connection by discord.js's own gateway client: heartbeats, dead sockets and
- * resuming are its work.
+ * The bot's connection to Discord's gateway. The gateway client of discord.js does heartbeats, resuming and the
+ * detection of dead sockets.
  */
 export class Connection {
   readonly #ports: ConnectionPorts;
@@ -80,7 +82,7 @@ export class Connection {
   readonly #manager: WebSocketManager;
   readonly #ending = new AbortController();
   readonly #first = Promise.withResolvers<void>();
-  /** Shards that cannot be heard. */
+  /** Shards without a working connection. */
   readonly #down = new Set<number>();
   #pace: SimpleIdentifyThrottler | null = null;
   #attempts = 0;
@@ -118,7 +120,7 @@ export class Connection {
     this.#manager.on(WebSocketShardEvents.Ready, ({ shardId }) => this.#up(shardId, 'perhaps'));
     this.#manager.on(WebSocketShardEvents.Resumed, ({ shardId }) => this.#up(shardId, 'nothing'));
     this.#manager.on(WebSocketShardEvents.Closed, ({ code, shardId }) => this.#closed(shardId, code));
-    // A dead socket takes half a minute to close; the client says so only here when it has given it up.
+    // Closing a dead socket takes 30 s. This debug message is the earliest sign that the client gave the socket up.
     this.#manager.on(WebSocketShardEvents.Debug, ({ message, shardId }) => {
       if (message.startsWith(GIVING_UP)) this.#lose(shardId);
     });
@@ -129,7 +131,7 @@ export class Connection {
     });
   }
 
-  /** Connects with patience. Resolves when events come in, or when stopped; rejects with an `AdapterError`. */
+  /** Connects, with retries. Resolves when events come in, or when stopped. Rejects with an `AdapterError`. */
   async start(): Promise<void> {
     try {
       await Promise.race([this.#connect().then(() => this.#first.promise), this.#first.promise]);
@@ -138,7 +140,7 @@ export class Connection {
     }
   }
 
-  /** Hangs up without ending the session, so that the next start goes on with it. */
+  /** Closes the connection but keeps the session, so that the next start can resume it. Takes at most 3 s. */
   async stop(): Promise<void> {
     this.#ending.abort();
     this.#first.resolve();
@@ -169,7 +171,10 @@ export class Connection {
     await createConnectRetry('Discord', { timers, log, signal: this.#ending.signal })(begin, untilDiscord);
   }
 
-  /** Asked before every connection, and about every event. Before a connection it waits longer each time that one failed. */
+  /**
+   * Called by discord.js before every connection and about every event. Before a connection it waits; each failed
+   * attempt lengthens the wait.
+   */
   async #session(shard: number): Promise<SessionInfo | null> {
     const { timers, log } = this.#ports;
     const { signal } = this.#ending;
@@ -202,7 +207,7 @@ export class Connection {
       this.#everUp = true;
       return this.#first.resolve();
     }
-    // What was replayed is still being passed on.
+    // Replayed events are still being dispatched: report the connection after them.
     setImmediate(() => {
       if (!this.#lost || this.#down.size > 0) return;
       this.#lost = false;
@@ -249,9 +254,9 @@ export class Connection {
 }
 
 /**
- * Runs the connections of Discord's client in this process. A frame that the client does not expect would end the program,
- * and so would what it does by itself afterwards: here that is told to `fault`, and the connection goes on. What it then waits
- * for in vain it notices itself, and connects again.
+ * Runs discord.js's shards in this process and reports their errors to `fault`. Without it, an unexpected frame or a
+ * failed heartbeat would end the program. If a failed step leaves the client waiting for an answer, the client times
+ * out and reconnects by itself.
  */
 class GuardedShards extends SimpleShardingStrategy {
   readonly #fault: (error: unknown) => void;
@@ -266,7 +271,7 @@ class GuardedShards extends SimpleShardingStrategy {
     for (const shard of this['shards'].values()) this.#guard(shard);
   }
 
-  /** The client calls these three and looks at no rejection. */
+  /** discord.js calls these three methods without handling their rejections. */
   #guard(shard: WebSocketShard): void {
     shard['onMessage'] = this.#guarded(shard['onMessage'].bind(shard));
     shard['onClose'] = this.#guarded(shard['onClose'].bind(shard));
@@ -291,9 +296,9 @@ type SessionsPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
 };
 
 /**
- * The gateway's sessions, kept over a restart so that Discord hands over what was missed. Keeps sessions in the memory under
- * `session:<bot>:<shard>`, written at most once a second. What is kept never runs ahead of what was taken in: after a crash
- * the rest is sent again.
+ * The gateway's sessions, stored so that Discord replays missed events after a restart. Stored under
+ * `session:<bot>:<shard>`, at most once a second. The stored sequence never passes an event that is not durable: after
+ * a crash Discord sends the rest again.
  */
 export class Sessions {
   readonly #ports: SessionsPorts;
@@ -305,12 +310,12 @@ export class Sessions {
     this.#ports = ports;
   }
 
-  /** The session of a shard as the connection knows it. */
+  /** Returns the session of a shard; `null` when there is none to resume. */
   get(shard: number): SessionInfo | null {
     return this.#track(shard).session;
   }
 
-  /** One that cannot be gone on with is none. */
+  /** Stores the session of a shard. A session that cannot be resumed is stored as `null`. */
   set(shard: number, given: SessionInfo | null): void {
     if (this.#stopped) return;
     const session = sessionSchema.safeParse(given).success ? given : null;
@@ -320,7 +325,7 @@ export class Sessions {
     this.#later();
   }
 
-  /** An event was passed on; it counts as received once `taken` resolves. */
+  /** Notes a dispatched event. The event counts as received once `taken` settles; `null` counts at once. */
   passed(shard: number, sequence: number, taken: Promise<unknown> | null): void {
     const track = this.#track(shard);
     track.newest = Math.max(track.newest, sequence);
@@ -335,7 +340,7 @@ export class Sessions {
     this.#later();
   }
 
-  /** Writes where every session stands; nothing changes afterwards. */
+  /** Writes all sessions. Later changes are ignored. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#write();
@@ -376,7 +381,8 @@ export class Sessions {
 type Track = {
   session: SessionInfo | null;
   newest: number;
-  /** Passed on and not yet taken, in order. */ readonly flying: Set<number>;
+  /** Sequence numbers of dispatched events that are not yet durable, in order. */
+  readonly flying: Set<number>;
   written: string | null;
 };
 
@@ -403,19 +409,22 @@ function readSession(kept: string | null, shardId: number): SessionInfo | null {
   return session === null ? null : { ...session, shardId };
 }
 
-/** New sessions cost: beyond 1,000 in 24 hours Discord takes the token away. So many are used, the rest is for repairs. */
+/**
+ * The bot's limit of new sessions in 24 hours. Discord resets the token beyond 1,000; the difference is a reserve for
+ * repairs.
+ */
 export const IDENTIFIES_A_DAY = 900;
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/** Counts new sessions over restarts and waits before one too many. */
+/** Counts new sessions, over restarts, and delays those above the limit. */
 type Identifies = {
-  /** Resolves when a session may be begun, which is then counted. Rejects with the signal's reason. */
+  /** Resolves when a new session may begin, and counts it. Rejects with the abort reason of the signal. */
   take(signal: AbortSignal): Promise<void>;
 };
 
-/** Counts by the hour, in the memory under `identifies:<bot>`. */
+/** Stores counts per hour in `memory`, under `identifies:<bot>`. */
 export function createIdentifies(ports: SessionsPorts & { readonly clock: Clock }): Identifies {
   const { bot, memory, clock, timers, log } = ports;
   const key = `identifies:${bot}`;

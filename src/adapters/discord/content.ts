@@ -7,13 +7,16 @@ import type { Speaker } from '../port.ts';
 import { prefixOf } from './identity.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** The most that Discord takes as the content of one message, in UTF-16 units. */
+/** Discord's limit for the content of one message, in UTF-16 units. */
 const CONTENT_LIMIT = 2_000;
-/** The longest text of one post: the rest is room for a name in front and for links that are written out. */
+/**
+ * The longest text of one post, in UTF-16 units. The rest is room for a name in front and for links that are written
+ * out.
+ */
 export const TEXT_LIMIT = 1_900;
-/** What an agent says is shown as a file when it is longer than this; up to here it is several posts. */
+/** An agent's text longer than this is shown as a file; a shorter one is split into several posts. UTF-16 units. */
 export const FILE_ABOVE = 7_600;
-/** Ends a text that is still being written; nothing that is said for good ends with it. */
+/** Ends the text of a draft. Finished texts never end with it. */
 export const CURSOR = '▌';
 
 const SUPPRESS_EMBEDS = 1 << 2;
@@ -25,7 +28,7 @@ const LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
 const ID = /^conch([:rnfia])([^:]{1,80}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
-/** Room for the words that tell of a file. */
+/** Room for the note that names the file. */
 const NOTE_LENGTH = 120;
 const LONGEST_END = 800;
 const CODE_END = '\n```\n';
@@ -33,8 +36,8 @@ const FRAME_LENGTH = 40;
 const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
 
 /**
- * The body of a message that pings nobody, whatever its text says, and of whose links Discord makes no preview: a preview is
- * fetched, and an address can carry away what an agent has read. Every message that leaves is made here.
+ * Builds the body of every outgoing message. It pings nobody, whatever its text says. It suppresses link previews:
+ * Discord fetches them, so a URL could leak what an agent has read.
  */
 export function body<Rest extends { readonly flags?: number }>(
   content: string,
@@ -45,15 +48,15 @@ export function body<Rest extends { readonly flags?: number }>(
   return Object.assign({}, rest, known);
 }
 
-/** The body of an answer to a command or a button. */
+/** Builds the body of an answer to a command or a button. */
 export function answerBody(text: string, how: { readonly ephemeral: boolean }): ReturnType<typeof body> {
   return body(text, how.ephemeral ? { flags: EPHEMERAL } : {});
 }
 
 /**
- * The text with links that pretend to lead elsewhere written out: "[bank.com](https://evil.org)" becomes
- * "bank.com (<https://evil.org>)". A text with one block of code and no other backticks has no links in it: that stays
- * letter by letter, and no longer, for somebody may be about to allow it.
+ * Writes out links whose label shows another host: "[bank.com](https://evil.org)" becomes "bank.com
+ * (<https://evil.org>)". A code block stays unchanged when it is the only one and no other backtick could open code:
+ * people may be about to allow exactly this code.
  */
 export function safeText(text: string): string {
   const [before = '', code, after, ...more] = text.split('```');
@@ -69,7 +72,7 @@ function withOpenLinks(text: string): string {
   });
 }
 
-/** What a message says, by a webhook under the agent's own name or by the bot with the name in front. */
+/** Returns the text of a message. Without a webhook, the bot posts it with the agent's name in front. */
 export function contentOf(content: Content, isWebhook: boolean): string {
   const { speaker, kind } = content;
   if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
@@ -77,7 +80,7 @@ export function contentOf(content: Content, isWebhook: boolean): string {
   return named(speaker, endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text, isWebhook);
 }
 
-/** The body of one of Conch's messages. A card comes with its buttons, and nobody's device rings for it. */
+/** Builds the body of one of Conch's messages. A card has buttons and notifies nobody. */
 export function bodyOf(content: Content, isWebhook: boolean): ReturnType<typeof body> {
   const text = contentOf(content, isWebhook);
   if (content.kind !== 'card')
@@ -87,7 +90,9 @@ export function bodyOf(content: Content, isWebhook: boolean): ReturnType<typeof 
   return body(text, { components: rowsOf(content.buttons), flags: SUPPRESS_NOTIFICATIONS });
 }
 
-/** Buttons as rows of five. One whose id Discord would not take is left out: its line can be typed. */
+/**
+ * Arranges buttons in rows of five. A button whose id is too long for Discord is left out; people can type its line.
+ */
 export function rowsOf(buttons: readonly CardButton[], mark: typeof NOTICE | null = null): readonly object[] {
   const shown = buttons
     .map((button) => ({
@@ -101,7 +106,7 @@ export function rowsOf(buttons: readonly CardButton[], mark: typeof NOTICE | nul
   return rows.map((from) => ({ type: 1, components: shown.slice(from, from + BUTTONS_A_ROW) }));
 }
 
-/** What a button is known by when it is pressed. */
+/** Returns the id by which Discord reports a press of the button. */
 export function customId(
   { line, drawnFor, opens }: Pick<CardButton, 'line' | 'drawnFor' | 'opens'>,
   mark: typeof NOTICE | null = null,
@@ -109,45 +114,45 @@ export function customId(
   return `conch${mark ?? (opens === undefined ? ':' : OPENS[opens.what])}${drawnFor}:${line}`;
 }
 
-/** The command line that a pressed button stands for, and what it was drawn for; `null` when it is none of Conch's. */
+/** Reads the command line and `drawnFor` from a button's id; `null` for an id that is not Conch's. */
 export function readCustomId(text: string): PressedButton | null {
   const [, letter, drawnFor = '', line = ''] = ID.exec(text) ?? [];
   const opens = WHAT.find((each) => OPENS[each] === letter);
   return line === '' ? null : { line, drawnFor, ...defined({ opens }) };
 }
 
-/** A button that somebody pressed. */
+/** A button that a person pressed. */
 export type PressedButton = {
   readonly line: string;
   readonly drawnFor: string;
   readonly opens?: ButtonOpens['what'];
 };
 
-/** On the buttons of an announcement, by which it is told from a card. */
+/** Marks buttons of announcements and notices in their ids, to tell them from a card's buttons. */
 const NOTICE = 'a';
 
-/** Whether a custom id is one of a card's buttons. */
+/** Returns whether the id belongs to a button of a card. */
 export function isCardButton(id: string): boolean {
   return ID.exec(id) !== null && ID.exec(id)?.[1] !== NOTICE;
 }
 
-/** A letter each: Discord takes at most 100 characters. */
+/** One letter for each kind, because Discord limits an id to 100 characters. */
 const OPENS = { rules: 'r', reason: 'n', form: 'f', input: 'i' } as const satisfies Record<ButtonOpens['what'], string>;
 const WHAT = ['rules', 'reason', 'form', 'input'] as const;
 
-/** What a draft shows of a text so far: its end when it is long, open code closed, and the cursor. */
+/** Returns the text of a draft: only the end of a long text, with an open code block closed, and the cursor. */
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
   const whole = text.trimEnd();
   const shown = safeText(closed(whole.length > DRAFT_LENGTH ? tailOf(whole) : whole));
   return `${named(speaker, shown.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
 }
 
-/** Whether a message is a draft: somebody was still writing it. */
+/** Returns whether a message is a draft. */
 export function endsWithCursor(content: string): boolean {
   return content.trimEnd().endsWith(CURSOR);
 }
 
-/** The text of a message as it is shown, and the file that holds all of it when it is long. */
+/** Returns the text to show. A text that is too long is cut, and a file holds all of it. */
 export function shownOf(content: Content): { readonly text: string; readonly files: readonly RawFile[] } {
   const { kind, text, speaker, epoch } = content;
   if (kind !== 'post' || text.length <= (speaker === null ? TEXT_LIMIT : FILE_ABOVE)) return { text, files: [] };
@@ -161,19 +166,19 @@ export function shownOf(content: Content): { readonly text: string; readonly fil
   };
 }
 
-/** What stands behind the code of a question: what each answer does, and who decides until when. */
+/** Returns the lines after a question's code block: what each answer does, who decides and until when. */
 function endOf(text: string): string {
   const end = text.slice(text.lastIndexOf(CODE_END) + CODE_END.length - 1);
   return text.includes(CODE_END) && end.length <= LONGEST_END ? end : '';
 }
 
-/** A text as a file beside a message. */
+/** Returns a text as a file to attach. */
 export function textFile({ name, text }: { readonly name: string; readonly text: string }): RawFile {
   const type = name.endsWith('.md') ? 'markdown' : 'plain';
   return { name, data: Buffer.from(text.toWellFormed(), 'utf8'), contentType: `text/${type}; charset=utf-8` };
 }
 
-/** Whether two contents are the same message: platforms trim and fold what cannot be seen. */
+/** Compares two contents without white space and invisible characters, which platforms trim or fold. */
 export function sameContent(one: string, other: string): boolean {
   return comparable(one) === comparable(other);
 }
@@ -206,7 +211,7 @@ function fitted(content: string): string {
   return whole.length <= CONTENT_LIMIT ? whole : `${whole.slice(0, CONTENT_LIMIT - 1)}…`.toWellFormed();
 }
 
-/** What would not be read as Markdown after a name begins a line of its own. */
+/** Markdown that works only at the start of a line, so it must not follow a name. */
 const BLOCK = /^\s*(?:```|~~~|#|>|[-*+]\s|\d+[.)]\s|\|)/;
 
 function named(speaker: Speaker, text: string, isWebhook: boolean): string {
@@ -223,7 +228,7 @@ function tailOf(text: string): string {
   return `…${fence === null ? '' : '\n'}${head}${text.slice(start).toWellFormed()}`;
 }
 
-/** The text with a block of code that is still open closed. */
+/** Closes a code block that is still open. */
 function closed(text: string): string {
   const fence = openAt(text);
   return fence === null || fence.mark.length > FRAME_LENGTH ? text : `${text}\n${fence.mark}`;

@@ -23,20 +23,19 @@ import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { channelSchema, isThread, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
-/** What events are made into, and by what. */
 export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
   readonly places: Places;
   readonly inbound: InboundQueue;
   readonly context: MessageContext;
   readonly interactions: Interactions;
-  /** Told when somebody other than Conch wrote in a channel. */
+  /** Called when somebody other than Conch wrote in a channel. */
   readonly sender: Pick<MessageSender, 'seen'>;
   readonly membership: Pick<ChannelMembership, 'closeAll' | 'changed'>;
 };
 
 /**
- * Makes events of the gateway into what the floor understands. The promise resolves when an event is safe; what Conch does not
- * need is let by (`null`), what cannot be understood is logged and dropped.
+ * Returns the handler of gateway events. Its promise resolves when the event is durable. It returns `null` for events
+ * that store nothing. Events that do not match their schema are logged and dropped.
  */
 export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
   const overfull = new Set<ChannelId>();
@@ -62,7 +61,7 @@ const CHANGES_KEPT = 1_000;
 type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<unknown>;
 type EventContext = EventsPorts & {
   readonly push: Push;
-  /** What was edited or deleted of late: it may have overtaken its message. */
+  /** Recent edits and deletions. One of them may arrive before its message. */
   readonly changes: BoundedMap<MessageId, MessageChange>;
 };
 type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
@@ -144,7 +143,7 @@ function written(here: EventContext, message: MessagePayload): Promise<unknown> 
   });
 }
 
-/** Embeds that Discord adds to a message come as updates too: only what has a time of editing is an edit. */
+/** Discord also sends an update when it adds embeds. Only an update with a time of editing is an edit. */
 function edited(here: EventContext, payload: unknown): Promise<unknown> | null {
   const { places, context } = here;
   const parsed = editSchema.safeParse(payload);
@@ -173,7 +172,7 @@ function gone(here: EventContext, channel: string, ids: readonly string[]): Prom
   });
 }
 
-/** The bot is in a server, anew or after an outage. */
+/** Called when the bot joined a server, or when the server is back after an outage. */
 function joined(here: EventContext, guild: z.infer<typeof guildSchema>): null {
   if (guild.unavailable === true) return null;
   learnAll(here, [...guild.channels, ...guild.threads], guild.id);

@@ -10,23 +10,22 @@ import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { channelSchema, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
-/** What reading back needs. */
 export type HistoryPorts = Pick<AdapterParts, 'queries' | 'log'> & {
   readonly read: Reader;
   readonly places: Pick<Places, 'learn' | 'guildOf' | 'resolve'>;
   readonly context: MessageContext;
-  /** Without the permission, Discord shows an empty history and no error. */
+  /** Returns whether the bot has the permission to read. Without it, Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
 };
 
-/** Events may come late or never: what was written shortly before the last known message is read again. */
+/** Events may come late or never, so the 10 minutes before the last known message are read again. */
 export const OVERLAP_MS = 600_000;
-/** So many pages of a hundred messages are read at most. */
+/** The largest number of pages that are read; a page has 100 messages. */
 export const PAGES = 50;
 
 /**
- * What people wrote in a channel after a position, and shortly before it, with the edits of that stretch. Threads that share
- * the channel's floor are read with it; new threads with floors of their own are opened. Rejects with a `ChatError`.
+ * Reads what people wrote in a channel after a position, and shortly before it, with edits. Also reads threads that
+ * share the channel's floor, and opens new threads with floors of their own. Rejects with a `ChatError`.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   const place = ports.queries.channels().find(({ id }) => id === channel);
@@ -57,8 +56,8 @@ type Source = { readonly source: string; readonly floor: ChannelId; readonly pla
 type Part = Omit<History, 'mark'> & { readonly isEmpty: boolean };
 
 /**
- * A channel that was never read: what was said before Conch came is not for Conch. An empty one stands where it was made:
- * this machine's clock may be ahead of Discord's.
+ * Returns the start position of a channel that was never read; agents do not get earlier messages. An empty channel
+ * starts at its own id, because this machine's clock may be ahead of Discord's.
  */
 async function begin(ports: HistoryPorts, source: string): Promise<History> {
   const [newest] = await page(ports, source, { limit: '1' });
@@ -67,7 +66,7 @@ async function begin(ports: HistoryPorts, source: string): Promise<History> {
   return { ...NOTHING, gap, mark: { id, order: id } };
 }
 
-/** From the newest message back to `start`: if it is too much, the newest is what counts. */
+/** Reads from the newest message back to `start`. When there are too many messages, the oldest are left out. */
 async function readBack(ports: HistoryPorts, from: Source, start: string): Promise<Part> {
   const seen: Page = [];
   let before: string | null = null;
@@ -103,7 +102,7 @@ function understood(
   };
 }
 
-/** The threads that share the channel's floor and have something new; threads with floors of their own are opened. */
+/** Returns the threads that share the channel's floor and have new messages. Opens threads with floors of their own. */
 async function threadsSharing(ports: HistoryPorts, place: Place, after: string): Promise<readonly string[]> {
   const own = platformChannel(place.id);
   const guild = ports.places.guildOf(own);
@@ -133,7 +132,7 @@ function page({ read }: HistoryPorts, channel: string, query: Readonly<Record<st
   );
 }
 
-/** Orders ids as Discord does. */
+/** Compares two ids by age. */
 function compare(one: string, other: string): number {
   return one.length - other.length || (one < other ? -1 : Number(one > other));
 }

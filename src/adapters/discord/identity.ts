@@ -10,15 +10,15 @@ import { wordsOf, platformChannel } from './client.ts';
 import type { Calls, Self } from './client.ts';
 import type { Location, Places } from './places.ts';
 
-/** Who is who on Discord, by ids; names count only in messages that are known to be Conch's own. */
+/** Maps Discord ids to agents. Shown names count only in messages that are known to be Conch's own. */
 export type Identities = {
-  /** Whether this webhook (or application) is Conch's own, so that its messages are echoes. */
+  /** Returns whether this webhook or application is Conch's own, so that its messages are ignored. */
   isOwnWebhook(webhookId: string): boolean;
-  /** The agent whose mentionable role this is. */
+  /** Returns the agent with this mentionable role. */
   agentOfRole(roleId: string): AgentId | null;
   /**
-   * The agent that one of Conch's own messages shows as its author: by the shown name (webhook), or by the "**name**: "
-   * prefix of a fall-back post. `null` for Conch itself, and when two agents go by that name.
+   * Returns the agent that one of Conch's own messages shows as author: by the shown name (webhook), or by the
+   * "**name**:" prefix (bot). `null` for Conch itself, and when the name fits two agents.
    */
   agentOfPost(post: {
     readonly shownName: string;
@@ -27,7 +27,6 @@ export type Identities = {
   }): AgentId | null;
 };
 
-/** What tells identities. */
 type IdentityPorts = Pick<AdapterParts, 'memory' | 'log'> & {
   readonly calls: Calls;
   readonly self: Self;
@@ -35,9 +34,14 @@ type IdentityPorts = Pick<AdapterParts, 'memory' | 'log'> & {
   readonly webhooks: Pick<Webhooks, 'isOwn'>;
 };
 
-/** The identities of the agents of the configuration. Each has a role that people can mention; nobody has it, and it allows nothing. */
+/**
+ * The identities of the configured agents. Each agent has a mentionable role without members and without permissions.
+ */
 type OwnIdentities = Identities & {
-  /** Makes the roles that a guild lacks. Never rejects: a guild where that fails goes without. */
+  /**
+   * Creates the roles that a guild lacks, and deletes those of former agents. Never rejects: on an error the guild has
+   * no roles to mention.
+   */
   ensureRoles(guild: string, channel: ChannelId): Promise<void>;
 };
 
@@ -53,7 +57,7 @@ const listedSchema = z.object({
 type Listed = z.infer<typeof listedSchema>;
 const rolesSchema = z.array(z.unknown());
 
-/** Roles are known by the ids that were remembered when they were made, and by their mark, which outlives the data folder. */
+/** Finds roles by their stored ids. Roles from a lost data folder are found by their colour and name. */
 export function createIdentities(ports: IdentityPorts): OwnIdentities {
   const { queries, webhooks, log } = ports;
   const agents = new Map<string, AgentId>();
@@ -92,11 +96,14 @@ export function createIdentities(ports: IdentityPorts): OwnIdentities {
 
 type Named = NonNullable<Speaker>;
 
-/** The longest name under which a webhook may speak, in UTF-16 units. */
+/** Discord's limit for a webhook's name, in UTF-16 units. */
 const NAME_LIMIT = 80;
 const EMOJI_LENGTH = 16;
 
-/** The name under which an agent speaks: an avatar that is an emoji stands in front, and words that Discord refuses are broken up. */
+/**
+ * Returns the name of an agent's messages. An emoji avatar stands in front. Words that Discord forbids in names get an
+ * invisible space.
+ */
 export function usernameOf(speaker: Named): string {
   const name = speaker.name.replaceAll(/\s+/g, ' ').trim();
   const emoji = isEmoji(speaker.avatar) ? `${speaker.avatar} ` : '';
@@ -108,12 +115,12 @@ export function usernameOf(speaker: Named): string {
     .trim();
 }
 
-/** The address of an agent's picture; `null` when it has none that Discord could fetch. */
+/** Returns the URL of an agent's avatar; `null` when it is not an https URL. */
 export function avatarUrlOf(speaker: Named): string | null {
   return speaker.avatar?.startsWith('https://') === true ? speaker.avatar : null;
 }
 
-/** What stands before an agent's words when the bot itself must say them. */
+/** Returns the text in front of an agent's message when the bot posts it. */
 export function prefixOf(speaker: Named): string {
   const name = usernameOf(speaker)
     .replaceAll(/[*_~|`\\>]/g, '')
@@ -121,7 +128,7 @@ export function prefixOf(speaker: Named): string {
   return `**${name === '' ? speaker.id : name}**:`;
 }
 
-/** Whether two shown names are the same: Discord folds white space and what cannot be seen. */
+/** Compares shown names without white space and invisible characters, which Discord folds. */
 export function sameName(one: string, other: string): boolean {
   return plain(one) === plain(other);
 }
@@ -138,7 +145,7 @@ type Agent = ReturnType<FloorQueries['agents']>[number];
 
 type Where = { readonly guild: string; readonly channel: ChannelId; readonly mark: number };
 
-/** The role of an agent: the one that was remembered, else a marked one with its name, else a new one. */
+/** Returns the id of an agent's role: the stored one, else a marked one with its name, else a new one. */
 async function roleOf(
   ports: IdentityPorts,
   where: Where,
@@ -162,12 +169,12 @@ async function roleOf(
   return id;
 }
 
-/** Whether Conch made a role for an agent; it gives nobody any right. */
+/** Returns whether Conch created this role. Such a role has the bot's colour and no permissions. */
 function isMarked({ color, permissions, mentionable, hoist }: Omit<Listed, 'id'>, mark: number): boolean {
   return color === mark && permissions === '0' && mentionable && !hoist;
 }
 
-/** The colour by which one bot knows its roles. */
+/** Returns the colour by which a bot recognizes its own roles. */
 function markOf({ applicationId }: Self): number {
   return createHash('sha256').update(applicationId).digest().readUIntBE(0, 3) || 1;
 }
@@ -176,18 +183,18 @@ function roleKey(guild: string, agent: AgentId): string {
   return `role:${guild}:${agent}`;
 }
 
-/** A webhook of Conch's own. The token is as good as a password for the channel. */
+/** A webhook that Conch created. Whoever knows the token can post in the channel. */
 export type Webhook = { readonly id: string; readonly token: string };
 
 type WebhooksPorts = Pick<AdapterParts, 'queries' | 'clock' | 'memory' | 'log'> & {
   readonly calls: Calls;
   readonly locate: Places['locate'];
   readonly self: Self;
-  /** Whether there may be any. */
+  /** False when the settings switch webhooks off. */
   readonly enabled: boolean;
 };
 
-/** What Conch's webhooks are called in the channel's settings. */
+/** The name of Conch's webhooks in the channel's settings. */
 const NAME = 'Floor';
 const WITHOUT_MS = 600_000;
 const IDS_KEPT = 2_000;
@@ -202,7 +209,7 @@ const listSchema = z.array(z.unknown());
 
 type State = {
   looking: Promise<Webhook | null> | null;
-  /** Until when the bot speaks itself. */
+  /** Until this time the bot itself posts for agents. */
   withoutUntil: Instant;
   warned: boolean;
   lost: Webhook | null;
@@ -210,8 +217,8 @@ type State = {
 };
 
 /**
- * The webhooks through which agents speak: one for each channel, made when it is missing. The webhooks of one bot. Their
- * tokens are neither stored nor logged; their ids are remembered to know old echoes.
+ * The webhooks of one bot, through which agents post: one for each channel, created when it is missing. Tokens are
+ * neither stored nor logged. Ids are stored, to recognize messages of earlier webhooks as Conch's own.
  */
 export class Webhooks {
   readonly #ports: WebhooksPorts;
@@ -226,8 +233,8 @@ export class Webhooks {
   }
 
   /**
-   * The webhook of a channel and its threads; `null` when the bot itself must speak there. Rejects with a `ChatError` when
-   * Discord could not be asked; nothing was said then.
+   * Returns the webhook of a channel and its threads; `null` when the bot itself must post. Rejects with a `ChatError`
+   * when Discord could not be asked; nothing was posted then.
    */
   async of(channel: ChannelId): Promise<Webhook | null> {
     if (!this.#ports.enabled) return null;
@@ -238,7 +245,10 @@ export class Webhooks {
     return state.looking;
   }
 
-  /** Discord does not know this webhook any more: another one is made once, then the bot speaks itself for a while. */
+  /**
+   * Called when Discord no longer knows a webhook: the next `of` finds or creates another one. After a second loss
+   * within 10 minutes, the bot itself posts for 10 minutes.
+   */
   async lost(channel: ChannelId, webhook: Webhook): Promise<void> {
     const { clock, log } = this.#ports;
     const state = this.#stateOf(await locating(this.#ports.locate(channel), channel));
@@ -250,7 +260,7 @@ export class Webhooks {
     else log.warn({ channel, webhook: webhook.id }, 'a webhook is gone, another one is made');
   }
 
-  /** What was refused may be asked again. */
+  /** Called when permissions have changed: `of` looks for a webhook again. */
   reopen(channel: ChannelId): void {
     const state = this.#states.get(platformChannel(channel));
     if (state !== undefined) state.withoutUntil = 0;
@@ -326,7 +336,7 @@ async function locating(location: Promise<Location>, channel: ChannelId): Promis
   }
 }
 
-/** Whatever failed on the way to a webhook, nothing was said yet. */
+/** Converts an error of the search for a webhook. Its fault is never `unclear`, because nothing was posted yet. */
 function notSaid(error: unknown, channel: ChannelId): ChatError {
   if (error instanceof ChatError && error.fault !== 'unclear') return error;
   const where = { method: 'find a webhook', channel, fault: 'unreachable' } as const;

@@ -28,7 +28,6 @@ import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 
-/** What commands, buttons and forms are answered with. */
 type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly rest: REST;
   readonly self: Self;
@@ -38,17 +37,16 @@ type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log
   readonly context: MessageContext;
 };
 
-/** Answers what people want of Conch. Nothing here rejects, and it waits for nothing else: neither for messages nor for the floor. */
+/** Answers commands, buttons and forms. No method rejects. Answers wait neither for messages nor for the floor. */
 export type Interactions = {
-  /** Answers a slash command, its completions, a button or a form; a second delivery of the same one does nothing. */
+  /** Answers a slash command, its completions, a button or a form. A repeated delivery does nothing. */
   take(payload: unknown): Promise<void>;
-  /** Runs a command that is typed as a message ("!floor skip"), once even if it is heard again after a restart, and replies. */
+  /** Runs a command that was typed as a message ("!floor skip") and replies. Runs it once, over restarts too. */
   typed(message: MessagePayload): Promise<void>;
-  /** Tells people who mention the bot in a channel without a floor what to do. */
+  /** Tells people who mention the bot in a channel without a floor how to get one. */
   unplaced(message: MessagePayload): void;
 };
 
-/** Answers for one bot. */
 export function createInteractions(ports: InteractionPorts): Interactions {
   const served = createDeduplicator(ports.clock);
   const desk: Desk = { ...ports, forms: new SentForms(), isFirst: createFirstTime(ports.memory) };
@@ -79,7 +77,7 @@ const MODAL = 9;
 const EPHEMERAL = 64;
 const EXPIRED = 10_062;
 const ACKNOWLEDGED = 40_060;
-/** The answer itself is tried again; the person waits for it. */
+/** Retries of sending the answer, because the person waits for it. */
 const ANSWER_AGAIN = { firstMs: 1_000, longestMs: 10_000, attempts: 4 };
 const LINES_OFFERED = 25;
 const SUMMARY_LENGTH = 60;
@@ -112,7 +110,9 @@ async function answered(ports: Desk, interaction: Interaction): Promise<void> {
   }
 }
 
-/** Why whoever pressed a button may not send what it opens: told before they fill it in. */
+/**
+ * Returns why the person may not use the form that the button opens; `null`: they may. Checked before they fill it in.
+ */
 async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown | null> {
   const pressed = interaction.type === TYPES.button ? askedBy(interaction) : null;
   const by = principalOf(interaction);
@@ -124,7 +124,9 @@ async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown |
   return text === null ? null : { ok: false, text };
 }
 
-/** What a button opens to be filled in; `null`: nothing, or what it opens is over or does not fit. */
+/**
+ * Returns the form that a button opens; `null` when it opens none, its question is closed, or the form does not fit.
+ */
 async function modalFor(ports: Desk, interaction: Interaction): Promise<object | null> {
   const pressed = askedBy(interaction);
   if (pressed?.drawnFor === undefined) return null;
@@ -141,12 +143,15 @@ async function modalFor(ports: Desk, interaction: Interaction): Promise<object |
   return formModal(pressed, { note, fields: found.opens.of }, ports.forms.of(writerOf(interaction), pressed));
 }
 
-/** Whose form it is, and of which channel. */
+/** Returns a key of the person and the channel. */
 function writerOf(interaction: Interaction): string {
   return `${interaction.channel_id} ${principalOf(interaction)?.id}`;
 }
 
-/** Says that an answer comes. Without it, nothing is done: the person was told that it failed, or it was done already. */
+/**
+ * Tells Discord that an answer follows. Returns false when the interaction must not be carried out: it expired, or was
+ * acknowledged before.
+ */
 async function acknowledged(ports: InteractionPorts, interaction: Interaction): Promise<boolean> {
   const { log } = ports;
   for (let again = true; ; again = false) {
@@ -171,7 +176,8 @@ async function done(ports: Desk, interaction: Interaction): Promise<Shown> {
   try {
     const where = await ports.places.resolve(interaction.channel_id ?? '');
     if (where === null) return { ok: false, text: NOT_HERE };
-    // A form that was not drawn is over, or is answered in words: its line says which.
+    // A form button gets here when no form could be shown. Its command line answers that it is over, or how to answer
+    // in words.
     if ('opens' in asked && asked.opens !== undefined && asked.opens !== 'form')
       return opened(ports.queries.view(where.channel), asked);
     const answer = await ports.intake.command(where.channel, by, asked.line, asked.drawnFor);
@@ -183,7 +189,10 @@ async function done(ports: Desk, interaction: Interaction): Promise<Shown> {
   }
 }
 
-/** What was sent and not taken is kept, and its form opens again with it. */
+/**
+ * Stores the values of a refused form, and offers a button that opens the form with them. Drops the values of an
+ * accepted form.
+ */
 function refilled(
   { forms }: Desk,
   sent: { readonly interaction: Interaction; readonly asked: PressedForm; readonly answer: Answer },
@@ -210,18 +219,18 @@ const QUESTION_OVER = 'That request is closed.';
 const NOT_HERE =
   'Conch has no floor in this channel. Add the channel to turnConfig.json, or use the command where the agents are.';
 
-/** An answer with what is shown beside its text. */
+/** An answer with its buttons and file. */
 type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
-/** What a button of the open question opens; an older one opens nothing. */
+/** Returns the part of the open question that a button shows. A button of an earlier question shows nothing. */
 function opened(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): Shown {
   const found = view === null ? null : questionOpened(view, { line, drawnFor, opens });
   return found === null ? { ok: false, text: QUESTION_OVER } : { ok: true, ...found };
 }
 
-/** A button that was pressed; `filled`: and the form that it opened was sent. */
+/** A pressed button. `filled`: the values of the form that it opened. */
 type PressedForm = PressedButton & { readonly filled?: FilledForm | null };
-/** What somebody wants done: by a button, or by a command. */
+/** The command line that a person wants to run, by a button or by a command. */
 type Asked = PressedForm | { readonly line: string; readonly drawnFor?: undefined };
 
 function askedBy({ type, data }: Interaction): Asked | null {
@@ -234,7 +243,7 @@ function askedBy({ type, data }: Interaction): Asked | null {
   return given.success ? { line: lineOf(given.data) } : null;
 }
 
-/** Whoever used it, as Discord vouches for them at this moment. */
+/** Returns the person or program that used the command or button, as Discord authenticates it. */
 function principalOf({ member, user }: Interaction): Principal | null {
   const author = member?.user ?? user ?? null;
   if (author === null) return null;
@@ -300,7 +309,7 @@ async function typed(ports: Desk, message: MessagePayload): Promise<void> {
 
 type Order = { readonly message: MessagePayload; readonly line: string; readonly channel: ChannelId };
 
-/** Programs are refused without an answer: two of them would talk for ever. */
+/** Runs a typed command. A program gets no reply: two programs could answer each other for ever. */
 async function run(ports: Desk, { message, line, channel }: Order): Promise<void> {
   const isProgram = authorOf(message) !== 'person';
   const roles = message.member?.roles ?? [];
@@ -320,7 +329,7 @@ function reply(
   return calls.tell({ method: 'post', route: Routes.channelMessages(where), channel, what: 'answer', body });
 }
 
-/** An hour between two words of the bot in a channel where it has no floor: everybody there sees them. */
+/** The bot explains itself at most once an hour in a channel without a floor, because everybody sees the reply. */
 const UNPLACED_MS = 3_600_000;
 
 function createUnplaced({ calls, clock, log }: InteractionPorts): Interactions['unplaced'] {
@@ -338,19 +347,20 @@ function createUnplaced({ calls, clock, log }: InteractionPorts): Interactions['
 
 const CHANNELS_KEPT = 1_000;
 
-/** A form with one field, whose words go behind the line of the button that opened it; `label`: what becomes of them. */
+/**
+ * Builds a form with one field. Its text is appended to the button's command line. `label`: what the text is used for.
+ */
 function reasonModal(button: PressedButton, label: string): object {
   const field = { type: TEXT, custom_id: 'why', label, style: 2, max_length: LONGEST_REASON };
   return modalOf(button, { title: 'Deny with reason', components: [{ type: 1, components: [field] }] });
 }
 
-/** What somebody has sent of a form, and what was wrong with it. */
+/** The values that a person sent in a form, and the error text of each wrong field. */
 type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<string, string>> };
 
 /**
- * A form as Discord draws it, under a note about who sees the answer: the question itself stands in the channel. It comes with
- * what the same person sent before, and what was wrong with that beside its fields. `null`: it has more fields or longer
- * choices than Discord draws.
+ * Builds a form. Its title says who sees the answer. Fields show the person's earlier values and what was wrong with
+ * them. `null`: Discord cannot draw this many fields or choices this long.
  */
 function formModal(
   button: PressedButton,
@@ -362,7 +372,9 @@ function formModal(
   return modalOf(button, { title: fitted(note, LABEL_LENGTH), components: fields.map((field) => drawn(field, sent)) });
 }
 
-/** A form that was sent: the line and the turn that it stands for, and what was filled in; `null` when it is none of Conch's. */
+/**
+ * Reads a sent form: its button with the completed command line, and the values. `null` when the form is not Conch's.
+ */
 function readModal(data: unknown): (PressedButton & { readonly filled: FilledForm | null }) | null {
   const read = sentSchema.safeParse(data).data;
   const button = read === undefined ? null : readCustomId(read.custom_id);
@@ -378,16 +390,16 @@ function readModal(data: unknown): (PressedButton & { readonly filled: FilledFor
   return { ...button, line: `${button.line} ${words}`.trim(), filled: fields.length === 0 ? null : filled };
 }
 
-/** What people sent of forms that was not taken, so that nobody has to write it twice. */
+/** Stores the values of refused forms, so that people need not type them again. */
 class SentForms {
   readonly #kept = new BoundedMap<string, SentForm>(FORMS_KEPT);
 
-  /** What this person sent last of the form that the button opens. */
+  /** Returns the person's last refused values of the button's form; `null`: none. */
   of(user: string, button: PressedButton): SentForm | null {
     return this.#kept.get(keyOf(user, button)) ?? null;
   }
 
-  /** Keeps it until it is taken. */
+  /** Stores the values of a refused form; deletes them when the answer is accepted. */
   answered(user: string, button: PressedButton, { filled, answer }: SentAnswer): void {
     if (answer.ok) this.#kept.delete(keyOf(user, button));
     else this.#kept.set(keyOf(user, button), { filled, wrong: answer.fields ?? {} });

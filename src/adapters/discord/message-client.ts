@@ -18,28 +18,33 @@ import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
 import type { Webhook, Webhooks } from './identity.ts';
 import type { Logger } from 'pino';
 
-/** What the client needs. */
 export type MessageClientPorts = {
   readonly calls: Calls;
   readonly locate: Places['locate'];
   readonly webhooks: Webhooks;
   readonly self: Self;
-  /** Without the permission, Discord shows an empty history and no error. */
+  /** Returns whether the bot has the permission to read. Without it, Discord shows an empty history and no error. */
   readonly mayRead: (channel: ChannelId) => Promise<boolean>;
   readonly statuses: Statuses;
 };
 
-/** Messages of Conch's own over Discord's REST interface: agents speak by webhook where there is one, else the bot with the agent's name in front. */
+/**
+ * Posts, edits and finds Conch's own messages over Discord's REST interface. Agents post by webhook. Without a
+ * webhook, the bot posts with the agent's name in front.
+ */
 export function createMessageClient(ports: MessageClientPorts): MessageClient {
   return new BotMessages(ports);
 }
 
 const MESSAGES_KEPT = 2_000;
-/** A webhook that is gone is replaced once; what replaces it may be gone as well. */
+/** A lost webhook is replaced once. The replacement may be lost, too. */
 const WEBHOOK_ATTEMPTS = 2;
-/** Stands for a message that was delivered and whose id nobody learnt. */
+/** The id of a post that was delivered and then deleted by somebody. */
 const NO_MESSAGE = '0';
-/** What there is no point in trying again: the message is gone, its author blocked the bot, or it has too many reactions. */
+/**
+ * Errors of a reaction that no retry can cure: the message was deleted, its author blocked the bot, or it has too many
+ * reactions.
+ */
 const POINTLESS: ReadonlySet<number> = new Set([
   CODES.unknownMessage,
   CODES.unknownEmoji,
@@ -56,7 +61,10 @@ const reactedSchema = z.object({
 class BotMessages implements MessageClient {
   readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
   readonly #ports: MessageClientPorts;
-  /** By which webhook a message was said; `null` is one that is not used any more. What is not here the bot said itself. */
+  /**
+   * The webhook of each message. `null`: a former webhook. A message that is missing here was posted by the bot, or is
+   * too old.
+   */
   readonly #webhooks = new BoundedMap<MessageId, Webhook | null>(MESSAGES_KEPT);
 
   constructor(ports: MessageClientPorts) {
@@ -98,7 +106,7 @@ class BotMessages implements MessageClient {
     try {
       await this.#ports.calls.tell({ ...call, method: 'delete', what });
     } catch (error) {
-      // What a webhook said outlives it: the bot itself takes it away, if it may.
+      // A message survives the deletion of its webhook. The bot itself deletes it then, if it has the permission.
       if (webhook !== null && isLost(error) && !isUnknownMessage(error)) {
         this.#webhooks.set(message.id, null);
         return this.remove(message);
@@ -109,7 +117,7 @@ class BotMessages implements MessageClient {
 
   async own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]> {
     const { webhooks, mayRead } = this.#ports;
-    // Which webhooks are Conch's own must be known before a message can be told to be missing.
+    // Looked up first, because the search must know which webhooks are Conch's own.
     const webhook = await webhooks.of(channel);
     const seen = await history(this.#ports.calls, channel, range);
     const isHidden = seen.length === 0 && (await history(this.#ports.calls, channel, ANY)).length === 0;
@@ -181,7 +189,7 @@ class BotMessages implements MessageClient {
     try {
       return (await this.#ports.calls.ask(call, sentSchema)).id;
     } catch (error) {
-      // The nonce of a message that was posted and then deleted by somebody: it was delivered.
+      // Discord knows the nonce, but the message was deleted by somebody: it was delivered.
       if (isUnknownMessage(error)) return NO_MESSAGE;
       throw error;
     }
@@ -206,7 +214,7 @@ class BotMessages implements MessageClient {
   }
 }
 
-/** Said by Conch, under the agent's name, in the same words. */
+/** Returns whether the message is this post: the same text and author, or the same nonce. */
 function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: Content): boolean {
   const byWebhook = typeof by === 'string';
   if (sameContent(content, contentOf(post, byWebhook))) {
@@ -215,17 +223,20 @@ function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: C
   return !byWebhook && post.outboxId !== null && nonce === nonceOf(post.outboxId);
 }
 
-/** A refusal of a draft says nothing about posts; cards wait themselves before they are tried again. */
+/**
+ * Keeps refusals of drafts and cards apart from posts. A refused card blocks nothing, because cards wait before they
+ * retry.
+ */
 function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'isTriedAgain'> {
   return kind === 'post' ? { what } : { what: `${what} a ${kind}`, isTriedAgain: kind === 'card' };
 }
 
-/** At most 25 characters, the same for the same row of the outbox for ever. */
+/** Returns the nonce of an outbox entry: always the same one, at most 25 characters. */
 function nonceOf(outboxId: string): string {
   return createHash('sha256').update(outboxId).digest('base64url').slice(0, 24);
 }
 
-/** Whether the webhook itself is not there any more, or its token is an old one. */
+/** Returns whether the webhook was deleted or its token is invalid. */
 function isLost(error: unknown): boolean {
   const answer = rejectionOf(error);
   if (answer === null) return false;
@@ -253,7 +264,7 @@ function isCard({ components }: SeenMessage): boolean {
   return rows.some((row) => row.components.some((each) => isCardButton(each.custom_id)));
 }
 
-/** A stretch of a channel's history, read from its end, oldest first. */
+/** Reads a part of a channel's history, oldest first. Rejects as `refused` when it has more than 20 pages. */
 async function history(calls: Calls, channel: ChannelId, range: HistoryRange): Promise<readonly SeenMessage[]> {
   const after = range.after === NO_MESSAGE ? null : range.after;
   const newest = range.newest ?? (after === null ? PAGE : Infinity);
@@ -277,7 +288,7 @@ async function history(calls: Calls, channel: ChannelId, range: HistoryRange): P
   throw new ChatError('Too much was written since to find out', where);
 }
 
-/** Typing signs that show that somebody is at work: Discord forgets it after ten seconds. */
+/** The bot's typing signs. Discord removes a typing sign after 10 s, so it is sent again. */
 export type Statuses = {
   show(channel: ChannelId, view: FloorView): void;
   stop(): void;
@@ -285,7 +296,7 @@ export type Statuses = {
 
 const AGAIN_MS = 8_000;
 
-/** The typing signs of one bot, as long as somebody holds the floor. Errors are left alone. */
+/** Shows a typing sign in each channel whose holder is working. Errors are only logged. */
 export function createStatuses(ports: {
   readonly calls: Calls;
   readonly timers: Timers;

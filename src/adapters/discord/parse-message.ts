@@ -10,7 +10,7 @@ import { channelId, timeOf } from './client.ts';
 import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 
-/** A person or program; webhooks come as users with the name of the moment. */
+/** A person or program. For a webhook, the name that one message shows. */
 export const userSchema = z.object({
   id: snowflakeSchema,
   username: z.string(),
@@ -18,7 +18,7 @@ export const userSchema = z.object({
   bot: z.boolean().nullish().catch(null),
 });
 
-/** Somebody in a guild: the name and the roles they have there. */
+/** A user's name and roles in a guild. */
 export const memberSchema = z.object({
   nick: z.string().nullish().catch(null),
   roles: z.array(snowflakeSchema).catch([]),
@@ -58,7 +58,10 @@ const secondarySchema = z.object({
   message_snapshots: z.array(z.object({ message: contentSchema })).catch([]),
 });
 
-/** A message, as MESSAGE_CREATE, MESSAGE_UPDATE and the history show it. What is odd in its lesser parts is left out. */
+/**
+ * A message in MESSAGE_CREATE, MESSAGE_UPDATE and the history. Invalid optional fields become empty instead of failing
+ * the parse.
+ */
 export const messageSchema = writtenSchema.extend(secondarySchema.shape).extend({
   id: snowflakeSchema,
   channel_id: snowflakeSchema,
@@ -67,18 +70,17 @@ export const messageSchema = writtenSchema.extend(secondarySchema.shape).extend(
 
 export type MessagePayload = z.infer<typeof messageSchema>;
 
-/** What MESSAGE_UPDATE must have to be an edit; embeds that Discord adds later come without. */
+/** A MESSAGE_UPDATE that is an edit by its author. Updates in which Discord only adds embeds do not match. */
 export const editSchema = messageSchema.extend({
   type: z.int().catch(0),
   content: z.string(),
   edited_timestamp: z.string(),
 });
 
-/** A message that is gone, or several. */
 export const deletedSchema = z.object({ id: snowflakeSchema, channel_id: snowflakeSchema });
 export const bulkDeletedSchema = z.object({ ids: z.array(snowflakeSchema), channel_id: snowflakeSchema });
 
-/** What it takes to understand a message. */
+/** What parsing a message needs to know. */
 export type MessageContext = {
   readonly self: Self;
   readonly identities: Identities;
@@ -86,25 +88,25 @@ export type MessageContext = {
   readonly channelName: (channel: string) => string | null;
 };
 
-/** Whether Conch wrote it itself: as the bot, by one of its webhooks, or as the answer to a command. */
+/** Returns whether Conch wrote the message: as the bot, by one of its webhooks, or as the answer to a command. */
 export function isOwn(message: Written, { self, identities }: Pick<MessageContext, 'self' | 'identities'>): boolean {
   const { author, webhook_id: webhook, application_id: application } = message;
   if (author.id === self.userId || application === self.applicationId) return true;
   return typeof webhook === 'string' && identities.isOwnWebhook(webhook);
 }
 
-/** Who wrote it, as far as Discord vouches for them. Names count for nothing. */
+/** Returns the kind of author, as Discord authenticates it. Names do not count. */
 export function authorOf(message: Written): Author {
   if (typeof message.webhook_id === 'string') return 'webhook';
   return message.author.bot === true ? 'bot' : 'person';
 }
 
-/** Whether it is something that somebody said; joins, pins, boosts and the like are not. */
+/** Returns whether the message is written text, unlike joins, pins and boosts. */
 export function isSpeech(message: Pick<MessagePayload, 'type'>): boolean {
   return message.type === DEFAULT || message.type === REPLY;
 }
 
-/** A message of somebody else as the intake takes it, with the rule by which agents do not get it. */
+/** Converts a message to the intake's form. `ignore` holds the rule by which agents do not get it. */
 export function humanMessage(
   message: MessagePayload,
   at: { readonly channel: ChannelId; readonly place: Pick<Place, 'allowBots'> },
@@ -127,14 +129,14 @@ export function humanMessage(
   };
 }
 
-/** The edit that a message shows, or `null` when it shows none. Edits are ordered by the time that Discord gives them. */
+/** Returns the edit that a message shows; `null` when it was not edited. Discord's time of editing orders the edits. */
 export function editOf(message: MessagePayload, channel: ChannelId, by: MessageContext): MessageChange | null {
   const version = message.edited_timestamp ?? null;
   if (version === null || !isSpeech(message)) return null;
   return { change: 'edited', id: message.id, channel, text: textOf(message, by), version };
 }
 
-/** How people call the author: the name in this guild, the name for all, or the plain one. */
+/** Returns the author's name: the name in this guild, else the display name, else the user name. */
 export function writerName(message: Pick<MessagePayload, 'author' | 'member'>): string {
   return message.member?.nick ?? message.author.global_name ?? message.author.username;
 }
@@ -145,7 +147,7 @@ const DEFAULT = 0;
 const REPLY = 19;
 const FORWARD = 1;
 
-/** The command line that a message is, if it is one. */
+/** Returns the command line in a message; `null` when the message is not a command. */
 export function commandIn(
   { content }: Pick<MessagePayload, 'content'>,
   { self }: Pick<MessageContext, 'self'>,
@@ -153,7 +155,7 @@ export function commandIn(
   return typedCommand(withoutBot(content, self));
 }
 
-/** Whoever mentions the bot first means the channel: what stands behind it is what they say. */
+/** Removes a mention of the bot from the start of a message. A message of mentions alone stays. */
 function withoutBot(content: string, { userId }: Self): string {
   const rest = content.replace(new RegExp(`^(?:\\s*<@!?${userId}>[\\s,:]*)+`), '');
   return rest === '' ? content : rest;
@@ -175,7 +177,10 @@ function textOf(message: MessagePayload, by: MessageContext): string {
   return plainText([withoutBot(message.content, by.self), ...quotes].filter((text) => text !== '').join('\n'), lookups);
 }
 
-/** A person whose name is an agent's is not that agent. */
+/**
+ * Returns the text for a mentioned person. A person with an agent's name is marked, so that it is not taken for the
+ * agent.
+ */
 function mentionOf(name: string, agents: Parameters<typeof addressedIn>[1]): string {
   return addressedIn(`@${name}`, agents).length === 0 ? `@${name}` : `the person ${name}`;
 }
@@ -217,11 +222,11 @@ function stickerOf({ id, name }: z.infer<typeof stickerSchema>): Attachment {
   return { name: `sticker "${name}"`, url, contentType: null, bytes: null };
 }
 
-/** What the marks in a text of Discord stand for; `null` for what nobody knows. */
+/** Names for the mentions in a Discord text; `null` when the id is unknown. */
 export type Lookups = {
-  /** A person or program in words: "@Ada". */
+  /** Returns a person's or program's text with its "@": "@Ada". */
   readonly user: (id: string) => string | null;
-  /** Whom a role stands for: the id of an agent. */
+  /** Returns the id of the agent with this role. */
   readonly role: (id: string) => string | null;
   readonly channel: (id: string) => string | null;
 };
@@ -230,8 +235,8 @@ const MARK =
   /<(?:@!?(?<user>\d{1,20})|@&(?<role>\d{1,20})|#(?<channel>\d{1,20})|a?:(?<emoji>\w{1,32}):\d{1,20}|t:(?<time>-?\d{1,13})(?::[a-zA-Z])?|\/(?<command>[^:<>\n]{1,100}):\d{1,20}|id:(?<place>[a-z]{1,20}))>/g;
 
 /**
- * A text of Discord as people read it: marks for people, roles, channels, emojis, times and commands become words.
- * The same text and lookups give the same result.
+ * Converts Discord's markup for people, roles, channels, emojis, times and commands to words. The same text and
+ * lookups give the same result.
  */
 export function plainText(content: string, lookups: Lookups): string {
   return content.replaceAll(MARK, (mark, ...rest: unknown[]) => wordsFor(mark, marksIn(rest.at(-1)), lookups));
@@ -254,7 +259,7 @@ function wordsFor(mark: string, marks: Marks, lookups: Lookups): string {
   return place === undefined ? mark : `#${place}`;
 }
 
-/** "2026-03-01 12:00 UTC", or `null` for what no calendar has. */
+/** Returns a time as "2026-03-01 12:00 UTC"; `null` when it is out of range. */
 function timeWords(seconds: number): string | null {
   const at = new Date(seconds * 1_000);
   return Number.isNaN(at.getTime()) ? null : `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;

@@ -9,7 +9,7 @@ import { BoundedMap } from '../../lib/keyed.ts';
 import { channelId, platformChannel } from './client.ts';
 import type { Reader } from './client.ts';
 
-/** Discord's ids: numbers that grow with time. */
+/** A Discord id: a decimal number that grows with time. */
 export const snowflakeSchema = z.string().regex(/^\d{1,20}$/);
 
 /** A channel or thread as Discord describes it, in events and over REST. */
@@ -28,36 +28,36 @@ export const channelSchema = z.object({
 
 export type ChannelPayload = z.infer<typeof channelSchema>;
 
-/** Where a floor is on Discord. Webhooks and permissions belong to the channel, not to its threads. */
+/** The location of a floor on Discord. Webhooks and permissions belong to the channel, not to its threads. */
 export type Location = {
   readonly channel: string;
   readonly thread: string | null;
-  /** `null` when it is not known. */
+  /** `null` when the guild is not known. */
   readonly guild: string | null;
 };
 
-/** What is known of the channels and threads that the bot can see. */
+/** Cache of the channels and threads that the bot can see. */
 export type Places = {
-  /** Takes in what Discord says of a channel or thread. */
+  /** Stores Discord's description of a channel or thread. */
   learn(channel: ChannelPayload): void;
   forget(channel: string): void;
   nameOf(channel: string): string | null;
   guildOf(channel: string): string | null;
   /**
-   * The floor that a channel's messages belong to; `null` when they are none of Conch's. Opens the floor of a new thread.
-   * Rejects with a `ChatError` while Discord cannot say what kind of channel it is.
+   * Returns the floor for a channel's messages; `null` when the channel has no floor. Opens the floor of a new thread.
+   * Rejects with a `ChatError` while Discord cannot describe the channel.
    */
   resolve(channel: string): Promise<Whereabouts | null>;
-  /** The same without asking anybody and without opening anything; `undefined` when that is not known yet. */
+  /** Like `resolve`, but asks nobody and opens nothing. `undefined` when the channel is not known yet. */
   at(channel: string): Whereabouts | null | undefined;
-  /** Where a floor is. Rejects with a `ChatError` while Discord cannot say. */
+  /** Returns the location of a floor. Rejects with a `ChatError` while Discord cannot describe the channel. */
   locate(floor: ChannelId): Promise<Location>;
 };
 
 const THREADS = new Set([10, 11, 12]);
 const KNOWN_LIMIT = 10_000;
 
-/** Remembers channels and threads; asks Discord once about those that no event told of. */
+/** Caches channels and threads from events. Asks Discord once about channels that no event described. */
 export function createPlaces(ports: {
   readonly read: Reader;
   readonly queries: FloorQueries;
@@ -109,12 +109,11 @@ export function createPlaces(ports: {
   };
 }
 
-/** Whether the channel is a thread. */
 export function isThread(channel: Pick<ChannelPayload, 'type'>): boolean {
   return THREADS.has(channel.type);
 }
 
-/** What Discord says of one channel; rejects with a `ChatError`. */
+/** Reads one channel's description from Discord. Rejects with a `ChatError`. */
 export function describe(read: Reader, channel: string): Promise<ChannelPayload> {
   return read({ route: Routes.channel(channel), channel: channelId(channel), what: 'channel' }, channelSchema);
 }

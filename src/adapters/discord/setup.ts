@@ -13,12 +13,15 @@ import type { ChannelPermissions, PermissionName } from './channel-membership.ts
 
 type Channel = { readonly id: ChannelId; readonly name: string };
 
-/** What is to be checked: the token, and the channels of the configuration that are on Discord. */
+/** The token, and the configuration's Discord channels, to check. */
 export type SetupOptions = Pick<AdapterOptions, 'token' | 'apiUrl' | 'clock' | 'settings'> & {
   readonly channels: readonly Channel[];
 };
 
-/** Asks Discord whether everything is as the settings need it, changing nothing. Never rejects for what Discord answers. */
+/**
+ * Checks token, intent, clock and channels against the settings; changes nothing. Discord's refusals become results,
+ * not rejections.
+ */
 export async function checkSetup(options: SetupOptions): Promise<readonly CheckResult[]> {
   const rest = createClient(options);
   const findings: CheckResult[] = [];
@@ -34,7 +37,7 @@ export async function checkSetup(options: SetupOptions): Promise<readonly CheckR
   return findings;
 }
 
-/** The address that invites the bot with the least permissions that the settings need. */
+/** Returns the URL that invites the bot with the least permissions that the settings need. */
 export function inviteUrl(applicationId: string, settings: DiscordSettings): string {
   const bits = neededPermissions(settings).reduce((sum, name) => sum | PERMISSIONS[name], 0n);
   const query = new URLSearchParams({
@@ -45,7 +48,7 @@ export function inviteUrl(applicationId: string, settings: DiscordSettings): str
   return `https://discord.com/oauth2/authorize?${query.toString()}`;
 }
 
-/** The application id inside a bot token, or null. */
+/** Returns the application id inside a bot token; `null` when the token holds none. */
 export function applicationIdOf(token: string): string | null {
   const [first = '', ...rest] = token.split('.');
   const id = Buffer.from(first, 'base64').toString('latin1');
@@ -53,11 +56,11 @@ export function applicationIdOf(token: string): string | null {
 }
 
 const PORTAL = 'https://discord.com/developers/applications';
-/** Message Content, granted or in the limited form that small bots have. */
+/** Flags of the Message Content intent: verified bots have the first, small bots the second. */
 const MESSAGE_CONTENT = (1 << 18) | (1 << 19);
 const SKEW_MS = 5_000;
 const WEBHOOKS_A_CHANNEL = 15;
-/** Where floors can be: text, announcements, and the three kinds of threads. */
+/** Channel types that can have a floor: text, announcements, and the three kinds of threads. */
 const TEXT_CHANNELS: ReadonlySet<number> = new Set([0, 5, 10, 11, 12]);
 
 const userSchema = z.object({ id: z.string(), username: z.string() });
@@ -89,7 +92,7 @@ function intent(flags: number): CheckResult {
   return bad(what, 'it is off: the bot would receive messages without text', todo);
 }
 
-/** Compares this machine's clock with the dates of Discord's answers. */
+/** Returns a function that compares this machine's clock with the dates of Discord's answers. */
 function watchClock(rest: REST, clock: Clock): () => readonly CheckResult[] {
   let skewMs: number | null = null;
   rest.on('response', (_request, { headers }) => {
@@ -144,7 +147,7 @@ function unseen({ invite }: At, what: string, error: ChatError): CheckResult {
   return bad(what, error.message, 'Try again later.');
 }
 
-/** What Conch can do without: agents then speak as the bot, with their names in front, or have no roles. */
+/** A missing one is a warning: agents then speak as the bot, or have no roles, receipts or files. */
 const OPTIONAL: ReadonlySet<PermissionName> = new Set([
   'Manage Webhooks',
   'Manage Roles',
@@ -172,7 +175,7 @@ async function webhooks({ rest, self }: At, what: string, snowflake: string): Pr
     const todo = 'Delete one under the channel\'s settings, "Integrations"; until then agents speak as the bot itself.';
     return [warning(title, count, todo)];
   } catch (error) {
-    // A thread has none of its own.
+    // Discord answers 404 for a thread: webhooks belong to its channel.
     return rejectionOf(asked(error))?.status === 404 ? [] : [bad(title, asked(error).message, 'Try again later.')];
   }
 }
