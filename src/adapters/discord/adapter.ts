@@ -17,7 +17,7 @@ import {
   createCalls,
   createClient,
   createReader,
-  insisting,
+  retryRead,
   platformChannel,
   untilDiscord,
   wordsOf,
@@ -67,7 +67,7 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
       try {
         return await open({ ...options, ...ports, rest });
       } catch (error) {
-        throw error instanceof ChatError ? never(error) : error;
+        throw error instanceof ChatError ? refusedBot(error) : error;
       }
     },
   });
@@ -88,7 +88,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const places = createPlaces({ read, queries, intake });
   const sender = createSender({ ...parts, calls, places, self });
   const missing = async (channel: string, known?: GuildAnswers): Promise<readonly PermissionName[]> =>
-    (await insisting(() => channelPermissions({ calls, self }, channel, parts.settings, known), parts)).missing;
+    (await retryRead(() => channelPermissions({ calls, self }, channel, parts.settings, known), parts)).missing;
   const membership = new ChannelMembership({
     ...parts,
     read,
@@ -192,7 +192,7 @@ function createSettling(ports: Parts & Known & { readonly reached: ReturnType<ty
   };
 }
 
-function never(error: ChatError): AdapterError {
+function refusedBot(error: ChatError): AdapterError {
   return new AdapterError(`Discord refused this bot: ${error.message}`, { adapter: 'discord', cause: error });
 }
 

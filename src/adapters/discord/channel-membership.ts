@@ -22,7 +22,7 @@ export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopen
 export type GuildAnswers = Map<string, Promise<unknown>>;
 
 /** The guild or channel that changed. */
-type Whereat = { readonly guild: string } | { readonly channel: string };
+type ChangedPlace = { readonly guild: string } | { readonly channel: string };
 
 const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.unknownChannel, 'the channel is not there'],
@@ -69,7 +69,7 @@ export class ChannelMembership extends ChannelAccess {
   }
 
   /** Called when permissions may have changed: checks closed channels again, and allows refused calls in the others. */
-  changed(at: Whereat): void {
+  changed(at: ChangedPlace): void {
     this.#asking.all = null;
     for (const floor of this.#floors().filter((each) => isAt(at, each, this.#places))) {
       if (this.isClosed(floor.id)) void this.check(floor.id);
@@ -97,7 +97,7 @@ async function ask(
 }
 
 function isAt(
-  at: Whereat,
+  at: ChangedPlace,
   { id, parent }: { readonly id: ChannelId; readonly parent: ChannelId | null },
   places: Places,
 ): boolean {
@@ -182,7 +182,7 @@ export function missingPermissions(
   member: MemberContext,
   needed: readonly PermissionName[],
 ): readonly PermissionName[] {
-  const allowed = computed(member);
+  const allowed = permissionsOf(member);
   if ((allowed & PermissionFlagsBits.Administrator) !== 0n) return [];
   const isHidden = (allowed & PermissionFlagsBits.ViewChannel) === 0n;
   return needed.filter((name) => isHidden || (allowed & PERMISSIONS[name]) === 0n);
@@ -214,7 +214,7 @@ export async function channelPermissions(
     method: 'get',
     channel: channelId(channelSnowflake),
     what: 'read permissions',
-    isTriedAgain: true,
+    callerRetries: true,
   } as const;
   const get = <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => calls.ask({ ...call, route }, answer);
   const channel = await get(Routes.channel(channelSnowflake), channelSchema);
@@ -236,7 +236,7 @@ export async function channelPermissions(
 }
 
 /** Applies roles, then overwrites, in Discord's order. The @everyone role has the id of its guild. */
-function computed({ guild, userId, roles, guildRoles, overwrites }: MemberContext): bigint {
+function permissionsOf({ guild, userId, roles, guildRoles, overwrites }: MemberContext): bigint {
   const own = new Set([guild, ...roles]);
   let allowed = guildRoles.filter(({ id }) => own.has(id)).reduce((sum, role) => sum | BigInt(role.permissions), 0n);
   const steps = [

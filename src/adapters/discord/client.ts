@@ -57,7 +57,7 @@ export type Call = {
    */
   readonly what: string;
   /** True when a 401 or 403 does not block later calls, because the caller itself waits before it retries. */
-  readonly isTriedAgain?: boolean;
+  readonly callerRetries?: boolean;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: object;
   readonly files?: readonly RawFile[];
@@ -133,11 +133,11 @@ export type Reader = <T>(question: ReadCall, answer: z.ZodType<T>) => Promise<T>
  */
 export function createReader(calls: Calls, ports: WaitPorts): Reader {
   return (question, answer) =>
-    insisting(() => calls.ask({ ...question, method: 'get', isTriedAgain: true }, answer), ports);
+    retryRead(() => calls.ask({ ...question, method: 'get', callerRetries: true }, answer), ports);
 }
 
 /** Retries read-only work until it succeeds, Discord refuses it, or 7 attempts have failed. */
-export function insisting<T>(work: () => Promise<T>, ports: WaitPorts): Promise<T> {
+export function retryRead<T>(work: () => Promise<T>, ports: WaitPorts): Promise<T> {
   return retry(work, READ_AGAIN, {
     ...ports,
     judge({ error }) {
@@ -168,7 +168,7 @@ function isWebhookCall(call: Call): boolean {
 
 function closes(call: Call, error: ChatError): boolean {
   const answer = rejectionOf(error);
-  if (answer === null || call.isTriedAgain === true || isWebhookCall(call) || answer.code === CODES.reactionBlocked)
+  if (answer === null || call.callerRetries === true || isWebhookCall(call) || answer.code === CODES.reactionBlocked)
     return false;
   return answer.status === 401 || answer.status === 403;
 }
@@ -226,8 +226,8 @@ type Where = { readonly method: string; readonly channel: ChannelId };
 /** Converts any error of a REST call to a `ChatError` whose fault says whether the call was executed. */
 export function chatError(error: unknown, where: Where): ChatError {
   if (error instanceof ChatError) return error;
-  if (error instanceof RateLimitError) return limited(error, where);
-  if (error instanceof DiscordAPIError) return refused(error, where);
+  if (error instanceof RateLimitError) return limitError(error, where);
+  if (error instanceof DiscordAPIError) return refusalError(error, where);
   const { method } = where;
   if (error instanceof HTTPError) {
     const cause = new Rejection(error.message, { status: error.status, code: null });
@@ -280,7 +280,7 @@ const MESSAGE_LENGTH = 200;
 /** A missing permission may be granted again, so the call is retried after this time. */
 const CLOSED_MS = 60_000;
 
-function limited(error: RateLimitError, where: Where): ChatError {
+function limitError(error: RateLimitError, where: Where): ChatError {
   const waits = [Math.max(error.retryAfter, error.sublimitTimeout), error.timeToReset];
   const wait = waits.find((ms) => Number.isFinite(ms) && ms > 0);
   return new ChatError(`Discord limits ${where.method}`, {
@@ -290,7 +290,7 @@ function limited(error: RateLimitError, where: Where): ChatError {
   });
 }
 
-function refused(error: DiscordAPIError, where: Where): ChatError {
+function refusalError(error: DiscordAPIError, where: Where): ChatError {
   const { status } = error;
   const code = typeof error.code === 'number' ? error.code : null;
   const said = brief(error.message);

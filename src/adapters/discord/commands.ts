@@ -51,8 +51,8 @@ export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Op
   const groups = Map.groupBy(table, (row) => row.path.split(' ')[0] ?? '');
   return [...groups].map(([word, rows]) => {
     const [only] = rows;
-    if (only !== undefined && only.path === word) return described(CHAT_INPUT, only, word);
-    const options = rows.map((row) => described(SUBCOMMAND, row, row.path.slice(word.length + 1)));
+    if (only !== undefined && only.path === word) return commandOption(CHAT_INPUT, only, word);
+    const options = rows.map((row) => commandOption(SUBCOMMAND, row, row.path.slice(word.length + 1)));
     const verbs = options.map(({ name }) => name).join(', ');
     return { type: CHAT_INPUT, name: word, description: cut(`${GROUPS[word] ?? word}: ${verbs}`), options };
   });
@@ -60,7 +60,7 @@ export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Op
 
 /** Returns the command line of a filled-in slash command. Arguments with spaces are quoted. */
 export function lineOf(given: Given): string {
-  const { path, row, values } = understood(given);
+  const { path, row, values } = parseGiven(given);
   const valueOf = (wanted: string) => values.find(({ name }) => name === wanted)?.value ?? null;
   const options = (row?.options ?? []).flatMap(({ name }) => {
     const value = valueOf(name);
@@ -86,7 +86,7 @@ const MESSAGE_LINK = /<?https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/channels\/(?:
 
 /** Returns the completions for the option that has the focus, at most 25. */
 export function choicesFor(given: Given, known: Completable): readonly OptionChoice[] {
-  const { path, row, values } = understood(given);
+  const { path, row, values } = parseGiven(given);
   const focused = values.find((value) => value.focused === true);
   const argument = row?.arguments.find(({ name }) => name === focused?.name);
   if (focused === undefined || argument === undefined || row === null) return [];
@@ -147,7 +147,7 @@ const thereSchema: z.ZodType<Option> = z.object({
   },
 }) as z.ZodType<Option>;
 
-function described(type: number, row: CommandRow, name: string): Option {
+function commandOption(type: number, row: CommandRow, name: string): Option {
   const named = (row.options ?? []).map(({ name: option, summary, most }) =>
     optionOf({
       name: option,
@@ -187,9 +187,9 @@ function choice(value: string, summary: string): OptionChoice {
   return { value, name: cut(`${value}: ${summary}`) };
 }
 
-type Understood = { readonly path: string; readonly row: CommandRow | null; readonly values: readonly Given[] };
+type ParsedCommand = { readonly path: string; readonly row: CommandRow | null; readonly values: readonly Given[] };
 
-function understood(given: Given): Understood {
+function parseGiven(given: Given): ParsedCommand {
   const [first] = given.options ?? [];
   const inner = first?.type === SUBCOMMAND ? first : null;
   const path = inner === null ? given.name : `${given.name} ${inner.name}`;

@@ -330,12 +330,12 @@ export class Sessions {
     const track = this.#track(shard);
     track.newest = Math.max(track.newest, sequence);
     if (taken !== null) {
-      track.flying.add(sequence);
-      const landed = (): void => {
-        track.flying.delete(sequence);
+      track.pending.add(sequence);
+      const settled = (): void => {
+        track.pending.delete(sequence);
         this.#later();
       };
-      taken.then(landed, landed);
+      taken.then(settled, settled);
     }
     this.#later();
   }
@@ -382,7 +382,7 @@ type Track = {
   session: SessionInfo | null;
   newest: number;
   /** Sequence numbers of dispatched events that are not yet durable, in order. */
-  readonly flying: Set<number>;
+  readonly pending: Set<number>;
   written: string | null;
 };
 
@@ -394,12 +394,12 @@ const sessionSchema = z.object({
 });
 
 function trackFrom(session: SessionInfo | null): Track {
-  return { session, newest: session?.sequence ?? 0, flying: new Set(), written: null };
+  return { session, newest: session?.sequence ?? 0, pending: new Set(), written: null };
 }
 
-function valueOf({ session, newest, flying }: Track): string {
+function valueOf({ session, newest, pending }: Track): string {
   if (session === null) return '';
-  const [first] = flying;
+  const [first] = pending;
   const { sessionId, resumeURL, shardCount } = session;
   return JSON.stringify({ sessionId, resumeURL, shardCount, sequence: first === undefined ? newest : first - 1 });
 }
@@ -437,7 +437,7 @@ export function createIdentifies(ports: SessionsPorts & { readonly clock: Clock 
         const [oldest] = hours;
         const used = hours.reduce((sum, { count }) => sum + count, 0);
         if (oldest === undefined || used < IDENTIFIES_A_DAY) {
-          await memory.set(key, JSON.stringify(counted(hours, clock.now()))).catch((error: unknown) => {
+          await memory.set(key, JSON.stringify(withOneMore(hours, clock.now()))).catch((error: unknown) => {
             log.warn({ why: wordsOf(error) }, 'the count of sessions with Discord was not written');
           });
           return;
@@ -455,7 +455,7 @@ type Hour = { readonly at: number; readonly count: number };
 
 const hoursSchema = z.array(z.object({ at: z.number(), count: z.number() }));
 
-function counted(hours: readonly Hour[], now: number): readonly Hour[] {
+function withOneMore(hours: readonly Hour[], now: number): readonly Hour[] {
   const at = Math.floor(now / HOUR_MS) * HOUR_MS;
   const count = hours.find((hour) => hour.at === at)?.count ?? 0;
   return [...hours.filter((hour) => hour.at !== at), { at, count: count + 1 }];

@@ -44,7 +44,7 @@ export function body<Rest extends { readonly flags?: number }>(
   rest?: Rest,
 ): Rest & { readonly content: string; readonly allowed_mentions: { readonly parse: readonly [] } } {
   const flags = (rest?.flags ?? 0) | SUPPRESS_EMBEDS;
-  const known = { content: fitted(safeText(fitted(content))), allowed_mentions: { parse: [] as const }, flags };
+  const known = { content: cutToLimit(safeText(cutToLimit(content))), allowed_mentions: { parse: [] as const }, flags };
   return Object.assign({}, rest, known);
 }
 
@@ -77,7 +77,7 @@ export function contentOf(content: Content, isWebhook: boolean): string {
   const { speaker, kind } = content;
   if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
   const { text } = shownOf(content);
-  return named(speaker, endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text, isWebhook);
+  return withPrefix(speaker, endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text, isWebhook);
 }
 
 /** Builds the body of one of Conch's messages. A card has buttons and notifies nobody. */
@@ -143,8 +143,8 @@ const WHAT = ['rules', 'reason', 'form', 'input'] as const;
 /** Returns the text of a draft: only the end of a long text, with an open code block closed, and the cursor. */
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
   const whole = text.trimEnd();
-  const shown = safeText(closed(whole.length > DRAFT_LENGTH ? tailOf(whole) : whole));
-  return `${named(speaker, shown.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
+  const shown = safeText(closeCode(whole.length > DRAFT_LENGTH ? tailOf(whole) : whole));
+  return `${withPrefix(speaker, shown.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
 }
 
 /** Returns whether a message is a draft. */
@@ -206,7 +206,7 @@ function hostOf(url: string): string | null {
   return host === null ? null : host.replace(/^www\./, '');
 }
 
-function fitted(content: string): string {
+function cutToLimit(content: string): string {
   const whole = content.toWellFormed();
   return whole.length <= CONTENT_LIMIT ? whole : `${whole.slice(0, CONTENT_LIMIT - 1)}…`.toWellFormed();
 }
@@ -214,7 +214,7 @@ function fitted(content: string): string {
 /** Markdown that works only at the start of a line, so it must not follow a name. */
 const BLOCK = /^\s*(?:```|~~~|#|>|[-*+]\s|\d+[.)]\s|\|)/;
 
-function named(speaker: Speaker, text: string, isWebhook: boolean): string {
+function withPrefix(speaker: Speaker, text: string, isWebhook: boolean): string {
   if (speaker === null || isWebhook) return text;
   return `${prefixOf(speaker)}${BLOCK.test(text) ? '\n' : ' '}${text}`;
 }
@@ -229,7 +229,7 @@ function tailOf(text: string): string {
 }
 
 /** Closes a code block that is still open. */
-function closed(text: string): string {
+function closeCode(text: string): string {
   const fence = openAt(text);
   return fence === null || fence.mark.length > FRAME_LENGTH ? text : `${text}\n${fence.mark}`;
 }

@@ -90,35 +90,35 @@ const guildSchema = z.object({
 const inGuildSchema = z.object({ guild_id: snowflakeSchema });
 
 const EVENTS: ReadonlyMap<string, Listener> = new Map([
-  on(GatewayDispatchEvents.MessageCreate, messageSchema, written),
-  on(GatewayDispatchEvents.MessageUpdate, z.unknown(), edited),
+  on(GatewayDispatchEvents.MessageCreate, messageSchema, takeMessage),
+  on(GatewayDispatchEvents.MessageUpdate, z.unknown(), takeEdit),
   on(GatewayDispatchEvents.MessageDelete, deletedSchema, (here, { id, channel_id: channel }) =>
-    gone(here, channel, [id]),
+    takeDeletions(here, channel, [id]),
   ),
   on(GatewayDispatchEvents.MessageDeleteBulk, bulkDeletedSchema, (here, { ids, channel_id: channel }) =>
-    gone(here, channel, ids),
+    takeDeletions(here, channel, ids),
   ),
   on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (here, payload) => {
     void here.interactions.take(payload);
     return null;
   }),
-  on(GatewayDispatchEvents.GuildCreate, guildSchema, joined),
-  on(GatewayDispatchEvents.GuildDelete, guildSchema, left),
-  on(GatewayDispatchEvents.GuildRoleUpdate, inGuildSchema, permitted),
-  on(GatewayDispatchEvents.GuildMemberUpdate, inGuildSchema, permitted),
-  on(GatewayDispatchEvents.ChannelCreate, channelSchema, described),
-  on(GatewayDispatchEvents.ChannelUpdate, channelSchema, described),
-  on(GatewayDispatchEvents.ChannelDelete, channelSchema, removed),
-  on(GatewayDispatchEvents.ThreadCreate, channelSchema, described),
-  on(GatewayDispatchEvents.ThreadUpdate, channelSchema, described),
-  on(GatewayDispatchEvents.ThreadDelete, channelSchema, removed),
+  on(GatewayDispatchEvents.GuildCreate, guildSchema, openGuild),
+  on(GatewayDispatchEvents.GuildDelete, guildSchema, closeGuild),
+  on(GatewayDispatchEvents.GuildRoleUpdate, inGuildSchema, recheckGuild),
+  on(GatewayDispatchEvents.GuildMemberUpdate, inGuildSchema, recheckGuild),
+  on(GatewayDispatchEvents.ChannelCreate, channelSchema, takeChannel),
+  on(GatewayDispatchEvents.ChannelUpdate, channelSchema, takeChannel),
+  on(GatewayDispatchEvents.ChannelDelete, channelSchema, closeChannel),
+  on(GatewayDispatchEvents.ThreadCreate, channelSchema, takeChannel),
+  on(GatewayDispatchEvents.ThreadUpdate, channelSchema, takeChannel),
+  on(GatewayDispatchEvents.ThreadDelete, channelSchema, closeChannel),
   on(GatewayDispatchEvents.ThreadListSync, guildSchema.pick({ threads: true }), (here, { threads }) => {
     learnAll(here, threads);
     return null;
   }),
 ]);
 
-function written(here: EventContext, message: MessagePayload): Promise<unknown> | null {
+function takeMessage(here: EventContext, message: MessagePayload): Promise<unknown> | null {
   const { places, context, intake, interactions, sender, changes } = here;
   const at = places.at(message.channel_id);
   if (isOwn(message, context)) return null;
@@ -144,7 +144,7 @@ function written(here: EventContext, message: MessagePayload): Promise<unknown> 
 }
 
 /** Discord also sends an update when it adds embeds. Only an update with a time of editing is an edit. */
-function edited(here: EventContext, payload: unknown): Promise<unknown> | null {
+function takeEdit(here: EventContext, payload: unknown): Promise<unknown> | null {
   const { places, context } = here;
   const parsed = editSchema.safeParse(payload);
   if (!parsed.success || isOwn(parsed.data, context)) return null;
@@ -162,7 +162,7 @@ async function amend({ intake, changes }: EventContext, change: MessageChange): 
   await intake.amend(change);
 }
 
-function gone(here: EventContext, channel: string, ids: readonly string[]): Promise<unknown> | null {
+function takeDeletions(here: EventContext, channel: string, ids: readonly string[]): Promise<unknown> | null {
   const { places } = here;
   if (places.at(channel) === null) return null;
   return here.push(channelId(channel), async () => {
@@ -173,14 +173,14 @@ function gone(here: EventContext, channel: string, ids: readonly string[]): Prom
 }
 
 /** Called when the bot joined a server, or when the server is back after an outage. */
-function joined(here: EventContext, guild: z.infer<typeof guildSchema>): null {
+function openGuild(here: EventContext, guild: z.infer<typeof guildSchema>): null {
   if (guild.unavailable === true) return null;
   learnAll(here, [...guild.channels, ...guild.threads], guild.id);
   here.membership.changed({ guild: guild.id });
   return null;
 }
 
-function left(here: EventContext, { id, unavailable }: z.infer<typeof guildSchema>): null {
+function closeGuild(here: EventContext, { id, unavailable }: z.infer<typeof guildSchema>): null {
   const { log, places, membership } = here;
   if (unavailable === true) {
     log.warn({ guild: id }, 'a server of Discord has an outage');
@@ -192,12 +192,12 @@ function left(here: EventContext, { id, unavailable }: z.infer<typeof guildSchem
   return null;
 }
 
-function permitted(here: EventContext, { guild_id: guild }: z.infer<typeof inGuildSchema>): null {
+function recheckGuild(here: EventContext, { guild_id: guild }: z.infer<typeof inGuildSchema>): null {
   here.membership.changed({ guild });
   return null;
 }
 
-function described(here: EventContext, channel: ChannelPayload): null {
+function takeChannel(here: EventContext, channel: ChannelPayload): null {
   here.places.learn(channel);
   const { archived = false, locked = false } = channel.thread_metadata ?? {};
   const own = channelId(channel.id);
@@ -206,7 +206,7 @@ function described(here: EventContext, channel: ChannelPayload): null {
   return null;
 }
 
-function removed(here: EventContext, channel: ChannelPayload): null {
+function closeChannel(here: EventContext, channel: ChannelPayload): null {
   const own = channelId(channel.id);
   const what = isThread(channel) ? 'the thread was deleted' : 'the channel was deleted';
   here.membership.closeAll((id, parent) => id === own || parent === own, what);

@@ -87,10 +87,10 @@ async function readBack(ports: HistoryPorts, from: Source, start: string): Promi
     return message.success ? [message.data] : [];
   });
   const gap = isComplete ? null : `only the newest ${seen.length} messages of what was missed were read`;
-  return { ...understood(ports, from, parsed), gap, isEmpty: seen.length === 0 && before === null };
+  return { ...speechOf(ports, from, parsed), gap, isEmpty: seen.length === 0 && before === null };
 }
 
-function understood(
+function speechOf(
   { context }: HistoryPorts,
   { floor, place }: Source,
   seen: readonly MessagePayload[],

@@ -228,7 +228,7 @@ export class Webhooks {
   constructor(ports: WebhooksPorts) {
     this.#ports = ports;
     for (const { id, parent } of ports.queries.channels()) {
-      for (const webhook of remembered(ports.memory, platformChannel(parent ?? id))) this.#own.set(webhook, true);
+      for (const webhook of storedWebhooks(ports.memory, platformChannel(parent ?? id))) this.#own.set(webhook, true);
     }
   }
 
@@ -238,7 +238,7 @@ export class Webhooks {
    */
   async of(channel: ChannelId): Promise<Webhook | null> {
     if (!this.#ports.enabled) return null;
-    const location = await locating(this.#ports.locate(channel), channel);
+    const location = await locationOf(this.#ports.locate(channel), channel);
     const state = this.#stateOf(location);
     if (this.#ports.clock.now() < state.withoutUntil) return null;
     state.looking ??= this.#look(channel, location, state);
@@ -251,7 +251,7 @@ export class Webhooks {
    */
   async lost(channel: ChannelId, webhook: Webhook): Promise<void> {
     const { clock, log } = this.#ports;
-    const state = this.#stateOf(await locating(this.#ports.locate(channel), channel));
+    const state = this.#stateOf(await locationOf(this.#ports.locate(channel), channel));
     const current = await state.looking?.catch(() => null);
     if (current?.id !== webhook.id || current.token !== webhook.token) return;
     const isAgain = clock.now() - state.lostAt < WITHOUT_MS;
@@ -294,7 +294,7 @@ export class Webhooks {
   async #found(location: Location, webhook: Webhook): Promise<Webhook> {
     const { memory } = this.#ports;
     this.#own.set(webhook.id, true);
-    const known = remembered(memory, location.channel);
+    const known = storedWebhooks(memory, location.channel);
     if (known.includes(webhook.id)) return webhook;
     await memory.set(webhooksKey(location.channel), [...known, webhook.id].slice(-IDS_REMEMBERED).join(' '));
     return webhook;
@@ -328,7 +328,7 @@ async function create(ports: WebhooksPorts, channel: ChannelId, location: Locati
   throw new ChatError('The new webhook has no token', { method: 'make a webhook', channel, fault: 'refused' });
 }
 
-async function locating(location: Promise<Location>, channel: ChannelId): Promise<Location> {
+async function locationOf(location: Promise<Location>, channel: ChannelId): Promise<Location> {
   try {
     return await location;
   } catch (error) {
@@ -347,6 +347,6 @@ function webhooksKey(snowflake: string): string {
   return `webhooks:${snowflake}`;
 }
 
-function remembered(memory: Memory, snowflake: string): readonly string[] {
+function storedWebhooks(memory: Memory, snowflake: string): readonly string[] {
   return (memory.get(webhooksKey(snowflake)) ?? '').split(' ').filter((id) => id !== '');
 }

@@ -48,7 +48,7 @@ export type Interactions = {
 };
 
 export function createInteractions(ports: InteractionPorts): Interactions {
-  const served = createDeduplicator(ports.clock);
+  const deliveries = createDeduplicator(ports.clock);
   const desk: Desk = { ...ports, forms: new SentForms(), isFirst: createFirstTime(ports.memory) };
   return {
     async take(payload) {
@@ -58,12 +58,12 @@ export function createInteractions(ports: InteractionPorts): Interactions {
         return;
       }
       const interaction = parsed.data;
-      if (!served.claim(interaction.id)) return;
-      await answered(desk, interaction).catch((error: unknown) => {
+      if (!deliveries.claim(interaction.id)) return;
+      await answerInteraction(desk, interaction).catch((error: unknown) => {
         ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
       });
     },
-    typed: (message) => typed(desk, message),
+    typed: (message) => runTyped(desk, message),
     unplaced: createUnplaced(ports),
   };
 }
@@ -94,18 +94,21 @@ const interactionSchema = z.object({
 
 type Interaction = z.infer<typeof interactionSchema>;
 
-async function answered(ports: Desk, interaction: Interaction): Promise<void> {
+async function answerInteraction(ports: Desk, interaction: Interaction): Promise<void> {
   switch (interaction.type) {
     case TYPES.autocomplete:
-      return callback(ports, interaction, { type: CHOICES, data: { choices: await offered(ports, interaction) } });
+      return callback(ports, interaction, {
+        type: CHOICES,
+        data: { choices: await completionsFor(ports, interaction) },
+      });
     case TYPES.command:
     case TYPES.button:
     case TYPES.form: {
       const refusal = await refusalOf(ports, interaction);
       const modal = refusal === null ? await modalFor(ports, interaction) : null;
       if (modal !== null) return callback(ports, interaction, { type: MODAL, data: modal });
-      if (await acknowledged(ports, interaction))
-        await show(ports, interaction, refusal ?? (await done(ports, interaction)));
+      if (await acknowledge(ports, interaction))
+        await show(ports, interaction, refusal ?? (await carryOut(ports, interaction)));
     }
   }
 }
@@ -152,7 +155,7 @@ function writerOf(interaction: Interaction): string {
  * Tells Discord that an answer follows. Returns false when the interaction must not be carried out: it expired, or was
  * acknowledged before.
  */
-async function acknowledged(ports: InteractionPorts, interaction: Interaction): Promise<boolean> {
+async function acknowledge(ports: InteractionPorts, interaction: Interaction): Promise<boolean> {
   const { log } = ports;
   for (let again = true; ; again = false) {
     try {
@@ -169,7 +172,7 @@ async function acknowledged(ports: InteractionPorts, interaction: Interaction): 
   }
 }
 
-async function done(ports: Desk, interaction: Interaction): Promise<Shown> {
+async function carryOut(ports: Desk, interaction: Interaction): Promise<Shown> {
   const asked = askedBy(interaction);
   const by = principalOf(interaction);
   if (asked === null || by === null) return { ok: false, text: OVER };
@@ -179,13 +182,13 @@ async function done(ports: Desk, interaction: Interaction): Promise<Shown> {
     // A form button gets here when no form could be shown. Its command line answers that it is over, or how to answer
     // in words.
     if ('opens' in asked && asked.opens !== undefined && asked.opens !== 'form')
-      return opened(ports.queries.view(where.channel), asked);
+      return openQuestion(ports.queries.view(where.channel), asked);
     const answer = await ports.intake.command(where.channel, by, asked.line, asked.drawnFor);
-    return asked.drawnFor === undefined ? answer : refilled(ports, { interaction, asked, answer });
+    return asked.drawnFor === undefined ? answer : offerAgain(ports, { interaction, asked, answer });
   } catch (error) {
     ports.log.error({ interaction: interaction.id, why: wordsOf(error) }, 'a command failed');
     const answer = { ok: false, text: failedText(error, 'Nothing was changed.') };
-    return asked.drawnFor === undefined ? answer : refilled(ports, { interaction, asked, answer });
+    return asked.drawnFor === undefined ? answer : offerAgain(ports, { interaction, asked, answer });
   }
 }
 
@@ -193,14 +196,14 @@ async function done(ports: Desk, interaction: Interaction): Promise<Shown> {
  * Stores the values of a refused form, and offers a button that opens the form with them. Drops the values of an
  * accepted form.
  */
-function refilled(
+function offerAgain(
   { forms }: Desk,
   sent: { readonly interaction: Interaction; readonly asked: PressedForm; readonly answer: Answer },
 ): Shown {
   const { interaction, asked, answer } = sent;
   const { filled = null } = asked;
   if (filled === null) return answer;
-  forms.answered(writerOf(interaction), asked, { filled, answer });
+  forms.record(writerOf(interaction), asked, { filled, answer });
   if (answer.fields === undefined) return answer;
   const [path = '', question = ''] = asked.line.split(' ');
   const opens = { what: 'form', of: [] } as const;
@@ -223,7 +226,7 @@ const NOT_HERE =
 type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
 /** Returns the part of the open question that a button shows. A button of an earlier question shows nothing. */
-function opened(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): Shown {
+function openQuestion(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): Shown {
   const found = view === null ? null : questionOpened(view, { line, drawnFor, opens });
   return found === null ? { ok: false, text: QUESTION_OVER } : { ok: true, ...found };
 }
@@ -255,7 +258,7 @@ function principalOf({ member, user }: Interaction): Principal | null {
   };
 }
 
-async function offered(ports: InteractionPorts, interaction: Interaction): Promise<readonly object[]> {
+async function completionsFor(ports: InteractionPorts, interaction: Interaction): Promise<readonly object[]> {
   const given = givenSchema.safeParse(interaction.data);
   const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
   if (!given.success) return [];
@@ -293,7 +296,7 @@ function placeOf(interaction: Interaction): string {
   return channelId(interaction.channel_id ?? 'nowhere');
 }
 
-async function typed(ports: Desk, message: MessagePayload): Promise<void> {
+async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
   const line = commandIn(message, ports.context);
   if (line === null) return;
   try {
@@ -369,7 +372,10 @@ function formModal(
 ): object | null {
   const { note, fields } = form;
   if (!isDrawable(fields, LIMITS)) return null;
-  return modalOf(button, { title: fitted(note, LABEL_LENGTH), components: fields.map((field) => drawn(field, sent)) });
+  return modalOf(button, {
+    title: cutTo(note, LABEL_LENGTH),
+    components: fields.map((field) => drawField(field, sent)),
+  });
 }
 
 /**
@@ -400,7 +406,7 @@ class SentForms {
   }
 
   /** Stores the values of a refused form; deletes them when the answer is accepted. */
-  answered(user: string, button: PressedButton, { filled, answer }: SentAnswer): void {
+  record(user: string, button: PressedButton, { filled, answer }: SentAnswer): void {
     if (answer.ok) this.#kept.delete(keyOf(user, button));
     else this.#kept.set(keyOf(user, button), { filled, wrong: answer.fields ?? {} });
   }
@@ -441,16 +447,16 @@ function modalOf({ line, drawnFor }: PressedButton, shown: object): object {
   return { custom_id: customId({ line, drawnFor }), ...shown };
 }
 
-function drawn(field: AskedField, sent: SentForm | null): object {
+function drawField(field: AskedField, sent: SentForm | null): object {
   const { name, label } = field;
   const wrong = sent?.wrong[name];
-  const hint = fitted(wrong === undefined ? fieldHint(field) : `⚠ ${wrong}`, TEXT_LENGTH);
+  const hint = cutTo(wrong === undefined ? fieldHint(field) : `⚠ ${wrong}`, TEXT_LENGTH);
   const control = controlOf(field);
   const before = sent === null ? [control.initial].flat() : [sent.filled[field.name] ?? []].flat();
   const component =
     control.what === 'choice' ? menu(field, control.options, before) : textInput(field, control, before);
   const described = hint === '' ? {} : { description: hint };
-  return { type: LABEL, label: fitted(label, LABEL_LENGTH), ...described, component };
+  return { type: LABEL, label: cutTo(label, LABEL_LENGTH), ...described, component };
 }
 
 function textInput(
@@ -477,12 +483,12 @@ function menu(
     max_values: count,
     options: choices.map(({ value, label }) => ({
       value,
-      label: fitted(label, TEXT_LENGTH) || value,
+      label: cutTo(label, TEXT_LENGTH) || value,
       ...(given.includes(value) ? { default: true } : {}),
     })),
   };
 }
 
-function fitted(words: string, length: number): string {
+function cutTo(words: string, length: number): string {
   return excerpt(words, length).slice(0, length).toWellFormed();
 }

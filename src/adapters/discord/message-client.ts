@@ -227,8 +227,8 @@ function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: C
  * Keeps refusals of drafts and cards apart from posts. A refused card blocks nothing, because cards wait before they
  * retry.
  */
-function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'isTriedAgain'> {
-  return kind === 'post' ? { what } : { what: `${what} a ${kind}`, isTriedAgain: kind === 'card' };
+function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'callerRetries'> {
+  return kind === 'post' ? { what } : { what: `${what} a ${kind}`, callerRetries: kind === 'card' };
 }
 
 /** Returns the nonce of an outbox entry: always the same one, at most 25 characters. */

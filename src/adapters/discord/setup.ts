@@ -76,7 +76,7 @@ async function checkToken(rest: REST, findings: CheckResult[]): Promise<Self | n
     findings.push(intent(application.flags));
     return { userId: user.id, applicationId: application.id };
   } catch (error) {
-    const failed = asked(error);
+    const failed = setupError(error);
     if (rejectionOf(failed)?.status === 401) {
       const todo = `Open ${PORTAL}, your application, "Bot", "Reset Token", and put the new one into DISCORD_TOKEN.`;
       findings.push(bad(what, 'Discord does not accept it', todo));
@@ -130,11 +130,11 @@ async function checkChannel(at: At, { id, name: called }: Channel): Promise<read
     const hasWebhooks = at.settings.webhooks && !found.missing.includes('Manage Webhooks');
     return [permissions(at, what, found), ...(hasWebhooks ? await webhooks(at, what, snowflake) : [])];
   } catch (error) {
-    return [unseen(at, label, asked(error))];
+    return [unreadableChannel(at, label, setupError(error))];
   }
 }
 
-function unseen({ invite }: At, what: string, error: ChatError): CheckResult {
+function unreadableChannel({ invite }: At, what: string, error: ChatError): CheckResult {
   const status = rejectionOf(error)?.status;
   if (status === 403) {
     const todo = `Give the bot "View Channels" in the channel's settings, or invite it to the server: ${invite}`;
@@ -176,10 +176,12 @@ async function webhooks({ rest, self }: At, what: string, snowflake: string): Pr
     return [warning(title, count, todo)];
   } catch (error) {
     // Discord answers 404 for a thread: webhooks belong to its channel.
-    return rejectionOf(asked(error))?.status === 404 ? [] : [bad(title, asked(error).message, 'Try again later.')];
+    return rejectionOf(setupError(error))?.status === 404
+      ? []
+      : [bad(title, setupError(error).message, 'Try again later.')];
   }
 }
 
-function asked(error: unknown): ChatError {
+function setupError(error: unknown): ChatError {
   return chatError(error, { method: 'check the setup', channel: channelId('0') });
 }
