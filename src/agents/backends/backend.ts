@@ -5,161 +5,198 @@ import type { Line } from '../../turns/view.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 
-/** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */
+/**
+ * The content of one prompt. ACP agents and text commands get `text`. LLM backends get `system` and `parts`. Scripts
+ * and JSON commands read the other fields.
+ */
 export type TurnPrompt = {
   readonly channel: ChannelId;
   readonly epoch: number;
-  /** `grant`: a new turn; `resume`: the same turn after a wait, an interrupt or a restart; `again`: messages that could not be injected. */
+  /**
+   * Why the agent is prompted. `grant`: a new turn. `resume`: the same turn after a wait, an interrupt or a restart.
+   * `again`: messages that could not be injected into a running generation.
+   */
   readonly reason: 'grant' | 'resume' | 'again';
-  /** What was said since this agent's last prompt, oldest first. */
+  /** Messages posted since this agent's last prompt, oldest first. */
   readonly lines: readonly Line[];
-  /** The human messages that this prompt answers; they also stand in `lines` unless seen before. */
+  /** The human messages that this prompt answers. They are also in `lines`, unless an earlier prompt held them. */
   readonly messages: readonly Line[];
-  /** Of these, the ones that an earlier prompt of this turn held, and no generation has answered. */
+  /** The ids from `messages` that an earlier prompt of this turn held and no generation answered. */
   readonly open: readonly MessageId[];
-  /** What this agent had already said in this turn. */
+  /** The texts that this agent has posted in this turn. */
   readonly saidSoFar: readonly string[];
-  /** Who sits at this floor, this agent included. */
+  /** All agents seated at this floor, this agent included. */
   readonly roster: readonly {
     readonly id: AgentId;
     readonly name: string;
     readonly status: string;
     readonly description: string;
   }[];
-  /** Who the agent is, the rules, who is here: the same in every prompt until one of them changes. */
+  /**
+   * The system prompt: who the agent is, the rules, and the roster. Unchanged between prompts until one of these
+   * changes.
+   */
   readonly system: string;
-  /** What is new, in the order in which it came about: what the agent itself posted, and what others wrote and what is to be done. */
+  /**
+   * The new content in the order of the conversation. `own: true`: a message of this agent. `own: false`: messages of
+   * others, and the instructions for this prompt.
+   */
   readonly parts: readonly { readonly own: boolean; readonly text: string }[];
-  /** How long a whole request may be, with all that was said before, in characters. */
+  /** Maximum length of a whole request in characters, including the history. */
   readonly longest: number;
-  /** All of it as one text, attributed and bounded; `system` stands in it unless the session has heard it. */
+  /**
+   * The whole prompt as one text with speakers' names, cut to its limit. Contains `system` only if the session has not
+   * received it.
+   */
   readonly text: string;
 };
 
-/** What a call of a model has used, or what an agent tells of a turn; who asked for it, the program adds. */
+/** Usage of one model call, or usage that an agent reports for a turn. The caller adds who requested it. */
 export type Usage = {
   readonly tokens: number;
-  /** Nothing when it is `unpriced`. */
+  /** Cost in millionths of a dollar. 0 when `use` says `unpriced`. */
   readonly costMicros: number;
   readonly use: Omit<ModelUse, 'requestedBy' | 'run'>;
 };
 
-/** What a session tells while it works. Everything carries the turn's epoch by belonging to one prompt. */
+/** Callbacks through which a session reports its work on one prompt. */
 export type Report = {
-  /** A piece of text as it is generated. */
+  /** Reports a chunk of generated text. */
   text(chunk: string): void;
-  /** Ends the message under way, so that what follows is a message of its own. */
+  /** Ends the current message. Text after it becomes a new message. */
   flush(): void;
   /**
-   * A tool call, permission or other silent work began or ended: how many are open now. A sign of work even if unchanged.
-   * `host`: the agent itself has given no sign of life by it. `limitMs`: what has begun takes no longer, the turn ends then.
+   * Reports how many silent operations (tool calls, permission requests) are open now. Every call counts as a sign of
+   * work, even if `open` is unchanged. `host`: Conch itself reports it, so it is no sign of life of the agent.
+   * `limitMs`: the longest time that the operation may take; then the turn ends.
    */
   work(open: number, by?: 'host', limitMs?: number): void;
-  /** What stands between the agent and its tools. */
+  /** Checks each tool call of the agent before it runs. */
   readonly gate: ToolGate;
   usage(usage: Usage): void;
   now(): Instant;
-  /** How long the turn may last if nothing more is heard of its agent, in milliseconds. */
+  /** Returns in milliseconds how long the turn lasts if the agent sends no other sign of work. */
   leftMs(): number;
 };
 
-/** How a prompt ended. `waiting`: the agent asked a question (already said) and waits for the answer. */
+/** How a prompt ended. `waiting`: the agent asked a question, which is already posted, and waits for the answer. */
 export type Ending =
   | { readonly how: 'completed'; readonly handTo?: AgentId }
   | { readonly how: 'passed' }
-  /** For an answer of people, or (`of`) of another agent. */
+  /** Waits for an answer from people, or from the agent in `of`. */
   | { readonly how: 'waiting'; readonly reason: 'answer'; readonly of?: AgentId }
   | { readonly how: 'interrupted' };
 
-/** One agent's place at one floor, as its backend sees it. */
+/** One agent's seat at one floor, as passed to its backend. */
 export type SeatContext = {
   readonly channel: ChannelId;
   readonly agent: AgentId;
   readonly name: string;
   readonly persona: string;
-  /** The model that is to do it, if not that of the backend. */
+  /** The model for this session. Default: the backend's model. */
   readonly model?: string;
-  /** Whether the rules let any tool of a server, or this one, ever be used; without it they do. */
+  /**
+   * Returns whether the rules can ever allow the tool, or any tool of the server when `tool` is `null`. Absent: all
+   * tools can be allowed.
+   */
   readonly reaches?: (server: string, tool: string | null) => boolean;
-  /** Tells people that the tools of a server are gone, and why, or (`null`) are back. */
+  /** Tells people that a server's tools are unavailable and why. `null`: they are available again. */
   readonly tellTools?: (server: string, why: string | null) => void;
 };
 
-/** What became of a message handed in in the middle of a turn. */
+/** The result of injecting a message into a running turn. */
 export type InjectOutcome = 'injected' | 'next-prompt' | 'refused';
 
-/** A conversation with one agent about one floor. At most one prompt is under way at a time. */
+/** A conversation with one agent about one floor. At most one prompt runs at a time. */
 export type AgentSession = {
-  /** Resolves when the generation is over; rejects with a `BackendError` when the session failed. */
+  /** Resolves when the generation ends. Rejects with a `BackendError` when the session failed. */
   prompt(turn: TurnPrompt, report: Report): Promise<Ending>;
-  /** Hands a message to the generation under way and says what truly happened. */
+  /** Injects a message into the running generation and returns what really happened to it. */
   inject(message: Line, observed: boolean): Promise<InjectOutcome>;
-  /** Stops the generation under way; resolves when it has stopped, at the latest after the grace, by force then. */
+  /** Stops the running generation and resolves when it stopped. After `graceMs` it is stopped by force. */
   interrupt(graceMs: number): Promise<void>;
-  /** Passes on what others said while this agent does not hold the floor. */
+  /** Passes on a message of others while this agent does not hold the floor. */
   observe?(message: Line): void;
-  /** Asks who should be next; `null` when no opinion. */
+  /** Asks the agent which candidate should speak next. Resolves with `null` when it has no preference. */
   choose?(
     candidates: readonly AgentId[],
     lines: readonly Line[],
     report: Pick<Report, 'usage' | 'now'>,
   ): Promise<AgentId | null>;
-  /** Resolves as soon as the agent answers, stays open while it does not (a missed beat), rejects when it is known to be gone. */
+  /**
+   * Liveness check. Resolves when the agent answers. Stays pending while it does not, which counts as a missed beat.
+   * Rejects when the agent is known to be gone.
+   */
   ping(): Promise<void>;
   close(): Promise<void>;
-  /** The agent's program and its version, when it tells them. */
+  /** The agent's program and version, if the agent reports them. */
   readonly program?: string | null;
-  /** Whether its agent goes on with an earlier conversation, and knows all that it read there; absent: it never does. */
+  /** True when the agent continues an earlier conversation and remembers what it read there. Absent means false. */
   readonly resumed?: boolean;
-  /** Another object than before when the agent has forgotten the conversation. The session itself unless given. */
+  /**
+   * Identifies the agent's memory: a different object means that the agent has forgotten the conversation. Default:
+   * the session itself.
+   */
   readonly memory?: object;
   /**
-   * What the session keeps of the conversation: what was posted, by the parts of its prompts (`posted`), or by itself what it
-   * was told and has answered (`own`). Absent: nothing, every prompt stands alone.
+   * How the session keeps history. `posted`: it stores the parts of its prompts, so only posted text. `own`: the agent
+   * itself stores all that it received and answered. Absent: no history, each prompt stands alone.
    */
   readonly history?: 'posted' | 'own';
-  /** How many characters a request has besides what the prompt holds; none unless given. */
+  /** Characters of a request besides the prompt. Default: 0. */
   readonly overhead?: number;
 };
 
-/** A way to run agents. */
+/** A kind of agent, for example command or ACP: opens sessions for seats. */
 export type AgentBackend = {
   readonly kind: string;
-  /** What a model must print at the end of its turn, for backends without an end of their own. */
+  /** True when the model must print a signal at the end of its turn, because the backend has no other way to end it. */
   readonly needsSignal: boolean;
-  /** Its agents ask people before they change things on the machine, and are stopped when they do not. */
+  /**
+   * True when its agents ask people before they change anything on the machine. Such an agent is stopped when it acts
+   * without asking.
+   */
   readonly promisesToAsk: boolean;
-  /** What its agents do without asking although Conch sets all that would make them ask, in words that follow a name; absent or `null`: nothing that is known. */
+  /**
+   * What its agents do without asking, although Conch sets every option that makes them ask. Words that follow the
+   * agent's name. Absent or `null`: nothing is known.
+   */
   readonly actsUnasked?: string | null;
-  /** What can be set for one background run: the model, a limit of steps, the only tools; absent: nothing. */
+  /** What a background run can set: the model, a limit of steps, the only tools. Absent: nothing. */
   readonly settable?: readonly ('model' | 'steps' | 'tools')[];
-  /** Its agents connect by themselves: their sessions are not closed for want of work. */
+  /** True when its agents connect to Conch. Idle sessions of such agents are not closed. */
   readonly comesByItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
 };
 
-/** What is known of a failure besides its words. */
+/** Details of a failure besides its message. */
 type FailureParts = {
   readonly terminal?: boolean;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
-  /** As in `SessionFailure`; found in the cause unless given. */
+  /** As in `SessionFailure`. Default: the first code found in `cause` and its causes. */
   readonly code?: string;
 };
 
-/** Why a session was lost, in one line. `final`: no other session is opened by itself. */
+/** Why a session was lost, in one line. `final`: no session is reopened automatically. */
 export type SessionFailure = {
   readonly message: string;
-  /** "HTTP_401" when a service said no, the system's own name ("ENOENT") when that did, else "AGENT_EXECUTION_ERROR". */
+  /** "HTTP_401" when a service refused, the system's error name such as "ENOENT", else "AGENT_EXECUTION_ERROR". */
   readonly code: string;
   readonly final: boolean;
 };
 
-/** An agent or its service failed. `terminal`: trying again will not help (a rejected key, a missing binary). */
+/**
+ * An agent or its service failed. `terminal`: a retry will not help, for example after a rejected key or with a
+ * missing binary.
+ */
 export class BackendError extends Error {
   override readonly name = 'BackendError';
   readonly terminal: boolean;
-  /** A service that is busy or out of reach: the same may succeed after so many milliseconds; `null` when nothing says so. */
+  /**
+   * The service is busy or unreachable: a retry after this many milliseconds may succeed. `null`: no retry is
+   * suggested.
+   */
   readonly retryAfterMs: number | null;
   readonly code: string;
 
@@ -171,12 +208,12 @@ export class BackendError extends Error {
   }
 }
 
-/** The code of a failure for programs that read along. */
+/** Returns the code of a failure, for programs that read Conch's output. */
 export function codeOf(error: unknown): string {
   return error instanceof BackendError ? error.code : codeIn(error);
 }
 
-/** The first code in an error and its causes. */
+/** Returns the first code in an error and its causes. */
 function codeIn(error: unknown): string {
   let inner = error;
   for (let depth = 0; depth < DEEPEST && typeof inner === 'object' && inner !== null; depth += 1) {
@@ -187,16 +224,16 @@ function codeIn(error: unknown): string {
   return EXECUTION_ERROR;
 }
 
-/** What the specification calls a failure that has no code of its own. */
+/** The specification's code for a failure without a code of its own. */
 export const EXECUTION_ERROR = 'AGENT_EXECUTION_ERROR';
 const DEEPEST = 5;
 
-/** The agent acted, or may act from now on, without the yes that it promises to ask for; the session is over. */
+/** The agent acted, or may act from now on, without the permission that it promises to ask for. The session ends. */
 export class UnaskedError extends BackendError {}
 
 /**
- * The agent is not there and cannot be fetched: it comes to us. Not an error to be counted; opening is tried again when
- * `returns` resolves. After `graceMs` (milliseconds) without it the floor learns that it is gone.
+ * The agent is not connected and Conch cannot start it: it must connect itself. Does not count as a failure. The
+ * session is opened again when `returns` resolves. After `graceMs` milliseconds the floor treats the agent as gone.
  */
 export class AbsentError extends BackendError {
   readonly returns: Promise<unknown>;
@@ -209,24 +246,27 @@ export class AbsentError extends BackendError {
   }
 }
 
-/** The agent is not started, or not gone on with: its folder holds files that act before anybody is asked, and nobody trusts them. */
+/**
+ * The agent is not started or continued, because its folder is untrusted and holds files that act before anybody is
+ * asked.
+ */
 export class UntrustedError extends AbsentError {}
 
-/** What prompting again needs. */
+/** What `insist` needs besides the work. */
 type InsistPorts = {
   readonly report: Pick<Report, 'leftMs'>;
   readonly timers: Timers;
-  /** Somebody stopped the generation. */
+  /** Aborted when somebody stops the generation. */
   readonly signal: AbortSignal;
   readonly failureOf: (error: unknown) => BackendError;
-  /** It failed and is tried again after a wait. */
+  /** Called after each failure that will be retried. */
   readonly failed: () => void;
 };
 
 /**
- * Does work that asks a service; what failed for a while (`retryAfterMs`) is tried again within the turn, after the wait
- * that the service asks for, as long as the turn lasts longer than the wait. Rejects with the last failure, or with the
- * signal's reason.
+ * Calls a service and retries temporary failures (`retryAfterMs`) within the turn. Waits at least as long as the
+ * service asks. Gives up when the wait would outlast the turn. Rejects with the last failure, or with the signal's
+ * reason.
  */
 export async function insist<T>(work: () => Promise<T>, ports: InsistPorts): Promise<T> {
   const { report, failureOf, failed } = ports;

@@ -8,7 +8,7 @@ const verdict = z.enum(['asks', 'unasked', 'unclear']);
 const agentCheck = z.strictObject({
   agent: z.string(),
   profile: z.string(),
-  /** Its name and version as it tells them, else how it was started. */
+  /** The program's name and version as it reports them, else the command line that started it. */
   program: z.string(),
   /** ISO 8601. */
   at: z.string(),
@@ -16,20 +16,23 @@ const agentCheck = z.strictObject({
   attempts: z.array(z.strictObject({ way: z.string(), verdict, words: z.string() })).readonly(),
 });
 
-/** What a check showed: it asks before it acts, it acts unasked, or nothing. */
+/**
+ * The result of a check. `asks`: the agent asks before it acts. `unasked`: it acts without asking. `unclear`: the
+ * check showed neither.
+ */
 export type CheckVerdict = z.infer<typeof verdict>;
 
-/** What one check of one agent showed, and how: `attempts` are what it was asked to do, in order. */
+/** One check of one agent. `attempts` lists the actions it was told to try, in order. */
 export type AgentCheck = Readonly<z.infer<typeof agentCheck>>;
 
-/** What a check showed, in words that follow the agent's name. */
+/** Each verdict in words that follow the agent's name. */
 export const OUTCOMES: Readonly<Record<CheckVerdict, string>> = {
   asks: 'asks before it acts',
   unasked: 'acts without a yes',
   unclear: 'failed to show whether it asks before it acts',
 };
 
-/** What to do about a verdict; `null`: nothing. */
+/** What to do after each verdict. `null`: nothing. */
 export const REMEDIES: Readonly<Record<CheckVerdict, string | null>> = {
   asks: null,
   unasked:
@@ -37,7 +40,10 @@ export const REMEDIES: Readonly<Record<CheckVerdict, string | null>> = {
   unclear: 'See that its program starts, is signed in, and has a model that uses tools, and check again.',
 };
 
-/** The checks on record in a data folder, oldest first. A record that cannot be read counts as none: a check is soon made again. */
+/**
+ * Returns the recorded checks of a data folder, oldest first. Returns `[]` when the file cannot be read: a new check
+ * is quick.
+ */
 export function readChecks(dataDir: string): readonly AgentCheck[] {
   try {
     return z.array(agentCheck).parse(JSON.parse(readFileSync(join(dataDir, FILE), 'utf8')));
@@ -47,8 +53,8 @@ export function readChecks(dataDir: string): readonly AgentCheck[] {
 }
 
 /**
- * Why an agent should be checked as the release that it runs as, in words that follow its name; `null`: it was, and asks. One
- * that does not tell its release goes by any check of its profile.
+ * Returns why the agent's present release needs a check, in words that follow its name. Returns `null` when a check
+ * showed that it asks. An agent that reports no release (`program` is `null`) is judged by its profile's last check.
  */
 export function uncheckedWords(
   dataDir: string,
@@ -61,7 +67,9 @@ export function uncheckedWords(
   return found.verdict === 'asks' ? null : `${OUTCOMES[found.verdict]}, by its last check as ${found.program}`;
 }
 
-/** Puts a check on record in place of the one of the same agent, profile and program. Throws the file system's own error. */
+/**
+ * Records a check and replaces an earlier one of the same agent, profile and program. Throws the file system's error.
+ */
 export function recordCheck(dataDir: string, check: AgentCheck): void {
   const others = readChecks(dataDir).filter(
     ({ agent, profile, program }) => agent !== check.agent || profile !== check.profile || program !== check.program,

@@ -8,22 +8,23 @@ import { sandboxed } from './sandbox.ts';
 import type { SandboxPlan } from './sandbox.ts';
 import { isUnsafeVariable } from '../../lib/unsafe-variables.ts';
 
-/** What to run. The command is looked up on the PATH of `env`; no shell is involved. */
+/** The program to run. The command is looked up on the PATH of `env`. No shell is used. */
 type ProcessOptions = {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What to tell people when there is no such program. */
+  /** How to install the program. Added to the error when it is missing. */
   readonly install?: string;
-  /** Runs the program in a sandbox; without one it has all rights of this user. */
+  /** Runs the program in a sandbox. Default: none, with all rights of this user. */
   readonly sandbox?: SandboxPlan | undefined;
   readonly timers: Timers;
 };
 
 /**
- * How a process ended: `words` for people, with the line of its standard error that says why, without paths of this machine;
- * `stderr` is the end of all that it wrote there, for the log. Both without the secrets of its environment.
+ * How a process ended. `words`: for people, with the line of standard error that names the reason, without this
+ * machine's paths. `stderr`: the last 4 KiB of standard error, for the log. Secrets of the environment are redacted in
+ * both.
  */
 export type ProcessEnd = {
   readonly code: number | null;
@@ -32,7 +33,10 @@ export type ProcessEnd = {
   readonly stderr: string;
 };
 
-/** Starts a process as the leader of a group of its own. Rejects with a terminal `BackendError` when it cannot be started. */
+/**
+ * Starts a process as the leader of its own process group. Rejects with a `BackendError` when it cannot start; a
+ * missing folder or program is terminal.
+ */
 export async function startProcessGroup(options: ProcessOptions): Promise<ProcessGroup> {
   if (!isFolder(options.cwd)) throw new BackendError(`there is no folder ${options.cwd}`, { terminal: true });
   const program =
@@ -49,20 +53,23 @@ export async function startProcessGroup(options: ProcessOptions): Promise<Proces
   return new ProcessGroup(child, pid, options);
 }
 
-/** Whether a process group has a process left. */
+/** Returns whether the process group still has a process. */
 export function isGroupAlive(pid: number): boolean {
   return signalGroup(pid, 0);
 }
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 
-/** A process and all that it starts, as one group: when the first one ends, is stopped, or this program ends, all of it goes. */
+/**
+ * A process and all its child processes. All of them are killed when the first process ends, is stopped, or Conch
+ * ends.
+ */
 export class ProcessGroup {
-  /** The number of the first process and of the group. */
+  /** The id of the first process and of the group. */
   readonly pid: number;
   readonly stdin: Writable;
   readonly stdout: Readable;
-  /** How the first process ended. */
+  /** Resolves when the first process ended. */
   readonly exited: Promise<ProcessEnd>;
   readonly #timers: Timers;
   #over = false;
@@ -74,7 +81,7 @@ export class ProcessGroup {
     this.#timers = options.timers;
     const lastLines = lastLinesOf(child.stderr, secretsOf(options.env));
     child.stdin.on('error', () => undefined);
-    // Whoever reads hears of it; an output that nobody reads at the moment may break, too.
+    // The reader of stdout handles its errors. This listener prevents a crash while nobody reads.
     child.stdout.on('error', () => undefined);
     const guard = guardOf(pid);
     this.exited = new Promise((resolve) => {
@@ -90,7 +97,7 @@ export class ProcessGroup {
     });
   }
 
-  /** Asks the group to end, makes it end after the grace, and resolves when its first process has. */
+  /** Sends SIGTERM to the group, and SIGKILL after `graceMs`. Resolves when the first process ended. */
   async stop(graceMs: number): Promise<void> {
     if (this.#over) return;
     signalGroup(this.pid, 'SIGTERM');
@@ -125,7 +132,9 @@ function wordsOf(code: number | null, signal: string | null, reason: string): st
   return reason === '' ? how : `${how}: ${reason}`;
 }
 
-/** The line that names an error, or else the last one that is no part of a stack trace; paths become names of files. */
+/**
+ * Returns the line that names an error, else the last line outside a stack trace. Paths are shortened to file names.
+ */
 function reasonIn(lines: readonly string[]): string {
   const said = lines.filter((line) => !TRACE.test(line));
   const reason = said.findLast((line) => ERROR.test(line)) ?? said.at(-1) ?? '';
@@ -133,7 +142,7 @@ function reasonIn(lines: readonly string[]): string {
   return plain.length > LONGEST_REASON ? `${plain.slice(0, LONGEST_REASON)}…` : plain;
 }
 
-/** Reads to the end, so that a process that writes much is never held up, and keeps only the last lines. */
+/** Reads standard error to its end, so that the process never blocks on a full pipe. Keeps only the last 4 KiB. */
 function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readonly string[] {
   let tail = '';
   stderr.setEncoding('utf8').on('data', (text: string) => void (tail = (tail + text).slice(-TAIL)));
@@ -145,7 +154,7 @@ function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readon
   };
 }
 
-/** Whether anybody got the signal. */
+/** Sends a signal to the group. Returns whether any process received it. */
 function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-pid, signal);
@@ -154,7 +163,7 @@ function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** A shell that waits for the end of this program, however it comes, and then kills the group. */
+/** Starts a shell that kills the group when Conch ends for any reason, a crash included. */
 function guardOf(pid: number): ChildProcess {
   const guard = spawn('/bin/sh', ['-c', 'read -r _; kill -s KILL -- "-$1"', 'guard', String(pid)], {
     detached: true,
@@ -180,20 +189,20 @@ const PATHS = /(?<![\w:/])(?:file:\/\/)?(?:\/[^\s/'":,;()]+){2,}\/?|[A-Za-z]:\\[
 // eslint-disable-next-line no-control-regex
 const NOT_TEXT = /\u001B\[[0-9;?]*[A-Za-z]|[\p{Cc}\p{Cf}]/gu;
 
-/** Which variables a child process gets, from where. */
+/** Where the variables of a child process come from. */
 type EnvironmentParts = {
-  /** Variables of this program. */
+  /** Conch's own variables. */
   readonly from: Readonly<Record<string, string | undefined>>;
-  /** Names to hand on besides the ordinary ones. */
+  /** Names to inherit besides the default ones. */
   readonly pass?: readonly string[];
-  /** Variables set for this child; they go before those handed on. */
+  /** Variables set for this child. They override inherited ones. */
   readonly set?: Readonly<Record<string, string>>;
 };
 
 /**
- * The environment of a child process: of this program's variables only those on the list of ordinary ones and those to pass,
- * so that no secret of the bot reaches an agent. Variables that change how programs are loaded or how Git runs are refused
- * with a terminal `BackendError`.
+ * Returns the environment of a child process. It inherits only the default variables and those in `pass`, so that no
+ * secret of Conch reaches an agent. Throws a terminal `BackendError` for variables that change how programs are loaded
+ * or how Git runs.
  */
 export function childEnvironment(parts: EnvironmentParts): Record<string, string> {
   const set = parts.set ?? {};
@@ -208,7 +217,7 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
   return { ...Object.fromEntries(inherited), ...set };
 }
 
-/** Values of an environment that must not be shown: those whose names say so, and passwords in addresses. */
+/** Returns the values of an environment to redact: those with secret-sounding names, and passwords in URLs. */
 export function secretsOf(environment: Readonly<Record<string, string>>): readonly string[] {
   const secret = Object.entries(environment).filter(([name, value]) => SECRET.test(name) && value.length >= SHORTEST);
   const passwords = Object.values(environment).flatMap((value) => PASSWORD.exec(value)?.[1] ?? []);

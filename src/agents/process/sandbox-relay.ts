@@ -1,7 +1,8 @@
 /**
- * Runs inside a sandbox, which has a network of its own with nothing in it, as the parent of the sandboxed program. Hands connections to
- * the proxy port, and to each port of Conch, on to the socket of Conch's proxy. Imports nothing but Node: only this file is in sight.
- * Arguments: the socket, the proxy port, the other ports joined by commas, then the program with its arguments.
+ * Runs inside a sandbox, as the parent of the sandboxed program. The sandbox's network is empty. This process forwards
+ * connections to the proxy port, and to each port of Conch, to the socket of Conch's proxy. Imports only Node: the
+ * sandbox shows no other file of Conch. Arguments: the socket, the proxy port, the other ports joined by commas, then
+ * the program with its arguments.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +15,7 @@ await listen(Number(proxyPort), (from) => join(from, connect(socket)));
 for (const port of ports.split(',').filter((each) => each !== ''))
   await listen(Number(port), (from) => tunnel(from, port));
 
-// The group is signalled as a whole; the relay ends with its program.
+// A signal reaches the whole group, so the program receives it too. The relay ends only when its program ends.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);
 const child = spawn(command, args, { stdio: 'inherit' });
 child.once('error', (error) => {

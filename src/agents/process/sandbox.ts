@@ -10,15 +10,15 @@ import { BlockList, createServer, isIP } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { RequestError, Server } from 'proxy-chain';
 
-/** What a sandboxed program may use of this machine; all paths are absolute. */
+/** What a sandboxed program can use of this machine. All paths are absolute. */
 export type SandboxPlan = {
-  /** The agent's own home folder: the program finds it in place of the home of this user, and may write to it. Made if missing. */
+  /** The agent's own home folder, mounted over this user's home. The program can write to it. Created if missing. */
   readonly home: string;
-  /** Folders and files of Conch that the program finds empty. */
+  /** Files and folders of Conch that appear empty in the sandbox. */
   readonly hidden: readonly string[];
-  /** Folders and files that it may read, though they lie in what is hidden. */
+  /** Files and folders that stay readable although they lie in hidden ones. */
   readonly readable: readonly string[];
-  /** What it reaches over the network; `null`: nothing. */
+  /** What the program can reach over the network. `null`: nothing. */
   readonly network: SandboxNetwork | null;
 };
 
@@ -30,26 +30,26 @@ export type Program = {
   readonly env: Readonly<Record<string, string>>;
 };
 
-/** What the arguments depend on of this machine. */
+/** Facts about this machine that the sandbox arguments depend on. */
 export type SandboxMachine = {
-  /** What is at a path, with links resolved; `null` for nothing. */
+  /** Returns what is at a path, following links. `null`: nothing. */
   kindOf(path: string): 'folder' | 'file' | null;
   realPath(path: string): string;
   readonly temporary: readonly string[];
-  /** The home of this user. */
+  /** This user's home folder. */
   readonly home: string;
 };
 
-/** What to do on a machine that starts no sandbox. */
+/** What to do when this machine cannot start a sandbox. */
 export const SANDBOX_REMEDY =
   'Install bubblewrap (apt install bubblewrap), allow user namespaces, or set "sandbox" to false.';
 
-/** A program as it is started in a sandbox; `close` is called when it has ended. */
+/** A program wrapped in a sandbox. Call `close` when it has ended. */
 type SandboxedProgram = Program & { close(): void };
 
 /**
- * The program as it is started in a sandbox. Rejects with a terminal `BackendError` that says what to do when this machine cannot start
- * one: then nothing is started.
+ * Returns the program wrapped in a sandbox. Rejects with a terminal `BackendError` that says what to do when this
+ * machine cannot start a sandbox.
  */
 export async function sandboxed(program: Program, plan: SandboxPlan): Promise<SandboxedProgram> {
   await checkSandbox();
@@ -74,7 +74,7 @@ export async function checkSandbox(): Promise<void> {
     throw new BackendError(`it is to run in a sandbox, and ${why}. ${SANDBOX_REMEDY}`, { terminal: true });
 }
 
-/** Why no sandbox can be started on this machine; `null` when one was started just now. */
+/** Starts a sandbox as a test. Returns why it failed, or `null` when it worked. */
 export async function sandboxFault(): Promise<string | null> {
   const path = bwrapPath();
   if (path === null) return 'bubblewrap (bwrap) is not installed';
@@ -92,8 +92,9 @@ const NAMESPACES = ['--die-with-parent', '--unshare-pid', '--unshare-ipc', '--un
 const DEVICES = ['--dev', '/dev', '--proc', '/proc'];
 
 /**
- * The arguments of `bwrap` for a program. All of the machine can be read, but for homes, sockets in `/run`, temporary files and what is
- * hidden; only the program's folder and its own home can be written. A mount lies above those of the folders around it.
+ * Returns the arguments of `bwrap` for a program. The whole machine is readable except homes, sockets in `/run`,
+ * temporary files and `hidden`. Only the program's folder and its own home are writable. Mounts are ordered by depth:
+ * an inner mount comes after, and so overrides, the outer one.
  */
 export function sandboxArgs(
   program: Program,
@@ -106,7 +107,7 @@ export function sandboxArgs(
   return [...NAMESPACES, '--unshare-net', '--ro-bind', '/', '/', ...DEVICES, ...flags, '--chdir', cwd, '--', ...run];
 }
 
-/** The mounts in their order. */
+/** Returns the mounts in the order in which `bwrap` must apply them. */
 function mountsOf(
   program: Program,
   plan: Pick<SandboxPlan, 'home' | 'hidden' | 'readable'>,
@@ -150,7 +151,10 @@ function mount(path: string, flags: readonly string[], rank = 0): Mount {
   return { depth: path.split(sep).filter((part) => part !== '').length, rank, flags };
 }
 
-/** Programs on the PATH that lie in a hidden home, the names of servers, and what the plan says. */
+/**
+ * Returns the paths that must stay readable: folders of the PATH, the program's own folder, DNS settings, and those of
+ * the plan.
+ */
 function readablePaths(
   { command, cwd, env }: Program,
   plan: Pick<SandboxPlan, 'readable'>,
@@ -164,7 +168,7 @@ function readablePaths(
   return [...new Set(wanted.map((path) => machine.realPath(path)))];
 }
 
-/** Whether a path is a folder or lies in it. */
+/** Returns whether `path` is `folder` or lies in it. */
 function isWithin(path: string, folder: string): boolean {
   const way = relative(folder, path);
   return way === '' || (way !== '..' && !way.startsWith(`..${sep}`));
@@ -183,35 +187,38 @@ function thisMachine(): SandboxMachine {
   };
 }
 
-/** Looked up on the PATH of Conch, never on that of the agent. */
+/**
+ * Returns the path of `bwrap`, or `null`. Searches Conch's PATH, never the agent's: an agent could replace the
+ * program.
+ */
 function bwrapPath(): string | null {
   const folders = (process.env['PATH'] ?? '').split(delimiter).filter((path) => path.startsWith(sep));
   return folders.map((folder) => join(folder, 'bwrap')).find((path) => existsSync(path)) ?? null;
 }
 
-/** What a sandboxed program reaches over the network. */
+/** What a sandboxed program can reach over the network. */
 export type SandboxNetwork = {
   /**
-   * Hosts, each a name, `*.name` for all names below it, or an address, with `:port` if only that port counts. `null`: every host but
-   * this machine. This machine is reached only at an address that stands here with its port.
+   * Allowed hosts: a name, `*.name` for its subdomains, or an address, each with an optional `:port`. `null`: every
+   * host except this machine. This machine is reachable only by an address with a port in this list.
    */
   readonly hosts: readonly string[] | null;
-  /** Ports of Conch on 127.0.0.1: its tool server's. */
+  /** Ports of Conch on 127.0.0.1 that are reachable: those of its tool server. */
   readonly ports: readonly number[];
 };
 
-/** The way from a sandbox to the network. */
+/** How a sandboxed program reaches the proxy. */
 type SandboxExit = {
-  /** Stands before the program and its arguments. */
+  /** The command of the relay, put before the program and its arguments. */
   readonly prefix: readonly string[];
-  /** Variables by which programs find the proxy. */
+  /** Environment variables that point programs to the proxy. */
   readonly env: Readonly<Record<string, string>>;
-  /** What the sandbox must show. */
+  /** Paths that must be readable in the sandbox. */
   readonly readable: readonly string[];
   close(): void;
 };
 
-/** Opens a proxy of its own for one sandboxed program, on a socket that only this user reaches. */
+/** Opens a proxy for one sandboxed program, on a socket that only this user can access. */
 export async function openSandboxExit(
   network: SandboxNetwork,
   env: Readonly<Record<string, string>>,
@@ -220,7 +227,7 @@ export async function openSandboxExit(
   const socket = `${folder.path}/proxy`;
   const proxy = new Server({ prepareRequestFunction: (request) => permit(request, network, upstreamOf(env)) });
   const door = createServer((from) => {
-    // The proxy takes nobody without an address, and a socket in a folder has none.
+    // proxy-chain refuses a connection without a remote address, and a Unix socket has none.
     Object.defineProperty(from, 'remoteAddress', { value: '127.0.0.1' });
     proxy.server.emit('connection', from);
   });
@@ -247,14 +254,14 @@ export async function openSandboxExit(
 
 type Request = { readonly hostname: string; readonly port: number };
 
-/** Throws a `RequestError` for a host that is not reached. */
+/** Throws a `RequestError` when the host is not allowed. Returns how to connect otherwise. */
 function permit(request: Request, { hosts, ports }: SandboxNetwork, upstream: string | null) {
   const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
   const { port } = request;
   if (host === '127.0.0.1' && ports.includes(port)) return {};
   const isNamed = hosts?.some((named) => isMeant(named, host, port)) ?? true;
   if (!isNamed) throw new RequestError(`Conch: ${host}:${port} is not among the hosts of this sandbox`, FORBIDDEN);
-  // An address of this machine with its port was named on purpose.
+  // An address with its port in the list was allowed on purpose, even if it is this machine.
   if (hosts?.includes(`${host}:${port}`) === true && isIP(host) !== 0) return {};
   if (isIP(host) !== 0 && isOfThisMachine(host))
     throw new RequestError(`Conch: ${host} is this machine, which a sandbox does not reach`, FORBIDDEN);
@@ -268,7 +275,10 @@ function isMeant(named: string, host: string, port: number): boolean {
   return name.startsWith('*.') ? host.endsWith(name.slice(1)) : host === name;
 }
 
-/** Ports of this machine that are named with an address: programs that pass over a proxy for 127.0.0.1 reach them, too. */
+/**
+ * Returns the ports that are allowed at 127.0.0.1. The relay listens on them, because programs do not use the proxy
+ * for 127.0.0.1.
+ */
 function localPorts({ hosts }: SandboxNetwork): readonly number[] {
   return (hosts ?? []).flatMap((named) => {
     const [, port] = /^127\.0\.0\.1:(\d+)$/.exec(named) ?? [];
@@ -276,7 +286,10 @@ function localPorts({ hosts }: SandboxNetwork): readonly number[] {
   });
 }
 
-/** As `dns.lookup`, but fails for a name that leads to this machine. */
+/**
+ * Works like `dns.lookup`, but fails for a name that resolves to this machine. Prevents a bypass of the rule against
+ * this machine.
+ */
 function foreignLookup(
   hostname: string,
   options: LookupOptions,
@@ -298,7 +311,7 @@ function isOfThisMachine(address: string): boolean {
   return LINKS.check(address, family) || own.some((each) => each.address === address);
 }
 
-/** Addresses that never lead to another network: of this machine and its links, and those that embed others. */
+/** Addresses that always mean this machine, its local links, or that embed another address. */
 const LINKS = new BlockList();
 for (const [net, bits] of [
   ['127.0.0.0', 8],
@@ -316,7 +329,7 @@ for (const [net, bits] of [
 ] as const)
   LINKS.addSubnet(net, bits, 'ipv6');
 
-/** The proxy that this machine itself goes through. */
+/** Returns the proxy that this machine uses, or `null`. */
 function upstreamOf(env: Readonly<Record<string, string>>): string | null {
   const named = env['HTTPS_PROXY'] ?? env['https_proxy'] ?? env['HTTP_PROXY'] ?? env['http_proxy'] ?? '';
   return named === '' ? null : named;
@@ -327,16 +340,16 @@ const PROXY_PORT = 3_128;
 const LOCAL = '127.0.0.1,localhost';
 const FORBIDDEN = 403;
 
-/** A folder for one session's own files, which only this user can read. */
+/** A folder for the private files of one session. Only this user can read it. */
 type PrivateFolder = {
   readonly path: string;
-  /** Writes texts, by the names of their files. */
+  /** Writes files: a text for each file name. */
   write(files: Readonly<Record<string, string>>): void;
-  /** Takes it away with all that is in it. */
+  /** Deletes the folder with all its files. */
   remove(): void;
 };
 
-/** Makes one among the machine's temporary files, never in the folder that an agent works in. */
+/** Creates the folder among temporary files, never in the folder that an agent works in. */
 export function openPrivateFolder(): PrivateFolder {
   const path = mkdtempSync(join(tmpdir(), 'conch-agent-'));
   return {

@@ -17,38 +17,41 @@ import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
 import { stripVTControlCharacters } from 'node:util';
 import { z } from 'zod';
 
-/** A program that is run once for each prompt. */
+/** Options of a program that runs once for each prompt. */
 export type CommandOptions = {
-  /** A name on the PATH, or a path; a relative one is looked up from `cwd`. No shell is involved. */
+  /** A name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
   readonly args: readonly string[];
-  /** Absent: the folder that this program runs in. */
+  /** Default: the working folder of Conch. */
   readonly cwd?: string | undefined;
-  /** Names of this program's environment variables that the command is given besides the ordinary ones. */
+  /** Names of Conch's environment variables that the command inherits besides the default ones. */
   readonly env?: readonly string[] | undefined;
-  /** Environment variables with their values. */
+  /** Environment variables set for the command. */
   readonly set?: Readonly<Record<string, string>> | undefined;
-  /** Where the prompt goes: to the standard input, or behind `args` as the last argument. */
+  /** `stdin`: the prompt is written to standard input. `arg`: it is the last argument. */
   readonly input: 'stdin' | 'arg';
-  /** With `text` the prompt is text, too; with `json` and `jsonl` it is one JSON object on a line. */
+  /**
+   * The format of the output and of the prompt. `text`: the prompt is text. `json` and `jsonl`: the prompt is one JSON
+   * object on a line.
+   */
   readonly output: OutputFormat;
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
-  /** Stands before the folder. Without it a folder with files that any known agent obeys is not opened. */
+  /** Decides whether the folder is trusted. Default: refuses a folder with files that any known agent obeys. */
   readonly gate?: FolderGate;
-  /** The variables to choose from; this program's own unless given. */
+  /** The variables to inherit from. Default: those of Conch. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly timers?: Timers;
-  /** The sandbox that it runs in; none unless given. */
+  /** Default: no sandbox. */
   readonly sandbox?: SandboxPlan | undefined;
-  /** Told of the end of the standard error of a command that failed. */
+  /** Called with the end of standard error when a command fails. */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
 /**
- * Agents that are a command: a process for each prompt, whose exit with code 0 is the end of the turn. In JSON it gets the
- * parts of the prompt and answers with `{ text?, pass?, hand_to?, wait_for?, ask? }`. Messages in the middle of a turn wait for
- * the next prompt.
+ * Runs agents that are a command: one process for each prompt. Exit code 0 ends the turn. In JSON the process receives
+ * the fields of the prompt and answers with `{ text?, pass?, hand_to?, wait_for?, ask? }`. Messages that arrive during
+ * a turn wait for the next prompt.
  */
 export function createCommandBackend(options: CommandOptions): AgentBackend {
   const gate = options.gate ?? closedGate({ cwd: options.cwd ?? '.', files: ALL_FILES.files });
@@ -119,7 +122,7 @@ class CommandSession implements AgentSession {
     await run?.over;
   }
 
-  /** Between prompts only the trust in its folder could be gone; a process that hangs has its own limit. */
+  /** Rejects when the folder is no longer trusted. Between prompts no process runs that could fail. */
   async ping(): Promise<void> {
     await this.#gate.glance(this.#seat);
   }
@@ -129,7 +132,7 @@ class CommandSession implements AgentSession {
   }
 }
 
-/** A prompt as an argument: without NUL, which arguments cannot hold. */
+/** Returns the prompt as an argument. Removes NUL, which an argument cannot hold. */
 function argumentOf(text: string): string {
   const plain = text.replaceAll('\0', '');
   if (Buffer.byteLength(plain) < LONGEST_ARGUMENT) return plain;
@@ -150,27 +153,27 @@ async function isRunnable(command: string, cwd: string, path: string): Promise<b
 }
 
 const CLOSE_GRACE_MS = 2_000;
-/** Linux takes up to 128 KiB in one argument. */
+/** Linux's limit for one argument: 128 KiB. */
 const LONGEST_ARGUMENT = 131_072;
 
-/** One process for one prompt. */
+/** What to run for one prompt. */
 type CommandCall = {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What it reads from its standard input. */
+  /** Text written to the standard input. */
   readonly stdin: string;
   readonly output: OutputFormat;
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
   readonly timers: Timers;
   readonly sandbox?: SandboxPlan | undefined;
-  /** Told of the end of its standard error when it failed. */
+  /** Called with the end of standard error when the command fails. */
   readonly lastWords: (stderr: string) => void;
 };
 
-/** A command that answers one prompt: its output is the answer, its exit is the end. */
+/** Runs a command for one prompt. Its output is the answer; its exit ends the generation. */
 export class CommandGeneration {
   readonly #call: CommandCall;
   readonly #floorTools: FloorTools;
@@ -179,7 +182,7 @@ export class CommandGeneration {
   readonly #over = Promise.withResolvers<void>();
   #group: ProcessGroup | null = null;
   #bytes = 0;
-  /** Set when it is to end early; what it still writes is not heard. */
+  /** Set when the process must end early. Output after that is dropped. */
   #stopped: { readonly why: 'interrupted' | BackendError; readonly graceMs: number } | null = null;
 
   constructor(call: CommandCall, floorTools: FloorTools, report: Report) {
@@ -189,17 +192,20 @@ export class CommandGeneration {
     this.#reader = readerOf(call.output, floorTools);
   }
 
-  /** Resolves when the process and all that it started are gone. */
+  /** Resolves when the process and its child processes have ended. */
   get over(): Promise<void> {
     return this.#over.promise;
   }
 
-  /** Ends the process within the grace. */
+  /** Ends the process, after `graceMs` by force. */
   stop(graceMs: number): void {
     this.#end('interrupted', graceMs);
   }
 
-  /** Rejects with a `BackendError` when the command fails or writes too much. One that takes too long is interrupted by the floor. */
+  /**
+   * Runs the command. Rejects with a `BackendError` when it fails or writes too much. The floor interrupts it at its
+   * timeout.
+   */
   async perform(): Promise<Ending> {
     try {
       const group = await startProcessGroup(this.#call);
@@ -265,16 +271,19 @@ async function closed(stream: Readable): Promise<void> {
 }
 
 const GRACE_MS = 2_000;
-/** How long after the end of a process its output may still come. */
+/** How long output is still read after the process ended, in ms. */
 const DRAIN_MS = 1_000;
 
-/** How a command writes its answer: plain text, one JSON object, or one JSON object on each line. */
+/** How a command writes its answer: plain text, one JSON object, or one JSON object per line. */
 export type OutputFormat = 'text' | 'json' | 'jsonl';
 
-/** Takes what a command writes, piece by piece, and says it. Both throw a `BackendError` when it is not in its format. */
+/**
+ * Reads a command's output in chunks and applies it to the floor. Both functions throw a `BackendError` on a wrong
+ * format.
+ */
 export type OutputReader = { push(piece: string): void; end(): void };
 
-/** A reader for this format, speaking by these floor tools. */
+/** Returns a reader for the format that posts through `floorTools`. */
 export function readerOf(format: OutputFormat, floorTools: FloorTools): OutputReader {
   switch (format) {
     case 'text':

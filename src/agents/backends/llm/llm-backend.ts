@@ -15,25 +15,31 @@ import { LlmGeneration, OVERHEAD, cached, sizeOf } from './llm-generation.ts';
 import type { GenerationSettings } from './llm-generation.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 
-/** A model behind an API, and what it may spend. */
+/** Settings of a model behind an API, with its prices and limits. */
 export type LlmOptions = ModelSettings &
   ModelPrices & {
-    /** The longest answer of one step. Absent: the provider's own limit. */
+    /** Limit of output tokens for one step. Default: the provider's limit. */
     readonly maxOutputTokens?: number | undefined;
-    /** How many times the model is asked in a turn without a run: 8 unless given. */
+    /** Limit of model calls in a turn without a run. Default: 8. */
     readonly maxSteps?: number | undefined;
-    /** The tools of servers; without it the model has the floor's alone. */
+    /** The tools of MCP servers. Default: only the floor's tools. */
     readonly serverTools?: ServerTools | undefined;
-    /** Whether the model takes pictures that tools return. */
+    /** Whether the model accepts images returned by tools. Default: false. */
     readonly images?: boolean | undefined;
-    /** Whether the model is given the floor's tools as tools; true until its service says that it takes none. */
+    /**
+     * Whether the floor's tools are offered to the model. Default: true. Turned off when the service answers that the
+     * model takes no tools.
+     */
     readonly tools?: boolean | undefined;
-    /** A step that takes longer counts as failed. */
+    /** Timeout of one step in milliseconds. */
     readonly stepTimeoutMs: number;
     readonly timers?: Timers;
   };
 
-/** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
+/**
+ * Runs agents that are a model behind an API. The model's plain answer is posted; the floor's actions are offered as
+ * tools.
+ */
 export function createLlmBackend(options: LlmOptions): AgentBackend {
   const tools = { offered: options.tools ?? true };
   return {
@@ -52,7 +58,7 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
         stepTimeoutMs: options.stepTimeoutMs,
         timers: options.timers ?? systemTimers,
         provider: options.provider,
-        // What another model costs is not known.
+        // Prices are known only for the configured model.
         prices: model === options.model ? options : {},
       });
     },
@@ -64,11 +70,11 @@ class LlmSession implements AgentSession {
   readonly #seat: SeatContext;
   readonly #tools: SessionTools | null;
   readonly #settings: GenerationSettings;
-  /** What it was prompted with, and what was posted of its answers, by the parts of the prompts. */
+  /** The prompts sent and the texts that the agent posted, as in the prompts' `parts`. */
   #history: readonly ModelMessage[] = [];
   #run: LlmGeneration | null = null;
 
-  /** What the tools of this turn were called for so far. */
+  /** Summary of the tool calls of this turn, for the turn's next generation. */
   #called = '';
   #definitions = 0;
 
@@ -111,7 +117,7 @@ class LlmSession implements AgentSession {
     }
   }
 
-  /** A generation that goes on with a turn knows what an earlier one did. */
+  /** Returns a message with the tool calls of the turn's earlier generations. Returns `[]` when there were none. */
   #recalled(): readonly ModelMessage[] {
     if (this.#called === '') return [];
     return [{ role: 'user', content: fenced('What your tools were called for earlier in this turn', this.#called) }];
@@ -158,7 +164,7 @@ class LlmSession implements AgentSession {
     }
   }
 
-  /** There is nothing between two steps that could be gone; a step that hangs has its own limit. */
+  /** Always resolves: no connection is open between steps, and each step has a timeout. */
   async ping(): Promise<void> {}
 
   async close(): Promise<void> {
@@ -168,8 +174,9 @@ class LlmSession implements AgentSession {
 }
 
 /**
- * The conversation with what this prompt adds. One that is too long for a request is cut at once to half of what there is
- * room for, from the oldest on, so that for many prompts to come each begins as the one before.
+ * Returns the conversation with the new parts. A conversation that is too long is cut to half of the available length,
+ * oldest messages first. Cutting this much at once keeps the start the same over many prompts, so provider caches stay
+ * valid.
  */
 function bounded(
   before: readonly ModelMessage[],
@@ -178,7 +185,7 @@ function bounded(
 ): readonly ModelMessage[] {
   const added = parts.map(({ own, text }): ModelMessage => ({ role: own ? 'assistant' : 'user', content: text }));
   const size = (messages: readonly ModelMessage[]) => messages.reduce((sum, message) => sum + sizeOf(message), 0);
-  // A conversation that the agent itself began: providers want a user's message first.
+  // Providers require that a user's message comes first.
   if (before.length === 0) return [...(added[0]?.role === 'assistant' ? [HEAD] : []), ...added];
   const room = longest - system.length - overhead - size(added);
   if (size(before) <= room) return [...before, ...added];
@@ -187,7 +194,7 @@ function bounded(
   return [HEAD, ...before.slice(first + 1), ...added];
 }
 
-/** A message in the middle of a turn, attributed by the host as in a prompt. */
+/** Returns an injected message as prompt text, with its author and a random boundary. */
 function wordsFor(line: Line, observed: boolean): string {
   const { author, change, attachments } = line;
   const boundary = randomUUID();
@@ -202,7 +209,7 @@ function wordsFor(line: Line, observed: boolean): string {
   return [head, `=== ${boundary} ===`, body, ...files, `=== end ${boundary} ===`].join('\n');
 }
 
-/** The candidate that a text names; the one named first when it names several. */
+/** Returns the first candidate that a text mentions by id, or `null`. */
 function named(text: string, candidates: readonly AgentId[]): AgentId | null {
   const words = text.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? [];
   const found = words.map((word) => candidates.find((id) => id.toLowerCase() === word));

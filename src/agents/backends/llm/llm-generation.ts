@@ -12,33 +12,33 @@ import { Toolbox } from '../../tools/toolbox.ts';
 import type { SessionTools } from '../../mcp/session-tools.ts';
 import type { ModelCall } from '../../tools/toolbox.ts';
 
-/** How a model is asked. */
+/** Model and limits of a generation. */
 export type GenerationSettings = LlmPrices & {
   readonly model: LanguageModel;
   readonly maxOutputTokens: number | undefined;
-  /** How often it is asked in one turn at most, unless the turn has a run: that knows how many steps it may take. */
+  /** Limit of model calls in one turn without a run. A run has its own limit of steps. */
   readonly maxSteps: number;
-  /** Whether it may use the tools of the floor; set to false once its service has said that it takes none. */
+  /** Whether the floor's tools are offered. Set to false when the service answers that the model takes no tools. */
   readonly tools: { offered: boolean };
   readonly stepTimeoutMs: number;
   readonly timers: Timers;
 };
 
-/** What one generation is about. */
+/** What one generation works on. */
 type GenerationParts = {
   readonly settings: GenerationSettings;
   readonly seat: SeatContext;
-  /** The tools of servers; `null`: there are none. */
+  /** The tools of MCP servers. `null`: none. */
   readonly tools: SessionTools | null;
   readonly turn: TurnPrompt;
   readonly report: Report;
-  /** The conversation, with this prompt. */
+  /** The conversation, this prompt included. */
   readonly history: readonly ModelMessage[];
-  /** It may go on with what a restart has cut. */
+  /** True when the generation may continue a turn that a restart interrupted. */
   readonly resumes: boolean;
 };
 
-/** One generation of a model: rounds of text and tools, until it ends or is stopped. */
+/** One generation of a model: rounds of text and tool calls until it ends or is stopped. */
 export class LlmGeneration {
   readonly #parts: GenerationParts;
   readonly #floorTools: FloorTools;
@@ -46,14 +46,14 @@ export class LlmGeneration {
   readonly #abort = new AbortController();
   readonly #stopped = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
-  /** What was handed in and no request holds yet. */
+  /** Injected messages not yet sent in a request. `taken(true)` reports that a request holds the message. */
   readonly #handedIn: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
-  /** What came after the prompt. */
+  /** Messages after the prompt: answers, tool results and injected messages. */
   #since: ModelMessage[] = [];
-  /** How much of that stands in steps that are kept. */
+  /** How many entries of `#since` are in stored steps of the run. */
   #kept = 0;
   #isPickedUp = false;
-  /** Written in this round. */
+  /** Text written in this round. */
   #written = '';
   #steps = 0;
   readonly #call: LlmCall;
@@ -73,22 +73,24 @@ export class LlmGeneration {
     this.#toolbox = new Toolbox({ session, floorTools: this.#floorTools, report, stopped, since });
   }
 
-  /** Resolves when the generation is over. */
+  /** Resolves when the generation has ended. */
   get over(): Promise<void> {
     return this.#over.promise;
   }
 
-  /** What its tools were called for and returned, in short; empty when none was called. */
+  /** A short summary of the tool calls and their results. Empty when no tool was called. */
   get summary(): string {
     return this.#toolbox.summary;
   }
 
-  /** How many characters the definitions of the servers' tools are. */
+  /** Length of the tool definitions of MCP servers in characters. */
   get definitions(): number {
     return this.#toolbox.size;
   }
 
-  /** Resolves with what the model truly saw. */
+  /**
+   * Queues a message for the next request. Resolves with `injected` when a request held it, else with `next-prompt`.
+   */
   async inject(text: string): Promise<InjectOutcome> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#handedIn.push({ text, taken: resolve });
@@ -96,13 +98,13 @@ export class LlmGeneration {
     return delivered ? 'injected' : 'next-prompt';
   }
 
-  /** Ends the generation at once; what comes later is not heard. */
+  /** Ends the generation at once. Later output is dropped. */
   stop(): void {
     this.#abort.abort();
     this.#stopped.resolve();
   }
 
-  /** Rejects with a `BackendError` when the model failed. */
+  /** Runs the generation. Rejects with a `BackendError` when the model failed. */
   async perform(): Promise<Ending> {
     try {
       await Promise.race([this.#insist(), this.#stopped.promise]);
@@ -142,7 +144,7 @@ export class LlmGeneration {
     });
   }
 
-  /** Asks the model, does what it asks for, and asks again, until it asks for nothing more. */
+  /** Calls the model and runs its tool calls, until it makes no more calls. */
   async #rounds(): Promise<void> {
     const { maxSteps } = this.#parts.settings;
     await this.#pickUp();
@@ -166,7 +168,7 @@ export class LlmGeneration {
     }
   }
 
-  /** A turn that a restart has cut goes on where it was: with the calls of its last step that have no result. */
+  /** Continues a turn that a restart interrupted: runs the tool calls of the last stored step that have no result. */
   async #pickUp(): Promise<void> {
     const { resumes, turn } = this.#parts;
     if (!resumes || this.#isPickedUp) return;
@@ -179,13 +181,16 @@ export class LlmGeneration {
     this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
   }
 
-  /** What it still wanted to do is not done: people should know why it stops there. */
+  /** Posts that the step limit ended the turn, because tool calls were left undone. */
   #sayLimit(maxSteps: number): void {
     this.#floorTools.apart();
     this.#floorTools.text(`(I stopped after ${maxSteps} steps, the most that one turn may take.)`);
   }
 
-  /** A model that takes no tools is asked once more, and from now on, without them. */
+  /**
+   * Calls the model. When the service answers that the model takes no tools, calls again without tools, and offers
+   * none from then on.
+   */
   async #askAsTaken(): Promise<Round> {
     const { tools } = this.#parts.settings;
     try {
@@ -198,7 +203,7 @@ export class LlmGeneration {
     }
   }
 
-  /** The model is asked anew; it goes on from what it has written, which is said. */
+  /** Prepares a retry after a failed call. Text written so far is posted, so the model is told to continue from it. */
   #breakOff(): void {
     this.#cut('retried');
     this.#floorTools.apart();
@@ -267,7 +272,7 @@ export class LlmGeneration {
     return calls.length === 0 ? this.#written.trim() === '' : calls.some(({ name }) => name === 'pass');
   }
 
-  /** What was refused has used nothing. */
+  /** Ends the record of a call. A call that failed before any output counts no usage. */
   #cut(outcome: 'failed' | 'retried'): void {
     this.#call.end(outcome, null, this.#written === '' ? NOTHING : this.#size);
   }
@@ -278,16 +283,19 @@ export class LlmGeneration {
   }
 }
 
-/** What a model answered. */
+/** The model's answer in one round. */
 type Round = { readonly text: string; readonly calls: readonly ModelCall[] };
 
-/** The conversation with a mark for providers that keep what they have read only up to a mark. */
+/**
+ * Marks the message at an index as the end of the cached prefix, for providers that cache only up to a mark. A
+ * negative index counts from the end.
+ */
 export function cached(messages: readonly ModelMessage[], at: number): readonly ModelMessage[] {
   const index = at < 0 ? messages.length + at : at;
   return messages.map((message, each) => (each === index ? { ...message, ...CACHED } : message));
 }
 
-/** How many characters a message has, with what says whose it is. */
+/** Returns a message's length in characters, with 32 for its role and frame. */
 export function sizeOf({ content }: ModelMessage): number {
   return FRAME + (typeof content === 'string' ? content.length : JSON.stringify(content).length);
 }
@@ -302,7 +310,7 @@ function callOf({ toolCallId: id, toolName: name, input }: TypedToolCall<ToolSet
   return { id, key: randomUUID(), name, input };
 }
 
-/** Providers take nothing but objects as the input of a call, also of one that could not be read. */
+/** Replaces tool inputs that are no objects by `{}`: providers reject a history with any other input. */
 function withObjects(message: ModelMessage): ModelMessage {
   if (message.role !== 'assistant' || typeof message.content === 'string') return message;
   const content = message.content.map((part) =>
@@ -313,7 +321,10 @@ function withObjects(message: ModelMessage): ModelMessage {
   return { ...message, content };
 }
 
-/** As much of what came after the prompt as there is room for: what tools returned first goes first. */
+/**
+ * Shortens tool results, oldest first, until the messages fit into `room` characters. Keeps at least 200 characters of
+ * each.
+ */
 function trimmed(messages: readonly ModelMessage[], room: number): ModelMessage[] {
   let over = sizeOfAll(messages) - room;
   return messages.map((message) => {
@@ -352,10 +363,10 @@ const ON_TOOLS =
   'Use the tools only for what they say: several messages (say), a question to people (wait_for) or to another agent (ask), giving the floor to another ' +
   'agent (hand_to), nothing to add (pass).';
 
-/** Asks Anthropic to keep what it has read up to here; the others keep it unasked. */
+/** Asks Anthropic to cache the prompt up to this point. Other providers cache without being asked. */
 const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
 
-/** How many characters a request has besides its prompt and the conversation: the instructions and the tools. */
+/** Characters of a request besides its prompt and conversation: the instructions and the floor's tools. */
 export const OVERHEAD = instructionsFor('', true).length + sizeOfTools();
 
 function sizeOfTools(): number {

@@ -8,22 +8,25 @@ import { APICallError, RetryError } from 'ai';
 import type { Instant } from '../../../lib/time.ts';
 import type { Report, Usage } from '../backend.ts';
 
-/** Remarks of the library on a model's abilities are no concern of the operator, and are not in the format of the log. */
+/** The AI SDK prints warnings in its own format, which would break the log. Turned off. */
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
-/** Which model answers, and where. */
+/** Which model to call, and where. */
 export type ModelSettings = {
-  /** `openai-compatible`: any endpoint with chat completions (Ollama, vLLM, LM Studio, OpenRouter); it needs `baseUrl`. */
+  /**
+   * `openai-compatible`: any endpoint with chat completions (Ollama, vLLM, LM Studio, OpenRouter). It requires
+   * `baseUrl`.
+   */
   readonly provider: 'openai' | 'anthropic' | 'openai-compatible';
   readonly model: string;
-  /** Absent: the provider's own environment variable; an `openai-compatible` endpoint may need none. */
+  /** Default: the provider's environment variable. An `openai-compatible` endpoint may need no key. */
   readonly apiKey?: string | undefined;
-  /** With the version, as in `https://api.openai.com/v1`. Absent: the provider's own. */
+  /** The URL with the version, such as `https://api.openai.com/v1`. Default: the provider's own. */
   readonly baseUrl?: string | undefined;
   readonly fetch?: typeof globalThis.fetch | undefined;
 };
 
-/** The model that these settings name. Throws a terminal `BackendError` when they name none. */
+/** Returns the model for the settings. Throws a terminal `BackendError` when the API key or base URL is missing. */
 export function modelOf(settings: ModelSettings): LanguageModel {
   const { provider, model, baseUrl, fetch } = settings;
   const apiKey = settings.apiKey ?? process.env[KEYS[provider] ?? ''];
@@ -46,8 +49,8 @@ export function modelOf(settings: ModelSettings): LanguageModel {
 const KEYS: Readonly<Record<string, string>> = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KEY' };
 
 /**
- * What a model's failure means: a rejected key, a missing model or a used-up quota is terminal, everything else may pass.
- * The cause is one line with the provider's own reason, never with the key.
+ * Converts a model's failure to a `BackendError`. A rejected key, a missing model or a used-up quota is terminal. The
+ * message is one line with the provider's reason. API keys are redacted.
  */
 export function failureOf(error: unknown, model: string): BackendError {
   if (error instanceof BackendError) return error;
@@ -57,12 +60,12 @@ export function failureOf(error: unknown, model: string): BackendError {
   return new BackendError(`the model failed: ${words}`, { cause: error, retryAfterMs: isPassing(error) ? 0 : null });
 }
 
-/** The model did not answer in time. */
+/** Returns the error for a model that did not answer in time. */
 export function stepTimedOut(ms: number): BackendError {
   return new BackendError(`the model did not answer within ${Math.round(ms / 100) / 10} s`);
 }
 
-/** Whether a service said no because of the tools that it was offered. */
+/** Returns whether the service refused the request because of its tools. */
 export function takesNoTools(error: unknown): boolean {
   if (!APICallError.isInstance(error) || ![400, 404, 422, 501].includes(error.statusCode ?? 0)) return false;
   const said = `${error.message} ${error.responseBody ?? ''}`;
@@ -86,14 +89,19 @@ function ofCall(error: APICallError, model: string): BackendError {
   return failure(`the request was refused (${status}): ${reason}`, false);
 }
 
-/** A connection that broke, and what a provider reports in the middle of an answer. */
+/**
+ * Returns whether a failure is temporary: a broken connection, or an error that the provider reports during an answer.
+ */
 function isPassing(error: unknown): boolean {
   if (error instanceof Error)
     return error instanceof TypeError || BROKEN.test(`${error.name} ${error.message} ${innermost(error)}`);
   return BUSY.test(JSON.stringify(error) ?? '');
 }
 
-/** What the provider asks for in Retry-After, in milliseconds: seconds, or the instant of a date. */
+/**
+ * Returns the wait that Retry-After asks for, in milliseconds. Reads seconds and dates. 0 when it is missing or
+ * invalid.
+ */
 function waitOf({ responseHeaders = {} }: APICallError): number {
   const { 'retry-after-ms': ms, 'retry-after': after } = responseHeaders;
   if (ms !== undefined && Number(ms) >= 0) return Number(ms);
@@ -147,35 +155,35 @@ const KEY = /\b(?:sk|key|pk)-[\w*-]{4,}/g;
 const LONGEST = 200;
 const DEEPEST = 5;
 
-/** What calls are told under, and what they cost. */
+/** Provider, model and prices used to record calls. */
 export type LlmPrices = {
   readonly provider: string;
-  /** As the configuration names the model. */
+  /** The model's name in the configuration. */
   readonly modelName: string;
   readonly prices: ModelPrices;
 };
 
-/** In US dollars for a million tokens: of input, of what of it the provider had kept, of what of it the provider keeps anew, and of output. */
+/** Prices in US dollars per million tokens. */
 export type ModelPrices = {
   readonly inputUsdPerMTok?: number | undefined;
   readonly outputUsdPerMTok?: number | undefined;
-  /** As all input unless told. */
+  /** Price of input read from the provider's cache. Default: `inputUsdPerMTok`. */
   readonly cachedInputUsdPerMTok?: number | undefined;
-  /** As all input unless told. */
+  /** Price of input written to the provider's cache. Default: `inputUsdPerMTok`. */
   readonly cacheWriteUsdPerMTok?: number | undefined;
 };
 
-/** How much was asked and written, in characters, where nobody has counted tokens. */
+/** Length of request and answer in characters. Used to estimate tokens when the provider reports none. */
 export type CallSize = { readonly asked: number; readonly written: number };
 
-/** Of a request that was refused. */
+/** The size of a refused request: no usage. */
 export const NOTHING: CallSize = { asked: 0, written: 0 };
 
-/** Tells of each call of a model once, however it ended. */
+/** Reports the usage of each model call once, however the call ended. */
 export class LlmCall {
   readonly #prices: LlmPrices;
   readonly #report: Pick<Report, 'usage' | 'now'>;
-  /** `null`: the model is not at it. */
+  /** When the running call began. `null`: no call is running. */
   #beganAt: Instant | null = null;
 
   constructor(prices: LlmPrices, report: Pick<Report, 'usage' | 'now'>) {
@@ -187,7 +195,10 @@ export class LlmCall {
     this.#beganAt = this.#report.now();
   }
 
-  /** It is over, if it was not before. What its provider does not count is estimated: four characters a token. */
+  /**
+   * Ends the running call and reports its usage; does nothing when none is running. Tokens that the provider does not
+   * report are estimated as 1 per 4 characters.
+   */
   end(outcome: Usage['use']['outcome'], counted: LanguageModelUsage | null, { asked, written }: CallSize): void {
     if (this.#beganAt === null) return;
     const ms = this.#report.now() - this.#beganAt;
@@ -207,7 +218,7 @@ export class LlmCall {
 
 type Counted = { readonly input: number; readonly output: number; readonly read: number; readonly kept: number };
 
-/** In micro-dollars; `null`: the model has no price. */
+/** Returns the cost in millionths of a dollar. `null`: the model has no price. */
 function costOf({ input, output, read, kept }: Counted, prices: ModelPrices): number | null {
   const { inputUsdPerMTok: plain, outputUsdPerMTok: written } = prices;
   if (plain === undefined || written === undefined) return null;

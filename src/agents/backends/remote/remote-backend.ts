@@ -13,19 +13,20 @@ import { offeredTools, sessionTools } from '../../mcp/session-tools.ts';
 import type { SessionTools } from '../../mcp/session-tools.ts';
 import { openRemoteSession } from './remote-session.ts';
 
-/** Which agent dials out to us; durations in milliseconds. */
+/** Options of one remote agent. Durations in milliseconds. */
 export type RemoteBackendOptions = AcpSettings & {
   readonly host: RemoteHost;
   readonly agentId: AgentId;
-  /** How long the agent may be away before its session is lost. */
+  /** How long the agent may be disconnected before its session is lost. */
   readonly reconnectGraceMs: number;
-  /** What is particular about it; `generic` unless given. */
+  /** The program's ACP profile. Default: `generic`. */
   readonly profile?: AcpProfileName;
 };
 
 /**
- * Runs agents that run elsewhere and dial out to us: one connection an agent, one session a channel. While the agent is not
- * connected `open` rejects with an `AbsentError`, which counts as no error and says when to try again.
+ * Runs agents on other machines that connect to Conch. Each agent has one connection, and one session per channel.
+ * While the agent is disconnected, `open` rejects with an `AbsentError`, which says when to retry and counts as no
+ * failure.
  */
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
@@ -61,7 +62,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
     const session = await AcpSession.open(peer, {
       seat,
       kind: 'remote',
-      // How it was started is not known here, so nothing is promised in its name.
+      // Conch did not start the program, so it cannot promise that the program asks before it acts.
       profile: { ...rest, asks: null },
       settings: options,
       cwd: SOMEWHERE,
@@ -77,20 +78,20 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   }
 }
 
-/** A seat, and the tools of servers that its agent has over all its connections. */
+/** A seat with its MCP tools, which outlive single connections, and the key of its session. */
 type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null; readonly key: string };
 
-/** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the floor tools. */
+/** A conversation to continue. Behind a bridge the agent keeps using the first token and name of the floor's tools. */
 type Known = {
   readonly sessionId: string;
   readonly token: string | undefined;
   readonly server: string | undefined;
 };
 
-/** A session keeps its model: one with another model is another conversation. */
+/** The key includes the model: a session with another model is another conversation. */
 function sessionKeyOf({ channel, model = '' }: SeatContext): string {
   return `${channel}\n${model}`;
 }
 
-/** The protocol wants an absolute path; which folder an agent elsewhere works in is its own matter. */
+/** ACP requires an absolute path. The remote agent chooses its own folder. */
 const SOMEWHERE = '/';

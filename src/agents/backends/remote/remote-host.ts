@@ -26,23 +26,29 @@ import { TOOL_PATH, ToolEndpoints } from '../../tools/tool-server.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
 import { createHash } from 'node:crypto';
 
-/** How agents reach this program; durations in milliseconds. */
+/** Options of the server that remote agents connect to. Durations in milliseconds. */
 export type RemoteHostOptions = {
-  /** 0 takes a free one. */
+  /** 0 selects a free port. */
   readonly port: number;
   readonly host: string;
   readonly tokens: TokenBook;
-  /** Browser pages that may connect, such as "https://example.org"; all others are refused. */
+  /** Origins of browser pages that may connect, such as "https://example.org". All other pages are refused. */
   readonly origins: readonly string[];
-  /** The key and the certificate chain in PEM; without them connections are not encrypted and `host` has to be loopback. */
+  /**
+   * Key and certificate chain in PEM. Without them connections are unencrypted, and `host` must be loopback unless
+   * `behindProxy` is set.
+   */
   readonly tls?: { readonly key: string; readonly cert: string };
-  /** A proxy in front ends TLS and says so in X-Forwarded-Proto; its X-Forwarded-For names the caller. */
+  /**
+   * True when a proxy in front ends TLS. Then X-Forwarded-Proto must say "https", and X-Forwarded-For names the
+   * client.
+   */
   readonly behindProxy?: boolean;
-  /** Agents are pinged so often, and dropped when they were silent for so long. */
+  /** `heartbeatMs`: interval of pings. `heartbeatTimeoutMs`: an agent silent for this long is disconnected. */
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
   readonly limits?: Partial<LinkLimits & HandshakeLimits> & {
-    /** How long a handshake may take, in milliseconds; 5,000 unless given. */
+    /** Timeout of a handshake in milliseconds. Default: 5,000. */
     readonly handshakeMs?: number;
   };
   readonly clock: Clock;
@@ -51,11 +57,11 @@ export type RemoteHostOptions = {
 };
 
 type Caller = { readonly agent: AgentId; readonly entry: TokenEntry };
-/** Why nobody is let in for what was shown, and the token if it is a wrong one. */
+/** Why a client is refused. `wrong`: the unknown token that it sent. */
 type Stranger = UpgradeRefusal & { readonly wrong?: string };
 type Attached = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
 
-/** The listener to which agents dial out; nothing listens before `start`. */
+/** The server that remote agents connect to. Listens only after `start`. */
 export class RemoteHost {
   readonly #options: RemoteHostOptions;
   readonly #limits: LinkLimits & HandshakeLimits;
@@ -89,7 +95,7 @@ export class RemoteHost {
     guardServer(this.#server, listeners, options.log);
   }
 
-  /** Where agents connect; `null` before the start. */
+  /** The URL that agents connect to. `null` before `start`. */
   get url(): string | null {
     const address = this.#server.address();
     if (!isAddress(address)) return null;
@@ -97,7 +103,10 @@ export class RemoteHost {
     return `${this.#options.tls === undefined ? 'ws' : 'wss'}://${host}:${address.port}${PATH}`;
   }
 
-  /** Resolves when it listens; rejects with one clear line when it may not or cannot. A second call changes nothing. */
+  /**
+   * Resolves when the server listens. Rejects with a one-line error when it cannot. Later calls return the first
+   * result.
+   */
   start(): Promise<void> {
     this.#starting ??= this.#listen();
     return this.#starting;
@@ -116,7 +125,7 @@ export class RemoteHost {
     this.#heartbeat.start();
   }
 
-  /** Where this agent's connection is; from now on the agent may connect. */
+  /** Returns the agent's connection slot. Creates it on the first call, after which the agent may connect. */
   slot(agent: AgentId): ConnectionSlot {
     const known = this.#slots.get(agent);
     if (known !== undefined) return known;
@@ -126,20 +135,20 @@ export class RemoteHost {
   }
 
   /**
-   * Gives one session the floor's tools, at the address that its agent has dialled, under the name that they had if it goes
-   * on with an earlier one; `null` when the address is not known.
+   * Opens an endpoint with the floor's tools for one session, at the host that the agent connected to. `name`: the
+   * name of the tools in the session that is continued. Returns `null` when the host is unknown.
    */
   openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null {
     const { toolsUrl: url } = link;
     return url === null ? null : this.#endpoints.open({ url, name, mayCall: () => link.mayGoOn() });
   }
 
-  /** Whether the agent's token lets it sit in a channel. */
+  /** Returns whether the agent's token allows the channel. */
   mayServe(agent: AgentId, channel: ChannelId): boolean {
     return this.#scopes.get(agent)?.includes(channel) ?? true;
   }
 
-  /** Ends all connections and listens no more. */
+  /** Closes all connections and stops listening. */
   async stop(): Promise<void> {
     this.#heartbeat.stop();
     this.#endpoints.closeAll();
@@ -180,7 +189,8 @@ export class RemoteHost {
 
   #authorize(request: IncomingMessage, address: string): Caller | UpgradeRefusal {
     const caller = this.#identify(request);
-    // An agent with a token that is good pays for its own attempts only, whoever else calls from its address.
+    // Attempts with a valid token are counted per address and token. Other clients of the same address cannot use up
+    // the limit.
     const retryAfter = this.#limiter.admit('entry' in caller ? `${address} ${caller.entry.sha256}` : address);
     if (retryAfter > 0) {
       const headers = { 'Retry-After': String(retryAfter) };
@@ -203,7 +213,7 @@ export class RemoteHost {
     return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
   }
 
-  /** A wrong token is counted against the address that it came from. */
+  /** Returns the refusal. Counts a wrong token against the client's address. */
   #refused({ wrong, ...refusal }: Stranger, address: string): UpgradeRefusal {
     if (wrong !== undefined && this.#limiter.wrong(address, wrong)) {
       this.#options.log.warn({ address }, 'locked out after too many wrong tokens');
@@ -247,7 +257,10 @@ export class RemoteHost {
     }
   }
 
-  /** Tokens that cannot be read at the moment take nobody's connection away. */
+  /**
+   * Returns whether the agent's token changed or was revoked. Returns false when tokens cannot be read, so that no
+   * connection is closed by mistake.
+   */
   #isRevoked(agent: AgentId, sha256: string): boolean {
     try {
       return this.#options.tokens.digestOf(agent) !== sha256;
@@ -259,14 +272,17 @@ export class RemoteHost {
 }
 
 const PATH = '/agent';
-/** Tells an agent how often it is pinged, in milliseconds: silence for three times as long means that the host is gone. */
+/**
+ * The header with the ping interval in milliseconds. An agent that hears nothing for three intervals can assume that
+ * Conch is gone.
+ */
 export const HEARTBEAT_HEADER = 'Conch-Heartbeat-Ms';
 const HANDSHAKE_MS = 5_000;
 const HANDSHAKE_CHECKS = 5;
 const MOST_CONNECTIONS = 10_000;
 const STOP_MS = 2_000;
 const GOING_AWAY = 1001;
-/** The close code that tells an agent that its token is no longer good: coming back is of no use. */
+/** The close code for a revoked token. Reconnecting is pointless. */
 export const REVOKED = 4401;
 
 function serverOf({ tls, limits }: RemoteHostOptions): Server {
@@ -290,23 +306,23 @@ function gone(socket: { once(event: 'close', listener: () => void): unknown }): 
   return new Promise((resolve) => void socket.once('close', () => resolve()));
 }
 
-/** Where the one connection of an agent is, when it is there. */
+/** Holds the single connection of one agent. */
 export class ConnectionSlot {
   #link: RemoteLink | null = null;
   #arrival = Promise.withResolvers<RemoteLink>();
 
-  /** The connection of now; `null` while the agent is away. */
+  /** The open connection. `null` while the agent is disconnected. */
   get link(): RemoteLink | null {
     return this.#link?.open === true ? this.#link : null;
   }
 
-  /** Resolves with the connection of now, or with the next one. */
+  /** Resolves with the open connection, or with the next one. */
   arrival(): Promise<RemoteLink> {
     const { link } = this;
     return link === null ? this.#arrival.promise : Promise.resolve(link);
   }
 
-  /** Another connection of the agent: it takes the place of the one before, which is closed. */
+  /** Sets the agent's new connection and closes the earlier one. */
   attach(link: RemoteLink): void {
     const before = this.link;
     this.#link = link;
@@ -316,20 +332,26 @@ export class ConnectionSlot {
   }
 }
 
-/** The close code that tells an agent that it is connected a second time: it must not come back by itself. */
+/**
+ * The close code for a connection replaced by another one of the same agent. The agent must not reconnect: both would
+ * replace each other forever.
+ */
 export const REPLACED = 4409;
 
-/** How many attempts a caller has: an address, or whoever shows a good token; durations in milliseconds. */
+/**
+ * Limits of handshakes for one client, which is an address, or an address with a valid token. Durations in
+ * milliseconds.
+ */
 export type HandshakeLimits = {
-  /** So many different wrong tokens lock an address out. */
+  /** How many different wrong tokens lock an address out. */
   readonly wrongTokens: number;
   readonly lockoutMs: number;
-  /** So many handshakes may come from one address within `windowMs`. */
+  /** How many handshakes are allowed within `windowMs`. */
   readonly handshakes: number;
   readonly windowMs: number;
 };
 
-/** Ten wrong tokens lock an address out for a minute; 60 handshakes in ten seconds are too many. */
+/** 10 wrong tokens lock an address out for 60 s. 60 handshakes are allowed in 10 s. */
 export const HANDSHAKE_LIMITS: HandshakeLimits = {
   wrongTokens: 10,
   lockoutMs: 60_000,
@@ -340,8 +362,8 @@ export const HANDSHAKE_LIMITS: HandshakeLimits = {
 type CallerRecord = { since: number; handshakes: number; wrong: Set<string>; wrongSince: number; lockedUntil: number };
 
 /**
- * Remembers in memory who comes how often. Different wrong tokens are guesses and lock their address out; one old token,
- * offered again and again, is somebody's mistake and counts once.
+ * Counts handshakes and wrong tokens in memory. Different wrong tokens count as guesses. The same wrong token sent
+ * again counts once: it is a misconfigured agent.
  */
 export class HandshakeLimiter {
   readonly #clock: Clock;
@@ -353,7 +375,7 @@ export class HandshakeLimiter {
     this.#limits = limits;
   }
 
-  /** Counts a handshake; how many seconds this caller has to stay away, 0 when it is admitted. */
+  /** Counts a handshake. Returns how many seconds the client must wait; 0 when it is admitted. */
   admit(by: string): number {
     const now = this.#clock.now();
     const caller = this.#caller(by, now);
@@ -366,7 +388,7 @@ export class HandshakeLimiter {
     return caller.handshakes > this.#limits.handshakes ? secondsUntil(caller.since + this.#limits.windowMs, now) : 0;
   }
 
-  /** A wrong token came from this address. Whether that locked it out. */
+  /** Counts a wrong token of an address. Returns whether the address is locked out now. */
   wrong(address: string, token: string): boolean {
     const now = this.#clock.now();
     const { wrongTokens, lockoutMs } = this.#limits;
@@ -399,30 +421,36 @@ function secondsUntil(at: number, now: number): number {
   return Math.max(1, Math.ceil((at - now) / 1_000));
 }
 
-/** How callers reach this program. */
+/** How clients reach this server. */
 type Ingress = {
-  /** Connections are encrypted by this program itself. */
+  /** Set when this server encrypts connections itself. */
   readonly tls?: object;
-  /** A proxy in front ends TLS and says so in X-Forwarded-Proto; its X-Forwarded-For names the caller. */
+  /**
+   * True when a proxy in front ends TLS. Then X-Forwarded-Proto must say "https", and X-Forwarded-For names the
+   * client.
+   */
   readonly behindProxy?: boolean;
 };
 
 type Headers = Pick<IncomingMessage, 'headers'>;
 
-/** Whether nobody on the way to a proxy could read this request; without a proxy that is settled when listening begins. */
+/**
+ * Returns whether the client's connection to the proxy is encrypted. Always true without a proxy: `start` checked
+ * encryption then.
+ */
 export function isEncrypted({ headers }: Headers, { behindProxy }: Ingress): boolean {
   return behindProxy !== true || headers['x-forwarded-proto'] === 'https';
 }
 
-/** The address that a request comes from. */
+/** Returns the client's address. */
 export function callerOf({ headers, socket }: IncomingMessage, { behindProxy }: Ingress): string {
   const forwarded = behindProxy === true ? headers['x-forwarded-for'] : undefined;
   return lastOf(forwarded) ?? socket.remoteAddress ?? 'unknown';
 }
 
 /**
- * Where the sender of a request reaches the floor's tools: the host and port that it has dialled itself. `null` when it does
- * not tell them in a form that can stand in an address. A wrong one misleads nobody but the sender.
+ * Returns the URL of the floor's tools: the host and port that the client connected to. `null` when its headers name
+ * no valid host. A false host header misleads only its sender.
  */
 export function toolsUrlOf({ headers }: Headers, { tls, behindProxy }: Ingress): string | null {
   const forwarded = behindProxy === true ? lastOf(headers['x-forwarded-host']) : undefined;
@@ -431,10 +459,10 @@ export function toolsUrlOf({ headers }: Headers, { tls, behindProxy }: Ingress):
   return HOST.test(host) && URL.canParse(url) ? url : null;
 }
 
-/** A name or an address, and a port if it is not the usual one. */
+/** A host name or address with an optional port. */
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/i;
 
-/** What the nearest proxy has added to a header. */
+/** Returns the last value of a header, which the nearest proxy added. */
 function lastOf(header: string | string[] | undefined): string | undefined {
   return [header].flat().at(-1)?.split(',').at(-1)?.trim();
 }

@@ -6,36 +6,36 @@ import type { Clock, Timer, Timers } from '../../../lib/time.ts';
 import type { Beat } from '../../session/session-executor.ts';
 import { MessageRate, AcpMultiplexer, messageIn } from '../acp/acp-stream.ts';
 
-/** What one connection may do. */
+/** Limits of one connection. */
 export type LinkLimits = {
-  /** The longest message, in bytes. */
+  /** Maximum length of a message in bytes. */
   readonly frameBytes: number;
   readonly messagesPerSecond: number;
-  /** How much may wait for an agent that does not read. */
+  /** Maximum of bytes queued for an agent that does not read. Exceeding it ends the connection. */
   readonly unreadBytes: number;
 };
 
-/** 1 MiB a message, 1,000 messages a second (twice as many in a burst), 8 MiB unread. */
+/** 1 MiB per message, 1,000 messages per second with bursts of twice as many, 8 MiB unread. */
 export const LINK_LIMITS: LinkLimits = { frameBytes: 1_048_576, messagesPerSecond: 1_000, unreadBytes: 8_388_608 };
 
-/** Why a connection is over; `final`: coming back soon does not make up for it. */
+/** Why a connection ended. `final`: the session is lost, even if the agent reconnects within the grace period. */
 export type LinkEnd = { readonly why: string; readonly final: boolean };
 
-/** What a connection goes by. */
+/** What a connection needs. */
 type LinkParts = {
   readonly limits: LinkLimits;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: FaultLog;
-  /** Where this agent reaches the floor's tools; `null` when nobody knows. */
+  /** The URL of the floor's tools for this agent. `null`: unknown. */
   readonly toolsUrl: string | null;
 };
 
-/** One WebSocket that an agent opened to us: the one transport of all its sessions. */
+/** One WebSocket opened by an agent. Carries all its sessions. */
 export class RemoteLink {
-  /** Resolves when it is over. */
+  /** Resolves when the connection ended. */
   readonly closed: Promise<LinkEnd>;
-  /** Where this agent reaches the floor's tools; `null` when nobody knows. */
+  /** The URL of the floor's tools for this agent. `null`: unknown. */
   readonly toolsUrl: string | null;
   readonly #socket: WebSocket;
   readonly #limits: LinkLimits;
@@ -46,7 +46,7 @@ export class RemoteLink {
   #open = true;
   #heard = true;
   #missed = 0;
-  /** Nothing is read until then. */
+  /** The timer during which nothing is read from a too fast agent. `null`: reading. */
   #holding: Timer | null = null;
 
   constructor(socket: WebSocket, { limits, clock, timers, log, toolsUrl }: LinkParts) {
@@ -74,12 +74,15 @@ export class RemoteLink {
     return this.#open;
   }
 
-  /** A conversation of its own over this connection, and who is told what is asked in it. Ends with the connection. */
+  /**
+   * Opens a separate ACP stream over this connection. `asked` is called with the method of each request sent in it.
+   * The stream ends with the connection.
+   */
   stream(asked: (method: string) => void = () => undefined): Stream {
     return this.#multiplexer.stream(asked);
   }
 
-  /** A beat is due: an agent that has left too many pings unanswered is dropped. */
+  /** Sends a ping on each beat. Closes the connection when too many pings in a row were unanswered. */
   beat({ allowed, overslept, cause }: Beat): void {
     this.#missed = this.#heard || overslept || this.#holding !== null ? 0 : this.#missed + 1;
     this.#heard = false;
@@ -87,7 +90,7 @@ export class RemoteLink {
     else this.#socket.ping();
   }
 
-  /** Ends the connection, telling the agent why; `final` unless said. */
+  /** Closes the connection and tells the agent why. `final` defaults to true. */
   drop(why: string, how: { readonly code?: number; readonly final?: boolean } = {}): void {
     if (!this.#open) return;
     closeSocket(this.#socket, how.code ?? POLICY, why);
@@ -105,8 +108,8 @@ export class RemoteLink {
   }
 
   /**
-   * Counts a message, or a call beside the connection. A burst is fine. An agent that sends more is told to slow down, and nothing
-   * more of it is read for a while; one that goes on for half a minute loses its connection.
+   * Counts a message or a tool call against the rate limit. Returns false above the limit: the agent is told to slow
+   * down, and reading pauses. An agent that stays above it for 30 s is disconnected.
    */
   mayGoOn(): boolean {
     const waitMs = this.#rate.count();
@@ -152,7 +155,9 @@ export class RemoteLink {
   }
 }
 
-/** A notification of Conch's own: send no more than so many messages a second, and none for so long. */
+/**
+ * Conch's own notification to a too fast agent. `messagesPerSecond`: the limit. `waitMs`: send nothing for this long.
+ */
 const SLOW = '_conch/slow';
 const POLICY = 1008;
 const UNREADABLE = 1007;

@@ -13,52 +13,52 @@ import type { LinkEnd, RemoteLink } from './remote-link.ts';
 type RemoteSessionPorts = {
   readonly slot: ConnectionSlot;
   readonly timers: Timers;
-  /** How long an agent may be away before its session is lost, in milliseconds. */
+  /** How long the agent may be disconnected before the session is lost, in milliseconds. */
   readonly graceMs: number;
-  /** Opens a session with the agent at the other end; goes on with the one before if the agent can. */
+  /** Opens an ACP session with the agent. Continues the earlier session if the agent can. */
   readonly open: (peer: AcpPeer, link: RemoteLink) => Promise<AcpSession>;
-  /** The next session begins afresh: the agent failed a prompt. */
+  /** Makes the next session start a new conversation, after a prompt that the agent failed. */
   readonly forget: () => void;
-  /** It is over. */
+  /** Called when the session is closed while the agent is disconnected. */
   readonly closed: () => Promise<void>;
 };
 
-/** A session of now and the connection that carries it. */
+/** An ACP session and the connection that carries it. */
 type AttachedSession = {
   readonly link: RemoteLink;
   readonly session: AcpSession;
   readonly state: {
     prompting: boolean;
-    /** The agent began a new conversation. */
+    /** True when the agent started a new conversation. */
     fresh: boolean;
   };
 };
 
-/** Opens a session over a connection of the agent. Rejects with a `BackendError` when it does not come about. */
+/** Opens a session over the agent's connection. Rejects with a `BackendError` when it fails. */
 export async function openRemoteSession(ports: RemoteSessionPorts, link: RemoteLink): Promise<AgentSession> {
   return new RemoteSession(ports, await attachSession(ports, link));
 }
 
 /**
- * A session with an agent that may go away for a moment. One that is back within the grace keeps its turn: what was being
- * generated is lost with the connection, so the agent is prompted with the turn again, and told how much of its answer
- * had arrived. After the grace, or when it was dropped for what it did, everything rejects with the cause.
+ * A session that survives a short disconnect. An agent that reconnects within the grace period keeps its turn. Its
+ * unfinished generation is lost. The agent gets the same prompt again, with the part of its answer that arrived. After
+ * the grace period, or after a disconnect for misconduct, all calls reject with the cause.
  */
 class RemoteSession implements AgentSession {
   readonly history = 'own';
   readonly #ports: RemoteSessionPorts;
-  /** The session of now, or the one that comes when the agent is back. */
+  /** Resolves with the current session, or with the next one while the agent is disconnected. */
   #attached: Promise<AttachedSession>;
-  /** The session of now; `null` while the agent is away. */
+  /** The current session. `null` while the agent is disconnected. */
   #now: AttachedSession | null;
   #lost: BackendError | null = null;
   #stop: PromiseWithResolvers<'stopped'> | null = null;
-  /** What was put into the generation under way: one that begins anew has to be told again. */
+  /** Messages injected into the running generation. A prompt sent again after a reconnect must repeat them. */
   #injected: readonly Line[] = [];
   #pinging = false;
   #closed = false;
   #memory: object = {};
-  /** Ends the wait for an agent that went away; `null` while it is connected, or given up. */
+  /** Ends the wait for a disconnected agent. `null` while it is connected or given up. */
   #giveUp: ((why: BackendError) => void) | null = null;
 
   constructor(ports: RemoteSessionPorts, first: AttachedSession) {
@@ -119,7 +119,7 @@ class RemoteSession implements AgentSession {
     await this.#now?.session.interrupt(graceMs);
   }
 
-  /** While the agent is away and has time left nobody judges it. */
+  /** Resolves while the agent is disconnected within its grace period, so no missed beats are counted. */
   async ping(): Promise<void> {
     if (this.#lost !== null) throw this.#lost;
     const now = this.#now;
@@ -145,7 +145,7 @@ class RemoteSession implements AgentSession {
     await now.session.close();
   }
 
-  /** Whatever is being prompted is not prompted again. */
+  /** Prevents that the current prompt is sent again after a reconnect. */
   #halt(): void {
     this.#stop?.resolve('stopped');
     this.#stop = null;
@@ -176,7 +176,7 @@ class RemoteSession implements AgentSession {
     }
   }
 
-  /** The session over the agent's next connection; over the one after it if that breaks, too. */
+  /** Opens a session over the agent's next connection. Retries with the following connection when one breaks. */
   async #next(late: Promise<never>): Promise<AttachedSession> {
     for (;;) {
       const link = await Promise.race([this.#ports.slot.arrival(), late]);
@@ -191,7 +191,7 @@ class RemoteSession implements AgentSession {
   }
 }
 
-/** Hears what a turn has told so far, over all its connections. */
+/** Collects the text that a turn has reported over all its connections. */
 class Listener {
   readonly report: Report;
   heard = '';
@@ -213,14 +213,16 @@ class Listener {
     return asked;
   }
 
-  /** While people are asked something the floor takes no word of the agent: resolves, with what is given, when no question is open. */
+  /**
+   * Resolves with `value` when no approval of the turn is open. Before that the floor accepts no output of the agent.
+   */
   async answered<T>(value: T): Promise<T> {
     await this.#asked;
     return value;
   }
 }
 
-/** A turn is prompted so often again, not more: an agent that comes and goes does not keep the floor. */
+/** How often a prompt is sent again after a lost connection. Prevents that an unstable agent keeps the floor. */
 const MOST_LOSSES = 3;
 const CLOSE_GRACE_MS = 1_000;
 const MOST_HEARD = 8_000;
@@ -240,7 +242,10 @@ async function attachSession(ports: RemoteSessionPorts, link: RemoteLink): Promi
   return { link, state, session: await ports.open(peer, link) };
 }
 
-/** The same turn for an agent that lost it: with what it was told meanwhile, and how much of its answer arrived. */
+/**
+ * Returns the prompt for an agent that lost its connection, with the injected messages and the part of its answer that
+ * arrived.
+ */
 function again(
   turn: TurnPrompt,
   heard: string,

@@ -6,7 +6,10 @@ import { writePrivately } from '../../../lib/private-file.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** What is kept of an agent's token: never the token itself. `channels`: where it may sit; absent is everywhere. */
+/**
+ * The stored record of an agent's token. Holds a hash, never the token. `channels`: where the token is valid. Absent:
+ * everywhere.
+ */
 export type TokenEntry = {
   readonly sha256: string;
   /** ISO 8601. */
@@ -14,15 +17,15 @@ export type TokenEntry = {
   readonly channels?: readonly ChannelId[] | undefined;
 };
 
-/** What is done to a token, and when. `channels` confines the agent to these. */
+/** When a token is made, and the channels to which it is limited. */
 type TokenMaking = { readonly at: number; readonly channels?: readonly ChannelId[] };
 
-/** An agent's token could not be made, changed or read; the message says what to do. */
+/** An agent's token could not be made, changed or read. The message says what to do. */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
 }
 
-/** Makes the token with which a remote agent connects, and returns it: 256 random bits that cannot be read again later. */
+/** Makes and returns the agent's token: 256 random bits. It cannot be read again later. */
 export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaking): string {
   const entries = readTokens(dataDir);
   if (Object.hasOwn(entries, agent)) {
@@ -31,21 +34,21 @@ export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaki
   return put(dataDir, agent, { entries, ...making });
 }
 
-/** Makes another token in place of the one that the agent has; its connection with the old one is closed. */
+/** Replaces the agent's token. Its connection with the old token is closed. */
 export function rotateAgentToken(dataDir: string, agent: AgentId, at: number): string {
   const entries = readTokens(dataDir);
   const { channels } = entryOf(entries, agent);
   return put(dataDir, agent, { entries, at, ...defined({ channels }) });
 }
 
-/** Takes an agent's token away; its connection is closed. */
+/** Deletes the agent's token. Its connection is closed. */
 export function revokeAgentToken(dataDir: string, agent: AgentId): void {
   const entries = readTokens(dataDir);
   entryOf(entries, agent);
   write(dataDir, Object.fromEntries(Object.entries(entries).filter(([id]) => id !== agent)));
 }
 
-/** Who has a token, since when, and for which channels. */
+/** Returns which agents have a token, since when, and for which channels. */
 export function listAgentTokens(
   dataDir: string,
 ): readonly ({ readonly agent: AgentId } & Omit<TokenEntry, 'sha256'>)[] {
@@ -56,15 +59,18 @@ export function listAgentTokens(
   }));
 }
 
-/** The tokens of a running program: looks at the file again when it has changed. */
+/** The tokens of a running Conch. Reads the file again when it changed. */
 export type TokenBook = {
-  /** Whose token this is; `null` for nobody's. Digests are compared in constant time. Throws a `TokenError`. */
+  /**
+   * Returns the agent of a token, or `null` when it is unknown. Compares digests in constant time. Throws a
+   * `TokenError`.
+   */
   holderOf(token: string): { readonly agent: AgentId; readonly entry: TokenEntry } | null;
-  /** The digest that an agent's token has now; `null` without one. Throws a `TokenError`. */
+  /** Returns the digest of an agent's present token, or `null`. Throws a `TokenError`. */
   digestOf(agent: AgentId): string | null;
 };
 
-/** Opens the tokens of a data folder; there need not be any yet. */
+/** Opens the tokens of a data folder. The file need not exist. */
 export function openTokenBook(dataDir: string): TokenBook {
   let stamp: string | null = null;
   let entries: Entries = {};

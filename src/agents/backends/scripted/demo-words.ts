@@ -1,22 +1,22 @@
 import type { Ending } from '../backend.ts';
 
-/** One thing that a scripted agent does. */
+/** One action of a scripted agent. */
 export type Step =
   /** Streams a text word by word, with a pause of `wordMs` (default: typing speed) after each word. */
   | { readonly do: 'say'; readonly text: string; readonly wordMs?: number }
   /** Ends the message: the next text starts a new one. */
   | { readonly do: 'flush' }
-  /** Works in silence, as with a tool. */
+  /** Waits silently for `ms`, as during a tool call. */
   | { readonly do: 'work'; readonly ms: number }
-  /** Calls a tool of the demo's MCP server and says its result. */
+  /** Calls a tool of the demo's MCP server and posts its result. */
   | { readonly do: 'call'; readonly tool: string; readonly input: Readonly<Record<string, string>> }
-  /** From here on, messages wait for the next prompt. */
+  /** From this step on, injected messages wait for the next prompt. */
   | { readonly do: 'deafen' }
   | { readonly do: 'crash' }
   | { readonly do: 'hang' }
   | { readonly do: 'end'; readonly ending: Ending };
 
-/** Says a text and ends the turn, by default as completed. */
+/** Returns the steps that post a text and end the turn, by default as completed. */
 export const sayAndEnd = (text: string, ending: Ending = { how: 'completed' }): readonly Step[] => [
   { do: 'say', text },
   { do: 'end', ending },
@@ -44,7 +44,7 @@ const LONG = [
   'That was all of it.',
 ].join('\n\n');
 
-/** Messages that make a demo agent show one state of the floor. `{agent}: ` before the word picks the agent. */
+/** Messages that make a demo agent show one state of the floor. The prefix `{agent}: ` picks the agent. */
 export const DEMO_WORDS = [
   {
     word: 'hang',
@@ -117,7 +117,7 @@ export const DEMO_WORDS = [
 
 /** Returns the steps of the demo word that a message consists of, `null` for any other message. */
 export function demoSteps(text: string): readonly Step[] | null {
-  // The host adds a note in brackets to the message of a background run.
+  // Background runs append a note in brackets to the message; it is cut off here.
   const [asked = ''] = text.split('\n\n(');
   if (asked.length > LONGEST_WORD) return null;
   const words = asked

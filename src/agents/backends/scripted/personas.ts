@@ -5,38 +5,38 @@ import type { TurnPrompt } from '../backend.ts';
 import { PASS, WAITING, sayAndEnd } from './demo-words.ts';
 import type { Step } from './demo-words.ts';
 
-/** A person's message as a script understands it. */
+/** A person's message, parsed for the scripts. */
 export type Wish = {
   readonly by: string;
-  /** Without the names of the agents that the message addresses. */
+  /** The text without leading names of agents. */
   readonly text: string;
   readonly to: readonly AgentId[];
-  /** Its subject, without greeting and request: "a login page with email". */
+  /** The subject without greeting and request words, such as "a login page with email". */
   readonly title: string;
-  /** The words that carry the meaning, in order, at most five. */
+  /** The first five words that are not filler words, in order. */
   readonly words: readonly string[];
   readonly kind: 'greeting' | 'question' | 'request';
-  /** Two things between which the message leaves the choice. */
+  /** Two options between which the message leaves the choice. */
   readonly choice: readonly [string, string] | null;
 };
 
-/** What a session remembers between prompts: the request, and the request about which it asked back. */
+/** What a session remembers between prompts: the last request, and the request that it asked a question about. */
 export type ScriptMemory = { readonly request: Wish | null; readonly question: Wish | null };
 
 export type Scene = ScriptMemory & {
   readonly me: AgentId;
-  /** The new messages of people for this agent, as one request. */
+  /** The new messages of people to this agent, joined into one request. */
   readonly asked: Wish | null;
-  /** The last message of another agent, and whether it names this agent. */
+  /** The last message of another agent, and whether it mentions this agent. */
   readonly heard: { readonly name: string; readonly text: string; readonly callsMe: boolean } | null;
 };
 
-/** A demo agent: what it does is a pure function of what was said. */
+/** A demo agent. Its steps are a pure function of the conversation. */
 export type Persona = {
   readonly reply: (scene: Scene) => readonly Step[];
-  /** Its words when a message arrives in the middle of its answer. */
+  /** The text posted when a message arrives during its answer. */
   readonly note: (request: Wish) => string;
-  /** Its words before it continues after an interruption. */
+  /** The text posted to a new message before the agent continues an interrupted turn. */
   readonly answer: (request: Wish) => string;
 };
 
@@ -65,7 +65,7 @@ export function isFor({ to }: Wish, agent: AgentId): boolean {
   return to.length === 0 || to.includes(agent);
 }
 
-/** Reads a line; names of agents before the text ("@dev, please", "dev: please") are no part of it. */
+/** Parses a message. Leading names of agents ("@dev, please", "dev: please") are removed from the text. */
 export function readRequest({ author, text }: Line, agents: TurnPrompt['roster']): Wish {
   let rest = text.trim();
   for (let name = ''; (name = leadingName(rest, agents)) !== '';)
@@ -88,7 +88,7 @@ const OPENING =
   /^(?:(?:hi|hello|hey|ok|okay|so|well|team|all|everyone|please|now)\b[\s,!.]*)*(?:(?:can|could|would|will) (?:you|we|someone) |(?:i|we) (?:want|need|would like|'d like) (?:you )?(?:to (?:have )?)?|let'?s |help (?:me|us) (?:to )?)?(?:please )?(?:(?:build|make|create|add|write|design|implement|develop|plan|do) (?!(?:it|this|that|them|sure)\b)(?:me |us )?)?/i;
 const KINDS = [
   ['greeting', /^(?:hi|hello|hey|good (?:morning|evening|afternoon)|moin|yo)\b[^.?!]{0,20}[.?!]?$/i],
-  // Thanks are answered as a greeting.
+  // Thanks get the answer of a greeting.
   ['greeting', /^(?:thanks?|thank you|thx|great|nice|perfect|cool|well done|ok|okay)\b[^?]{0,30}$/i],
   ['request', /^(?:please |hey |hi |hello )?(?:can|could|would|will) (?:you|we|someone|anybody) /i],
   ['question', /\?\s*$|^(?:what|why|how|who|when|where|which|is|are|does|do|should)\b/i],
@@ -119,7 +119,9 @@ function subjectOf(text: string): Pick<Wish, 'title' | 'words' | 'kind' | 'choic
   };
 }
 
-/** The product manager: asks when a request leaves a choice open, writes a small specification and hands over. */
+/**
+ * The product manager: asks when a request leaves a choice open, writes a short specification and hands over to dev.
+ */
 const pm: Persona = {
   reply: ({ asked, question, heard }) => {
     if (question) return specified(question, asked?.title ?? null);
@@ -144,7 +146,10 @@ const pm: Persona = {
       : `${by}, understood: ${title}. That comes first.`,
 };
 
-/** `answer`: to the question that pm asked; `null` when pm asked and nobody answered. */
+/**
+ * Returns the steps that post a specification. `answer`: the reply to pm's question. `null`: pm asked and nobody
+ * answered.
+ */
 function specified({ title, words, by }: Wish, answer?: string | null): readonly Step[] {
   const start = answer === null ? 'I go on without an answer.\n\n' : answer && `**${capital(answer)}** it is.\n\n`;
   const details = words.length > 1 ? words.slice(1, 4) : [words[0] ?? title];
@@ -161,7 +166,7 @@ function specified({ title, words, by }: Wish, answer?: string | null): readonly
   return sayAndEnd(text.join('\n'), { how: 'completed', handTo: 'dev' });
 }
 
-/** The developer: works in silence for a moment, then streams an answer with code made of the request's own words. */
+/** The developer: waits silently for a moment, then posts code made of the request's own words. */
 const dev: Persona = {
   reply: (scene) => {
     const { asked, heard } = scene;
@@ -202,7 +207,7 @@ function code({ words: [first = 'feature', second = '', ...rest] }: Wish): strin
   ].join('\n');
 }
 
-/** "login", "page" becomes `loginPage`. */
+/** Joins words to a camelCase identifier: "login", "page" becomes `loginPage`. */
 function identifier(...words: readonly string[]): string {
   const ascii = words.map((word) =>
     word
@@ -216,7 +221,7 @@ function identifier(...words: readonly string[]): string {
 
 const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
-/** The tester: tries the code that was said last and lists the checks; passes when there is nothing to try. */
+/** The tester: tests the code in the last message and lists the checks. Passes when there is nothing to test. */
 const qa: Persona = {
   reply: ({ asked, heard }) => {
     const [, name, list] = /export function (\w+)\(([^)]*)\)/.exec(heard?.text ?? '') ?? [];
@@ -242,6 +247,6 @@ const qa: Persona = {
   answer: ({ by, title }) => `${by}, first your message: I check ${title} before everything else. ✓`,
 };
 
-/** The scripts by the name that a configuration gives them. */
+/** The demo agents by their name in the configuration. */
 export const SCRIPTS = { pm, dev, qa } as const satisfies Record<string, Persona>;
 export type ScriptName = keyof typeof SCRIPTS;

@@ -12,15 +12,15 @@ import type { Step } from './demo-words.ts';
 import { isFor, readRequest, sceneOf } from './personas.ts';
 import type { Persona, Scene, ScriptMemory } from './personas.ts';
 
-/** How time passes for a scripted agent. */
+/** How fast a scripted agent types and waits. */
 export type TypingSpeed = {
-  /** Resolves after `ms`; rejects as soon as the signal is aborted. */
+  /** Resolves after `ms`. Rejects at once when the signal is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
-  /** Pause between two words, in milliseconds. */
+  /** Pause between two words in milliseconds. */
   readonly wordMs: number;
 };
 
-/** One word every `wordMs`, by default as a quick typist; thinking and working scale with it. */
+/** Returns a speed of one word every `wordMs` (default 75 ms). Other pauses scale with it. */
 export function typingSpeed(wordMs = TYPIST_WORD_MS): TypingSpeed {
   return {
     sleep: async (ms, signal) => await sleep((ms * wordMs) / TYPIST_WORD_MS, undefined, { signal }),
@@ -30,7 +30,9 @@ export function typingSpeed(wordMs = TYPIST_WORD_MS): TypingSpeed {
 
 type Options = { readonly script: Persona; readonly speed?: TypingSpeed; readonly serverTools?: ServerTools };
 
-/** Agents without a model: they answer by a script, and show every state of the floor when told to. */
+/**
+ * Runs agents without a model. They answer by a script, and show any state of the floor when asked with a demo word.
+ */
 export function createScriptedBackend(options: Options): AgentBackend {
   return {
     kind: 'scripted',
@@ -48,7 +50,7 @@ class ScriptedSession implements AgentSession {
   readonly #tools: SessionTools | null;
   #memory: ScriptMemory = { request: null, question: null };
   #generation: Generation | null = null;
-  /** The steps that the last generation left, and the texts that it had said before them. */
+  /** The last generation's texts and remaining steps in order, and its notes not yet posted. */
   #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
   #observed: readonly Line[] = [];
@@ -152,7 +154,10 @@ class ScriptedSession implements AgentSession {
     return goesOn ? [first, { do: 'flush' }, ...left] : [first, DONE];
   }
 
-  /** The rest of the turn: from memory after an interrupt; after a restart the reply is written again. */
+  /**
+   * Returns the remaining steps of the turn. After an interrupt they come from memory; after a restart the reply is
+   * generated again.
+   */
   #left(turn: TurnPrompt, { request, ...scene }: Scene): readonly Step[] {
     const again = () =>
       (request && demoSteps(request.text)) ?? this.#script.reply({ ...scene, request, asked: request });
@@ -169,14 +174,14 @@ class ScriptedSession implements AgentSession {
   }
 }
 
-/** One generation of a scripted agent: performs steps until an end, an interrupt or a crash. */
+/** One generation of a scripted agent. Performs steps until an end, an interrupt or a crash. */
 class Generation {
   readonly over = Promise.withResolvers<void>();
-  /** Texts said and steps left, in order; `null` once nothing is left. */
+  /** Posted texts and remaining steps, in order. `null` when the turn is complete. */
   open: readonly Step[] | null = null;
-  /** Whether an injected message is still taken up. */
+  /** False when injected messages must wait for the next prompt. */
   isListening = true;
-  /** Answers to injected messages, not yet said. */
+  /** Answers to injected messages, not yet posted. */
   readonly notes: string[];
   readonly #speed: TypingSpeed;
   readonly #report: Report;
@@ -184,7 +189,7 @@ class Generation {
   readonly #abort = new AbortController();
   #isHanging = false;
   #said: readonly Step[] = [];
-  /** The text of the message under way. */
+  /** The text of the current message so far. */
   #streamed = '';
   #spent = 0;
 
@@ -229,7 +234,7 @@ class Generation {
     }
   }
 
-  /** As a model that costs nothing. */
+  /** Reports usage as of a model that costs nothing. */
   #tellUsage(ms: number): void {
     const output = Math.ceil(this.#spent / 4);
     const free = { model: null, input: null, cached: null, source: 'computed' } as const;
@@ -273,7 +278,7 @@ class Generation {
     }
   }
 
-  /** Sleeps, and forever once told to hang. Rejects when the generation is stopped. */
+  /** Sleeps for `ms`, or without end when the agent was told to hang. Rejects when the generation is stopped. */
   async #sleep(ms: number): Promise<void> {
     const { signal } = this.#abort;
     await this.#speed.sleep(ms, signal);
@@ -282,7 +287,7 @@ class Generation {
     await new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('interrupted'))));
   }
 
-  /** Through the same gate as a model's calls. */
+  /** Calls a tool through the same gate as a model's calls. */
   async #call({ tool: name, input }: Extract<Step, { do: 'call' }>): Promise<void> {
     const session = this.#tools;
     if (session === null) return this.#emit('I have no tools here.');
@@ -312,13 +317,18 @@ class Generation {
   }
 }
 
-/** Whether a note may follow: at the start, or after a whole sentence outside a code block and a list. */
+/**
+ * Returns whether a note can follow the text: at the start, or after a whole sentence outside code blocks and lists.
+ */
 function interruptible(streamed: string): boolean {
   const lastLine = streamed.slice(streamed.lastIndexOf('\n') + 1);
   return streamed === '' || (!isInFence(streamed) && /[.!?:]$/.test(streamed) && !/^\d+\.$/.test(lastLine));
 }
 
-/** Returns the steps without the texts that stand in the channel (`said`). A code block that was cut is said again from its start. */
+/**
+ * Returns the steps without the texts already in the channel (`said`). A partly posted code block is posted again from
+ * its start.
+ */
 export function remainder(steps: readonly Step[], said: readonly string[]): readonly Step[] {
   if (said.length === 0) return steps;
   const whole = steps.map((step) => (step.do === 'say' ? step.text : '')).join('');
@@ -336,7 +346,10 @@ export function remainder(steps: readonly Step[], said: readonly string[]): read
   });
 }
 
-/** How much of the start of `whole` a posted text covers. A code block that was cut may have been closed in it. */
+/**
+ * Returns how many characters of `whole` the posted text covers from the start. A cut code block may end with a
+ * closing fence added when it was posted.
+ */
 function coveredLength(whole: string, posted: string): number {
   const start = whole.length - whole.trimStart().length;
   const text = [posted.trim(), posted.trim().replace(/\n```$/, '')].find((each) => whole.startsWith(each, start));
@@ -347,7 +360,7 @@ function isInFence(text: string): boolean {
   return (text.match(/^```/gm)?.length ?? 0) % 2 === 1;
 }
 
-/** The error of a session that is told to crash. */
+/** The error message of a session that was told to crash. */
 const CRASH = 'exited with code 137';
 const TYPIST_WORD_MS = 75;
 const THINKING_MS = 700;
