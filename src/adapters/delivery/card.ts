@@ -13,15 +13,16 @@ import type { FloorView } from '../../turns/view.ts';
 import { defined } from '../../lib/defined.ts';
 import { valuesListed } from '../../turns/text/form.ts';
 
-/** One button: what it says, the command line it stands for, and the word that says what it was drawn for (`drawn-for.ts`). */
+/** One button: its label, its command line, and the question or turn that it was drawn for (`drawn-for.ts`). */
 export type CardButton = PostButton & {
-  /** What is shown before anything is done; a platform that cannot show it leaves the button out. */
+  /** What the button shows before anything is decided. A platform that cannot show it leaves the button out. */
   readonly opens?: ButtonOpens;
 };
 
 /**
- * `rules`: a choice among lines; `reason`: a field whose words go behind the line; `form`: fields whose words do; `input`: all
- * that is asked, to whoever pressed it.
+ * What a button opens. `rules`: a choice of command lines. `form`: fields; the filled-in values complete the command
+ * line. `reason`: one text field; its text completes the line. `input`: the whole input of the request, shown only to
+ * the person who pressed.
  */
 export type ButtonOpens =
   | { readonly what: 'rules'; readonly of: readonly { readonly words: string; readonly line: string }[] }
@@ -29,19 +30,19 @@ export type ButtonOpens =
   | { readonly what: 'reason' }
   | { readonly what: 'input' };
 
-/** The floor in one line with buttons, as every platform shows it. */
+/** The floor's state in one line with buttons, the same on every platform. */
 export type Card = {
-  /** "🎤 dev · 1:12 left · next: qa, pm"; without the time when a platform shows its own clock. */
+  /** "🎤 dev · 1:12 left · next: qa, pm". Without the time when a platform shows its own clock. */
   readonly text: string;
-  /** When the turn ends by itself; `null` when nothing runs out. */
+  /** When the turn ends if nothing else happens. `null`: the card shows no time limit. */
   readonly endsAt: Instant | null;
   readonly buttons: readonly CardButton[];
 };
 
-/** How many names the card shows of those who are next. */
+/** How many names the card lists after "next:". */
 const NEXT_SHOWN = 5;
 
-/** The card of a floor. `timeLeft` writes the time that is left, in words or in the platform's own clock. */
+/** Returns the card of a floor. `timeLeft` returns the remaining time in words, or as the platform's own clock. */
 export function cardOf(
   view: FloorView,
   nameOf: (agent: AgentId) => string,
@@ -62,14 +63,14 @@ export function cardOf(
   return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view, nameOf) };
 }
 
-/** Why nobody has the floor on a resting one, and how it goes on. */
+/** Returns why a resting floor has no holder, and how it continues. */
 function whyResting({ condition, obstacles }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   const [first] = obstacles;
   if (condition !== 'resting' || first === undefined || first.why === 'catching-up') return null;
   return obstacleWords(first, nameOf);
 }
 
-/** While a tool runs, only the hard end of the turn counts: the time that is left would jump with every tool. */
+/** Returns the deadline to show. `null` while a tool runs: the remaining time would jump with every tool call. */
 function timed({ holder }: FloorView): Instant | null {
   return holder === null || holder.working ? null : holder.deadlineAt;
 }
@@ -111,7 +112,7 @@ function heldWords({ held }: FloorView): string | null {
   return `${held.length} ${held.length === 1 ? 'message' : 'messages'} held`;
 }
 
-/** Who works beside the floor, and what of that waits for an answer. */
+/** Returns the agents with background runs, and the numbers of their open questions. */
 function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (asides.length === 0) return null;
   const named = asides.map(
@@ -121,16 +122,19 @@ function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => stri
   return `🏃 background: ${named.join(', ')}`;
 }
 
-/** Which agents are not started before somebody trusts their folders. */
+/** Returns the agents that are not started because their folder is untrusted. */
 function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
   if (trust.length === 0) return null;
   return `🔐 not started, folder not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;
 }
 
-/** The buttons of a question that an earlier version stored without a key are refused: it is answered by its number. */
+/** Used when a question has no key. Such a button is always refused: people answer by the question's number. */
 const NO_KEY = '-';
 
-/** More do not fit on every platform: what is left out is answered by its number, and stopped by a command. */
+/**
+ * The most buttons that fit on every platform. Questions and runs without a button are answered and stopped by
+ * commands.
+ */
 const MOST_BUTTONS = 24;
 
 function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonly CardButton[] {
@@ -153,7 +157,7 @@ function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonl
   return [...answers, ...trust, ...floor, ...fitting(stops, room)];
 }
 
-/** The buttons that decide about the files in the folders of agents. Each names the files that it means. */
+/** Returns the buttons that trust or distrust the files in agents' folders. Each names the id of its files. */
 function trustOn(
   { trust = [], store }: FloorView,
   nameOf: (agent: AgentId) => string,
@@ -161,7 +165,7 @@ function trustOn(
   return trust.filter(({ shown }) => shown).map((question) => trustButtons(question, nameOf(question.agent), store));
 }
 
-/** The answers to one question about the files in an agent's folder. */
+/** Returns the answers to one trust question. */
 export function trustButtons({ agent, id }: TrustQuestion, name: string, store: string): readonly CardButton[] {
   const drawnFor = forTurn(store, 0);
   return [
@@ -170,14 +174,14 @@ export function trustButtons({ agent, id }: TrustQuestion, name: string, store: 
   ];
 }
 
-/** The word for buttons that are about the turn under way, or about a floor that nobody has. */
+/** Returns the mark for buttons about the present turn, or about a floor without a holder. */
 export function forFloor({ store, holder, epoch }: Pick<FloorView, 'store' | 'holder' | 'epoch'>): string {
   return forTurn(store, holder?.epoch ?? epoch);
 }
 
 /**
- * The buttons of a background run: Stop while it works, Retry and Discard when it failed; none for one that stands still for people,
- * who end it by their answer.
+ * Returns the buttons of a background run: Stop while it works, Retry and Discard when it failed. None for a paused
+ * run, which people continue or abort by its question.
  */
 export function stopOf(
   { agent, run, question, failed }: NonNullable<FloorView['asides']>[number],
@@ -194,7 +198,7 @@ export function stopOf(
   return [{ label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, drawnFor, style: 'danger' }];
 }
 
-/** What people can do about what is announced: try a failed background run again, or discard it. */
+/** Returns the buttons of an announcement: Retry and Discard for a failed background run. */
 export function noticeButtons(
   effect: Effect,
   store: string,
@@ -211,12 +215,15 @@ function fitting(groups: readonly (readonly CardButton[])[], room: number): read
   return all;
 }
 
-/** The questions that may be answered: all of each stands in the channel. */
+/** Returns the questions that can be answered: those whose whole text is in the channel. */
 function shownOn(view: FloorView): readonly FloorQuestion[] {
   return askedOn(view).filter(({ question }) => question.shown);
 }
 
-/** The buttons that answer a question; every one is a command line. One of work beside the floor says which it answers. */
+/**
+ * Returns the buttons that answer a question. Each is a command line. Labels of background runs include the question's
+ * number.
+ */
 export function answersTo({ agent, isAside, question: asked }: FloorQuestion): readonly CardButton[] {
   const { question, key = NO_KEY, always, pause, about } = asked;
   const drawnFor = forQuestion(key);
@@ -262,14 +269,17 @@ export function answersTo({ agent, isAside, question: asked }: FloorQuestion): r
   ];
 }
 
-/** What a button of a question opens: words, buttons, and what is too long for a message as a file. */
+/** What a button of a question shows: a text, buttons, and a file for text too long for a message. */
 export type OpenedQuestion = {
   readonly text: string;
   readonly buttons?: readonly CardButton[];
   readonly file?: { readonly name: string; readonly text: string };
 };
 
-/** A button of an open question that opens something, and that question; `null` when nothing that is asked has that button. */
+/**
+ * Returns the open question with the pressed button, and what the button opens. Returns `null` when no open question
+ * has that button.
+ */
 export function openingButton(
   view: FloorView,
   pressed: Pick<CardButton, 'line' | 'drawnFor'> & { readonly opens: ButtonOpens['what'] },
@@ -283,13 +293,13 @@ export function openingButton(
   return null;
 }
 
-/** What a button of an open question shows to whoever pressed it; `null` when nothing that is asked has that button. */
+/** Returns what the pressed button shows. Returns `null` when no open question has that button. */
 export function questionOpened(...button: Parameters<typeof openingButton>): OpenedQuestion | null {
   const found = openingButton(...button);
   return found === null ? null : openedBy(found.opens, found.asked);
 }
 
-/** What the field says that the button "Deny with reason…" opens. */
+/** Returns the label of the field that "Deny with reason…" opens. */
 export function reasonAsked(view: FloorView | null, pressed: Pick<CardButton, 'line' | 'drawnFor'>): string {
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'reason' });
   return reasonLabel(found?.asked.question ?? null);
@@ -317,10 +327,12 @@ function openedBy(
 
 const LABEL_LENGTH = 80;
 const RULE_LENGTH = 400;
-/** How much of a rule that has no room stands before the gap: the verb, and where a path begins. */
+/** How many characters of a shortened rule come before the "…". */
 const RULE_HEAD = 20;
 
-/** A rule with its number, in so many letters: what it does and its end, where two rules differ. */
+/**
+ * Returns a rule with its number in at most `length` characters. Cuts the middle: rules often differ only at the end.
+ */
 export function ruleLabel(words: string, index: number, length: number): string {
   const whole = `${index + 1}: ${words.replaceAll(/\s+/g, ' ')}`;
   if (whole.length <= length) return whole;
@@ -328,21 +340,21 @@ export function ruleLabel(words: string, index: number, length: number): string 
   return `${head}…${whole.slice(head.length + 1 - length).toWellFormed()}`;
 }
 
-/** A rule whole, as `/run approvals` shows it, with what it means. */
+/** Returns a rule with its meaning, as in `/run approvals`. At most 400 characters. */
 export function ruleText({ rule, words }: { readonly rule: string; readonly words: string }): string {
   return excerpt(`${words} · \`${rule.replaceAll('`', "'")}\``, RULE_LENGTH);
 }
 
-/** Whether the floor goes on once somebody says so. */
+/** Returns whether the floor needs a person to resume it. */
 function isStill({ condition, holder, obstacles }: FloorView): boolean {
   if (condition === 'paused') return true;
   return holder === null && obstacles.some(({ why }) => ['limit', 'day-limit', 'stopped'].includes(why));
 }
 
-/** What a platform's forms take. */
+/** A platform's limits for forms. */
 type FormLimits = { readonly fields: number; readonly options: number; readonly valueLength: number };
 
-/** Whether a platform can draw a form: one with more fields or longer choices is answered in words. */
+/** Returns whether a platform can draw the form. Otherwise the question is answered by a command. */
 export function isDrawable(fields: readonly AskedField[], limits: FormLimits): boolean {
   const fits = ({ options }: AskedField): boolean =>
     options.length <= limits.options &&
@@ -350,21 +362,21 @@ export function isDrawable(fields: readonly AskedField[], limits: FormLimits): b
   return fields.length > 0 && fields.length <= limits.fields && fields.every(fits);
 }
 
-/** What a field is drawn as: a choice among options, or a text of at most `longest` letters. */
+/** How a field is drawn: as a choice among options, or as a text of at most `longest` characters. */
 export type Control =
   | { readonly what: 'choice'; readonly options: AskedField['options']; readonly initial: readonly string[] }
   | { readonly what: 'text' | 'number'; readonly longest: number; readonly isLong: boolean; readonly initial: string };
 
-/** A command line has room for no longer text. */
+/** The most text that fits into a command line. */
 const LONGEST_TEXT = 1_500;
-/** Longer texts get a field of several lines. */
+/** A text field for more characters than this has several lines. */
 const SHORT_TEXT = 100;
 const YES_OR_NO = [
   { value: 'yes', label: 'Yes' },
   { value: 'no', label: 'No' },
 ];
 
-/** How a field is drawn on every platform. */
+/** Returns how a field is drawn on every platform. */
 export function controlOf({ kind, options, most, format, initial = '' }: AskedField): Control {
   if (kind === 'boolean' || options.length > 0)
     return {

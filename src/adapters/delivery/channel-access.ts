@@ -3,36 +3,39 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { AdapterParts, Intake } from '../port.ts';
 import { reasonOf } from './connect-retry.ts';
 
-/** What knowing whether channels can be used needs. */
+/** What the check of channels needs. */
 export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'> & {
-  /** Asks the platform: why a channel cannot be used, `null` when it can. Rejects when the platform does not say. */
+  /**
+   * Asks the platform why a channel cannot be used. Resolves with `null` when it can. Rejects when the platform gives
+   * no answer.
+   */
   readonly ask: (channel: ChannelId) => Promise<string | null>;
-  /** Why nothing can be said in a channel, if that is what an error means; `null` for every other error. */
+  /** Returns why the channel is closed, if the error says so. Returns `null` for other errors. */
   readonly whyClosed: (error: unknown) => string | null;
-  /** The floors that live and die with a channel. */
+  /** Returns the floors of a channel and its threads. */
   readonly floorsOf: (channel: ChannelId) => readonly ChannelId[];
   readonly intake: Pick<Intake, 'suspend' | 'restore'>;
-  /** What was refused in a channel may be tried again. */
+  /** Called when refused calls to a channel may be tried again. */
   readonly reopened: (channel: ChannelId) => void;
 };
 
-/** A channel that is closed is asked about again after so long: what changed is not always told. */
+/** How often a closed channel is checked again, in milliseconds. Platforms do not report every change. */
 export const ASK_AGAIN_MS = 60_000;
-/** What a channel refuses though the platform says that it is open is believed after so many times in a row. */
+/** How many refusals in a row close a channel that the platform reports as open. */
 const REFUSALS_BELIEVED = 3;
-/** One that was closed so opens again after so many questions, for a trial. */
+/** After this many minutes a channel closed by refusals is opened again as a trial. */
 const QUESTIONS_TO_TRIAL = 10;
 
 type Closed = { readonly why: string; readonly isDespite: boolean };
 
 /**
- * Which channels of a platform can be used. A call that is refused is no proof: the platform is asked before a channel's floors
- * are suspended, and every minute until it can be used again. Nothing here rejects.
+ * Tracks which channels of a platform can be used. One refused call is no proof, so the platform is asked before a
+ * channel's floors are suspended. A closed channel is checked every minute. No method rejects.
  */
 export class ChannelAccess {
   readonly #ports: ChannelAccessPorts;
   readonly #closed = new Map<ChannelId, Closed>();
-  /** How often an open channel has refused something since something was written there. */
+  /** How many calls an open channel has refused since its last message. */
   readonly #refusals = new Map<ChannelId, number>();
   readonly #asking = new Map<ChannelId, Promise<void>>();
   readonly #awaited = new Set<ChannelId>();
@@ -45,7 +48,7 @@ export class ChannelAccess {
     return this.#closed.has(channel);
   }
 
-  /** A call for the channel failed. */
+  /** Called when a call for the channel failed. */
   failed(channel: ChannelId, error: unknown): void {
     const why = this.#ports.whyClosed(error);
     if (why === null || this.#closed.has(channel)) return;
@@ -53,26 +56,32 @@ export class ChannelAccess {
     void this.check(channel, { refusal: why });
   }
 
-  /** The channel took a message. */
+  /** Called when the channel took a message. */
   written(channel: ChannelId): void {
     this.#refusals.delete(channel);
     if (this.#closed.has(channel)) this.open(channel);
   }
 
-  /** The channel can be used. */
+  /** Marks the channel as usable and restores its floors. */
   open(channel: ChannelId): void {
     if (this.#closed.delete(channel)) this.#ports.reopened(channel);
     for (const floor of this.#ports.floorsOf(channel)) this.#ports.intake.restore(floor);
   }
 
-  /** The channel cannot be used, for certain. */
+  /**
+   * Marks the channel as unusable and suspends its floors. `isDespite`: the platform reports it as open, but it
+   * refuses messages.
+   */
   close(channel: ChannelId, why: string, isDespite = false): void {
     this.#closed.set(channel, { why, isDespite });
     for (const floor of this.#ports.floorsOf(channel)) this.#ports.intake.suspend(floor, why);
     this.#askLater(channel, 1);
   }
 
-  /** Asks how it is with a channel. `told` is what the platform said of it, which counts if it cannot be asked. */
+  /**
+   * Asks the platform about a channel. `told`: a reason that the platform sent earlier, used if the question fails.
+   * `refusal`: why a call was refused.
+   */
   async check(channel: ChannelId, why: { readonly told?: string; readonly refusal?: string } = {}): Promise<void> {
     const asking = this.#asking.get(channel) ?? this.#ask(channel, why).finally(() => this.#asking.delete(channel));
     this.#asking.set(channel, asking);

@@ -27,24 +27,26 @@ import { FloorCards } from './floor-cards.ts';
 import type { Content, MessageClient, MessageSender } from './message-client.ts';
 import { RateLimits } from './rate-limits.ts';
 
-/** A platform that has told who Conch is there. */
+/** A platform after Conch has signed in. */
 export type OpenPlatform = {
   readonly sender: MessageSender;
-  /** Resolves when messages come in; rejects with an `AdapterError` when they never will. */
+  /** Resolves when messages come in. Rejects with an `AdapterError` when the platform refuses Conch for good. */
   connect(): Promise<void>;
-  /** Hears nothing more, and gives up what was not taken in. */
+  /** Stops listening. Drops incoming events that are not stored yet; the next catch-up reads them. */
   disconnect(): Promise<void>;
   readHistory(channel: ChannelId, after: Position | null): Promise<History>;
   readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
 };
 
-/** What makes an adapter of a platform. */
+/** What an adapter of a platform consists of. */
 type PlatformOptions = {
   readonly name: string;
-  /** The platform's name in sentences. */
+  /** The platform's name as written in messages. */
   readonly title: string;
   readonly capabilities: Capabilities;
-  /** Reaches the platform, with patience. Rejects with an `AdapterError` when that will never be. */
+  /**
+   * Signs in to the platform, with retries. Rejects with an `AdapterError` when the platform refuses Conch for good.
+   */
   readonly open: (ports: {
     readonly intake: Intake;
     readonly queries: FloorQueries;
@@ -52,11 +54,11 @@ type PlatformOptions = {
   }) => Promise<OpenPlatform>;
 };
 
-/** While it connects, posts are tried again after so long, whatever the attempts of former runs were. */
+/** While connecting, posts are retried at this interval instead of their own backoff. */
 const CONNECTING_MS = 1_000;
 
 /**
- * A chat adapter of one platform: what is asked of it before it is connected, or after it was stopped, rejects as unreachable.
+ * Creates the chat adapter of one platform. Before it is connected, and after `stop`, its calls reject as unreachable.
  */
 export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   const ending = new AbortController();
@@ -99,7 +101,7 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
 
 type State = {
   platform: OpenPlatform | null;
-  /** Channels for which the last call failed. */
+  /** Channels whose last call failed. */
   readonly failing: Set<ChannelId>;
 };
 
@@ -132,13 +134,13 @@ function asking({ title }: PlatformOptions, state: State) {
 type MessageSenderPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly client: MessageClient;
   readonly queries: Pick<FloorQueries, 'agents' | 'thread'>;
-  /** Whether what agents write is shown while they write it, and whether channels have cards. */
+  /** `streaming`: show text while it is generated. `cards`: show floor cards. */
   readonly settings: { readonly streaming: boolean; readonly cards: boolean };
 };
 
 /**
- * Says everything that Conch says on one platform. A second call for a post that was being written into its draft changes the
- * same message. A message that somebody deleted stays deleted.
+ * Creates the sender of one platform's messages. A repeated post that may have replaced its draft edits the same
+ * message. A message that somebody deleted is not posted again.
  */
 export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   const { lanes, posts, drafts, cards, stale, rates } = assemble(ports);
@@ -188,7 +190,7 @@ function assemble(ports: MessageSenderPorts) {
   return { lanes, rates, drafts, cards, stale, posts };
 }
 
-/** The adapter that a channel is on; `null` when it is not there. */
+/** Returns the adapter of a channel, or `null` when none serves it. */
 export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
   adapters: readonly Named[],
   channel: ChannelId,
@@ -196,29 +198,32 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
   return adapters.find(({ name }) => channel.startsWith(`${name}:`)) ?? null;
 }
 
-/** What it takes to bring rows of the outbox to a platform. */
+/** What the delivery of outbox rows needs. */
 type OutboxSenderPorts = {
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly speakerOf: (agent: AgentId) => Speaker;
-  /** The thread of the row's channel in which it belongs; `null` for the channel itself. */
+  /** Returns the thread that the row is posted to. `null`: the channel itself. */
   readonly threadOf: (row: OutboxRow) => ChannelId | null;
-  /** What people can do about what a row tells; nothing unless given. */
+  /** Returns the buttons under an announcement. Default: none. */
   readonly buttonsOf?: (row: OutboxRow) => readonly PostButton[];
   readonly now: () => Instant;
-  /** Takes out what must never be shown. */
+  /** Redacts secrets. */
   readonly clean: (text: string) => string;
-  /** A text may stand in the channel twice, or not at all, for its history cannot be read. */
+  /** Called when a text may be in the channel twice, or not at all, because the history cannot be read. */
   readonly doubtful: (row: OutboxRow, done: 'posted again' | 'dropped', why: string) => void;
 };
 
-/** A post whose outcome is not known is looked for this often, this far apart, before it is sent again. */
+/** A post of unknown outcome is searched this often before it is sent again. */
 const SCANS = 2;
 const SCAN_GAP_MS = 3_000;
 
-/** Ends a text that was posted again without knowing whether the first attempt got through. */
+/** Added to a text that is posted again although the first attempt may have succeeded. */
 const DOUBT = '\n(possible repeat)';
 
-/** Carries posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement; nothing is retried here. */
+/**
+ * Delivers posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement. The
+ * outbox does the retries.
+ */
 export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
   const sender = new OutboxSender(ports);
   return (row) => sender.carry(row);
@@ -226,10 +231,10 @@ export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
 
 class OutboxSender {
   readonly #ports: OutboxSenderPorts;
-  /** How often a row whose outcome is not known was looked for. */
+  /** How often a row of unknown outcome was searched, by row id. */
   readonly #scans = new Map<string, number>();
   readonly #refusals = new Map<string, Refusals>();
-  /** The last turn of each channel that said something which its platform will never show. */
+  /** Each channel's last turn with a post that the platform refused for good. */
   readonly #unsaid = new Map<ChannelId, number>();
 
   constructor(ports: OutboxSenderPorts) {
@@ -275,7 +280,7 @@ class OutboxSender {
     if (row.editsId !== null && adapter.edit !== undefined) {
       const edited = await adapter.edit(channel, row.editsId, clean(row.text ?? ''));
       await collapse(adapter, row);
-      // An answer whose question was deleted is posted anew: what was decided stands in the channel.
+      // An answer is posted anew when its question was deleted, so that the decision is in the channel.
       if (edited === 'changed' || !endsQuestion(row)) return { state: 'confirmed', platformId: row.editsId };
     }
     const said = postOf(row, this.#ports);
@@ -292,7 +297,10 @@ class OutboxSender {
     return { state: 'confirmed', platformId: await adapter.post(channel, post) };
   }
 
-  /** Nobody can say whether it is there: what an agent said is said again with a mark, anything else is let go. */
+  /**
+   * Settles a row whose outcome cannot be determined. An agent's text is posted again with a mark. Any other text is
+   * dropped.
+   */
   async #postBlindly(
     row: OutboxRow,
     post: OutgoingPost,
@@ -309,26 +317,26 @@ class OutboxSender {
   }
 }
 
-/** How often the channel did not take a row, and since when. */
+/** How often the channel refused a row, and since when. */
 type Refusals = { readonly count: number; readonly since: Instant };
 
-/** What a channel does not take is kept for so long. */
+/** How long a refused row is retried, in milliseconds: 24 hours. */
 const KEPT_MS = 86_400_000;
-/** What was refused so often is said late, about a quarter of a minute and more. */
+/** After this many refusals, about 15 s, a text is marked as late. */
 const LATE_AFTER = 5;
 
 function isPassing(error: ChatError): boolean {
   return error.fault === 'refused' && error.retryAfterMs !== null;
 }
 
-/** Nothing for what was said in its time. */
+/** Returns the mark of a late text. Empty when it is not late. */
 function lateWords(refusals: Refusals | undefined): string {
   if (refusals === undefined || refusals.count < LATE_AFTER) return '';
   const time = new Date(refusals.since).toISOString().slice(11, 16);
   return `\n(said at ${time} UTC, when this channel took no messages)`;
 }
 
-/** What stood in several messages is over: those behind the first say no more than that. */
+/** Replaces the later messages of a closed question that was split. */
 async function collapse(adapter: ChatAdapter, row: OutboxRow): Promise<void> {
   if (!endsQuestion(row)) return;
   for (const id of row.editsParts ?? []) await adapter.edit?.(row.channel, id, PART_OVER);
@@ -347,7 +355,7 @@ async function lookFor(adapter: ChatAdapter, post: OutgoingPost, channel: Channe
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
-    // What is not there takes nothing: its own answer ends the row, without a second attempt.
+    // A missing channel holds no post. The platform's answer ends the row without another attempt.
     if (error instanceof ChatError && error.channelIsGone) throw error;
     if (error instanceof ChatError && error.fault === 'refused' && !isPassing(error)) return { blind: error.message };
     throw error;

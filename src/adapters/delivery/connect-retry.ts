@@ -2,18 +2,18 @@ import type { Logger } from 'pino';
 import { retry } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 
-/** How long to wait before a platform is called again that could not be reached. */
+/** Backoff between calls to a platform that cannot be reached. */
 export const CONNECT_RETRY = { firstMs: 1_000, longestMs: 60_000 };
 
-/** What waiting for a platform needs; the signal ends it. */
+/** What the retries need. Aborting the signal ends them. */
 type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly signal: AbortSignal };
 
-/** Makes of a failure why it will never be better, or how long the platform wants to be left alone, in milliseconds. */
+/** Judges a failure. Returns an error when a retry is pointless, else the minimum wait in milliseconds. */
 export type Judgement = (error: unknown) => Error | number;
 
 /**
- * Makes the patience with one platform: it does work again for as long as the platform cannot be reached, after 1 s, doubling
- * to 60 s, each failure a line in the log. Rejects with what the judgement says will never be better, and with the signal's reason.
+ * Creates a retry for one platform. It repeats the work while the platform is unreachable, after 1 s, doubling to 60
+ * s, and logs each failure. Rejects with the error that the judgement returns, or with the signal's reason.
  */
 export function createConnectRetry(platform: string, ports: ConnectPorts) {
   return <T>(work: () => Promise<T>, judge: Judgement): Promise<T> =>
@@ -34,19 +34,21 @@ export function createConnectRetry(platform: string, ports: ConnectPorts) {
     });
 }
 
-/** What an error says, without what was sent; networks hide their reason below their error. */
+/** Returns the message of an error and its cause, without request data. HTTP clients hide the reason in the cause. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const inner = 'original' in error && error.original instanceof Error ? error.original : error;
   return inner.cause instanceof Error ? `${inner.message}: ${inner.cause.message}` : inner.message;
 }
 
-/** Codes of connections that were never made: no request left this machine. */
+/** Error codes which prove that no request was sent. */
 const NOT_SENT =
   /^(?:ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|UND_ERR_CONNECT_TIMEOUT|\w*CERT\w*|UNABLE_TO_\w+)$/;
 const DEPTH = 5;
 
-/** The network's code for an error, and whether that code proves that nothing was sent; `null` when there is no code. */
+/**
+ * Returns an error's network code, and whether it proves that nothing was sent. Returns `null` when there is no code.
+ */
 export function networkFailure(error: unknown): { readonly code: string; readonly isUnsent: boolean } | null {
   const codes = networkCodes(error);
   const unsent = codes.find((each) => NOT_SENT.test(each));
@@ -54,7 +56,7 @@ export function networkFailure(error: unknown): { readonly code: string; readonl
   return code === undefined ? null : { code, isUnsent: unsent !== undefined };
 }
 
-/** The codes of an error, of its cause, and of the attempts that it sums up. */
+/** Returns the codes of an error, its causes and its combined errors. */
 function networkCodes(error: unknown, depth = 0): readonly string[] {
   if (!(error instanceof Error) || depth > DEPTH) return [];
   const code =

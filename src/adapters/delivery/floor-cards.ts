@@ -21,54 +21,54 @@ type FloorCardsPorts = {
   readonly timers: Timers;
   readonly memory: Memory;
   readonly log: Logger;
-  /** A text is on its way to the channel: until it stands there, the floor is not shown as free. */
+  /** Returns whether a text is being posted to the channel. Until then the card does not show the floor as free. */
   readonly isPosting: (channel: ChannelId) => boolean;
-  /** A card may stand in the channel whose id nobody learnt: it is to be looked for. */
+  /** Called when a card of unknown id may be in the channel. The channel's history is then searched. */
   readonly doubt: (channel: ChannelId) => void;
 };
 
 const INTERVAL_MS = 3_000;
-/** How many messages may stand below a card before it moves to the end. */
+/** How many messages may come after a card before it moves to the end. */
 const MOST_BELOW = 10;
-/** Where a platform counts the time down itself, a deadline that moves by less is not worth an edit. */
+/** On a platform that counts down itself, a change of the deadline below this causes no edit. */
 const DEADLINE_MS = 10_000;
-/** What the last speaker said comes within this time, to be posted. */
+/** How long after a turn its last text may still be handed over for posting. */
 const HANDED_OVER_MS = 1_000;
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
-/** A channel that refuses the card is asked again after so long, or when anything says that it can be written to. */
+/** How long to wait after a channel refused the card. Ends early when the channel can be written to. */
 const REFUSED_MS = 60_000;
-/** Of so many channels at most it is known how their cards stand, and of all in which there is something to do. */
+/** Limit of channels whose card state is kept in memory. Channels with pending work are kept beyond it. */
 const CHANNELS_KEPT = 1_000;
 
 type Drawing = { readonly content: Content; readonly endsAt: Instant | null; readonly wordless: string };
 
 type State = {
   readonly throttle: Throttle;
-  /** The card, and behind it those that are to be taken away. */
+  /** The current card first, then older cards to remove. */
   ids: readonly MessageId[];
   view: FloorView | null;
-  /** Since when nobody has had the floor. */
+  /** Since when the floor has no holder. */
   freeAt: Instant;
-  /** Something began here since the start, if only for a moment. */
+  /** True when the floor became busy since Conch started. */
   hasBegun: boolean;
   shown: Drawing | null;
-  /** How many messages came after it. */
+  /** How many messages came after the card. */
   below: number;
-  /** It is to be posted anew at the end. */
+  /** True when the card must be posted again at the end. */
   isMoving: boolean;
-  /** One may stand there whose id nobody learnt: nothing is posted until that is known. */
+  /** True when a card of unknown id may be in the channel. No card is posted until the history was searched. */
   isUnclear: boolean;
   isRefused: boolean;
-  /** It waits for a text. */
+  /** True while drawing waits for a text that is being posted. */
   isWaiting: boolean;
   failures: number;
   timer: Timer | null;
 };
 
 /**
- * One message for each channel that shows the floor, with buttons, kept near the end. A channel gets its first when something
- * begins there. The new one is posted before the old one goes, and both are remembered until then, so that one is left over
- * whenever the program ends. No error of it surfaces.
+ * Shows each floor as one message with buttons near the end of its channel. A channel gets its first card when its
+ * floor becomes busy. To move a card, the new one is posted before the old one is removed. The ids of both are stored
+ * meanwhile, so that a crash never leaves an unknown card. Errors are logged and retried, never thrown.
  */
 export class FloorCards {
   readonly #ports: FloorCardsPorts;
@@ -79,7 +79,7 @@ export class FloorCards {
     this.#ports = ports;
   }
 
-  /** The floor is like this now. */
+  /** Draws a channel's card for the present floor. */
   draw(channel: ChannelId, view: FloorView): void {
     const state = this.#stateOf(channel);
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
@@ -88,18 +88,18 @@ export class FloorCards {
     const after = questionsOf(view);
     const asks = after.some((question) => !before.includes(question));
     const isOver = before.some((question) => !after.includes(question));
-    // Its buttons belong under the question, which stands in the channel by now.
+    // The question is in the channel by now. The card with its buttons belongs below it.
     if ((begins || rests || asks) && state.below > 0) state.isMoving = true;
     if (view.holder === null && state.view !== null && state.view.holder !== null)
       state.freeAt = this.#ports.clock.now();
     state.view = view;
     state.hasBegun ||= view.condition === 'open' || view.asides !== undefined || view.trust !== undefined;
-    // Buttons of a question that is over do not wait for the next drawing.
+    // Removes the buttons of a closed question at once, not at the next regular drawing.
     if (isOver) state.throttle.hurry(true);
     else state.throttle.kick();
   }
 
-  /** A message came after the card. */
+  /** Called when another message appears after the card. */
   passed(channel: ChannelId): void {
     const state = this.#stateOf(channel);
     state.below += 1;
@@ -108,13 +108,16 @@ export class FloorCards {
     state.throttle.kick();
   }
 
-  /** The channel takes messages: a card that was refused, or waited for this one, is drawn at once. */
+  /** Called when the channel takes messages again. Draws a refused or waiting card at once. */
   writable(channel: ChannelId): void {
     const state = this.#stateOf(channel);
     if (state.isRefused || state.isWaiting) state.throttle.hurry();
   }
 
-  /** The history was read: these cards stand there, oldest first. One that nobody knew may be the card; the rest go. */
+  /**
+   * Called with the cards found in the channel's history, oldest first. An unknown one becomes the card if its own id
+   * was lost; the others are removed.
+   */
   settle(channel: ChannelId, cards: readonly MessageId[]): void {
     if (cards.length === 0 && !this.#states.has(channel)) return;
     const state = this.#stateOf(channel);
@@ -152,7 +155,7 @@ export class FloorCards {
       freeAt: -Infinity,
       hasBegun: false,
       shown: null,
-      // The card that a former run left is not the last message any more.
+      // A card from an earlier run counts as followed by one message.
       below: ids.length === 0 ? 0 : 1,
       isMoving: false,
       isUnclear: false,
@@ -165,7 +168,7 @@ export class FloorCards {
     return state;
   }
 
-  /** A card that stands as it should is found again by its id. */
+  /** Drops one channel without pending work from memory. Its card's id stays in the store. */
   #forgetOne(): void {
     for (const [channel, state] of this.#states) {
       if (!this.#isSettled(state)) continue;
@@ -200,7 +203,7 @@ export class FloorCards {
     }
   }
 
-  /** Resolves with how long to wait when there is no edit left. */
+  /** Edits or posts the card. Resolves with the wait in milliseconds when the edit budget is used up, else `null`. */
   async #show(channel: ChannelId, state: State, view: FloorView): Promise<number | null> {
     const { rates } = this.#ports;
     const drawing = this.#drawingOf(view);
@@ -219,7 +222,7 @@ export class FloorCards {
   }
 
   async #post(channel: ChannelId, state: State, drawing: Drawing): Promise<void> {
-    // Whatever comes from now on may already stand below it.
+    // Messages that arrive while the card is sent may already be below it.
     Object.assign(state, { below: 0, isMoving: false });
     try {
       const id = await this.#ports.rates.send(channel, drawing.content);
@@ -259,7 +262,7 @@ export class FloorCards {
     return error.retryAfterMs ?? backoffMs(AGAIN, state.failures);
   }
 
-  /** The time that is left runs on while somebody holds the floor. */
+  /** Schedules the next update of the remaining time while the card shows a deadline. */
   #countDown(state: State): void {
     const { timeLeftEveryMs } = this.#ports.client.limits;
     state.timer?.cancel();
@@ -288,7 +291,7 @@ export class FloorCards {
   }
 }
 
-/** What may be answered: the numbers of questions, and the ids of files. */
+/** Returns what people can answer: question numbers, and the ids of files to trust. */
 function questionsOf(view: FloorView | null): readonly (number | string)[] {
   if (view === null) return [];
   const numbers = askedOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));

@@ -8,32 +8,32 @@ import { addressedIn, isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
 
-/** The most that waits for one channel: some seconds of what a store on a slow disk takes in. */
+/** Limit of waiting actions per channel: what a slow disk stores in a few seconds. */
 const WAITING_LIMIT = 500;
 const AGAIN = { firstMs: 250, longestMs: 15_000 };
 
 /**
- * Hands what people did to Conch, one after the other per channel and again until it is taken: the platform stored it already,
- * so nothing is lost while Conch cannot write.
+ * Hands people's actions to Conch in order, one at a time per channel, and retries until stored. The platform keeps
+ * the messages, so nothing is lost while Conch cannot write.
  */
 export type InboundQueue = {
-  /** Whether a channel can take more. */
+  /** Returns whether the channel's queue has room. */
   hasRoom(channel: ChannelId): boolean;
-  /** Resolves with `true` once it was taken, with `false` when it was given up by `stop`. */
+  /** Resolves with `true` when the action was stored, and with `false` when `stop` dropped it. */
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
-  /** Resolves when all that was pushed so far was taken, or given up. */
+  /** Resolves when all actions pushed so far were stored or dropped. */
   settled(): Promise<void>;
-  /** Gives up what was not taken; the next start's catch-up finds it. */
+  /** Drops actions not yet stored. The catch-up after the next start reads them again. */
   stop(): void;
 };
 
 /** What a queue needs. */
 type InboundQueuePorts = Pick<AdapterParts, 'log' | 'timers'> & {
-  /** Told once of every act that has to be tried again. */
+  /** Called once for each action whose first attempt failed. */
   readonly delayed?: (channel: ChannelId, why: string) => void;
 };
 
-/** A queue with room for 500 acts a channel. */
+/** Creates a queue with room for 500 actions per channel. */
 export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts): InboundQueue {
   const stopping = new AbortController();
   const lanes = new KeyedQueue<ChannelId>();
@@ -60,23 +60,24 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
   };
 }
 
-/** Platforms send an event again for about five minutes. */
+/** How long keys are remembered. Platforms repeat an event for about 5 minutes. */
 const REMEMBERED_MS = 15 * 60_000;
 const REMEMBERED = 50_000;
 
-/** Does the same thing once, however often it is asked for. */
+/** Does the work of each key once. */
 export type Deduplicator = {
   /**
-   * Runs the work of a key, or waits for the run under way; done before, it resolves at once. What rejects counts as not done.
+   * Runs the work of a key. Waits for a running one, and resolves at once when it was done. Work that rejects can run
+   * again.
    */
   run(key: string, work: () => Promise<void>): Promise<void>;
-  /** Whether a key comes for the first time; from now on it does not. */
+  /** Claims a key. Returns `false` when it was claimed or run before. */
   claim(key: string): boolean;
-  /** Whether a key came before. */
+  /** Returns whether a key was claimed or run. */
   has(key: string): boolean;
 };
 
-/** Remembers keys for a quarter of an hour, and at most 50,000 of them. */
+/** Remembers keys for 15 minutes, and at most 50,000 of them. */
 export function createDeduplicator(clock: Clock): Deduplicator {
   const runs = new Map<string, { readonly done: Promise<void>; readonly until: Instant }>();
 
@@ -115,19 +116,19 @@ export function createDeduplicator(clock: Clock): Deduplicator {
   };
 }
 
-/** Where a message belongs: the channel with the floor, and the place whose rules hold. */
+/** Where a message belongs: the channel with the floor, and the place whose settings apply. */
 export type Whereabouts = {
   readonly channel: ChannelId;
   readonly place: Place;
-  /** The channel of a thread that has no floor yet: it is to be opened first. */
+  /** The parent channel of a thread without a floor, which must be opened first. Otherwise `null`. */
   readonly opens: Place | null;
 };
 
 const placesById = idIndex<Place>();
 
 /**
- * Where the messages of a channel, or of a thread of `parent`, belong by the configuration: to the channel's own floor, to a
- * floor of the thread, to the parent's floor, or nowhere.
+ * Returns the floor for messages of a channel, or of a thread of `parent`. By the configuration this is the channel's
+ * own floor, the thread's own, the parent's, or none (`null`).
  */
 export function floorOf(
   queries: Pick<FloorQueries, 'channels'>,
@@ -144,10 +145,10 @@ export function floorOf(
   return { channel, place: own ?? above, opens: own === null ? above : null };
 }
 
-/** Who wrote a message, as far as the platform vouches for it. A webhook can call itself anything. */
+/** The kind of author that the platform confirms. Not by name: a webhook can use any name. */
 export type Author = 'person' | 'bot' | 'webhook';
 
-/** Whether agents get a message: the rule by which they do not, and whether a program wrote what they get. */
+/** Returns the rule by which agents do not get a message (`ignore`), or whether a program wrote it (`bot`). */
 export function heardAs(
   { text, addressed }: Pick<HumanMessage, 'text' | 'addressed'>,
   by: {
@@ -164,8 +165,9 @@ export function heardAs(
 }
 
 /**
- * The rule by which agents do not get a message, or `null` when they do. People are always heard; programs only as far as
- * the channel allows, and none of them is ever taken for an agent or an operator, whatever its name.
+ * Returns the rule by which agents do not get a message, or `null` when they do. Messages of people always reach
+ * agents. Messages of programs need the channel's `allowBots`. A program never counts as an agent or an operator,
+ * whatever its name.
  */
 export function ignoreRule(
   author: Author,
@@ -178,27 +180,30 @@ export function ignoreRule(
   return addressed.length > 0 ? null : `${who} are heard only when they mention an agent`;
 }
 
-/** The rule under which a message that was a command is recorded: agents do not get it. */
+/** The rule recorded for a message that was a command: agents do not get it. */
 export const COMMAND_RULE = 'an operator command';
 
-/** The command line that a message is ("!floor skip", "/stop"), or `null` for an ordinary message ("!nice"). */
+/** Returns the command line in a message ("!floor skip", "/stop"). Returns `null` for an ordinary message ("!nice"). */
 export function typedCommand(text: string): string | null {
   const line = text.trim();
   return isCommandLine(line, COMMAND_WORDS) ? line : null;
 }
 
-/** The line of a command; "!why" without a message, in a reply or a thread, is about the message `about`. */
+/** Completes "!why" without an id: in a reply or a thread it means the message `about`. */
 export function whyLine(line: string, about: string | null): string {
   return about !== null && /^[!/]\s*why$/i.test(line) ? `${line} ${about}` : line;
 }
 
-/** Whether a message was seen for the first time: resolves with `true` once for each, over restarts too, when that is durable. */
+/**
+ * Resolves with `true` the first time that a message is seen, and with `false` later, also after a restart. The result
+ * is durable when it resolves.
+ */
 export type FirstTime = (channel: ChannelId, message: string) => Promise<boolean>;
 
 const COMMANDS_KEPT = 20;
 const keptSchema = z.array(z.string());
 
-/** Remembers the last commands of each channel, under `typed:<channel>`, so that none runs twice. */
+/** Remembers each channel's last 20 commands under `typed:<channel>`, so that no command runs twice. */
 export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {
@@ -212,7 +217,7 @@ export function createFirstTime(memory: Memory): FirstTime {
   };
 }
 
-/** What a JSON text of this shape says, from a `Memory` or a platform; `null` for any other text. */
+/** Parses a JSON text by a schema. Returns `null` when the text does not match. */
 export function parsedJson<T>(text: string, schema: z.ZodType<T>): T | null {
   try {
     return schema.safeParse(JSON.parse(text)).data ?? null;

@@ -16,20 +16,20 @@ type DraftsPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly queries: Pick<FloorQueries, 'thread'>;
-  /** A draft may stand in the channel that should not: it is to be looked for. */
+  /** Called when a draft of unknown id may be in the channel. The channel's history is then searched. */
   readonly doubt: (channel: ChannelId) => void;
 };
 
 const INTERVAL_MS = 1_500;
-/** What is said at once needs no draft. */
+/** How long to wait before a draft is shown. A text that is posted within this time needs no draft. */
 const FIRST_AFTER_MS = 500;
-/** How long a draft without further text waits for its post. */
+/** How long a draft without further text waits for its post before it is removed. */
 const LINGER_MS = 3_000;
 const STOP_MS = 2_000;
 const IDS_KEPT = 2_000;
 
 type Draft = {
-  /** The channel, or the thread in which it stands. */
+  /** The channel or thread that holds the draft. */
   readonly place: ChannelId;
   readonly speaker: NonNullable<Speaker>;
   readonly epoch: number;
@@ -37,20 +37,21 @@ type Draft = {
   text: string;
   shown: string | null;
   id: MessageId | null;
-  /** It cannot be shown any more; its turn goes on without. */
+  /** True when the draft can no longer be shown. Its turn continues without a draft. */
   isBroken: boolean;
   linger: Timer | null;
 };
 
 /**
- * Text that is still being generated, shown as one message a channel that is edited, and that becomes the post in the end. No
- * error of it surfaces, and nothing is retried: the newest text is shown when the platform takes it.
+ * Shows text that is still being generated as one message per channel. The message is edited as the text grows and
+ * finally becomes the post. Errors are logged, never thrown. Nothing is retried: the newest text is shown when the
+ * platform accepts it.
  */
 export class Drafts {
   readonly #ports: DraftsPorts;
   readonly #open = new Map<ChannelId, Draft>();
   readonly #ending = new Set<Promise<unknown>>();
-  /** Messages that this run began as drafts and did not give up. */
+  /** Ids of messages that this run sent as drafts and did not remove. */
   readonly #kept = new BoundedMap<MessageId, true>(IDS_KEPT);
   #isStopped = false;
 
@@ -58,7 +59,7 @@ export class Drafts {
     this.#ports = ports;
   }
 
-  /** Shows the newest text of a turn, soon; `null` takes it away, unless its post comes. */
+  /** Shows a turn's newest text within 1.5 s. `null`: removes the draft, unless its post follows within 3 s. */
   show(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void {
     if (this.#isStopped) return;
     const open = this.#open.get(channel);
@@ -79,8 +80,8 @@ export class Drafts {
   }
 
   /**
-   * Ends the draft of the turn that a post belongs to, and every older one. Resolves, when nothing of it is under way any
-   * more, with the message that the post may take over; `null` when there is none.
+   * Ends the draft of the post's turn, or an older draft. Resolves when no write to it is running. Returns the message
+   * that the post may replace, or `null`.
    */
   async take(channel: ChannelId, { speaker, epoch }: OutgoingPost): Promise<MessageRef | null> {
     const open = this.#open.get(channel);
@@ -90,7 +91,7 @@ export class Drafts {
     return null;
   }
 
-  /** Takes away a draft that its post could not take over. */
+  /** Removes a draft that its post could not replace. */
   async drop(draft: MessageRef): Promise<void> {
     const { client, log, doubt } = this.#ports;
     this.#kept.delete(draft.id);
@@ -102,12 +103,15 @@ export class Drafts {
     }
   }
 
-  /** Whether a draft that stands in a channel is nobody's: of a former run, given up, or sent without an answer. */
+  /**
+   * Returns whether a draft found in a channel must be removed: it is from an earlier run, was given up, or its send
+   * got no answer.
+   */
   isStale(id: MessageId): boolean {
     return !this.#kept.has(id);
   }
 
-  /** Takes every draft away, as far as that works within two seconds. */
+  /** Removes all drafts. Gives up after 2 s. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const [channel, draft] of this.#open) this.#endSoon(channel, draft);
@@ -187,34 +191,39 @@ export class Drafts {
 /** What posting needs. */
 type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {
   readonly drafts: Drafts;
-  /** Something is said in a thread. */
+  /** Called when a post goes to a thread. */
   readonly begins: (thread: ChannelId) => void;
 };
 
 const ADOPTED_KEPT = 1_000;
 const PLACES_KEPT = 10_000;
 
-/** What is said for good. A post takes the draft of its turn over where it can; a second call for it changes the same message. */
+/**
+ * Sends posts. A post replaces the draft of its turn where possible. A retry of the same post edits the same message.
+ */
 export class Posts {
   readonly #ports: PostsPorts;
   /** The newest post of each channel and thread. */
   readonly #newest = new BoundedMap<ChannelId, MessageId>(PLACES_KEPT);
-  /** Drafts that a post was written into without an answer, by outbox id: it is written there again. */
+  /**
+   * Drafts that a post may have replaced, by outbox id. The platform's answer was lost, so the retry writes to the
+   * same message.
+   */
   readonly #adopted = new BoundedMap<string, MessageRef>(ADOPTED_KEPT);
 
-  /** Channels in which one is being posted, or will be tried again. */
+  /** Channels with a post that is being sent or will be retried. */
   readonly #underWay = new Set<ChannelId>();
 
   constructor(ports: PostsPorts) {
     this.#ports = ports;
   }
 
-  /** Whether a post is on its way to a channel. */
+  /** Returns whether a post to the channel is being sent or will be retried. */
   isUnderWay(channel: ChannelId): boolean {
     return this.#underWay.has(channel);
   }
 
-  /** Resolves with where it stands: what its thread does not take is said in the channel. */
+  /** Sends a post and resolves with its message. Posts to the channel if the post's thread refuses it. */
   async publish(channel: ChannelId, post: OutgoingPost): Promise<MessageRef> {
     if (post.text.trim() === '') {
       throw new ChatError('There is nothing to post', { method: 'post', channel, fault: 'refused' });
@@ -273,7 +282,10 @@ export class Posts {
     return message;
   }
 
-  /** A draft is taken over only where the post belongs, and when no post stands below it; else it goes. */
+  /**
+   * Returns the draft that the post may replace. The draft must be in the post's channel or thread, with no post below
+   * it. Otherwise removes the draft and returns `null`.
+   */
   async #takeOver(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     const { client, drafts } = this.#ports;
     const place = post.thread ?? channel;
@@ -287,7 +299,7 @@ export class Posts {
     return null;
   }
 
-  /** Writes a post into its draft; `false` when that draft cannot be written to any more. */
+  /** Writes a post into its draft. Returns `false` when the draft can no longer be edited. */
   async #intoDraft(draft: MessageRef, post: OutgoingPost): Promise<boolean> {
     const { rates, drafts } = this.#ports;
     try {
@@ -306,7 +318,7 @@ export class Posts {
   }
 }
 
-/** A thread that is gone has nothing. */
+/** A refused thread holds no post. */
 function unlessRefused(error: unknown): null {
   if (error instanceof ChatError && error.fault === 'refused') return null;
   throw error;
@@ -316,12 +328,14 @@ function contentOf({ speaker, text, epoch, outboxId, buttons = [] }: OutgoingPos
   return { kind: 'post', speaker, text, buttons, epoch, outboxId };
 }
 
-/** Shows one receipt under a message: a new one takes the place of those before it. Rejects with a `ChatError`. */
+/** Shows one receipt under a message and removes earlier ones. Rejects with a `ChatError`. */
 type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
 
 const MESSAGES_KEPT = 2_000;
 
-/** The receipts of one adapter. Messages from before it began are looked at first, for what a former run left there. */
+/**
+ * Creates the receipts of one adapter. For messages older than the adapter, receipts of earlier runs are read first.
+ */
 export function createReceipts({
   client,
   clock,
@@ -344,7 +358,7 @@ export function createReceipts({
   };
 }
 
-/** None when that cannot be seen. */
+/** Reads Conch's receipts of a message. Returns `[]` when the platform refuses. */
 async function seen(client: MessageClient, message: MessageRef): Promise<readonly Receipt[]> {
   try {
     return await client.receipts(message);
@@ -353,7 +367,7 @@ async function seen(client: MessageClient, message: MessageRef): Promise<readonl
   }
 }
 
-/** What looking for stale messages needs. */
+/** What the search for stale messages needs. */
 type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: Pick<RateLimits, 'quiet'>;
@@ -362,23 +376,23 @@ type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly queries: Pick<FloorQueries, 'thread'>;
 };
 
-/** What may stand in a channel is looked for twice, for it may come to stand there late: so long after, one after the other. */
+/** Waits before the two searches in milliseconds. The second one finds messages that appear late. */
 const GAPS_MS = [5_000, 15_000];
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
-/** So far back, and no farther than where a former look began. */
+/** How many messages a search reads at most. It starts after the stored mark of the last search. */
 const NEWEST = 1_000;
 const NEWEST_AT_FIRST = 200;
 
 /**
- * Drafts and cards that nobody knows of: a former run left them, or the answer to them was lost. A look takes the drafts away
- * and tells which cards there are; one that fails is repeated until it works, or is refused.
+ * Finds drafts and cards with unknown ids: from an earlier run, or whose send got no answer. Removes the drafts and
+ * reports the cards. A failed search is repeated until it succeeds or is refused.
  */
 export class StaleMessages {
   readonly #ports: StaleMessagesPorts;
   readonly #ending = new AbortController();
-  /** Channels that were looked at since the start. */
+  /** Channels searched in this run. */
   readonly #begun = new Set<ChannelId>();
-  /** How many looks at a channel are owed. */
+  /** How many searches of a channel are still to do. */
   readonly #owed = new Map<ChannelId, number>();
   readonly #following = new Set<ChannelId>();
 
@@ -386,14 +400,16 @@ export class StaleMessages {
     this.#ports = ports;
   }
 
-  /** Looks at a channel and the thread in use there, if it was not looked at in this run or something may stand there. Never rejects. */
+  /**
+   * Searches a channel and its current thread, on the first call of a run or when searches are pending. Never rejects.
+   */
   async tidy(channel: ChannelId): Promise<void> {
     await this.#tidy(channel);
     const thread = this.#ports.queries.thread(channel);
     if (thread !== null) await this.#tidy(thread);
   }
 
-  /** Something is said there: what a former run left stands above it. */
+  /** Called before a post goes to a thread. Searches it once per run for messages left by earlier runs. */
   begin(channel: ChannelId): void {
     if (!this.#begun.has(channel)) void this.#tidy(channel);
   }
@@ -406,7 +422,9 @@ export class StaleMessages {
     this.#follow(channel);
   }
 
-  /** Something may stand there that nobody knows the id of, or that could not be taken away. */
+  /**
+   * Requests two searches of a channel that may hold a draft or card of unknown id, or one that could not be removed.
+   */
   doubt(channel: ChannelId): void {
     this.#owed.set(channel, GAPS_MS.length);
     this.#follow(channel);
@@ -435,7 +453,7 @@ export class StaleMessages {
     }
   }
 
-  /** Whether it will not be known: then the channel is looked at again when it is caught up again. */
+  /** Logs a failed search. Returns whether to give up until the channel's next catch-up. */
   #failed(channel: ChannelId, error: unknown): boolean {
     const { log, cards } = this.#ports;
     const isRefused = !(error instanceof ChatError) || error.fault === 'refused';
@@ -462,7 +480,10 @@ export class StaleMessages {
     else this.#owed.set(channel, left);
   }
 
-  /** What stands before the first draft or card need not be read again. Without the mark the next run looks further back. */
+  /**
+   * Stores the last position before the first draft or card, where the next search starts. If storing fails, the next
+   * search reads more.
+   */
   async #mark(key: string, own: readonly OwnMessage[]): Promise<void> {
     const first = own.findIndex(({ kind }) => kind !== 'post');
     const last = (first === -1 ? own : own.slice(0, first)).at(-1);

@@ -7,18 +7,18 @@ import type { AdapterParts } from '../port.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
 
 const MINUTE_MS = 60_000;
-/** So much of a minute's edits may be made at once. */
+/** The share of a minute's edits that may be made at once. */
 const BURST = 1 / 4;
 const CHANNELS_KEPT = 1_000;
 
-/** Sends and changes messages no faster than the platform takes them. Channels never wait for each other. */
+/** Sends and edits messages within the platform's rate limits. No channel waits for another one. */
 export class RateLimits {
   readonly #ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers };
   readonly #stopping = new AbortController();
-  /** When the next new message may go to a channel. */
+  /** When the next new message may be sent, by channel. */
   readonly #places = new BoundedMap<string, Instant>(CHANNELS_KEPT);
   readonly #sending = new Map<ChannelId, Set<Promise<unknown>>>();
-  /** When the budget of edits will be, or was, full. */
+  /** When the edit budget is, or was, full again. */
   #fullAt: Instant;
 
   constructor(ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers }) {
@@ -26,12 +26,12 @@ export class RateLimits {
     this.#fullAt = ports.clock.now();
   }
 
-  /** How long the next new message to a channel would wait, in milliseconds. */
+  /** Returns how long the next new message to a channel would wait, in milliseconds. */
   wait(channel: ChannelId): number {
     return Math.max(0, (this.#places.get(placeOf(channel)) ?? 0) - this.#ports.clock.now());
   }
 
-  /** Sends when the channel's next place has come, or at once when all is stopped. */
+  /** Sends a message after the channel's wait. After `stop` it is sent at once. */
   async send(channel: ChannelId, content: Content): Promise<MessageId> {
     const { client, timers } = this.#ports;
     const waitMs = this.wait(channel);
@@ -57,7 +57,7 @@ export class RateLimits {
     }
   }
 
-  /** Takes one of the edits that drafts and cards may make, if one is left. */
+  /** Takes one edit from the budget of drafts and cards. Returns `false` when the budget is used up. */
   takeEdit(): boolean {
     const budget = budgetOf(this.#ports.client);
     if (budget === null) return true;
@@ -69,13 +69,13 @@ export class RateLimits {
     return true;
   }
 
-  /** Resolves when whatever is being sent to a channel at this moment has been sent, or has failed. */
+  /** Resolves when all messages now being sent to a channel were sent or failed. */
   async quiet(channel: ChannelId): Promise<void> {
     const under = this.#sending.get(channel);
     if (under !== undefined) await Promise.all(under);
   }
 
-  /** Nobody waits any more. */
+  /** Ends all waits. */
   stop(): void {
     this.#stopping.abort();
   }
@@ -102,12 +102,12 @@ export class RateLimits {
   }
 }
 
-/** Threads share the places of their channel. */
+/** Threads share the limit of their channel. */
 function placeOf(channel: ChannelId): string {
   return channel.split('/', 1)[0] ?? channel;
 }
 
-/** A budget is full at first and fills again evenly. */
+/** The edit budget: `burst` edits at first, one more every `refillMs`. `null`: no limit. */
 function budgetOf({ limits }: MessageClient): { readonly refillMs: number; readonly burst: number } | null {
   const { editsPerMinute: count } = limits;
   return count === null ? null : { refillMs: MINUTE_MS / count, burst: Math.max(1, Math.floor(count * BURST)) };
@@ -117,25 +117,28 @@ function limitedMs(error: unknown): number {
   return error instanceof ChatError && error.fault === 'limited' ? (error.retryAfterMs ?? 0) : 0;
 }
 
-/** Something that is done again on request, never twice at once and not too often. */
+/** Runs a task on request: never twice at once, and not more often than its limit. */
 export type Throttle = {
-  /** It is to be done, now or as soon as it may be; many requests are one. */
+  /** Requests a run as soon as the limits allow. Several requests cause one run. */
   kick(): void;
-  /** The same, and the wait that the last run asked for is over; `isUrgent`: and so is the gap since that began. */
+  /** Requests a run and cancels the wait that the last run asked for. `isUrgent`: also ignores the minimum gap. */
   hurry(isUrgent?: boolean): void;
-  /** Begins nothing more; resolves when what is under way is done. */
+  /** Starts no more runs. Resolves when the present run has ended. */
   stop(): Promise<void>;
 };
 
-/** How often it may be done. */
+/** The limits of a throttle. */
 type ThrottlePorts = Pick<AdapterParts, 'clock' | 'timers'> & {
-  /** From one beginning to the next. */
+  /** Minimum time between the starts of two runs, in milliseconds. */
   readonly gapMs: number;
-  /** Before the first beginning. */
+  /** Time before the first run, in milliseconds. Default: 0. */
   readonly delayMs?: number;
 };
 
-/** Does `run` at most every `gapMs`. It must not reject; a number asks to be run again, so many milliseconds later at the earliest. */
+/**
+ * Creates a throttle for `run`, which must not reject. If `run` resolves with a number, it runs again after at least
+ * that many milliseconds.
+ */
 export function createThrottle(ports: ThrottlePorts, run: () => Promise<number | null>): Throttle {
   const { clock, timers, gapMs } = ports;
   let notBefore = clock.now() + (ports.delayMs ?? 0);

@@ -7,19 +7,19 @@ import type { KeptTexts } from '../../turns/floor-store.ts';
 import type { ChatAdapter } from '../port.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 
-/** Why nothing can be written for now. */
+/** Why the store cannot be written. */
 type Stuck = 'full' | 'locked';
 
-/** What it takes to tell people. */
+/** What is needed to warn people. */
 type StoreHealthPorts = {
   readonly timers: Timers;
   readonly log: Logger;
   readonly adapters: () => readonly ChatAdapter[];
-  /** The channels of the configuration. */
+  /** Returns the channels of the configuration. */
   readonly channels: () => readonly { readonly id: ChannelId; readonly adapter: string }[];
 };
 
-/** Looked for room so long after what could not be written, and then ever less often. */
+/** Backoff between write attempts. */
 const LOOK: RetryPolicy = { firstMs: 1_000, longestMs: 5_000 };
 
 const TEXTS = {
@@ -29,8 +29,8 @@ const TEXTS = {
 const OVER = '✅ Conch can write again and goes on.';
 
 /**
- * Whether the store can write: when it cannot, every channel is told once, beside the outbox, which lies on the same disk;
- * then a line is written again and again until that works.
+ * Warns people when the store cannot be written. Each channel gets one message, sent directly: the outbox is on the
+ * same disk. Then a test write is retried until it succeeds.
  */
 export class StoreHealth {
   readonly #ports: StoreHealthPorts;
@@ -42,17 +42,17 @@ export class StoreHealth {
     this.#ports = ports;
   }
 
-  /** `null` while all is well. */
+  /** Why the store cannot be written. `null`: it can. */
   get stuck(): Stuck | null {
     return this.#stuck;
   }
 
-  /** The store that is open from now on. */
+  /** Sets the store to test. */
   watch(texts: Pick<KeptTexts, 'remember'>): void {
     this.#texts = texts;
   }
 
-  /** The store did not write what it should have. */
+  /** Called when a write failed. Ignores errors that will not pass. */
   failed(cause: unknown): void {
     if (!willPass(cause) || this.#texts === null || this.#stuck !== null || this.#ending.signal.aborted) return;
     const { code: why } = cause;
@@ -103,7 +103,7 @@ export class StoreHealth {
   }
 }
 
-/** What stands in a channel; without an id it is not kept there. */
+/** A warning in a channel. `id` is `null` when it was shown as a notice, which is not stored. */
 type Told = { readonly adapter: ChatAdapter; readonly channel: ChannelId; readonly id: string | null };
 
 function judgeOf({ error }: { readonly error: unknown }): 'again' | 'give-up' {
