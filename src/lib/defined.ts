@@ -5,5 +5,7 @@ type Defined<T> = { readonly [K in keyof T as undefined extends T[K] ? never : K
 
 /** Returns the fields that are not undefined, in the same order. Null stays. */
 export function defined<T extends object>(fields: T): Defined<T> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Defined<T>;
+  const found: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) found[name] = value;
+  return found as Defined<T>;
 }

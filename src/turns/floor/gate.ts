@@ -59,7 +59,7 @@ type Blocking<A extends Asker> = Extract<Obstacle, { readonly why: (typeof BLOCK
 /** The first obstacle for an act; `null` when the act is allowed now. */
 export function gate<A extends Asker>(floor: Floor, at: Instant, asker: A): Blocking<A> | null {
   for (const why of BLOCKS[asker]) {
-    const found = FOUND[why](floor, at);
+    const found = find(why, floor, at);
     if (found !== null && isBlocking(found, asker)) return found;
   }
   return null;
@@ -72,34 +72,57 @@ export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): B
 
 /** All obstacles to a grant now, longest-lasting first. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
-  const found = FINDERS.flatMap((find) => find(floor, at) ?? []);
   // An agent with a turn is present, so a message reaches it.
   const isSomebodyThere = floor.turn !== null || floor.parked.length > 0;
-  return isSomebodyThere ? found.filter(({ why }) => why !== 'nobody-available') : found;
+  const all: Obstacle[] = [];
+  for (const why of isSomebodyThere ? WITH_SOMEBODY : KINDS) {
+    const found = find(why, floor, at);
+    if (found !== null) all.push(found);
+  }
+  return all;
 }
 
 function isBlocking<A extends Asker>(obstacle: Obstacle, asker: A): obstacle is Blocking<A> {
-  return BLOCKS[asker].some((why) => why === obstacle.why);
+  const blocks: readonly Obstacle['why'][] = BLOCKS[asker];
+  return blocks.includes(obstacle.why);
 }
 
-type Finder = (floor: Floor, at: Instant) => Obstacle | null;
+/** The obstacles to look for, longest-lasting first. At most one limit is found, so `limit` stands for all three. */
+const KINDS: readonly Obstacle['why'][] = [
+  'catching-up',
+  'paused',
+  'taken',
+  'limit',
+  'stopped',
+  'facilitation',
+  'nobody-available',
+  'resting',
+];
+const WITH_SOMEBODY = KINDS.filter((why) => why !== 'nobody-available');
 
-/** Finds each obstacle, longest-lasting first. At most one limit is found. */
-const FOUND: Readonly<Record<Obstacle['why'], Finder>> = {
-  'catching-up': ({ catchingUp }) => (catchingUp ? { why: 'catching-up' } : null),
-  paused: ({ condition }) => (condition === 'paused' ? { why: 'paused' } : null),
-  taken: ({ turn }) => (turn === null ? null : { why: 'taken', agent: turn.agent }),
-  limit: budgetReached,
-  'day-limit': budgetReached,
-  'over-budget': budgetReached,
-  stopped: ({ stopped }) => (stopped ? { why: 'stopped' } : null),
-  facilitation: ({ facilitation }) =>
-    facilitation === null ? null : { why: 'facilitation', agent: facilitation.facilitator },
-  'nobody-available': (floor) => (isDeserted(floor) ? { why: 'nobody-available' } : null),
-  resting: (floor) => (floor.condition === 'resting' ? { why: 'resting', after: restsAfter(floor) } : null),
-};
-
-const FINDERS: readonly Finder[] = [...new Set(Object.values(FOUND))];
+/** The obstacle of this kind; of the three limits, the one that is reached. `null` when there is none. */
+function find(why: Obstacle['why'], floor: Floor, at: Instant): Obstacle | null {
+  switch (why) {
+    case 'catching-up':
+      return floor.catchingUp ? { why } : null;
+    case 'paused':
+      return floor.condition === 'paused' ? { why } : null;
+    case 'taken':
+      return floor.turn === null ? null : { why, agent: floor.turn.agent };
+    case 'limit':
+    case 'day-limit':
+    case 'over-budget':
+      return budgetReached(floor, at);
+    case 'stopped':
+      return floor.stopped ? { why } : null;
+    case 'facilitation':
+      return floor.facilitation === null ? null : { why, agent: floor.facilitation.facilitator };
+    case 'nobody-available':
+      return floor.seats.some(isAvailable) ? null : { why };
+    case 'resting':
+      return floor.condition === 'resting' ? { why, after: restsAfter(floor) } : null;
+  }
+}
 
 function restsAfter(floor: Floor): Extract<Obstacle, { why: 'resting' }>['after'] {
   const { opensForMessages, needsName } = policyOf(floor);
@@ -113,7 +136,7 @@ function budgetReached(floor: Floor, at: Instant): Obstacle | null {
   if (limit !== null && limit.until === null) return { why: 'limit', budget: limit.budget };
   if (limit !== null && limit.until !== null && at < limit.until)
     return { why: 'day-limit', budget: limit.budget, until: limit.until };
-  const over = reached(floor, at);
+  const over = exchangeLimit(floor, at) ?? dayLimit(floor, at);
   return over === null ? null : { why: 'over-budget', ...over };
 }
 
@@ -121,8 +144,8 @@ function budgetReached(floor: Floor, at: Instant): Obstacle | null {
 export const NOBODY = 'no agent available';
 
 /** IDLE agents that were alone are queued by the next message, so they count as available. */
-function isDeserted({ seats }: Floor): boolean {
-  return !seats.some(({ status, assigned }) => status === 'QUEUED' || (status === 'IDLE' && assigned));
+function isAvailable({ status, assigned }: Seat): boolean {
+  return status === 'QUEUED' || (status === 'IDLE' && assigned);
 }
 
 /**
@@ -162,15 +185,16 @@ export function nextInTurn(floor: Floor): AgentId | null {
  */
 export function upcoming(floor: Floor): readonly AgentId[] {
   const asked = nextAsked(floor);
-  const first = [...(asked === null ? [] : [asked]), ...grantable(floor)];
+  const next = new Set(asked === null ? grantable(floor) : [asked, ...grantable(floor)]);
   const rest = floor.exchange === null ? inTurn(floor, queued(floor)) : dueByRounds(floor);
-  return [...new Set([...first, ...rest.map((seat) => seat.agent)])];
+  for (const { agent } of rest) next.add(agent);
+  return [...next];
 }
 
 /** The agent that was asked last and has not been granted the floor for it. */
 function nextAsked({ parked }: Floor): AgentId | null {
-  const asks = parked.map(askOf).filter((asked) => asked?.is === 'asked');
-  return asks.at(-1)?.agent ?? null;
+  const asker = parked.findLast((turn) => askOf(turn)?.is === 'asked');
+  return asker === undefined ? null : (askOf(asker)?.agent ?? null);
 }
 
 /** The agent that asked this agent for its next turn; `undefined` for none. */
@@ -193,10 +217,11 @@ export function isGrantable(floor: Floor, agent: AgentId): boolean {
 }
 
 function grantable(floor: Floor): readonly AgentId[] {
-  return floor.prioritised
-    .filter((named) => policyOf(floor).heeds.includes(named.by))
-    .map((named) => named.agent)
-    .filter((agent) => isGrantable(floor, agent));
+  const { heeds } = policyOf(floor);
+  const agents: AgentId[] = [];
+  for (const { agent, by } of floor.prioritised)
+    if (heeds.includes(by) && isGrantable(floor, agent)) agents.push(agent);
+  return agents;
 }
 
 function queued(floor: Floor): readonly Seat[] {
@@ -205,10 +230,8 @@ function queued(floor: Floor): readonly Seat[] {
 
 function dueByRounds(floor: Floor): readonly Seat[] {
   const { rounds } = floor.settings;
-  return inTurn(
-    floor,
-    queued(floor).filter((seat) => rounds === 0 || seat.taken < rounds),
-  );
+  const due = queued(floor).filter((seat) => rounds === 0 || seat.taken < rounds);
+  return inTurn(floor, due);
 }
 
 function inTurn(floor: Floor, seats: readonly Seat[]): readonly Seat[] {
@@ -239,13 +262,8 @@ function askable(floor: Floor): AgentId | null {
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** A reached limit. `until`: when it ends; `null` for the next message of a person. */
+/** A limit that another turn would exceed. `until`: when it ends; `null` for the next message of a person. */
 type Reached = { readonly limit: Limit; readonly until: Instant | null };
-
-/** The first limit that another turn would exceed; `null` for none. Tokens and money count per channel. */
-function reached(floor: Floor, at: Instant): Reached | null {
-  return exchangeLimit(floor, at) ?? dayLimit(floor, at);
-}
 
 /** Priced cost in millionths of a dollar; `null` when there is no price. */
 export function pricedMicros({
@@ -270,6 +288,7 @@ export function today(floor: Floor, at: Instant): Floor['day'] {
   return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };
 }
 
+/** The first limit of the exchange that is reached; `null` for none. Tokens and money count per channel. */
 function exchangeLimit(floor: Floor, at: Instant): Reached | null {
   const { settings, usageSincePerson: used } = floor;
   const { tokens, costMicros, ms } = settings.exchangeBudget;

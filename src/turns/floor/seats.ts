@@ -49,9 +49,13 @@ export const TRANSITIONS = [
 /** The name of a transition's cause. */
 export type Trigger = (typeof TRANSITIONS)[number]['trigger'];
 
+const ALLOWED: ReadonlySet<string> = new Set(
+  TRANSITIONS.flatMap(({ from, to, trigger }) => from.map((each) => `${each} ${to} ${trigger}`)),
+);
+
 /** Whether the table lists a transition. */
 export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
-  return TRANSITIONS.some((row) => row.trigger === trigger && row.to === to && row.from.some((each) => each === from));
+  return ALLOWED.has(`${from} ${to} ${trigger}`);
 }
 
 /** Number of earlier lines in the first prompt of an agent that is new at a floor. */
@@ -59,7 +63,8 @@ const LINES_FOR_NEWCOMERS = 50;
 
 /** The seat of an agent; `undefined` when it has none here. */
 export function findSeat(floor: Floor, agent: AgentId): Seat | undefined {
-  return floor.seats.find((seat) => seat.agent === agent);
+  for (const seat of floor.seats) if (seat.agent === agent) return seat;
+  return undefined;
 }
 
 /** The seat of an agent. Throws when it has none. */
@@ -140,7 +145,8 @@ export function turnsOf({ turn, parked }: Floor): readonly Turn[] {
 
 /** The turn of an agent, with or without the floor; `null` for none. */
 export function findTurn(floor: Floor, agent: AgentId): Turn | null {
-  return turnsOf(floor).find((turn) => turn.agent === agent) ?? null;
+  if (floor.turn?.agent === agent) return floor.turn;
+  return floor.parked.find((turn) => turn.agent === agent) ?? null;
 }
 
 /** The turn of an agent, with or without the floor. Throws when there is none. */
