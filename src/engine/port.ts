@@ -102,6 +102,8 @@ export type StateChange<State, Fact, Effect> = {
   readonly facts: readonly Fact[];
   readonly state: State;
   readonly effects: readonly Effect[];
+  /** When the state changes without a command; `null` for never. */
+  readonly deadline: Instant | null;
 };
 
 /** What a start finds. */

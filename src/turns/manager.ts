@@ -99,13 +99,17 @@ export class TurnManager {
     this.#tellStandstill();
     const untold = this.#untold.get(channel);
     if (untold !== undefined) return this.#applyAfter(untold, channel, command);
-    const floor = this.#ports.store.floors.state(channel);
+    const { floors } = this.#ports.store;
+    let floor = floors.state(channel);
     if (floor !== null && isSign(floor, command)) return this.#signs.keep(floor, command);
     const sign = this.#signs.take(channel, command);
-    if (command.type === 'tick') await sign;
+    if (command.type === 'tick') {
+      await sign;
+      floor = floors.state(channel);
+    }
     const at = this.#ports.clock.now();
-    const saying = this.#keep(channel, command, at);
-    const applied = this.#ports.store.floors.apply(channel, command, at);
+    const saying = this.#keep(channel, floor, command, at);
+    const applied = floors.apply(channel, command, at);
     const said = saying !== null || SAYING.has(command.type) ? this.#drafts.forget(channel, saying !== null) : null;
     if (saying !== null || sign !== null || said !== null) await Promise.all([applied, saying, sign, said]);
     return await applied;
@@ -256,9 +260,9 @@ export class TurnManager {
   }
 
   /** Reports a change, also one that a run caused. A recorded refusal is no change. */
-  #told({ key: channel, at, facts, state: floor }: StateChange<Floor, Fact, unknown>): void {
+  #told({ key: channel, at, facts, state: floor, deadline }: StateChange<Floor, Fact, unknown>): void {
     if (facts.every(({ type }) => type === 'actRefused')) return;
-    this.#arm(nextDeadline(floor));
+    this.#arm(deadline);
     this.#ports.changed({ channel, at, facts, floor });
   }
 
@@ -267,10 +271,11 @@ export class TurnManager {
    * none.
    */
   keep(channel: ChannelId, agent: AgentId, by: string, completes = false): Kept {
-    const epoch = this.#ports.store.floors.state(channel)?.turn?.epoch ?? 0;
+    const floor = this.#ports.store.floors.state(channel);
+    const epoch = floor?.turn?.epoch ?? 0;
     const ending: Command = completes ? { type: 'completeTurn', agent, epoch, by } : { type: 'skip', agent, by };
     const at = this.#ports.clock.now();
-    const said = this.#drafts.take(channel, ending, at);
+    const said = this.#drafts.take(channel, floor, ending, at);
     if (said === null) return { text: '', durable: Promise.resolve() };
     const durable = Promise.all([this.#say(channel, said, at), this.#drafts.forget(channel, true)]).then(
       () => undefined,
@@ -279,8 +284,8 @@ export class TurnManager {
   }
 
   /** Posts the draft first when a command may end its turn. */
-  #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
-    const said = this.#drafts.take(channel, command, at);
+  #keep(channel: ChannelId, floor: Floor | null, command: Command, at: Instant): Promise<Applied> | null {
+    const said = this.#drafts.take(channel, floor, command, at);
     return said === null ? null : this.#say(channel, said, at);
   }
 
@@ -354,7 +359,6 @@ const SHOWN_MS = 1_000;
 /** Parts for storing drafts. */
 type DraftPorts = {
   readonly store: {
-    readonly floors: Pick<FloorStore['floors'], 'state'>;
     readonly keyValues: Pick<KeptTexts, 'forget' | 'recall' | 'remember'>;
   };
   readonly clock: Clock;
@@ -385,8 +389,7 @@ class ShownDrafts {
   }
 
   /** Takes the draft that people saw, when the command ends or interrupts its turn; `null` when there is none. */
-  take(channel: ChannelId, command: Command, at: Instant): TurnDraft | null {
-    const floor = this.#ports.store.floors.state(channel);
+  take(channel: ChannelId, floor: Floor | null, command: Command, at: Instant): TurnDraft | null {
     const broken = floor === null ? null : breakOf(floor, command, at);
     const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
     return draft !== null && broken === 'cut' ? { ...draft, text: cutOff(draft.text) } : draft;

@@ -359,7 +359,7 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     if (cause !== null) attempt.set(`done ${name} ${key} ${cause}`, true);
     this.#owe(attempt, draft, `${name}-${key}-${seq}`);
     return () => {
-      for (const listener of this.#listeners) listener({ key, at, facts, state, effects });
+      for (const listener of this.#listeners) listener({ key, at, facts, state, effects, deadline });
     };
   }
 

@@ -92,7 +92,8 @@ export class SlowFloors implements Pick<ManagerPorts['store']['floors'], 'apply'
     this.#ports.committed?.({ channel, command, at, before, applied });
     await this.#ports.pass({ before: 'commit is answered', channel, command });
     const { state, facts } = applied.ok ? applied : { state: before, facts: [] };
-    for (const listener of this.#listeners) listener({ key: channel, at, facts, state, effects: [] });
+    const deadline = floorMachine.nextDeadline(state);
+    for (const listener of this.#listeners) listener({ key: channel, at, facts, state, effects: [], deadline });
     return applied;
   }
 }

@@ -150,8 +150,12 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     for (let number: number | null = tail.row; number !== null && number > since;) {
       const row: Row<Fact> | null = this.#row(number);
       if (row === null) return;
-      const { seq, at, hash, facts } = row;
-      for (const [index, fact] of facts.toReversed().entries()) yield { key, seq: seq - index, at, fact, hash };
+      const { at, hash, facts } = row;
+      let { seq } = row;
+      for (const fact of facts.toReversed()) {
+        yield { key, seq, at, fact, hash };
+        seq -= 1;
+      }
       number = row.prev !== null && row.prev < number ? row.prev : null;
     }
   }
@@ -255,7 +259,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
         tail.row,
         effects.flatMap((effect) => use.owes(key, effect)),
       );
-    return { key, at, facts, state, effects };
+    return { key, at, facts, state, effects, deadline };
   }
 
   #book(place: Omit<LedgerPlace, 'n'>, facts: readonly Fact[]): void {
