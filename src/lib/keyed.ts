@@ -87,9 +87,12 @@ export function atMost(limit: number): <T>(work: () => Promise<T>) => Promise<T>
 export function foundOnce<Source extends object, Found>(find: (source: Source) => Found): (source: Source) => Found {
   const known = new WeakMap<Source, { readonly found: Found }>();
   return (source) => {
-    const { found } = known.get(source) ?? { found: find(source) };
-    known.set(source, { found });
-    return found;
+    let entry = known.get(source);
+    if (entry === undefined) {
+      entry = { found: find(source) };
+      known.set(source, entry);
+    }
+    return entry.found;
   };
 }
 

@@ -103,7 +103,7 @@ export class App {
       clean: textCleaner(parts),
     };
     this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
-    this.#show = createShowing(parts.adapters, store.id);
+    this.#show = createShowing(parts.adapters, this.#floors);
     this.#manager = new TurnManager({
       ...parts,
       failed: (error) => this.#deadlineFailed(error),

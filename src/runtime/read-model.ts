@@ -9,12 +9,14 @@ import { mayOperate } from '../turns/commands/context.ts';
 import type { OperatorSet } from '../turns/commands/context.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { Requester } from '../turns/requesters.ts';
+import type { SessionSettings } from '../agents/session/session-executor.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
-import type { ChannelConfig, Config } from '../config/config.ts';
+import type { AgentConfig, ChannelConfig, Config } from '../config/config.ts';
 import { BoundedMap, foundOnce, idIndex } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
 import type { Floor } from '../turns/floor/floor.ts';
+import { obstacles } from '../turns/floor/gate.ts';
 import { placeOf } from '../turns/floor/seats.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Change } from '../turns/manager.ts';
@@ -24,6 +26,8 @@ import { addressedIn } from '../turns/text/recognition.ts';
 
 /** What is asked of the stored floors: for the console, cards, agents and operators. */
 export type ReadModel = FloorQueries & {
+  /** The view of a floor after its last commit. `view` and `holder` read it until the floor changes again. */
+  committed(change: Change): FloorView;
   /** Who has the floor; `undefined` when there is none. */
   holder(channel: ChannelId): FloorView['holder'] | undefined;
   /** Lines after one and up to another, oldest first. */
@@ -64,11 +68,7 @@ export function createReadModel(
   clock: Clock,
 ): ReadModel {
   const names = namesOf(config);
-  const look = <Seen>(channel: ChannelId, at: (floor: Floor) => Seen): Seen | undefined => {
-    const floor = floorOf(channel);
-    return floor === null ? undefined : at(floor);
-  };
-  const seatsIn = (channel: ChannelId): Floor['seats'] => look(channel, ({ seats }) => seats) ?? [];
+  const seatsIn = (channel: ChannelId): Floor['seats'] => floorOf(channel)?.seats ?? [];
   const idsOf = (seats: Floor['seats']): readonly AgentId[] => seats.map(({ agent }) => agent);
   const enabledIn = (channel: ChannelId): Floor['seats'] => seatsIn(channel).filter(({ disabled }) => !disabled);
   const linesBetween: ReadModel['linesBetween'] = (channel, after, upto) =>
@@ -84,9 +84,11 @@ export function createReadModel(
     ...threadsIn(reader, names.channel),
     awake: () => reader.floors.awake(),
     linesBetween,
-    view: (channel) => look(channel, (floor) => viewOf(floor, clock.now(), reader.id)) ?? null,
-    holder: (channel) => look(channel, holderOf),
-    outlook: (channel) => look(channel, (floor) => outlookOf(floor, clock.now())) ?? null,
+    ...viewsOf(reader.id, floorOf, clock),
+    outlook(channel) {
+      const floor = floorOf(channel);
+      return floor === null ? null : outlookOf(floor, clock.now());
+    },
     turns: (channel, limit) => turnRecords(reader.floors.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
     journal: (channel, limit, before) => reader.floors.journal(channel, limit, before),
     lines(channel, limit) {
@@ -107,6 +109,36 @@ export function createReadModel(
     missingIn: (channel) => idsOf(enabledIn(channel).filter(({ present }) => !present)),
     seatsOf: (agent) =>
       seatsOf(agent, config(), { awake: reader.floors.awake(), seatedIn: (channel) => idsOf(seatsIn(channel)) }),
+  };
+}
+
+/** The view of each floor that somebody holds is made once for each commit. Only its obstacles change with time alone. */
+function viewsOf(
+  store: string,
+  floorOf: Readers['floor'],
+  clock: Clock,
+): Pick<ReadModel, 'committed' | 'view' | 'holder'> {
+  const held = new Map<ChannelId, { readonly floor: Floor; readonly view: FloorView }>();
+  return {
+    committed({ channel, floor, at }) {
+      const view = viewOf(floor, at, store);
+      if (view.holder === null) held.delete(channel);
+      else held.set(channel, { floor, view });
+      return view;
+    },
+    view(channel) {
+      const floor = floorOf(channel);
+      if (floor === null) return null;
+      const known = held.get(channel);
+      if (known?.floor !== floor) return viewOf(floor, clock.now(), store);
+      return { ...known.view, obstacles: obstacles(floor, clock.now()) };
+    },
+    holder(channel) {
+      const floor = floorOf(channel);
+      if (floor === null) return undefined;
+      const known = held.get(channel);
+      return known?.floor === floor ? known.view.holder : holderOf(floor);
+    },
   };
 }
 
@@ -148,6 +180,10 @@ export function channelsOf(config: Config, adapter: string): readonly ChannelId[
 }
 
 const channelsById = idIndex<ChannelConfig>();
+const agentsById = idIndex<AgentConfig>();
+
+/** The channels whose session settings are kept. */
+const SETTINGS_KEPT = 5_000;
 
 const UNKNOWN: Pick<Capabilities, 'textLimit' | 'fileAbove' | 'questionLimit'> = {
   textLimit: LONGEST_TEXT,
@@ -169,11 +205,15 @@ export function sessionSettingsOf(
   { gateFor, taints }: { readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate; readonly taints: RunTaints },
 ): SupervisorSettings {
   const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds } = config().turnConfig;
+  const madeFrom = foundOnce((_config: Config) => new BoundedMap<ChannelId, SessionSettings>(SETTINGS_KEPT));
   return {
     heartbeatMs: heartbeatSeconds * 1_000,
     heartbeatTimeoutMs: heartbeatTimeoutSeconds * 1_000,
     interruptGraceMs: interruptGraceSeconds * 1_000,
     channel: (place) => {
+      const made = madeFrom(config());
+      const known = made.get(place);
+      if (known !== undefined) return known;
       const seat = placeOf(place);
       const { channel: id } = seat;
       const found = channelsById(config().channels).get(id);
@@ -181,7 +221,7 @@ export function sessionSettingsOf(
       const { turnCompleteSignal: signal, passWords, coalesceMs, contextTokens } = rules;
       const { maxConsecutiveErrors, maxTotalErrors } = rules;
       const about = { name: found?.name ?? id, topic: found?.topic ?? '' };
-      return {
+      const settings: SessionSettings = {
         coalesceMs,
         contextTokens,
         signal,
@@ -192,6 +232,8 @@ export function sessionSettingsOf(
         taint: (agent) => taintOf(taints, { agent, ...seat }),
         reaches: (agent, server, tool) => reachesServer(config(), { agent, channel: id }, server, tool),
       };
+      made.set(place, settings);
+      return settings;
     },
   };
 }
@@ -257,14 +299,18 @@ export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
   return adapter.capabilities.oversees === true || isOwn(adapter, channel);
 }
 
-/** Shows adapters each channel that changes, once as it is after all that became durable together. `store` is the id of the store. */
-export function createShowing(adapters: readonly ChatAdapter[], store: string): (change: Change) => void {
+/** Shows adapters each channel that changes, once as it is after all that became durable together. */
+export function createShowing(
+  adapters: readonly ChatAdapter[],
+  { committed }: Pick<ReadModel, 'committed'>,
+): (change: Change) => void {
   const last = new Map<ChannelId, Change>();
   const show = (): void => {
     const changes = [...last.values()];
     last.clear();
-    for (const { channel, floor, at } of changes) {
-      const view = viewOf(floor, at, store);
+    for (const change of changes) {
+      const { channel } = change;
+      const view = committed(change);
       for (const adapter of adapters) if (concerns(adapter, channel)) adapter.card?.(channel, view);
     }
   };
@@ -352,14 +398,17 @@ const placesIn = foundOnce(({ channels }: Config): readonly Place[] =>
 );
 
 function namesOf(config: () => Config) {
-  const agent = (wanted: AgentId) => config().agents.find(({ id }) => id === wanted);
+  const agent = (wanted: AgentId) => agentsById(config().agents).get(wanted);
   const channel = (wanted: ChannelId) => channelsById(config().channels).get(wanted);
   return {
     agent,
     channel,
     channels: () => placesIn(config()),
     agents: () => config().agents.map(({ id, name, avatar, description }) => ({ id, name, avatar, description })),
-    speaker: (id: AgentId) => ({ id, name: agent(id)?.name ?? id, avatar: agent(id)?.avatar ?? null }),
+    speaker(id: AgentId) {
+      const { name = id, avatar = null } = agent(id) ?? {};
+      return { id, name, avatar };
+    },
     channelName: (id: ChannelId) => channel(id)?.name ?? id,
   };
 }

@@ -3,6 +3,7 @@ import type { Machine, MachineDecision } from '../../engine/machine.ts';
 import { backoffMs } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Instant } from '../../lib/time.ts';
+import { foundOnce } from '../../lib/keyed.ts';
 import type { TurnPrompt } from '../backends/backend.ts';
 
 /** The names of the specification's table. */
@@ -194,10 +195,17 @@ export type SessionMachine = Required<
   Pick<Machine<SessionState, SessionEvent, SessionFact, SessionEffect>, 'decide' | 'evolve' | 'react' | 'nextDeadline'>
 >;
 
-/** Makes the machine; an event that the table does not list for the state is refused. */
+/** The machine with these thresholds, made once. An event that the table does not list for the state is refused. */
 export function createSessionMachine(thresholds: Thresholds = DEFAULT_THRESHOLDS): SessionMachine {
-  return { decide: (state, event, at) => decide({ state, event, at, thresholds }), evolve, react, nextDeadline };
+  return machineWith(thresholds);
 }
+
+const machineWith = foundOnce((thresholds: Thresholds): SessionMachine => ({
+  decide: (state, event, at) => decide({ state, event, at, thresholds }),
+  evolve,
+  react,
+  nextDeadline,
+}));
 
 /**
  * True for a move that must survive a restart: it changes the error counters, stops the session, or starts a stopped
@@ -267,20 +275,22 @@ function nextDeadline({ phase }: SessionState): Instant | null {
 function rowFor(phase: Phase, trigger: SessionTrigger): Row | null {
   const rows: readonly Row[] = SESSION_TRANSITIONS;
   const during = phase.name === 'Spawning' && phase.opensBy !== null ? 'opening' : 'prompted';
-  const fits = (row: Row) =>
-    row.trigger === trigger && (row.from === 'any' || row.from === phase.name) && (row.during ?? during) === during;
-  return rows.find(fits) ?? null;
+  for (const row of rows) {
+    const isFrom = row.from === 'any' || row.from === phase.name;
+    if (isFrom && row.trigger === trigger && (row.during ?? during) === during) return row;
+  }
+  return null;
 }
 
 function countersAfter({ state, event }: Moment, row: Row): Counters {
   if (event.type === 'OperatorRestart') return countersOf(NEW_SESSION);
-  const counters = countersOf(state);
   const sessionSeq = state.sessionSeq + (row.effect === 'IncrementSession' ? 1 : 0);
   if (row.to === 'CoolingDown') {
     return { sessionSeq, consecutiveErrors: state.consecutiveErrors + 1, totalErrors: state.totalErrors + 1 };
   }
   const recovers = row.trigger === 'SessionStarted' || row.trigger === 'SessionExited(Success)';
-  return { ...counters, sessionSeq, consecutiveErrors: recovers ? 0 : state.consecutiveErrors };
+  const consecutiveErrors = recovers ? 0 : state.consecutiveErrors;
+  return { sessionSeq, consecutiveErrors, totalErrors: state.totalErrors };
 }
 
 function countersOf({ sessionSeq, consecutiveErrors, totalErrors }: SessionState): Counters {
