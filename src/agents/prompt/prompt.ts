@@ -221,6 +221,7 @@ const TURN_LINES = 500;
 const CHARACTERS_PER_TOKEN = 4;
 const SMALLEST = 1_000;
 const SHOWN_NEXT = 5;
+const DAY_MS = 86_400_000;
 const DATE = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeZone: 'UTC' });
 const MARGIN = 200;
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/u;
@@ -276,6 +277,15 @@ function joined(texts: readonly string[], by: string): string {
   return texts.filter((text) => text !== '').join(by);
 }
 
+let today = { day: NaN, date: '' };
+
+/** The date in UTC, in words. Each day is formatted once. */
+function dateOf(at: Instant): string {
+  const day = Math.floor(at / DAY_MS);
+  if (today.day !== day) today = { day, date: DATE.format(at) };
+  return today.date;
+}
+
 /** The facts that change with every turn. */
 function now({ at, view, roster, seat }: PromptParts): string {
   const away = roster.filter(({ id, status }) => status === 'OFFLINE' && id !== seat.agent).map(({ id }) => id);
@@ -283,7 +293,7 @@ function now({ at, view, roster, seat }: PromptParts): string {
   const list = (what: string, ids: readonly AgentId[]) => (ids.length === 0 ? '' : `${what}: ${ids.join(', ')}.`);
   const { used = 0, allowed = null } = view?.turns ?? {};
   const left = allowed === null ? '' : `Turns of agents left until a person writes: ${Math.max(0, allowed - used)}.`;
-  return joined([`It is ${DATE.format(at)}.`, list('After you', after), list('Away', away), left], ' ');
+  return joined([`It is ${dateOf(at)}.`, list('After you', after), list('Away', away), left], ' ');
 }
 
 function wasCut({ knowledge, lines, said, seat }: PromptParts): string {

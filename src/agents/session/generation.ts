@@ -119,16 +119,20 @@ export class Generation {
 
   /** The text that is streamed and not yet posted; `null` without text, or when it is a pass word. */
   get draft(): TurnDraft | null {
+    return this.#isPassWord ? null : this.#unposted();
+  }
+
+  #unposted(): TurnDraft | null {
     const text = closed(this.#text.trim());
-    if (this.#muted || text === '' || this.#isPassWord) return null;
+    if (this.#muted || text === '') return null;
     const { agent, epoch } = this.#ports;
     return { agent, epoch, text, mentions: mentionsIn(text, this.#others), workedAt: this.#workedAt };
   }
 
   /** Returns the draft and removes it: the caller posts it. */
   takeDraft(): TurnDraft | null {
-    const { draft } = this;
     if (this.#isPassWord) return null;
+    const draft = this.#unposted();
     this.#text = '';
     this.#visible = false;
     if (draft === null) return null;

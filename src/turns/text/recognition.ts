@@ -1,3 +1,4 @@
+import { foundOnce } from '../../lib/keyed.ts';
 import type { AgentId } from '../floor/settings.ts';
 import { fenceAfter, isQuote } from './split.ts';
 import type { Fence } from './split.ts';
@@ -11,8 +12,10 @@ export type Addressee = { readonly id: AgentId; readonly name: string };
  * e-mail and web addresses, code or quotes.
  */
 export function addressedIn(text: string, agents: readonly Addressee[]): AgentId[] {
+  const words = folded(text);
+  if (!ADDRESSING.test(words)) return [];
   const names = namesOf(agents);
-  const plain = withoutCode(folded(text));
+  const plain = withoutCode(words);
   return [...new Set([...firstNames(plain, names), ...mentions(plain, names)])];
 }
 
@@ -49,16 +52,17 @@ export function isStopWord(word: string): boolean {
 
 /** Whether a text is only one of these words, in any case of letters and whatever marks stand in and around it. */
 export function isPassWord(text: string, words: readonly string[]): boolean {
-  if (!mayBeginPassWord(text, words)) return false;
-  const plain = unmarked(text);
-  return plain !== '' && words.some((word) => unmarked(word) === plain);
+  const begun = begunPassWords(text, words);
+  const plain = begun.length === 0 ? '' : unmarked(text);
+  return plain !== '' && begun.some((word) => word.plain === plain);
 }
 
 /** Whether a text could become such a word with more letters. */
 export function beginsPassWord(text: string, words: readonly string[]): boolean {
-  if (!mayBeginPassWord(text, words)) return false;
+  const begun = begunPassWords(text, words);
+  if (begun.length === 0) return false;
   const plain = unmarked(text);
-  return words.some((word) => unmarked(word).startsWith(plain));
+  return begun.some((word) => word.plain.startsWith(plain));
 }
 
 /** What the end of an output said. `argument` is whom it hands over to, without the "@". */
@@ -87,6 +91,8 @@ export function createSignalScanner(options: { readonly signal: string }): Signa
   return new Scanner(options.signal);
 }
 
+/** The signs without which nobody is addressed. */
+const ADDRESSING = /[@:,]/;
 /** The sign of a mention, in the forms that are folded to it. */
 const AT = /[@\uFE6B\uFF20]/u;
 const FIRST_WORD = /[\p{L}\p{N}]+/u;
@@ -124,10 +130,23 @@ function namesOf(agents: readonly Addressee[]): Names {
   return { agents: known, lengths };
 }
 
-/** Most texts are told from such words by their first. */
-function mayBeginPassWord(text: string, words: readonly string[]): boolean {
-  const first = FIRST_WORD.exec(text.slice(0, LONGEST_PASS))?.[0].toLowerCase() ?? '';
-  return words.some((word) => FIRST_WORD.exec(word)?.[0].toLowerCase().startsWith(first) ?? first === '');
+/** A pass word as texts are compared with it. */
+type PassWord = { readonly first: string; readonly plain: string };
+
+const passWordsOf = foundOnce((words: readonly string[]): readonly PassWord[] =>
+  words.map((word) => ({ first: firstWord(word), plain: unmarked(word) })),
+);
+
+/** The pass words that begin with the first word of a text: none for most texts. */
+function begunPassWords(text: string, words: readonly string[]): readonly PassWord[] {
+  const first = firstWord(text);
+  const begun: PassWord[] = [];
+  for (const word of passWordsOf(words)) if (word.first.startsWith(first)) begun.push(word);
+  return begun;
+}
+
+function firstWord(text: string): string {
+  return FIRST_WORD.exec(text.slice(0, LONGEST_PASS))?.[0].toLowerCase() ?? '';
 }
 
 /** Only letters and digits, with single blanks between; a text that is longer than any such word is cut. */
@@ -255,7 +274,8 @@ class Scanner implements SignalScanner {
 
   end(): SignalEnd {
     const { length } = this.#line;
-    const { kept, argument } = cut(this.#line + this.#pending, this.#fence, this.#signal);
+    const rest = this.#line + this.#pending;
+    const { kept, argument } = rest.includes(this.#signal) ? cut(rest, this.#fence, this.#signal) : UNCUT;
     if (kept === null) return { text: this.#pending, signalled: false, argument: null };
     return { text: this.#pending.slice(0, Math.max(0, kept - length)), signalled: true, argument };
   }
@@ -300,6 +320,8 @@ class Scanner implements SignalScanner {
 }
 
 type Cut = { readonly kept: number | null; readonly argument: string | null };
+
+const UNCUT: Cut = { kept: null, argument: null };
 
 /** Where the signals at the end of a text begin, with the white space before them; `null` if there is none. */
 function cut(text: string, open: Fence | null, signal: string): Cut {
