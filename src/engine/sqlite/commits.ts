@@ -6,39 +6,47 @@ import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../e
 import { MEMORY, wasWithoutLog } from './open.ts';
 
 /** The work of one caller in a transaction. */
-type Job = {
-  /** Decides, then writes. An error of deciding fails this job only. */
-  readonly attempt: () => void;
-  /** Called when the job's writes are durable. */
-  readonly settle: () => void;
+class Job<Result> {
+  readonly promise: Promise<Result>;
   readonly fail: (error: unknown) => void;
-};
+  readonly #resolve: (result: Result) => void;
+  readonly #decide: () => () => Result;
+  readonly #told: ((result: Result) => void) | undefined;
+  #outcome: { readonly result: Result } | { readonly error: unknown } | null = null;
 
-function jobOf<Result>(
-  decide: () => () => Result,
-  told: (result: Result) => void,
-  { resolve, reject }: Pick<PromiseWithResolvers<Result>, 'resolve' | 'reject'>,
-): Job {
-  let settle = (): void => {
-    throw new Error('impossible: a job is settled that was not attempted');
-  };
-  const attempt = (): void => {
+  constructor(decide: () => () => Result, told: ((result: Result) => void) | undefined) {
+    const { promise, resolve, reject } = Promise.withResolvers<Result>();
+    this.promise = promise;
+    this.fail = reject;
+    this.#resolve = resolve;
+    this.#decide = decide;
+    this.#told = told;
+  }
+
+  /** Decides, then writes. An error of deciding fails this job only. */
+  attempt(): void {
     let write;
     try {
-      write = decide();
+      write = this.#decide();
     } catch (error) {
       if (isEnvironmental(error)) throw error;
-      settle = () => reject(error);
+      this.#outcome = { error };
       return;
     }
-    const result = write();
-    settle = () => {
-      told(result);
-      resolve(result);
-    };
-  };
-  return { attempt, settle: () => settle(), fail: reject };
+    this.#outcome = { result: write() };
+  }
+
+  /** Called when the job's writes are durable. */
+  settle(): void {
+    if (this.#outcome === null) throw new Error('impossible: a job is settled that was not attempted');
+    if ('error' in this.#outcome) return this.fail(this.#outcome.error);
+    const { result } = this.#outcome;
+    this.#told?.(result);
+    this.#resolve(result);
+  }
 }
+
+type AnyJob = Pick<Job<unknown>, 'attempt' | 'settle' | 'fail'>;
 
 /** Callbacks around each commit. */
 export type CommitHooks = {
@@ -67,7 +75,7 @@ export class Commits {
   readonly #hooks: CommitHooks;
   readonly #begin;
   readonly #commit;
-  #jobs: Job[] = [];
+  #jobs: AnyJob[] = [];
   #scheduled = false;
   #resting = true;
   #dead: StoreError | null = null;
@@ -88,13 +96,13 @@ export class Commits {
    * Decides, then writes. Resolves with the result of writing when it is durable. Rejects with the error of either, or
    * with a `StoreError`, when nothing was written. `told` is called before the promise resolves.
    */
-  run<T>(decide: () => () => T, told: (result: T) => void = () => {}): Promise<T> {
+  run<T>(decide: () => () => T, told?: (result: T) => void): Promise<T> {
     if (this.#dead !== null) return Promise.reject(this.#dead);
-    const waiting = Promise.withResolvers<T>();
-    this.#jobs.push(jobOf(decide, told, waiting));
+    const job = new Job(decide, told);
+    this.#jobs.push(job);
     if (this.#jobs.length === MOST_TOGETHER) queueMicrotask(() => this.#flush());
     else this.#schedule();
-    return waiting.promise;
+    return job.promise;
   }
 
   /**
@@ -139,7 +147,7 @@ export class Commits {
   }
 
   /** Jobs resolve after the sync. A failed sync is never retried: what it lost is unknown. */
-  #bringToDisk(jobs: readonly Job[]): void {
+  #bringToDisk(jobs: readonly AnyJob[]): void {
     try {
       const syncing = this.#sync?.sync() ?? null;
       if (syncing === null) return this.#settle(jobs);
@@ -163,19 +171,19 @@ export class Commits {
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
   }
 
-  #settle(jobs: readonly Job[]): void {
+  #settle(jobs: readonly AnyJob[]): void {
     this.#hooks.committed();
     for (const job of jobs) job.settle();
   }
 
-  #lose(jobs: readonly Job[], error: unknown): void {
+  #lose(jobs: readonly AnyJob[], error: unknown): void {
     const reported = storeError(error, this.#path);
     this.#die(reported);
     for (const job of jobs) job.fail(reported);
     this.#hooks.lost(reported);
   }
 
-  #fail(jobs: readonly Job[], error: unknown): void {
+  #fail(jobs: readonly AnyJob[], error: unknown): void {
     const isLost = !this.#db.open || isFatal(error) || !this.#rollBack();
     const reported = isEnvironmental(error) ? storeError(error, this.#path) : error;
     if (isLost) return this.#lose(jobs, error);
