@@ -164,7 +164,8 @@ function textRedactor(secrets: readonly string[]): (text: string) => string {
   const known = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
   return (text) => {
     const rest = known === null ? text : text.replaceAll(known, SHOWN);
-    return PATTERNS.reduce((shown, pattern) => shown.replaceAll(pattern, `$1${SHOWN}`), rest);
+    if (!HINT.test(rest)) return rest;
+    return PATTERNS.reduce((shown, { token }) => shown.replaceAll(token, `$1${SHOWN}`), rest);
   };
 }
 
@@ -285,15 +286,21 @@ const SHORTEST_BASE64 = 8;
 /** Begins a word: not after a letter, unless that ends a JSON escape ("\n"). */
 const START = String.raw`(?<=^|[^\w-]|\\[bfnrt])`;
 
-/** What tokens of known services look like; what stands in the first group is kept. */
+/**
+ * What tokens of known services look like; what stands in the first group is kept. `hint`: what every text with such a
+ * token holds, in any case of letters.
+ */
 const PATTERNS = [
-  new RegExp(`()${START}(?:xox[a-z]-|xapp-|sk-)[\\w-]{10,}`, 'g'),
-  new RegExp(`()${START}[MNO][\\w-]{22,28}\\.[\\w-]{6,7}\\.[\\w-]{27,}`, 'g'),
-  /(webhooks(?:\/|%2F)\d{5,}(?:\/|%2F))[\w-]{10,}/gi,
-  /(hooks\.slack\.com(?:\/|%2F)services(?:\/|%2F))[\w/%]{10,}/gi,
-  /(\bBearer(?:\s|%20|\+)+)[\w.~+/=-]{8,}/gi,
-  /(:\/\/[^\s/:@"\\]{0,64}:)[^\s/@"\\]{1,256}(?=@)/g,
+  { hint: 'xox|xapp-|sk-', token: new RegExp(`()${START}(?:xox[a-z]-|xapp-|sk-)[\\w-]{10,}`, 'g') },
+  { hint: '[mno][\\w-]{22}', token: new RegExp(`()${START}[MNO][\\w-]{22,28}\\.[\\w-]{6,7}\\.[\\w-]{27,}`, 'g') },
+  { hint: 'webhooks', token: /(webhooks(?:\/|%2F)\d{5,}(?:\/|%2F))[\w-]{10,}/gi },
+  { hint: 'hooks\\.slack', token: /(hooks\.slack\.com(?:\/|%2F)services(?:\/|%2F))[\w/%]{10,}/gi },
+  { hint: 'bearer', token: /(\bBearer(?:\s|%20|\+)+)[\w.~+/=-]{8,}/gi },
+  { hint: '://', token: /(:\/\/[^\s/:@"\\]{0,64}:)[^\s/@"\\]{1,256}(?=@)/g },
 ] as const;
+
+/** Most texts hold no hint, and are not searched for tokens. */
+const HINT = new RegExp(PATTERNS.map(({ hint }) => hint).join('|'), 'i');
 
 /** Expressions for a value as it is and as it may be written in a line, however often it was put into JSON on the way. */
 function formsOf(secret: string): readonly string[] {
