@@ -3,14 +3,14 @@ import type { AskedField } from '../floor/settings.ts';
 import { filledIn, valuesListed } from '../text/form.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What was filled in, as its server takes it; or what is wrong, in all and by the names of fields. */
+/** The filled-in values in the form that the server expects, or the errors: all as one text, and one for each field. */
 type CheckedForm =
   | { readonly ok: true; readonly content: Record<string, FieldValue> }
   | { readonly ok: false; readonly text: string; readonly fields: Readonly<Record<string, string>> };
 
 type FieldValue = string | number | boolean | string[];
 
-/** Reads the words that answer a form, and checks each value as its field wants it. What is left empty is left out. */
+/** Parses the words that answer a form and checks each value. Empty values are left out. */
 export function checkForm(words: string, form: readonly AskedField[]): CheckedForm {
   const given = filledIn(
     words,
@@ -53,7 +53,7 @@ function valueOf(text: string, { kind, options }: AskedField): FieldValue {
   }
 }
 
-/** Only what a value is checked by: no pattern of a server is ever run. */
+/** Returns the schema to check a value. Leaves out a server's regular expressions: a hostile one could block Conch. */
 function checkedBy({ kind, options, least, most, format }: AskedField): z.core.JSONSchema.JSONSchema {
   const limits = (from: string, to: string): object => ({
     ...(least === undefined ? {} : { [from]: least }),

@@ -1,10 +1,10 @@
 import type { Instant } from '../../lib/time.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** Formats instants of one moment's report: the time of day, with the date when it is not today. */
+/** Formats an instant for a report made at `now`: the time of day, with the date if it is not today. */
 export type TimeWords = (at: Instant, now: Instant) => string;
 
-/** Times as a clock in this time zone shows them ("21:00:05"); this machine's zone unless another is named. */
+/** Formats times for a time zone: "21:00:05". Default: this machine's zone. */
 export function timeWords(timeZone?: string): TimeWords {
   const zone = defined({ timeZone });
   const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium', ...zone });
@@ -13,7 +13,7 @@ export function timeWords(timeZone?: string): TimeWords {
     date.format(at) === date.format(now) ? time.format(at) : `${date.format(at)} ${time.format(at)}`;
 }
 
-/** A duration in milliseconds as a running clock shows it, rounded up: "1:12", "0:00", "1:02:03". */
+/** Formats a duration in milliseconds like a clock, rounded up to seconds: "1:12", "0:00", "1:02:03". */
 export function clockWords(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1_000));
   const two = (value: number): string => String(value).padStart(2, '0');
@@ -28,7 +28,10 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** A text as one short line of at most so many letters, for lists; no letter is cut in two, nothing controls a terminal. */
+/**
+ * Returns a text as one line of at most `limit` characters, with "…" when cut. Never cuts inside a character. Removes
+ * control characters, which could change a terminal.
+ */
 export function excerpt(text: string, limit = 60): string {
   const line = text
     .slice(0, limit * MAX_UNITS_PER_LETTER)

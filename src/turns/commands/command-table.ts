@@ -1,4 +1,4 @@
-/** What an argument must be; platforms choose their own input for each kind. */
+/** The type of an argument. Each platform chooses its input control by it. */
 type ArgumentKind =
   | 'agent'
   | 'mode'
@@ -11,55 +11,55 @@ type ArgumentKind =
   | 'scope'
   | 'words';
 
-/** One argument of a command. A command has at most one of each kind, `rest` arguments apart. */
+/** One argument of a command. A command has at most one argument of each kind, except `rest` arguments. */
 export type Argument = {
   readonly name: string;
   readonly kind: ArgumentKind;
   readonly required: boolean;
-  /** Takes all the words that are left; only the last argument may. */
+  /** True when it takes all remaining words. Only the last argument can. */
   readonly rest?: boolean;
-  /** The largest count that is taken, if that is not `MAX_COUNT`. */
+  /** The largest allowed count. Default: `MAX_COUNT`. */
   readonly most?: number;
   readonly summary: string;
 };
 
-/** What may be said of a command by name, as in "--steps 5"; it stands before the words that are taken as they are. */
+/** A named option such as "--steps 5". Options come before a `rest` argument. */
 export type CommandOption = {
   readonly name: 'model' | 'steps' | 'tools';
   readonly summary: string;
-  /** The largest number that is taken; absent: it takes words. */
+  /** The largest allowed number. Absent: the option takes words. */
   readonly most?: number;
 };
 
-/** The largest count that commands take. */
+/** The largest count that a command accepts. */
 export const MAX_COUNT = 50;
 
-/** One operator command as every platform offers it. */
+/** One operator command, the same on every platform. */
 export type CommandRow = {
-  /** One word, or a group and a word. */
+  /** One word, or a group and a word: "stop", "floor skip". */
   readonly path: string;
   readonly summary: string;
   readonly arguments: readonly Argument[];
   readonly options?: readonly CommandOption[];
-  /** Reading is open to all; operating needs the operator role. */
+  /** Who may use the command: everybody (`read`) or operators (`operate`). */
   readonly needs: 'read' | 'operate';
-  /** What the command needs when it is given without arguments, if that is less. */
+  /** Set when everybody may use the command without arguments, which only shows something. */
   readonly bare?: 'read';
-  /** A line that works as it stands. */
+  /** A complete command line that works. */
   readonly example: string;
 };
 
-/** An argument that may be left out. */
+/** Returns an optional argument. */
 function optional(name: string, kind: ArgumentKind, summary: string, more: Partial<Argument> = {}): Argument {
   return { name, kind, required: false, summary, ...more };
 }
 
-/** A command that only shows something. `given`: the arguments of its example. */
+/** Returns a command that only shows something. `given`: the arguments of its example. */
 function shows<const Path extends string>(path: Path, summary: string, takes: readonly Argument[] = [], given = '') {
   return { path, summary, arguments: takes, needs: 'read', example: `/${path} ${given}`.trimEnd() } as const;
 }
 
-/** A command for operators. `given`: the arguments of its example. */
+/** Returns a command for operators. `given`: the arguments of its example. */
 function changes<const Path extends string>(
   path: Path,
   summary: string,
@@ -79,7 +79,7 @@ const REST = { rest: true };
 const BARE = { bare: 'read' } as const;
 
 /**
- * Every operator command, once. Slash commands, the console's buttons, `conch ctl` and `/help` are all made from it.
+ * All operator commands. Slash commands, the console's buttons, `conch ctl` and `/help` are derived from this table.
  */
 export const COMMANDS = [
   shows('floor status', 'Show who holds the floor, for how long, and who is next'),
@@ -229,5 +229,5 @@ export const COMMANDS = [
 /** A command's name without its slash: "floor skip", "stop". */
 export type CommandPath = (typeof COMMANDS)[number]['path'];
 
-/** The words with which a command line begins: floor, agent, stop, … */
+/** The possible first words of a command line: floor, agent, stop, … */
 export const COMMAND_WORDS: readonly string[] = [...new Set(COMMANDS.map((row) => row.path.split(' ')[0] ?? ''))];

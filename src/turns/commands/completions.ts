@@ -5,24 +5,24 @@ import type { CommandTable } from './parse.ts';
 import { COMMANDS } from './command-table.ts';
 import type { Argument } from './command-table.ts';
 
-/** One way to go on with a line: the word alone, the whole line with it, and what it means. */
+/** A completion of a line: the completed word, the whole line with it, and its meaning. */
 export type Completion = { readonly value: string; readonly line: string; readonly summary: string };
 
-/** What words of a line may stand for. */
+/** The values that arguments can be completed with. */
 export type Completable = {
   readonly agents: readonly { readonly id: string; readonly name: string }[];
   /** Newest first. */
   readonly messages?: readonly { readonly id: MessageId; readonly summary: string }[];
-  /** The requests for permission that are open. */
+  /** The open requests. */
   readonly asked?: readonly { readonly question: { readonly question: number; readonly title: string } }[];
 };
 
-/** The most choices that any platform shows. */
+/** The most completions that a platform shows. */
 export const MAX_COMPLETIONS = 25;
 
 /**
- * How the last word of a line may go on, best first, at most 25. The line may begin with "/", "!" or neither, and
- * completed lines keep that; a line that ends in a space asks for the next word.
+ * Returns completions of a line's last word, at most 25, in the order of the table. The line may begin with "/" or
+ * "!", which completed lines keep. After a trailing space the next word is completed.
  */
 export function completions(
   partialLine: string,

@@ -9,19 +9,19 @@ import type { COMMANDS } from './command-table.ts';
 import type { TimeWords } from './clock-words.ts';
 import type { Values } from './parse.ts';
 
-/** What operator commands need of the floors; the TurnManager offers it. */
+/** What commands need of the floors. The TurnManager implements it. */
 export type Floors = {
   apply(channel: ChannelId, command: Command): Promise<Applied>;
-  /** `null` when the channel has no floor. */
+  /** Returns `null` when the channel has no floor. */
   view(channel: ChannelId): FloorView | null;
-  /** The newest turns, oldest first. */
+  /** Returns the last `limit` turns, oldest first. */
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
-  /** The entries that name this message, oldest first. */
+  /** Returns the journal entries about a message, oldest first. */
   why(message: MessageId): readonly JournalEntry[];
   message(id: MessageId): InboxRow | null;
 };
 
-/** One use of a command that changes something, or an attempt at it. */
+/** The record of one command that changes something, refused or not. */
 export type Audit = {
   readonly channel: ChannelId;
   readonly by: string;
@@ -30,15 +30,15 @@ export type Audit = {
   readonly text: string;
 };
 
-/** What a command says: shown to whoever gave it, and to nobody else. */
+/** The answer to a command. Only the person who gave the command sees it. */
 export type Answer = {
   readonly ok: boolean;
   readonly text: string;
-  /** What is wrong in a form that was filled in, by the names of its fields. */
+  /** Errors of a filled-in form, by field name. */
   readonly fields?: Readonly<Record<string, string>>;
 };
 
-/** A command on its way: where it was given, by whom, and what its button was drawn for, if it came by one. */
+/** A parsed command with its channel, its author, and what its button was drawn for, if it came from a button. */
 export type Request = {
   readonly channel: ChannelId;
   readonly person: Person;
@@ -46,62 +46,71 @@ export type Request = {
   readonly drawnFor?: DrawnFor;
 };
 
-/** What a command of the group "run" is about. */
+/** A verb of the command group "run". */
 export type RunVerb = (typeof COMMANDS)[number]['path'] extends infer Path
   ? Path extends `run ${infer Verb}`
     ? Verb
     : never
   : never;
 
-/** The people or roles with these ids, whoever else operates; or every operator but these. */
+/** Who may decide: only people or roles with these ids, or all operators except these. */
 export type Approvers = { readonly only: readonly string[] } | { readonly not: readonly string[] };
 
-/** The runs of agents, for operators. Whoever hosts runs implements it. */
+/** Commands about runs. The host of the runs implements it. */
 export type RunCommands = {
-  /** Does what a command of the group "run" asks; `agent`: whom it names, or else whoever has the floor. */
+  /** Runs a command of the group "run". `agent`: the named agent; `null`: the holder of the floor. */
   run(verb: RunVerb, agent: AgentId | null, request: Request): Answer | Promise<Answer>;
-  /** What an agent has done in all its runs, in words; `null`: it has had none. */
+  /** Returns a summary of all runs of an agent. Returns `null` when it had none. */
   totals(agent: AgentId): string | null;
-  /** Who alone may answer the question with this number; `null`: every operator. */
+  /** Returns who may answer the question with this number. `null`: every operator. */
   approvers(channel: ChannelId, question: number): Approvers | null;
-  /** How a question was answered, and by whom, in words; `null` when that is not known. A button names the question by its key. */
+  /**
+   * Returns how and by whom a question was answered, in words. Returns `null` when unknown. Buttons name a question by
+   * its key.
+   */
   answered(channel: ChannelId, named: { readonly question: number } | { readonly key: string }): string | null;
 };
 
-/** Who decides about the files in the folders of agents. Whoever starts agents implements it. */
+/** Commands about trust in agents' folders. The starter of agents implements it. */
 export type TrustCommands = {
-  /** Trusts the files with this id for an agent; without an id, or with another one than that of the files, only says what is there. */
+  /** Trusts the files with this id for an agent. Without the id, or with an outdated one, only shows the files. */
   trust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
-  /** The agent is not started beside these files, and nobody is asked about them again. */
+  /** Denies trust: the agent is not started with these files, and people are not asked again. */
   distrust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
-  /** What the folder of an agent holds and whether it is trusted, in one line; `null`: it runs in none of this machine. */
+  /**
+   * Returns the files in an agent's folder and whether they are trusted, in one line. Returns `null` for an agent
+   * without a local folder.
+   */
   status(agent: AgentId): Promise<string | null>;
 };
 
-/** Everything that commands are answered from. */
+/** What commands read and change. */
 export type CommandContext = {
   readonly floors: Floors;
   readonly roster: Roster;
-  /** Who may operate now; asked at every use, so that a reloaded configuration counts at once. */
+  /** Returns the present operators. Called on every use, so that a reloaded configuration applies at once. */
   operators(): OperatorSet;
-  /** Names for people to read, of agents and of people, and of channels; an id that nobody has is its own name. */
+  /** Display names of agents, people and channels. An unknown id is returned unchanged. */
   readonly names: { readonly agent: (id: AgentId) => string; readonly channel: (id: ChannelId) => string };
   readonly words: { refusal(refusal: Refusal, context: { readonly agent?: string }): string };
   readonly clock: { now(): Instant };
   readonly time: TimeWords;
-  /** Why the platform takes nothing in a channel for now; `null` when it does. */
+  /** Returns why the platform accepts no messages in a channel now, or `null` when it does. */
   suspended?(channel: ChannelId): string | null;
-  /** The seat of an agent that the channel's configuration does not name; `null` when it must not sit there. */
+  /**
+   * Returns a new seat for an agent that the channel's configuration does not list. Returns `null` when the agent may
+   * not be added.
+   */
   seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
-  /** What agents work at, and what is done to it. */
+  /** Absent: no runs. */
   readonly runs?: RunCommands;
-  /** Whether the folders of agents are trusted. */
+  /** Absent: no agent has a folder. */
   readonly trust?: TrustCommands;
-  /** Told of every attempt to change something, refused ones too. */
+  /** Called for every command that tries to change something, refused ones included. */
   audit?(entry: Audit): void;
 };
 
-/** Who asks, as the platform vouches for them; `bot` when it is a program. */
+/** The author of a command, as the platform confirms them. `bot`: true for a program. */
 export type Person = {
   readonly id: string;
   readonly name: string;
@@ -109,12 +118,12 @@ export type Person = {
   readonly bot?: boolean;
 };
 
-/** Who may change floors: ids of people, and ids of roles or groups. Nobody else may. */
+/** Ids of the people, and of the roles or groups, that may change floors. */
 export type OperatorSet = { readonly users: readonly string[]; readonly roles: readonly string[] };
 
 /**
- * Whether this person may change a floor, judged by ids alone and anew at every use.
- * Everybody who is not named may not; bots and agents (`never`) may not even when they are named.
+ * Returns whether the person may change a floor. Judges by ids, never by names. Bots and agents (`never`) may not,
+ * even if they are listed.
  */
 export function mayOperate(person: Person, operators: OperatorSet, never: readonly string[]): boolean {
   if (person.bot === true || person.id === '' || never.includes(person.id)) return false;
@@ -123,21 +132,24 @@ export function mayOperate(person: Person, operators: OperatorSet, never: readon
   );
 }
 
-/** One agent as operators list it. `state` is its session's, the worst one first when it sits in several channels. */
+/** One agent in the list for operators. `state`: the state of its sessions, the worst one first if it has several. */
 export type RosterEntry = {
   readonly id: AgentId;
   readonly name: string;
-  /** The kind of its backend: "scripted", say, with a warning when it may change things unasked. */
+  /** The backend's kind, such as "scripted". Includes a warning when the agent may change things without asking. */
   readonly backend: string;
   readonly state: string;
   readonly channels: readonly ChannelId[];
 };
 
-/** The agents of this program, for operators. Whoever runs agents implements it. */
+/** The agents of this Conch, for operators. The host of the agents implements it. */
 export type Roster = {
   list(): readonly RosterEntry[];
-  /** What is known of one agent, a line of text for each matter; `null` when there is no such agent. */
+  /** Returns facts about an agent, one line each. Returns `null` when there is no such agent. */
   status(agent: AgentId): readonly string[] | null;
-  /** Closes an agent's sessions and opens them anew, with its error counters at zero. Resolves after the first attempt. */
+  /**
+   * Closes an agent's sessions, resets its error counters and opens the sessions again. Resolves after the first
+   * attempt.
+   */
   restart(agent: AgentId): Promise<{ readonly ok: boolean; readonly text: string }>;
 };

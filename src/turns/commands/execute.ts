@@ -31,18 +31,18 @@ import { list } from './fact-words.ts';
 import { defined } from '../../lib/defined.ts';
 import { didYouMean } from '../../lib/nearest.ts';
 
-/** Answers command lines. */
+/** Runs command lines. */
 export type Operators = {
   /**
-   * Reads a line, checks who may, does it and says so in a few words. A refused command changes nothing and the
-   * answer says why. Rejects only when the floor could not be written. `drawnFor`: the word of the button by which it came.
+   * Parses a line, checks the person's rights, runs the command and answers. A refused command changes nothing; the
+   * answer says why. Rejects only when the floor cannot be written. `drawnFor`: what the pressed button was drawn for.
    */
   run(channel: ChannelId, person: Person, line: string, drawnFor?: string): Promise<Answer>;
-  /** Why `run` would refuse this person now, before anybody fills in a form for it; `null`: it would not. */
+  /** Returns why `run` would refuse the person now, or `null`. Called before a form is opened. */
   refusal(channel: ChannelId, person: Person, line: string, drawnFor?: string): string | null;
 };
 
-/** Commands over these floors and agents. */
+/** Creates the commands of these floors and agents. */
 export function createOperators(context: CommandContext): Operators {
   return {
     async run(channel, person, line, word) {
@@ -69,7 +69,7 @@ type Asked = {
   readonly word: string | undefined;
 };
 
-/** What a line asks for, and why this person may not have it, if so. */
+/** Parses a line and checks the person's rights. `refusal`: why the person may not run it, or `null`. */
 function askedBy({ channel, person, line, word }: Asked, context: CommandContext) {
   const parsed = parseLine(line);
   if (!parsed.ok) return parsed;
@@ -82,16 +82,16 @@ function askedBy({ channel, person, line, word }: Asked, context: CommandContext
   return { ok: true as const, invocation, request, refusal: over ?? refusalTo(invocation, request, context) };
 }
 
-/** A command on its way, with what it is answered from. */
+/** A parsed command with the context that it runs in. */
 type Call = Request & { readonly context: CommandContext };
 
 type Answering = Answer | Promise<Answer>;
 type Run = (call: Call) => Answering;
 
-/** A command for the floor of the request's channel, and the words for what it did. */
+/** A command for the channel's floor, and the words for its result. */
 type Act = { readonly command: OperatorCommand; readonly did: (facts: readonly Fact[]) => string };
 
-/** What each command does. Whether the person may give it was checked before. */
+/** The implementation of each command. The person's rights were checked before. */
 const RUN: Readonly<Record<CommandPath, Run>> = {
   'floor status': shows((view, { context }) => statusText(view, context)),
   'floor start': acts(({ person }) => ({ command: { type: 'start', by: person.id }, did: () => 'Started.' })),
@@ -170,7 +170,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
 const DEFAULT_LOG_COUNT = 10;
 const DEFAULT_EXTENSION_SECONDS = 60;
 
-/** Runs where the channel has a floor. */
+/** Runs the command with the channel's floor, or answers that the channel has none. */
 function onFloor(run: (call: Call, view: FloorView) => Answering): Run {
   return (call) => {
     const view = call.context.floors.view(call.channel);
@@ -179,7 +179,7 @@ function onFloor(run: (call: Call, view: FloorView) => Answering): Run {
   };
 }
 
-/** Runs for the agent that the command names. */
+/** Runs the command with the agent that it names, or answers that there is no such agent. */
 function onAgent(run: (call: Call, agent: AgentId) => Answering): Run {
   return (call) => {
     const found = findAgent(call.values.agent ?? '', call.context.roster.list());
@@ -199,7 +199,7 @@ function actsOn(act: (call: Call, agent: AgentId) => Act): Run {
   return onFloor((call, view) => onAgent((named, agent) => carryOut(named, view, act(named, agent)))(call));
 }
 
-/** A command of the group "run". */
+/** Runs a command of the group "run". A "+" after the agent's name means its background run. */
 function ofRuns(verb: RunVerb): Run {
   const run = (call: Call, agent: AgentId | null): Answering =>
     call.context.runs?.run(verb, agent, call) ?? { ok: false, text: 'This channel has no runs.' };
@@ -210,7 +210,7 @@ function ofRuns(verb: RunVerb): Run {
   });
 }
 
-/** An agent that is no longer trusted is started anew, so that its sessions end at once. */
+/** Changes the trust in an agent's folder. After "distrust" the agent is restarted, which ends its sessions at once. */
 function trusts(verb: 'trust' | 'distrust'): Run {
   return onAgent(async (call, agent) => {
     const { trust, roster } = call.context;
@@ -256,7 +256,7 @@ function stop(call: Call): Act {
   };
 }
 
-/** Shows the order, or changes it, and the queue if agents are named. */
+/** Shows or changes the order. Also changes the queue when agents are named. */
 function order(call: Call, view: FloorView): Answering {
   const { values, person, context } = call;
   const policy = values.order;
@@ -275,7 +275,7 @@ function order(call: Call, view: FloorView): Answering {
   });
 }
 
-/** Puts an agent at the end of the queue, with a new seat if the channel had none for it and allows one. */
+/** Moves an agent to the end of the queue. Creates a seat if the channel has none for it and allows one. */
 function add({ channel, person, context }: Call, agent: AgentId): Act {
   const seat = context.seat?.(channel, agent) ?? null;
   const name = context.names.agent(agent);
@@ -288,7 +288,7 @@ function add({ channel, person, context }: Call, agent: AgentId): Act {
   };
 }
 
-/** Enables or disables an agent in all its channels; it succeeds if one of them changed. */
+/** Enables or disables an agent in all its channels. Succeeds if at least one of them changed. */
 async function switchAgent({ person, context }: Call, type: 'enable' | 'disable', agent: AgentId): Promise<Answer> {
   const name = context.names.agent(agent);
   const channels = context.roster.list().find((each) => each.id === agent)?.channels ?? [];
@@ -304,9 +304,9 @@ async function switchAgent({ person, context }: Call, type: 'enable' | 'disable'
 }
 
 /**
- * Answers the question with the number that was given, and no other: by the time a command or a click arrives another one
- * may be open. A button answers only the question that it was drawn for, whatever has its number now. Without a number nothing is
- * decided, and the answer says what is asked.
+ * Answers exactly the question with the given number: another one may be open by the time the command arrives. A
+ * button answers only the question that it was drawn for, even if another question has its number now. Without a
+ * number nothing is decided, and the answer lists the open questions.
  */
 async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promise<Answer> {
   const { context, channel, drawnFor } = call;
@@ -338,7 +338,7 @@ async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promi
 
 const NOBODY_ASKS = 'No request is open here: /floor status shows the floor.';
 
-/** What keeps an answer from being taken: a form is filled in by words alone, and nothing else takes any. */
+/** Returns why the answer is invalid, or `null`. Forms require words; other questions accept none. */
 function wrongWith(
   { question, about }: Question,
   how: 'allow' | 'words',
@@ -354,10 +354,10 @@ function wrongWith(
   return checked.ok ? null : { text: checked.text, fields: checked.fields };
 }
 
-/** The answer to a button of an earlier turn or request. */
+/** Answers to buttons of an earlier turn or request. */
 const OVER = { turn: 'That turn is over.', question: 'That request is closed.' } as const;
 
-/** The turn that the button was drawn for: the command counts for no other. */
+/** Limits the command to the turn that its button was drawn for. */
 function drawnIn({ drawnFor }: Request): { readonly epoch?: number } {
   return drawnFor?.of === 'turn' ? { epoch: drawnFor.epoch } : {};
 }
@@ -370,14 +370,17 @@ async function carryOut({ channel, context }: Call, { holder }: FloorView, { com
   return { ok: true, text: `${did(applied.facts)}${after}` };
 }
 
-/** `agent`: whom the command was about. */
+/** `agent`: the agent that the command was about. */
 function refused(refusal: Refusal, agent: AgentId | undefined, context: CommandContext): Answer {
   if (refusal === 'stale-epoch') return { ok: false, text: OVER.turn };
   const whom = agent === undefined ? {} : { agent: context.names.agent(agent) };
   return { ok: false, text: context.words.refusal(refusal, whom) };
 }
 
-/** Why a button counts for nothing: it was drawn for another store, or for a question that is over. Its turn is checked by the floor. */
+/**
+ * Returns why a button is outdated: it is of another store, or its question is closed. Returns `null` otherwise. The
+ * floor itself checks the button's turn.
+ */
 function overFor({ channel, drawnFor }: Request, context: CommandContext): string | null {
   const view = context.floors.view(channel);
   if (drawnFor === undefined || view === null) return null;
@@ -391,7 +394,7 @@ function operates(person: Person, context: CommandContext): boolean {
   return mayOperate(person, context.operators(), agents);
 }
 
-/** Why somebody may not give a command, judged anew at every use; what an agent asks may be left to some people alone. */
+/** Returns why the person may not run the command, or `null`. Some requests can be decided only by certain people. */
 function refusalTo({ path }: Invocation, { channel, person, values }: Request, context: CommandContext): string | null {
   const isAnswer = (path === 'allow' || path === 'answer' || path === 'reject') && values.question !== undefined;
   const approvers = isAnswer ? (context.runs?.approvers(channel, values.question ?? 0) ?? null) : null;
@@ -412,10 +415,10 @@ function refusalTo({ path }: Invocation, { channel, person, values }: Request, c
     : null;
 }
 
-/** The agent that a person meant, or one sentence that says whom they could have meant. */
+/** The agent that a word names, or an error sentence with suggestions. */
 type Lookup = { readonly ok: true; readonly agent: AgentId } | { readonly ok: false; readonly message: string };
 
-/** Finds an agent by its id, in any case, or by its display name if only one has it. */
+/** Finds an agent by its id in any case, or by its display name if it is unique. */
 export function findAgent(word: string, agents: readonly RosterEntry[]): Lookup {
   const wanted = word.toLowerCase();
   const exact = agents.find((agent) => agent.id === word) ?? agents.find((agent) => agent.id.toLowerCase() === wanted);

@@ -5,15 +5,15 @@ import { pricedMicros } from '../floor/gate.ts';
 import type { MessageId } from '../floor/settings.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 
-/** An agent's name for people. */
+/** Returns an agent's display name. */
 export type NameOf = (agent: string) => string;
 
-/** A fact in one line, without time and channel. */
+/** Returns a fact as one line, without time and channel. */
 export function factWords(fact: Fact, name: NameOf = plain): string {
   return wordsFor(fact.type, fact, name);
 }
 
-/** The fate of a message: "held until the turn ends", "delivered to dev mid-turn". */
+/** Returns the fate of a message in words: "held until the turn ends", "delivered to dev mid-turn". */
 export function fateWords(fate: Fate, name: NameOf = plain): string {
   if (fate.state === 'held') return HELD[fate.until];
   if (fate.state === 'unrouted') return `reached no agent: ${fate.why}`;
@@ -21,12 +21,12 @@ export function fateWords(fate: Fate, name: NameOf = plain): string {
   return `delivered to ${list(fate.to, name)} ${VIA[fate.via]}`;
 }
 
-/** Names in a row, "nobody" for none. */
+/** Returns the names separated by commas, or "nobody". */
 export function list(agents: readonly string[], name: NameOf): string {
   return agents.length === 0 ? 'nobody' : agents.map((agent) => name(agent)).join(', ');
 }
 
-/** What a waiting agent waits for, after "waits for". */
+/** The words after "waits for". */
 export const WAITS_FOR = { answer: 'an answer', human: 'a person', approval: 'approval' } as const;
 
 type Of<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;

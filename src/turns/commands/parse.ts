@@ -5,7 +5,7 @@ import { isStopWord } from '../text/recognition.ts';
 import { COMMANDS, MAX_COUNT } from './command-table.ts';
 import type { Argument, CommandOption, CommandPath, CommandRow } from './command-table.ts';
 
-/** The arguments of a command, by what they are. Agents are still as they were written. */
+/** The values of a command's arguments, by kind. Agents are not resolved yet: ids or names as written. */
 export type Values = {
   readonly agent?: string;
   readonly agents?: readonly string[];
@@ -23,24 +23,24 @@ export type Values = {
   readonly tools?: string;
 };
 
-/** A command line that was understood. */
+/** A parsed command line. */
 export type Invocation = {
   readonly path: CommandPath;
   readonly needs: 'read' | 'operate';
   readonly values: Values;
 };
 
-/** A line that was understood, or one sentence that says what was expected. */
+/** The parsed line, or a sentence that says what was expected. */
 export type Parsed =
   | { readonly ok: true; readonly invocation: Invocation }
   | { readonly ok: false; readonly message: string };
 
-/** The table as `parseLine` takes it: its paths are known ones. */
+/** A command table whose paths are known commands. */
 export type CommandTable = readonly (CommandRow & { readonly path: CommandPath })[];
 
 /**
- * Reads a command line: "/floor skip", "!floor skip" or "floor skip". Commands, modes and orders are found in any
- * case; an argument with spaces stands in double quotes. "stop" is understood whatever follows it.
+ * Parses a command line: "/floor skip", "!floor skip" or "floor skip". Commands, modes and orders are case-
+ * insensitive. An argument with spaces needs double quotes. "stop" ignores everything after it.
  */
 export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed {
   const plain = line.trim().replace(/^[/!]\s*/, '');
@@ -59,7 +59,7 @@ export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed 
   return { ok: true, invocation: { path: row.path, needs, values } };
 }
 
-/** How a command is written: "/floor grant <agent>", "/floor order [policy] [agents…]". */
+/** Returns a command's syntax: "/floor grant <agent>", "/floor order [policy] [agents…]". */
 export function usage(row: CommandRow): string {
   const parts = row.arguments.map((argument) => {
     const name = argument.rest === true ? `${argument.name}…` : argument.name;
@@ -67,22 +67,25 @@ export function usage(row: CommandRow): string {
   });
   const options = (row.options ?? []).map(({ name, most }) => `[--${name} ${most === undefined ? 'words' : 'n'}]`);
   const [first, ...rest] = [`/${row.path}`, ...parts];
-  // Options stand before the words that are taken as they are.
+  // Options come before the last argument, which may take all remaining words.
   return [first, ...rest.slice(0, -1), ...options, ...rest.slice(-1)].join(' ');
 }
 
-/** The words of a line; double quotes keep spaces together, a missing closing quote ends at the end. */
+/** Splits a line into words. Double quotes keep spaces together. A missing closing quote counts as at the end. */
 export function lineWords(line: string): string[] {
   return [...line.matchAll(WORD)].map((match) => match[1] ?? match[0]);
 }
 
-/** A word as errors repeat it: in quotes, short, on one line, unable to mention anybody. */
+/**
+ * Returns a word for error messages: in quotes, cut to 40 characters, on one line, without characters that could
+ * mention somebody.
+ */
 export function quoted(word: string): string {
   const plain = word.replaceAll(/[\p{C}@<>`]+/gu, ' ').trim();
   return `"${plain.length > MAX_QUOTED ? `${plain.slice(0, MAX_QUOTED)}…` : plain}"`;
 }
 
-/** What stands behind so many words, letter by letter. */
+/** Returns the text after the first `words` words, unchanged. */
 function endOf(line: string, words: number): string {
   return line.slice([...line.matchAll(WORD)][words]?.index ?? line.length);
 }
@@ -92,7 +95,7 @@ const MAX_LINE = 2_000;
 const MAX_QUOTED = 40;
 const MAX_SECONDS = 86_400;
 
-/** The values that were read, or one sentence that says what was expected. */
+/** The values, or a sentence that says what was expected. */
 type Read = Values | string;
 
 function rowOf(words: readonly string[], table: CommandTable): CommandTable[number] | null {
@@ -114,7 +117,7 @@ function unknownCommand(words: readonly string[], table: CommandTable): string {
   return second === undefined ? `${expected}.` : `${expected}, got ${quoted(second)}.${didYouMean(second, verbs)}`;
 }
 
-/** "skip" alone was probably "floor skip". */
+/** Suggests "floor skip" for "skip". */
 function inGroup(word: string, table: CommandTable): string {
   const row = table.find((each) => each.path.endsWith(` ${word.toLowerCase()}`));
   return row === undefined ? '' : ` Did you mean "${row.path}"?`;
@@ -143,7 +146,7 @@ function valuesOf(row: CommandRow, given: readonly string[], end: (left: number)
   return extra === undefined ? values : `Expected nothing after ${quoted(extra)}: ${usage(row)}`;
 }
 
-/** The options that stand here: "--steps 5" or "--steps=5". What stands behind "--" alone is no option. */
+/** Reads the options at the start: "--steps 5" or "--steps=5". "--" alone ends the options. */
 function readOptions(
   { options = [] }: CommandRow,
   given: readonly string[],
@@ -157,7 +160,7 @@ function readOptions(
     const names = options.map((each) => `--${each.name}`);
     if (option === undefined)
       return `There is no option ${quoted(word)}.${didYouMean(`--${name}`, names)} Options: ${names.join(', ')}; after "--" come the words.`;
-    // A value in quotes behind "=" is a word of its own.
+    // After "=", a value in quotes is a separate word.
     const isInline = inline !== undefined && inline !== '';
     const read = readOption(option, isInline ? inline : left[1]);
     if (typeof read === 'string') return read;
@@ -182,14 +185,17 @@ function countIn(word: string, most: number): number | null {
   return /^\d+$/.test(word) && count >= 1 && count <= most ? count : null;
 }
 
-/** Of a number and an agent that stand side by side the word tells which is meant. */
+/**
+ * Returns whether an optional argument is missing here. When a count and an agent follow each other, digits mean the
+ * count.
+ */
 function isLeftOut({ kind, required }: Argument, next: Argument | undefined, word: string): boolean {
   if (required || next === undefined) return false;
   const isNumber = /^\d+$/.test(word);
   return kind === 'count' ? next.kind === 'agent' && !isNumber : kind === 'agent' && next.kind === 'count' && isNumber;
 }
 
-/** Words stay as they were written; one in quotes loses them. */
+/** Reads all remaining words. Words are kept unchanged; a single quoted text loses its quotes. */
 function readRest({ kind }: Argument, left: readonly string[], end: (left: number) => string): Values {
   const [only = ''] = left;
   if (kind === 'words') return { words: left.length === 1 ? only : end(left.length) };

@@ -15,7 +15,7 @@ import { firstFor } from '../floor/gate.ts';
 import type { Obstacle } from '../floor/gate.ts';
 import type { NameOf } from './fact-words.ts';
 
-/** The answer of `/floor log`: one line per turn, oldest first. */
+/** Returns the answer of `/floor log`: one line per turn, oldest first. */
 export function logText(channel: ChannelId, count: number, context: CommandContext): string {
   const turns = context.floors.turns(channel, count);
   return turns.length === 0
@@ -23,7 +23,10 @@ export function logText(channel: ChannelId, count: number, context: CommandConte
     : turns.map((turn) => turnLine(turn, context, context.clock.now())).join('\n');
 }
 
-/** The answer of `/why`: every step of a message with its time; `null` when this channel has no such message. */
+/**
+ * Returns the answer of `/why`: each step of a message with its time. Returns `null` when the channel has no such
+ * message.
+ */
 export function whyText(channel: ChannelId, id: string, context: CommandContext): string | null {
   const row = context.floors.message(id);
   if (row === null || row.channel !== channel) return null;
@@ -45,7 +48,7 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
   ].join('\n');
 }
 
-/** A message that its agent could not take in the middle of its turn goes with the next prompt. */
+/** Returns the fate of a message that an agent could not receive mid-turn: it gets it with the next prompt. */
 function lateWords(fate: Fate, name: NameOf): string {
   return fateWords(fate.state === 'delivered' && fate.via === 'inject' ? { ...fate, via: 'prompt' } : fate, name);
 }
@@ -56,14 +59,14 @@ function whyHeldIn(channel: ChannelId, context: CommandContext): readonly string
   return why === null ? [] : [why];
 }
 
-/** What stands between a held message and an agent, in one sentence; `null` when nothing does. */
+/** Returns why a message is held, in one sentence. Returns `null` when nothing prevents its delivery. */
 export function whyHeld({ holder, obstacles }: Pick<FloorView, 'holder' | 'obstacles'>, name: NameOf): string | null {
   if (holder?.waitingFor === 'approval') return `${name(holder.agent)} waits for approval.`;
   const first = firstFor('person', obstacles) ?? obstacles[0];
   return first === undefined ? null : obstacleWords(first, name);
 }
 
-/** The answer of `/agent list`. */
+/** Returns the answer of `/agent list`. */
 export function agentsText(context: CommandContext): string {
   const rows = context.roster.list().map((agent) => {
     const channels = agent.channels.map((channel) => context.names.channel(channel)).join(', ') || 'no channel';
@@ -73,7 +76,7 @@ export function agentsText(context: CommandContext): string {
   return rows.length === 0 ? 'There are no agents. Add some to turnConfig.json.' : rows.join('\n');
 }
 
-/** The answer of `/whoami`. */
+/** Returns the answer of `/whoami`. */
 export function whoamiText(person: Person, operates: boolean): string {
   const roles = person.roles.length === 0 ? [] : [`Your roles: ${person.roles.join(', ')}.`];
   const may = operates
@@ -82,7 +85,7 @@ export function whoamiText(person: Person, operates: boolean): string {
   return [`You are ${excerpt(person.name)}, id ${person.id}.`, ...roles, may].join('\n');
 }
 
-/** The answer of `/help`: all commands, a group of them, or one; `null` when there is no such command. */
+/** Returns the answer of `/help`: all commands, a group, or one. Returns `null` for an unknown command. */
 export function helpText(command: string | undefined): string | null {
   if (command === undefined) {
     return [...COMMANDS.map((row) => `${usage(row)}: ${row.summary}`), OPEN_TO].join('\n');
@@ -93,7 +96,7 @@ export function helpText(command: string | undefined): string | null {
   return group.length === 0 ? null : group.map((each) => `${usage(each)}: ${each.summary}`).join('\n');
 }
 
-/** What to say to `/help` for a command that is not there. */
+/** Returns the answer of `/help` for an unknown command. */
 export function noHelp(command: string): string {
   const paths = COMMANDS.map((row) => row.path);
   return `There is no command ${quoted(command)}.${didYouMean(command, paths)} All commands: /help`;
@@ -124,7 +127,7 @@ function turnLine(turn: TurnRecord, context: CommandContext, now: Instant): stri
   ].join(' · ');
 }
 
-/** The floor in one line: "🎤 dev · 1:12 left · next: qa, pm". */
+/** Returns the floor in one line: "🎤 dev · 1:12 left · next: qa, pm". */
 export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
   const next = `next: ${list(view.next, name)}`;
   const { holder } = view;
@@ -136,7 +139,7 @@ export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
   return [`${sign} ${name(holder.agent)}${waits}`, ...work, ...left, next].join(' · ');
 }
 
-/** What is asked and how to answer, a line each. */
+/** Returns each open question and how to answer it, one line each. */
 export function questionLines(view: FloorView, name: NameOf): readonly string[] {
   return askedOn(view).map(({ agent, isAside, question: { question, title, about } }) => {
     const who = `${name(agent)}${isAside ? '’s background run' : ''}`;
@@ -146,7 +149,7 @@ export function questionLines(view: FloorView, name: NameOf): readonly string[] 
   });
 }
 
-/** The answer of `/floor status`. */
+/** Returns the answer of `/floor status`. */
 export function statusText(view: FloorView, context: CommandContext): string {
   const name = context.names.agent;
   const turns = view.turns === null ? [] : [`${view.turns.used} of ${view.turns.allowed} turns since the last message`];
@@ -163,7 +166,7 @@ export function statusText(view: FloorView, context: CommandContext): string {
   ].join('\n');
 }
 
-/** The answer of `/queue`. */
+/** Returns the answer of `/queue`. */
 export function queueText(view: FloorView, context: CommandContext): string {
   const name = context.names.agent;
   const next = view.next.map((agent, index) => `${index + 1}. ${name(agent)}`);
@@ -179,13 +182,13 @@ export function queueText(view: FloorView, context: CommandContext): string {
   ].join('\n');
 }
 
-/** The answer of `/floor mode`: the mode now, and what each mode does. */
+/** Returns the answer of `/floor mode`: the present mode, and what each mode does. */
 export function modeText(view: FloorView): string {
   const rows = Object.entries(MODES).map(([mode, { summary }]) => `${mode}: ${summary}`);
   return [`Mode: ${view.mode}. Modes:`, ...rows].join('\n');
 }
 
-/** The answer of `/floor order`: the policy now, and what each policy does. */
+/** Returns the answer of `/floor order`: the present order, and what each order does. */
 export function orderText(view: FloorView, name: NameOf): string {
   const rows = Object.entries(POLICIES).map(([order, { summary }]) => `${order}: ${summary}`);
   const next = list(view.next, name);
@@ -200,7 +203,7 @@ const CONDITIONS = {
 const MAX_HELD_SHOWN = 20;
 const TITLE_LENGTH = 100;
 
-/** What the first line does not say already. */
+/** Returns the obstacles that the first line of the status does not show. */
 function notices(view: FloorView, name: NameOf): readonly string[] {
   const unsaid = view.obstacles.filter(({ why }) => !SAID_FIRST.has(why));
   const [first] = view.obstacles;
@@ -209,7 +212,7 @@ function notices(view: FloorView, name: NameOf): readonly string[] {
 
 const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'facilitation', 'resting']);
 
-/** Why the floor is not granted now, and the way on, in one sentence. */
+/** Returns why no turn is granted now and how to continue, in one sentence. */
 export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
   switch (obstacle.why) {
     case 'catching-up':

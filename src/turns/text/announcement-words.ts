@@ -24,13 +24,13 @@ type Values = Readonly<Record<string, string | number | null>>;
 
 /** The words of one kind of announcement. */
 type Row<K extends Kind> = {
-  /** One line for logs and the journal. */
+  /** Returns one line for logs and the journal. */
   readonly note: (notice: AnnouncementOf<K>, name: NameOf) => string;
-  /** Values of names in the template, besides those of `sharedValues`. */
+  /** Returns values for names in the template, besides those of `sharedValues`. */
   readonly values?: (notice: AnnouncementOf<K>, name: NameOf) => Values;
-  /** The text after the template, which the configuration cannot change. */
+  /** Returns the text after the template. The configuration cannot change it. */
   readonly after?: (notice: AnnouncementOf<K>, name: NameOf) => string;
-  /** Its text says everything, however often it was repeated. */
+  /** True when the text gets no "(×3)" after repetitions. */
   readonly countless?: true;
 };
 
@@ -114,7 +114,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
   },
 };
 
-/** An announcement in one line, for logs and the journal. */
+/** Returns an announcement as one line for logs and the journal. */
 export function announcementNote(announcement: Announcement, name: NameOf): string {
   return noteFor(announcement.kind, announcement, name);
 }
@@ -124,9 +124,9 @@ function noteFor<K extends Kind>(kind: K, notice: AnnouncementOf<K>, name: NameO
 }
 
 /**
- * The text of an announcement: the template of its kind with names in braces replaced, and " (×3)" when it was repeated.
- * A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)" becomes "s" or nothing,
- * by the number before it. Returns `null` when the kind is switched off.
+ * Returns the text of an announcement: its kind's template with names in braces replaced, and " (×3)" after
+ * repetitions. A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)"
+ * becomes "s" or nothing, by the number before it. Returns `null` when the configuration switches the kind off.
  */
 export function announcementText(
   announcement: Announcement,
@@ -149,7 +149,7 @@ function textFor<K extends Kind>(
   return filled(template, all) + (after?.(notice, nameOf) ?? '') + recurred;
 }
 
-/** Fields that announcements of several kinds have. */
+/** Fields that several kinds of announcements have. */
 type Shared = {
   readonly kind: Kind;
   readonly agent?: AgentId | null;
@@ -196,7 +196,7 @@ function whyUnaddressed({ named, example }: AnnouncementOf<'unaddressed'>, nameO
   return `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`;
 }
 
-/** "✅ ann trusts". */
+/** Returns the start of the answer: "✅ ann trusts". */
 function trustWords({ choice, by }: AnnouncementOf<'trustAnswered'>): string {
   if (choice === null || by === null) return '⌛ No longer needed: a decision about';
   const who = inline(excerpt(by, HEADING_LENGTH));

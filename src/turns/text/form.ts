@@ -1,12 +1,14 @@
 import type { AskedField } from '../floor/settings.ts';
 
-/** By this keyword of its schema a server says that the channel may be shown what people fill in. */
+/** The schema keyword by which a server allows that the channel shows the answer. */
 export const PUBLIC = 'x-public';
 
-/** What people filled in, by the names of fields; of a field that takes several, a list. */
+/** The values of a form by field name. A list for a field with several values. */
 export type FilledForm = Readonly<Record<string, string | readonly string[]>>;
 
-/** The words that fill in a form so: "name=Ann colour=red". What is empty is left out, and what could be misread is in quotes. */
+/**
+ * Returns the words that answer a form: "name=Ann colour=red". Empty values are left out. Ambiguous values are quoted.
+ */
 export function formWords(filled: FilledForm): string {
   const given = Object.entries(filled).flatMap(([name, value]) => {
     const text = typeof value === 'string' ? value : listWords(value);
@@ -15,17 +17,20 @@ export function formWords(filled: FilledForm): string {
   return given.length > 0 ? given.join(' ') : `${Object.keys(filled)[0] ?? ''}=`;
 }
 
-/** Several values of one field in words. */
+/** Returns several values of a field as words. */
 export function listWords(values: readonly string[]): string {
   return values.some((value) => /[,[]/.test(value)) ? JSON.stringify(values) : values.join(', ');
 }
 
-/** The values in such words. */
+/** Parses several values of a field. */
 export function valuesListed(words: string): readonly string[] {
   return (words.startsWith('[') ? textsIn(words) : null) ?? words.split(',').map((value) => value.trim());
 }
 
-/** The texts behind the names of fields; of a form with one field all of it is its value. `null`: one stands behind no name. */
+/**
+ * Parses the words that answer a form into values by field name. For a form with one field the whole text can be its
+ * value. Returns `null` when a value has no field name.
+ */
 export function filledIn(words: string, names: readonly string[]): ReadonlyMap<string, string> | null {
   if (names.length === 0) return new Map();
   const text = words.trim();
@@ -46,7 +51,7 @@ export function filledIn(words: string, names: readonly string[]): ReadonlyMap<s
   return values;
 }
 
-/** Words such as a form is answered with; `<name>` where there is one field. */
+/** Returns example words for a form. `<name>` for a form with one field. */
 export function exampleWords(form: readonly AskedField[]): string {
   const [only] = form;
   if (only === undefined) return 'done';
@@ -54,14 +59,14 @@ export function exampleWords(form: readonly AskedField[]): string {
   return form.map((field) => `${field.name}=${exampleOf(field)}`).join(' ');
 }
 
-/** What may be written into a field: "required, one of red, green". */
+/** Returns what a field accepts: "required, one of red, green". */
 export function fieldFacts(field: AskedField): string {
   const { required, initial } = field;
   const left = initial === undefined ? [] : [`${JSON.stringify(initial)} if left out`];
   return [required ? 'required' : 'may be left out', ...takenBy(field), ...left].join(', ');
 }
 
-/** What stands beside a field that is drawn: what its server says of it, and what may be written into it. */
+/** Returns the hint beside a drawn field: the server's hint, and what the field accepts. */
 export function fieldHint(field: AskedField): string {
   const { hint, kind, options, format } = field;
   const isPlain = options.length > 0 || kind === 'boolean' || (kind === 'text' && format === undefined);
@@ -71,7 +76,7 @@ export function fieldHint(field: AskedField): string {
   return [hint, takes].filter((text) => text !== '').join(' · ');
 }
 
-/** A field as it stands in a question: "color (required, one of red, green): Which one?". */
+/** Returns a field as a line of a question: "color (required, one of red, green): Which one?". */
 export function fieldLine(field: AskedField): string {
   const { name, label, hint } = field;
   const about = [label === name ? '' : label, hint].filter((text) => text !== '').join(': ');
@@ -105,7 +110,7 @@ function unquoted(text: string): string {
   return text.trim().replace(/[,;]$/, '').replaceAll(/^"|"$/g, '');
 }
 
-/** A list of texts as JSON has it; `null` when it is none. */
+/** Parses a JSON array of strings. Returns `null` for anything else. */
 function textsIn(json: string): readonly string[] | null {
   try {
     const read: unknown = JSON.parse(json);
@@ -115,5 +120,5 @@ function textsIn(json: string): readonly string[] | null {
   }
 }
 
-/** What reads as it was written without quotes. */
+/** Matches a value that can be written without quotes. */
 const PLAIN = /^[^\s"=,;[]+(?: [^\s"=]*[^\s"=,;])*$/;

@@ -3,13 +3,13 @@ import type { AgentId } from '../floor/settings.ts';
 import { fenceAfter, isQuote } from './split.ts';
 import type { Fence } from './split.ts';
 
-/** An agent as people may call it. */
+/** An agent with its id and the name that people use. */
 export type Addressee = { readonly id: AgentId; readonly name: string };
 
 /**
- * Whom a person's text addresses, in the order of first mention: "@id" or "@Name" anywhere, or an id or a name at the very
- * beginning before ":" or "," ("dev: …", "dev, qa: …"). In any case of letters; the longest name counts; not inside words,
- * e-mail and web addresses, code or quotes.
+ * Returns the agents that a person's text addresses, in the order of first mention. Counts "@id" and "@Name" anywhere,
+ * and an id or name at the start before ":" or "," ("dev: …", "dev, qa: …"). Case-insensitive; the longest name wins.
+ * Ignores words, e-mail and web addresses, code and quotes.
  */
 export function addressedIn(text: string, agents: readonly Addressee[]): AgentId[] {
   const words = folded(text);
@@ -19,7 +19,10 @@ export function addressedIn(text: string, agents: readonly Addressee[]): AgentId
   return [...new Set([...firstNames(plain, names), ...mentions(plain, names)])];
 }
 
-/** Whom an agent's text calls: only "@id" or "@Name", by the same rules; a sentence that thanks calls nobody. */
+/**
+ * Returns the agents that an agent's text mentions by "@id" or "@Name", by the same rules. Sentences with thanks do
+ * not count.
+ */
 export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[] {
   if (!AT.test(text)) return [];
   const names = namesOf(agents);
@@ -27,7 +30,10 @@ export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[
   return [...new Set(calling.flatMap((sentence) => [...mentions(sentence, names)]))];
 }
 
-/** Whom an agent's text asks something: the one agent that its last sentence mentions, if that ends with a question mark. */
+/**
+ * Returns the agent that an agent's text asks: the only one mentioned in its last sentence, if that is a question.
+ * Otherwise `null`.
+ */
 export function askedIn(text: string, agents: readonly Addressee[]): AgentId | null {
   if (!AT.test(text)) return null;
   const last = sentencesOf(text).at(-1) ?? '';
@@ -36,8 +42,8 @@ export function askedIn(text: string, agents: readonly Addressee[]): AgentId | n
 }
 
 /**
- * Whether a text is an operator command: one line, "/" or "!" and then one of the known first words ("floor", "agent"); for
- * "stop" whatever follows it. Anything else that begins so ("!nice", "/shrug") is an ordinary message.
+ * Returns whether a text is an operator command: one line with "/" or "!" and a known first word ("floor", "agent").
+ * After "stop" any text may follow. Other texts with "/" or "!" ("!nice", "/shrug") are ordinary messages.
  */
 export function isCommandLine(text: string, known: readonly string[]): boolean {
   const [, word = '', rest = ''] = /^[/!](\S+)(.*)$/s.exec(text.trim()) ?? [];
@@ -45,19 +51,19 @@ export function isCommandLine(text: string, known: readonly string[]): boolean {
   return !rest.includes('\n') && known.some((each) => each.toLowerCase() === word.toLowerCase());
 }
 
-/** Whoever writes "/stop now", "!STOP!!" or "stop, please" wants it stopped. */
+/** Returns whether a word means stop: "stop", "STOP!!" or "stop,". */
 export function isStopWord(word: string): boolean {
   return /^stop[\p{P}\p{S}]*$/iu.test(word);
 }
 
-/** Whether a text is only one of these words, in any case of letters and whatever marks stand in and around it. */
+/** Returns whether a text is one of the words. Ignores case and punctuation. */
 export function isPassWord(text: string, words: readonly string[]): boolean {
   const begun = begunPassWords(text, words);
   const plain = begun.length === 0 ? '' : unmarked(text);
   return plain !== '' && begun.some((word) => word.plain === plain);
 }
 
-/** Whether a text could become such a word with more letters. */
+/** Returns whether a text can become one of the words when more text follows. */
 export function beginsPassWord(text: string, words: readonly string[]): boolean {
   const begun = begunPassWords(text, words);
   if (begun.length === 0) return false;
@@ -91,15 +97,15 @@ export function createSignalScanner(options: { readonly signal: string }): Signa
   return new Scanner(options.signal);
 }
 
-/** The signs without which nobody is addressed. */
+/** Matches the characters without which a text addresses nobody. */
 const ADDRESSING = /[@:,]/;
-/** The sign of a mention, in the forms that are folded to it. */
+/** Matches "@" and its variants that Unicode normalization converts to "@". */
 const AT = /[@\uFE6B\uFF20]/u;
 const FIRST_WORD = /[\p{L}\p{N}]+/u;
 const QUESTION_END = /\?["'”’)\]*_]*$/;
 const THANKS = /\b(?:thanks?|thx|cheers|kudos|well done|(?:nice|good|great) (?:work|job|catch)|danke|merci|gracias)\b/;
 
-/** The sentences of a text outside code and quotes, folded. */
+/** Returns the sentences of a text outside code and quotes, normalized and in lower case. */
 function sentencesOf(text: string): readonly string[] {
   const pieces = withoutCode(folded(text)).split(/(?<=[.!?…]["'”’)\]*_]*)\s+|\n+/);
   return pieces.map((piece) => piece.trim()).filter((piece) => piece !== '');
@@ -111,7 +117,7 @@ type Names = {
   readonly lengths: readonly number[];
 };
 
-/** What makes a word go on. Scripts without spaces do not: "@devさん" mentions dev. */
+/** A character that continues a word. Scripts without spaces do not count: "@devさん" mentions dev. */
 const LETTER =
   /[[\p{L}\p{M}\p{N}_]--[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}]]/v;
 const BEFORE_AT = new RegExp(`(?:${LETTER.source}|[+%@])$`, 'v');
@@ -130,14 +136,14 @@ function namesOf(agents: readonly Addressee[]): Names {
   return { agents: known, lengths };
 }
 
-/** A pass word as texts are compared with it. */
+/** A pass word with what texts are compared to: its first word, and all its words without punctuation. */
 type PassWord = { readonly first: string; readonly plain: string };
 
 const passWordsOf = foundOnce((words: readonly string[]): readonly PassWord[] =>
   words.map((word) => ({ first: firstWord(word), plain: unmarked(word) })),
 );
 
-/** The pass words that begin with the first word of a text: none for most texts. */
+/** Returns the pass words whose first word begins with the text's first word. Rules out most texts cheaply. */
 function begunPassWords(text: string, words: readonly string[]): readonly PassWord[] {
   const first = firstWord(text);
   const begun: PassWord[] = [];
@@ -149,7 +155,10 @@ function firstWord(text: string): string {
   return FIRST_WORD.exec(text.slice(0, LONGEST_PASS))?.[0].toLowerCase() ?? '';
 }
 
-/** Only letters and digits, with single blanks between; a text that is longer than any such word is cut. */
+/**
+ * Returns only letters and digits, with single spaces. A text longer than 200 characters is returned unchanged: it is
+ * no pass word.
+ */
 function unmarked(text: string): string {
   const words =
     text
@@ -186,7 +195,7 @@ function skip(text: string, from: number): number {
   return space.lastIndex;
 }
 
-/** The longest name that stands here as a whole. */
+/** Returns the longest name that stands as a whole word at the position. */
 function nameAt(text: string, at: number, names: Names): { readonly agent: AgentId; readonly end: number } | null {
   for (const length of names.lengths) {
     const agent = names.agents.get(text.slice(at, at + length));
@@ -196,7 +205,7 @@ function nameAt(text: string, at: number, names: Names): { readonly agent: Agent
   return null;
 }
 
-/** The text with blanks in place of code, quotes and web addresses. */
+/** Returns the text without code, quotes and web addresses. */
 function withoutCode(text: string): string {
   let fence: Fence | null = null;
   const lines = text.split('\n').map((line) => {
@@ -212,7 +221,7 @@ function withoutCode(text: string): string {
     .replaceAll(/\bhttps?:\/\/\S+/g, ' ');
 }
 
-/** Takes out what stands between two runs of as many backticks; a run without its like is text. */
+/** Removes inline code: text between two equally long runs of backticks. A run without a match is text. */
 function withoutInlineCode(paragraph: string): string {
   let shown = '';
   let end = 0;

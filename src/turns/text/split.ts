@@ -4,21 +4,27 @@ import type { ChannelId } from '../floor/settings.ts';
 
 /** How texts become posts. */
 export type TextRendering = {
-  /** The longest text of one post in a channel, in UTF-16 units. */
+  /** Returns the maximum length of a post in a channel, in UTF-16 units. */
   readonly textLimit: (channel: ChannelId) => number;
-  /** What an agent says beyond this length stays one post, to be shown as a file; without it, or `null`, all is split. */
+  /**
+   * Returns the length above which an agent's text stays one post, shown as a file. `null` or absent: long texts are
+   * split.
+   */
   readonly fileAbove?: (channel: ChannelId) => number | null;
-  /** The longest question that is one post, for what became of it takes the place of one; without it as for other texts. */
+  /**
+   * Returns the maximum length of a question in one post. It is shorter, because the answer later replaces the
+   * question in one message. Default: `textLimit`.
+   */
   readonly questionLimit?: (channel: ChannelId) => number;
-  /** The text of an announcement; `null` when the configuration switches it off. */
+  /** Returns the text of an announcement, or `null` when the configuration switches it off. */
   readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
 };
 
 /**
- * Cuts a text into parts of at most `limit` UTF-16 units, where a reader would: at the end of a paragraph, else of a line,
- * a sentence, a word, and never inside a character as people count them (unless that alone is longer than a part). A code
- * fence that must be cut is closed and opened again with its language. Nothing else is added and only white space at the
- * cuts is lost. A text that fits is left as it is; a blank one gives no part.
+ * Splits a text into parts of at most `limit` UTF-16 units. Splits at the end of a paragraph, else of a line, a
+ * sentence or a word. Splits inside a character (grapheme) only if it is longer than a part. A code fence that is
+ * split is closed and opened again with its language. Nothing else is added. Only white space at the cuts is removed.
+ * A text that fits is returned unchanged; a blank text gives no parts.
  */
 export function splitText(text: string, limit: number): string[] {
   if (!Number.isSafeInteger(limit) || limit < 2) {
@@ -43,11 +49,11 @@ export function splitText(text: string, limit: number): string[] {
   return parts;
 }
 
-/** A position in the text, and the code that is open there. */
+/** A position in the text and the code that is open there. */
 type Place = { readonly at: number; readonly fence: Fence | null };
-/** Where a part ends, what closes its code, and where the next begins. */
+/** Where a part ends, what closes its code, and where the next part begins. */
 type Cut = { readonly end: number; readonly close: string; readonly next: Place };
-/** The latest ends of lines at which a part may end, and the beginning of the line that does not fit. */
+/** The last line ends at which a part can end, and the start of the line that does not fit. */
 type LineEnds = {
   readonly paragraph: Place | null;
   readonly line: Place | null;
@@ -59,7 +65,10 @@ const GRAPHEMES = new Intl.Segmenter('en');
 const SENTENCE_END = /[.!?…]["'”’)\]]*(?=\s(?![\p{M}\p{Gr_Ext}\p{EMod}\u200D]))|[。！？](?![\p{M}\p{Gr_Ext}\u200D])/gu;
 const WORD_END = /\S(?=\s(?![\p{M}\p{Gr_Ext}\p{EMod}\u200D]))/gu;
 
-/** How much of a part must be filled for a good place to cut to be worth a short part. */
+/**
+ * The least share of a part that must be filled before a preferred cut. Below it, a less preferred cut further on is
+ * used.
+ */
 const WORTHWHILE = 0.25;
 
 function cutAfter(text: string, from: Place, limit: number): Cut {
@@ -116,7 +125,10 @@ function atLineEnd(text: string, from: Place, cut: { readonly end: Place; readon
   return { end: at, close, next: { at: nextStart(text, at + 1 + following.length), fence: null } };
 }
 
-/** The last end of a sentence, else of a word, in the line that does not fit; `null` if there is none. */
+/**
+ * Returns the end of the last sentence, else of the last word, in the line that does not fit. Returns `null` if there
+ * is none.
+ */
 function wordEnd(
   text: string,
   start: number,
@@ -132,7 +144,10 @@ function wordEnd(
   return sentence !== null && sentence >= least ? sentence : last(WORD_END);
 }
 
-/** The last boundary between two characters up to `latest`; inside a character only if it is longer than the part. */
+/**
+ * Returns the last character boundary up to `latest`. Returns a place inside a character if it is longer than the
+ * part.
+ */
 function graphemeEnd(text: string, start: number, latest: number): number {
   const space = text.slice(start, latest + 64);
   const boundary = GRAPHEMES.segment(space).containing(latest - start)?.index ?? space.length;
@@ -141,7 +156,7 @@ function graphemeEnd(text: string, start: number, latest: number): number {
   return isInsidePair ? latest - 1 : latest;
 }
 
-/** Where the text goes on after a cut: blank lines and the space between two words are skipped, an indent is not. */
+/** Returns where the next part begins. Skips blank lines and the space between two words, but keeps an indent. */
 function nextStart(text: string, end: number): number {
   const space = /\s*/y;
   space.lastIndex = end;
@@ -151,7 +166,10 @@ function nextStart(text: string, end: number): number {
   return lineFeed === -1 ? word : end + lineFeed + 1;
 }
 
-/** What opens and closes a part whose beginning or end lies in this code; nothing if it is no block or has no room. */
+/**
+ * Returns the text that opens and closes code in a part. Empty outside code blocks, or if the fence needs over half of
+ * the limit.
+ */
 function frameOf(fence: Fence | null, limit: number): { readonly head: string; readonly close: string } {
   const none = { head: '', close: '' };
   if (fence === null || !fence.block) return none;
@@ -169,16 +187,19 @@ function lineAt(text: string, start: number): string {
   return text.slice(start, end === -1 ? undefined : end);
 }
 
-/** Code that a line has opened and not closed. `block` is a fence of its own lines, else backticks inside a line. */
+/** Code that is open after a line. `block`: a fenced block. Otherwise inline code. */
 export type Fence = {
   readonly mark: string;
   readonly block: boolean;
-  /** The first word after a block's opening mark: its language. */
+  /** The first word after the opening fence: the language. */
   readonly language: string;
   readonly indent: number;
 };
 
-/** What is open after a line (without its line feed), given what was open before it; the rules are CommonMark's. */
+/**
+ * Returns the code that is open after a line, which is given without its line feed. `fence`: the code open before it.
+ * Follows CommonMark.
+ */
 export function fenceAfter(fence: Fence | null, line: string): Fence | null {
   if (!line.includes('```') && !line.includes('~~~')) return fence;
   if (fence?.block === true) return closes(fence, line) ? null : fence;
@@ -190,12 +211,12 @@ export function fenceAfter(fence: Fence | null, line: string): Fence | null {
   return afterRuns(fence, line);
 }
 
-/** A text that was cut; the mark stands below a block of code. */
+/** Returns a text with the mark of a cut. The mark comes below a code block. */
 export function cutOff(text: string): string {
   return `${text}${/(?:^|\n)(?:```|~~~)$/.test(text) ? '\n' : ' '}… (cut off)`;
 }
 
-/** Whether a line outside code is a block quote. */
+/** Returns whether a line outside code is a block quote. */
 export function isQuote(line: string): boolean {
   return /^\s*>/.test(line);
 }
@@ -223,10 +244,13 @@ function afterRuns(fence: Fence | null, line: string): Fence | null {
 
 type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
 
-/** `texts`: one for each message; `key` and `repeats`: which announcement it edits. */
+/** `texts`: one for each message. `key` and `repeats`: the announcement that the messages edit. */
 type Written = { readonly texts: readonly (string | null)[]; readonly key: string | null; readonly repeats: number };
 
-/** What is to stand in the channel, and what that is an edit of. A question that takes more than a message is told of below it. */
+/**
+ * Returns the messages of an effect, and the announcement that they edit. A repeated long question is not edited: a
+ * short message below it is posted.
+ */
 export function writtenOf(channel: ChannelId, effect: Owed, rendering: TextRendering): Written {
   const texts = textsOf(channel, effect, rendering);
   if (effect.type !== 'announce') return { texts, key: null, repeats: 0 };
@@ -247,10 +271,12 @@ function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): re
   return isQuestion(effect.announcement) ? numbered(text, questionLimit(channel)) : splitText(text, textLimit(channel));
 }
 
-/** Room for "(12 of 345)" and a line end. */
+/** Room for "(12 of 345)" and a line feed. */
 const NUMBER_LENGTH = 20;
 
-/** The parts of a question: each after the first says which it is, so that nobody takes one for all of it. */
+/**
+ * Splits a question. Each part after the first begins with its number, so that nobody takes it for the whole question.
+ */
 function numbered(text: string, limit: number): readonly string[] {
   const parts = splitText(text, limit);
   if (parts.length < 2 || limit <= 2 * NUMBER_LENGTH) return parts;

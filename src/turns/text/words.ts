@@ -9,7 +9,7 @@ export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'al
   readonly until?: Instant;
 };
 
-/** The facts of a request, one line each. Backticks are replaced, so that no line opens a code block. */
+/** Returns the facts of a request, one line each. Backticks are replaced, so that no line opens a code block. */
 export function factsAsked({ detail, about, gone }: AskedQuestion, agent: string): readonly string[] {
   const mixed = mixedWords(detail).slice(0, MOST_MIXED).join(', ');
   const known = about === undefined ? [] : factsAbout(about, agent, gone === true);
@@ -20,19 +20,19 @@ export function factsAsked({ detail, about, gone }: AskedQuestion, agent: string
   ].map(inline);
 }
 
-/** A run by its short id: "run dev#2", or "run dev+#1" for a background run. */
+/** Returns a run's short name: "run dev#2", or "run dev+#1" for a background run. */
 export function runWords(run: string): string {
   return `run ${run.slice(run.lastIndexOf(' ') + 1)}`;
 }
 
 const GONE = (agent: string): string => `⚠ ${agent} was restarted. Your decision counts once, for the same request`;
 
-/** True when the detail is a diff. */
+/** Returns whether the detail is a diff. */
 export function isDiff(detail: string): boolean {
   return /^@@ -\d/m.test(detail);
 }
 
-/** What the buttons do not say: rules on offer, who decides and until when; one line each. */
+/** Returns what the buttons do not show, one line each: offered rules, who decides, the deadline. */
 export function answersAsked(asked: AskedQuestion, agent: string): readonly string[] {
   const { about, always = [], until } = asked;
   if (until === undefined && about === undefined) return [];
@@ -62,15 +62,18 @@ function howToAnswer({ question, about, pause, gone }: AskedQuestion, agent: str
   ];
 }
 
-/** Tells before sending whether the channel will show the answer to a form. */
+/** Returns a note, shown before sending, on whether the channel will show the answer. */
 export function formNote({ showsAnswer }: Pick<AboutCall, 'showsAnswer'>): string {
   return showsAnswer === true ? 'The channel will show your answer' : 'The channel will not show your answer';
 }
 
-/** The label of the field for the reason of a denial, at most 45 letters. `asked`: the question, if it is still open. */
+/**
+ * Returns the label of the field for a denial's reason, at most 45 characters. `asked`: the question; `null` when it
+ * is closed.
+ */
 export function reasonLabel(asked: AskedQuestion | null): string {
   const { bare, answer } = asked?.about ?? {};
-  // An agent that was restarted reads the reason in its next prompt.
+  // A restarted agent reads the reason in its next prompt.
   const isUnread = asked?.gone !== true && (bare === true || answer !== undefined);
   return isUnread ? 'Reason (recorded, not sent to the agent)' : 'Reason (the agent reads it)';
 }
@@ -81,7 +84,7 @@ function factsAbout(
   isGone: boolean,
 ): readonly string[] {
   const at = run === undefined ? 'Step' : `R${runWords(run).slice(1)}, step`;
-  // The requests after it were lost with the agent.
+  // The agent's other open requests were lost at its restart.
   const place = questions === undefined || isGone ? [] : [`request 1 of ${questions}`];
   return [
     ...(danger === true
@@ -95,31 +98,31 @@ function factsAbout(
 
 const MOST_MIXED = 5;
 
-/** A text as one line that opens no code. */
+/** Returns a text as one line without backticks. */
 export function inline(line: string): string {
   return line.replaceAll('`', "'").replaceAll('\n', ' ');
 }
 
 const REASON_LENGTH = 200;
-/** The most letters of a title or a name. */
+/** The most characters of a title or name. */
 export const HEADING_LENGTH = 100;
 
-/** A title on one line that opens no code. */
+/** Returns a title as one line without backticks, at most 100 characters. */
 export function heading(title: string): string {
   return excerpt(title.replaceAll('`', "'"), HEADING_LENGTH);
 }
 
-/** How to decide about the files in an agent's folder. */
+/** Returns how to decide about the files in an agent's folder. */
 export function trustAnswers({ agent, id }: { readonly agent: AgentId; readonly id: string }): string {
   return `Operators decide. To start it with exactly these files: /agent trust ${agent} ${id}. To leave it stopped: /agent distrust ${agent} ${id}.`;
 }
 
-/** How a question was decided and how its call ended, in one line. */
+/** Returns how a question was decided and how its call ended, in one line. */
 export function answerText(notice: AnsweredNotice, nameOf: (agent: AgentId) => string): string {
   return outcomeWords(notice, nameOf(notice.agent)) + decisionDetails(notice);
 }
 
-/** Tells an agent how people decided a request that it made before a restart. */
+/** Returns the words that tell an agent how a request from before its restart was decided. */
 export function decidedWords({ title, choice, reason: why }: DecidedRequest): string {
   const asked = `Before you were restarted, you requested "${inline(heading(title))}"`;
   const words = why === undefined ? '' : `, with these words: "${inline(excerpt(why, REASON_LENGTH))}"`;
@@ -128,7 +131,7 @@ export function decidedWords({ title, choice, reason: why }: DecidedRequest): st
     : `${asked}. It was denied${words}. Continue without it.`;
 }
 
-/** Tells an agent why its failed run is retried, in the words of the person who retried it. */
+/** Returns the words that tell an agent why its failed run is retried, with the words of the person who retried it. */
 export function retriedWords({ name, words }: Feedback): string {
   const said = words.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ').trim();
   return `Your last run failed. ${inline(excerpt(name, HEADING_LENGTH))} retries it with these words: "${said}"`;
@@ -136,7 +139,7 @@ export function retriedWords({ name, words }: Feedback): string {
 
 type AnsweredNotice = AnnouncementOf<'answered'>;
 
-/** "✅ dev ran git status in 2.1 s · allowed once by ann". */
+/** Returns the decision and its result: "✅ dev ran git status in 2.1 s · allowed once by ann". */
 export function outcomeWords(notice: AnsweredNotice, agent: string): string {
   const { choice, by, pause, completes, inWords } = notice;
   const title = heading(notice.title);
@@ -174,26 +177,26 @@ function allowedWords(
   }
 }
 
-/** " “use b.txt” · 12:03 UTC". */
+/** Returns the reason and time of a decision: " “use b.txt” · 12:03 UTC". */
 export function decisionDetails({ at, reason: why }: AnsweredNotice): string {
   return `${why === undefined ? '' : ` “${inline(excerpt(why, REASON_LENGTH))}”`} · ${utcTime(at)}`;
 }
 
-/** "14:05 UTC". */
+/** Returns the time in UTC: "14:05 UTC". */
 export function utcTime(at: Instant): string {
   return `${new Date(at).toISOString().slice(11, 16)} UTC`;
 }
 
-/** The whole input as a code block. */
+/** Returns the whole input as a code block. Empty for an empty input. */
 export function blockOf(detail: string): string {
   const language = isDiff(detail) ? 'diff' : '';
   return detail === '' ? '' : `\n\`\`\`${language}\n${detail}\n\`\`\``;
 }
 
-/** A cause in one line; `null` for an empty one. */
+/** Returns a cause as one line, or `null` for an empty one. */
 export function reason(text: string): string | null {
   return text.trim() === '' ? null : excerpt(text, REASON_LENGTH);
 }
 
-/** Numbers with at most one digit after the point. */
+/** Formats numbers with at most one decimal. */
 export const NUMBER = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
