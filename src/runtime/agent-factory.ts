@@ -118,7 +118,7 @@ export function plansOf(
   channelOf: (channel: ChannelId) => ChannelConfig | undefined,
   backendFor: Backends['backendFor'],
 ): Plans {
-  const coming = config.agents.filter((agent) => backendFor(agent).comesByItself === true).map(({ id }) => id);
+  const coming = config.agents.filter((agent) => backendFor(agent).connectsItself === true).map(({ id }) => id);
   return {
     word: coming.length === 0 ? plansWord(configured) : null,
     all: () => config.channels.map(planOf),

@@ -135,8 +135,8 @@ describe('what became of a question', () => {
     expect(await carry(over)).toEqual({ state: 'confirmed', platformId: 'p2' });
     expect(edits).toEqual([
       'p2 ann allowed it',
-      'p3 Part of the question above, which is over.',
-      'p4 Part of the question above, which is over.',
+      'p3 Part of the question above, which is closed.',
+      'p4 Part of the question above, which is closed.',
     ]);
   });
 

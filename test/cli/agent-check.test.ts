@@ -135,7 +135,7 @@ describe('T52 an agent that asks and heeds the no', () => {
   });
 });
 
-describe('T52 an agent that acts without a yes', () => {
+describe('T52 an agent that acts without asking', () => {
   test.each([
     [
       'the file shows it, though the agent told nothing',
@@ -157,7 +157,7 @@ describe('T52 an agent that acts without a yes', () => {
     const done = await check(given);
     expect(done?.verdict).toBe('unasked');
     expect(done?.attempts[0]).toMatchObject({ verdict: 'unasked', words: expect.stringMatching(words) });
-    expect(checkText(done!)).toMatch(/\ndev acts without a yes\.\n {4}→ Run it only in a sandbox/);
+    expect(checkText(done!)).toMatch(/\ndev acts without asking\.\n {4}→ Run it only in a sandbox/);
   });
 
   test('fails on the command line with a code of its own, and conch doctor warns of it', async () => {
@@ -168,7 +168,7 @@ describe('T52 an agent that acts without a yes', () => {
     expect(code).toBe(EXIT_CODES.mustBeMended);
     expect(out).toMatch(/✗ a file by a command: made "conch-\w+\.txt" without asking\n/);
     expect(await doctorOn(given)).toEqual([
-      expect.objectContaining({ verdict: 'warning', text: expect.stringMatching(/^acts without a yes \(fake/) }),
+      expect.objectContaining({ verdict: 'warning', text: expect.stringMatching(/^acts without asking \(fake/) }),
     ]);
   });
 });
@@ -318,11 +318,11 @@ describe('T52 a release that was not seen to ask', () => {
       return lines.splice(0).map((line) => (JSON.parse(line) as { message: string }).message);
     };
     expect(await opened(null)).toEqual([
-      'dev runs as fake 1.2.3, never checked for whether it asks before it acts. Run: conch agent check dev',
+      'dev runs as fake 1.2.3 and was never checked for asking before it acts. Run: conch agent check dev',
     ]);
     expect(await opened(CHECKED)).toHaveLength(1);
     expect(await opened({ ...CHECKED, program: 'fake 1.2.3', verdict: 'unasked' })).toEqual([
-      'dev acts without a yes, by its last check as fake 1.2.3. Run: conch agent check dev',
+      'dev acts without asking, by its last check as fake 1.2.3. Run: conch agent check dev',
     ]);
     expect(await opened({ ...CHECKED, program: 'fake 1.2.3' })).toEqual([]);
   });

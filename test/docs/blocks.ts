@@ -126,9 +126,9 @@ function commandsTable(): string {
   );
 }
 
-function rights({ needs, bare }: CommandRow): string {
+function rights({ needs, withoutArguments }: CommandRow): string {
   if (needs === 'read') return 'everybody';
-  return bare === 'read' ? 'everybody to show, operators to change' : 'operators';
+  return withoutArguments === 'read' ? 'everybody to show, operators to change' : 'operators';
 }
 
 function exitCodesTable(): string {

@@ -33,8 +33,7 @@ describe.concurrent('a Conch on Discord', () => {
     onDiscord(async ({ server, start }) => {
       const port = await freePort();
       const bot = start({ DISCORD_API_URL: `http://127.0.0.1:${port}/api` });
-      const trying = () =>
-        logLines(bot).find(({ message }) => message === 'Discord cannot be reached; it is tried again');
+      const trying = () => logLines(bot).find(({ message }) => message === 'Discord cannot be reached; retried');
       await until(() => trying() !== undefined, 'a line of the log');
       expect(trying()).toMatchObject({ level: 'warn', why: expect.stringContaining('ECONNREFUSED') });
       const page = await openPage(bot);

@@ -393,14 +393,14 @@ export const PLANTED_CLICKS: readonly Planted[] = [
   {
     name: 'a button of another store counts',
     file: EXECUTE,
-    find: 'return drawnFor.store === view.store ? null : OVER.turn;',
+    find: 'return drawnFor.store === view.store ? null : OUTDATED.turn;',
     replace: 'return null;',
   },
   {
     name: 'a button that cannot be read counts as typed',
     file: EXECUTE,
-    find: 'drawnFor === null ? OVER.turn : overFor(request, context)',
-    replace: 'overFor(request, context)',
+    find: 'drawnFor === null ? OUTDATED.turn : outdatedAnswer(request, context)',
+    replace: 'outdatedAnswer(request, context)',
   },
   {
     name: 'a program that goes by the name of an operator decides',

@@ -217,7 +217,7 @@ describe('a thread', () => {
     const time = createTime();
     const first = await program(place.file(), time);
     await first.intake().thread(thread);
-    await first.intake().message({ ...message(501, THREAD), ignore: 'bots are not heard here' });
+    await first.intake().message({ ...message(501, THREAD), ignore: 'bots are ignored in this channel' });
     await first.app.stop();
     const second = await program(place.file(), time);
     expect(second.places()).toEqual([CHANNEL, THREAD]);

@@ -15,13 +15,13 @@ const AGENTS = ['pm', 'dev'];
 const QUARTER_HOUR_MS = 900_000;
 
 /** Agents that answer at once; every session that is opened is written down. */
-function quick(comesByItself = false) {
+function quick(connectsItself = false) {
   const opened: string[] = [];
   const backend: AgentBackend = {
     kind: 'quick',
     needsSignal: false,
     promisesToAsk: true,
-    comesByItself,
+    connectsItself,
     async open({ channel, agent }): Promise<AgentSession> {
       opened.push(`${agent} in ${channel}`);
       return {

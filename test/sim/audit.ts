@@ -230,7 +230,7 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
         posts.length > 0 || finalTexts.has(id),
         () => `${row.id} is confirmed and the platform shows nothing of it`,
       );
-      for (const part of partsOver(rows, row)) finalTexts.set(part, 'Part of the question above, which is over.');
+      for (const part of partsOver(rows, row)) finalTexts.set(part, 'Part of the question above, which is closed.');
       finalTexts.set(id, row.text);
       // What was decided stands in the channel, even if its question was deleted before.
       if (endsQuestion(row)) lastWords.add(id);

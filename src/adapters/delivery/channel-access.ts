@@ -104,7 +104,7 @@ export class ChannelAccess {
       const found = whyClosed(error) ?? told ?? null;
       log[this.isClosed(channel) ? 'debug' : 'warn'](
         { channel, why: reasonOf(error) },
-        'a channel could not be looked at',
+        'a channel could not be checked',
       );
       if (found !== null) this.close(channel, found);
     }

@@ -149,7 +149,7 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   return {
     async post(channel, post) {
       const standing = await lanes.run(channel, () => posts.publish(channel, post));
-      if (standing.channel === channel) cards.passed(channel);
+      if (standing.channel === channel) cards.countBelow(channel);
       cards.writable(channel);
       return standing.id;
     },
@@ -167,7 +167,7 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
       ports.client.status?.(channel, view);
     },
     tidy: (channel) => stale.tidy(channel),
-    seen: (channel) => cards.passed(channel),
+    seen: (channel) => cards.countBelow(channel),
     reopened: (channel) => cards.writable(channel),
     async stop() {
       stale.stop();
@@ -179,12 +179,12 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
 
 function assemble(ports: MessageSenderPorts) {
   const rates = new RateLimits(ports);
-  const doubt = (channel: ChannelId): void => stale.doubt(channel);
-  const drafts = new Drafts({ ...ports, rates, doubt });
+  const requestSearch = (channel: ChannelId): void => stale.requestSearch(channel);
+  const drafts = new Drafts({ ...ports, rates, requestSearch });
   const nameOf = (agent: string): string => ports.queries.agents().find(({ id }) => id === agent)?.name ?? agent;
   const lanes = new KeyedQueue<ChannelId>();
-  const isPosting = (channel: ChannelId): boolean => lanes.unfinished(channel) > 0 || posts.isUnderWay(channel);
-  const cards = new FloorCards({ ...ports, rates, nameOf, doubt, isPosting });
+  const isPosting = (channel: ChannelId): boolean => lanes.unfinished(channel) > 0 || posts.isSending(channel);
+  const cards = new FloorCards({ ...ports, rates, nameOf, requestSearch, isPosting });
   const stale = new StaleMessages({ ...ports, rates, drafts, cards });
   const posts = new Posts({ ...ports, rates, drafts, begins: (thread) => stale.begin(thread) });
   return { lanes, rates, drafts, cards, stale, posts };
@@ -261,7 +261,7 @@ class OutboxSender {
       return settlement;
     } catch (error) {
       if (!(error instanceof ChatError)) throw error;
-      if (!isPassing(error)) return settlementOf(error, row, now());
+      if (!isRetried(error)) return settlementOf(error, row, now());
       const { count, since } = this.#refusals.get(row.id) ?? { count: 0, since: now() };
       this.#refusals.set(row.id, { count: count + 1, since });
       if (now() - since < KEPT_MS) return { state: 'retry', notBefore: now() + deliveryBackoffMs(count + 1) };
@@ -325,7 +325,7 @@ const KEPT_MS = 86_400_000;
 /** After this many refusals, about 15 s, a text is marked as late. */
 const LATE_AFTER = 5;
 
-function isPassing(error: ChatError): boolean {
+function isRetried(error: ChatError): boolean {
   return error.fault === 'refused' && error.retryAfterMs !== null;
 }
 
@@ -346,7 +346,7 @@ function endsQuestion({ effect }: OutboxRow): boolean {
   return effect.type === 'announce' && ENDS_QUESTION.has(effect.announcement.kind);
 }
 
-const PART_OVER = 'Part of the question above, which is over.';
+const PART_OVER = 'Part of the question above, which is closed.';
 const ENDS_QUESTION: ReadonlySet<Announcement['kind']> = new Set(['answered', 'trustAnswered']);
 
 type Found = { readonly id: string | null } | { readonly blind: string };
@@ -357,7 +357,7 @@ async function lookFor(adapter: ChatAdapter, post: OutgoingPost, channel: Channe
   } catch (error) {
     // A missing channel holds no post. The platform's answer ends the row without another attempt.
     if (error instanceof ChatError && error.channelIsGone) throw error;
-    if (error instanceof ChatError && error.fault === 'refused' && !isPassing(error)) return { blind: error.message };
+    if (error instanceof ChatError && error.fault === 'refused' && !isRetried(error)) return { blind: error.message };
     throw error;
   }
 }

@@ -28,7 +28,7 @@ export function createConnectRetry(platform: string, ports: ConnectPorts) {
         const level = failures < 4 ? 'warn' : 'error';
         ports.log[level](
           { failures, retryInMs: waitMs, why: reasonOf(error) },
-          `${platform} cannot be reached; it is tried again`,
+          `${platform} cannot be reached; retried`,
         );
       },
     });

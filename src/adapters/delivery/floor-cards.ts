@@ -24,7 +24,7 @@ type FloorCardsPorts = {
   /** Returns whether a text is being posted to the channel. Until then the card does not show the floor as free. */
   readonly isPosting: (channel: ChannelId) => boolean;
   /** Called when a card of unknown id may be in the channel. The channel's history is then searched. */
-  readonly doubt: (channel: ChannelId) => void;
+  readonly requestSearch: (channel: ChannelId) => void;
 };
 
 const INTERVAL_MS = 3_000;
@@ -100,7 +100,7 @@ export class FloorCards {
   }
 
   /** Called when another message appears after the card. */
-  passed(channel: ChannelId): void {
+  countBelow(channel: ChannelId): void {
     const state = this.#stateOf(channel);
     state.below += 1;
     if (state.below <= MOST_BELOW || state.view === null) return;
@@ -250,14 +250,14 @@ export class FloorCards {
   }
 
   #failed(channel: ChannelId, state: State, error: unknown): number | null {
-    const { log, doubt } = this.#ports;
+    const { log, requestSearch } = this.#ports;
     const isRefused = !(error instanceof ChatError) || error.fault === 'refused';
     if (isRefused && !state.isRefused)
-      log.warn({ channel, err: error }, 'no floor card here; it is tried every minute');
+      log.warn({ channel, err: error }, 'the channel refuses the floor card; retried every minute');
     else log.debug({ channel, err: error }, 'the floor card could not be drawn');
     state.isRefused = isRefused;
     state.failures += 1;
-    if (state.isUnclear) doubt(channel);
+    if (state.isUnclear) requestSearch(channel);
     if (isRefused) return REFUSED_MS;
     return error.retryAfterMs ?? backoffMs(AGAIN, state.failures);
   }

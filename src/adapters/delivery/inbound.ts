@@ -43,7 +43,7 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
         timers,
         signal: stopping.signal,
         waiting({ error, failures }) {
-          log.warn({ channel, failures, err: error }, 'what a person wrote was not taken yet');
+          log.warn({ channel, failures, err: error }, 'a person’s action is not stored yet; retried');
           if (failures === 1) delayed?.(channel, error instanceof Error ? error.message : String(error));
         },
       });
@@ -176,8 +176,8 @@ export function ignoreRule(
 ): string | null {
   if (author === 'person' || place.allowBots === 'all') return null;
   const who = author === 'bot' ? 'bots' : 'webhooks';
-  if (place.allowBots === 'off') return `${who} are not heard here`;
-  return addressed.length > 0 ? null : `${who} are heard only when they mention an agent`;
+  if (place.allowBots === 'off') return `${who} are ignored in this channel`;
+  return addressed.length > 0 ? null : `${who} are ignored unless they mention an agent`;
 }
 
 /** The rule recorded for a message that was a command: agents do not get it. */

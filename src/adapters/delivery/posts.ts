@@ -17,7 +17,7 @@ type DraftsPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly rates: RateLimits;
   readonly queries: Pick<FloorQueries, 'thread'>;
   /** Called when a draft of unknown id may be in the channel. The channel's history is then searched. */
-  readonly doubt: (channel: ChannelId) => void;
+  readonly requestSearch: (channel: ChannelId) => void;
 };
 
 const INTERVAL_MS = 1_500;
@@ -52,7 +52,7 @@ export class Drafts {
   readonly #open = new Map<ChannelId, Draft>();
   readonly #ending = new Set<Promise<unknown>>();
   /** Ids of messages that this run sent as drafts and did not remove. */
-  readonly #kept = new BoundedMap<MessageId, true>(IDS_KEPT);
+  readonly #ownDrafts = new BoundedMap<MessageId, true>(IDS_KEPT);
   #isStopped = false;
 
   constructor(ports: DraftsPorts) {
@@ -93,13 +93,13 @@ export class Drafts {
 
   /** Removes a draft that its post could not replace. */
   async drop(draft: MessageRef): Promise<void> {
-    const { client, log, doubt } = this.#ports;
-    this.#kept.delete(draft.id);
+    const { client, log, requestSearch } = this.#ports;
+    this.#ownDrafts.delete(draft.id);
     try {
       await client.remove(draft);
     } catch (error) {
-      log.debug({ channel: draft.channel, err: error }, 'a draft could not be taken away');
-      doubt(draft.channel);
+      log.debug({ channel: draft.channel, err: error }, 'a draft could not be removed');
+      requestSearch(draft.channel);
     }
   }
 
@@ -108,7 +108,7 @@ export class Drafts {
    * got no answer.
    */
   isStale(id: MessageId): boolean {
-    return !this.#kept.has(id);
+    return !this.#ownDrafts.has(id);
   }
 
   /** Removes all drafts. Gives up after 2 s. */
@@ -168,7 +168,7 @@ export class Drafts {
     const content: Content = { kind: 'draft', speaker, text, buttons: [], epoch, outboxId: null };
     if (id === null) {
       draft.id = await rates.send(channel, content);
-      this.#kept.set(draft.id, true);
+      this.#ownDrafts.set(draft.id, true);
     } else if ((await rates.change({ channel, id }, content)) === 'gone') {
       draft.isBroken = true;
       draft.id = null;
@@ -177,12 +177,12 @@ export class Drafts {
   }
 
   #failed(draft: Draft, error: unknown): number | null {
-    const { log, doubt } = this.#ports;
+    const { log, requestSearch } = this.#ports;
     const fault = error instanceof ChatError ? error.fault : 'refused';
     if (error instanceof ChatError && fault === 'limited') return error.retryAfterMs ?? INTERVAL_MS;
     log.debug({ channel: draft.place, err: error }, 'a draft could not be shown');
     if (fault === 'unreachable') return null;
-    if (draft.id === null && fault === 'unclear') doubt(draft.place);
+    if (draft.id === null && fault === 'unclear') requestSearch(draft.place);
     if (draft.id === null || fault === 'refused') draft.isBroken = true;
     return null;
   }
@@ -212,15 +212,15 @@ export class Posts {
   readonly #adopted = new BoundedMap<string, MessageRef>(ADOPTED_KEPT);
 
   /** Channels with a post that is being sent or will be retried. */
-  readonly #underWay = new Set<ChannelId>();
+  readonly #sending = new Set<ChannelId>();
 
   constructor(ports: PostsPorts) {
     this.#ports = ports;
   }
 
   /** Returns whether a post to the channel is being sent or will be retried. */
-  isUnderWay(channel: ChannelId): boolean {
-    return this.#underWay.has(channel);
+  isSending(channel: ChannelId): boolean {
+    return this.#sending.has(channel);
   }
 
   /** Sends a post and resolves with its message. Posts to the channel if the post's thread refuses it. */
@@ -228,21 +228,21 @@ export class Posts {
     if (post.text.trim() === '') {
       throw new ChatError('There is nothing to post', { method: 'post', channel, fault: 'refused' });
     }
-    this.#underWay.add(channel);
+    this.#sending.add(channel);
     if (post.thread !== undefined) this.#ports.begins(post.thread);
     try {
       const standing = await this.#publish(channel, post);
-      this.#underWay.delete(channel);
+      this.#sending.delete(channel);
       return standing;
     } catch (error) {
-      if (!(error instanceof ChatError) || error.fault === 'refused') this.#underWay.delete(channel);
+      if (!(error instanceof ChatError) || error.fault === 'refused') this.#sending.delete(channel);
       throw error;
     }
   }
 
   async #publish(channel: ChannelId, post: OutgoingPost): Promise<MessageRef> {
     const draft = this.#adopted.get(post.outboxId) ?? (await this.#takeOver(channel, post));
-    if (draft !== null && (await this.#intoDraft(draft, post))) return this.#stands(draft);
+    if (draft !== null && (await this.#intoDraft(draft, post))) return this.#remember(draft);
     if (post.thread !== undefined) {
       try {
         return await this.#send(post.thread, post);
@@ -250,7 +250,7 @@ export class Posts {
         if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
         this.#ports.log.warn(
           { channel, thread: post.thread, err: error },
-          'a thread takes no message: its channel does',
+          'a thread refused a post: posted to its channel',
         );
       }
     }
@@ -258,13 +258,13 @@ export class Posts {
   }
 
   async #send(place: ChannelId, post: OutgoingPost): Promise<MessageRef> {
-    return this.#stands({ channel: place, id: await this.#ports.rates.send(place, contentOf(post)) });
+    return this.#remember({ channel: place, id: await this.#ports.rates.send(place, contentOf(post)) });
   }
 
   async find(channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
     const inThread = post.thread === undefined ? null : await this.#findIn(post.thread, post).catch(unlessRefused);
     const found = inThread ?? (await this.#findIn(channel, post));
-    if (found !== null) this.#underWay.delete(channel);
+    if (found !== null) this.#sending.delete(channel);
     return found;
   }
 
@@ -274,10 +274,10 @@ export class Posts {
     const found = own.find((message) => message.kind === 'post' && message.is(content));
     if (found === undefined) return null;
     this.#adopted.delete(post.outboxId);
-    return this.#stands({ channel: place, id: found.id }).id;
+    return this.#remember({ channel: place, id: found.id }).id;
   }
 
-  #stands(message: MessageRef): MessageRef {
+  #remember(message: MessageRef): MessageRef {
     this.#newest.set(message.channel, message.id);
     return message;
   }
@@ -393,7 +393,7 @@ export class StaleMessages {
   /** Channels searched in this run. */
   readonly #begun = new Set<ChannelId>();
   /** How many searches of a channel are still to do. */
-  readonly #owed = new Map<ChannelId, number>();
+  readonly #pendingSearches = new Map<ChannelId, number>();
   readonly #following = new Set<ChannelId>();
 
   constructor(ports: StaleMessagesPorts) {
@@ -415,18 +415,18 @@ export class StaleMessages {
   }
 
   async #tidy(channel: ChannelId): Promise<void> {
-    if (!this.#begun.has(channel)) this.#owed.set(channel, GAPS_MS.length);
+    if (!this.#begun.has(channel)) this.#pendingSearches.set(channel, GAPS_MS.length);
     this.#begun.add(channel);
-    if (!this.#owed.has(channel)) return;
-    await this.#look(channel).catch((error: unknown) => this.#failed(channel, error));
+    if (!this.#pendingSearches.has(channel)) return;
+    await this.#search(channel).catch((error: unknown) => this.#failed(channel, error));
     this.#follow(channel);
   }
 
   /**
    * Requests two searches of a channel that may hold a draft or card of unknown id, or one that could not be removed.
    */
-  doubt(channel: ChannelId): void {
-    this.#owed.set(channel, GAPS_MS.length);
+  requestSearch(channel: ChannelId): void {
+    this.#pendingSearches.set(channel, GAPS_MS.length);
     this.#follow(channel);
   }
 
@@ -437,16 +437,16 @@ export class StaleMessages {
   #follow(channel: ChannelId): void {
     if (this.#following.has(channel)) return;
     this.#following.add(channel);
-    this.#untilKnown(channel)
+    this.#searchPending(channel)
       .catch(() => undefined)
       .finally(() => this.#following.delete(channel));
   }
 
-  async #untilKnown(channel: ChannelId): Promise<void> {
+  async #searchPending(channel: ChannelId): Promise<void> {
     const waiting = { timers: this.#ports.timers, signal: this.#ending.signal };
-    for (let left = this.#owed.get(channel); left !== undefined; left = this.#owed.get(channel)) {
+    for (let left = this.#pendingSearches.get(channel); left !== undefined; left = this.#pendingSearches.get(channel)) {
       await delay(GAPS_MS.at(-left) ?? 0, waiting);
-      await retry(() => this.#look(channel), AGAIN, {
+      await retry(() => this.#search(channel), AGAIN, {
         ...waiting,
         judge: ({ error }) => (this.#failed(channel, error) ? 'give-up' : { notBeforeMs: retryAfterMs(error) }),
       });
@@ -457,12 +457,12 @@ export class StaleMessages {
   #failed(channel: ChannelId, error: unknown): boolean {
     const { log, cards } = this.#ports;
     const isRefused = !(error instanceof ChatError) || error.fault === 'refused';
-    log[isRefused ? 'warn' : 'debug']({ channel, err: error }, 'what was left half said could not be looked for');
+    log[isRefused ? 'warn' : 'debug']({ channel, err: error }, 'the search for stale drafts and cards failed');
     if (isRefused) cards.settle(channel, []);
     return isRefused;
   }
 
-  async #look(channel: ChannelId): Promise<void> {
+  async #search(channel: ChannelId): Promise<void> {
     const { client, rates, drafts, cards, memory } = this.#ports;
     const key = `looked:${channel}`;
     const after = memory.get(key);
@@ -475,9 +475,9 @@ export class StaleMessages {
       own.filter(({ kind }) => kind === 'card').map(({ id }) => id),
     );
     await this.#mark(key, own);
-    const left = (this.#owed.get(channel) ?? 1) - 1;
-    if (left === 0) this.#owed.delete(channel);
-    else this.#owed.set(channel, left);
+    const left = (this.#pendingSearches.get(channel) ?? 1) - 1;
+    if (left === 0) this.#pendingSearches.delete(channel);
+    else this.#pendingSearches.set(channel, left);
   }
 
   /**

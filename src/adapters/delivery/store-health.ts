@@ -23,10 +23,10 @@ type StoreHealthPorts = {
 const LOOK: RetryPolicy = { firstMs: 1_000, longestMs: 5_000 };
 
 const TEXTS = {
-  full: '⚠️ The disk that Conch keeps this floor on is full. Nothing is lost, but nobody is heard and nothing is said until there is room.',
-  locked: '⚠️ Another program writes to Conch’s database. Nobody is heard and nothing is said until it is done.',
+  full: '⚠️ Conch’s disk is full. Messages wait and nothing is posted until somebody frees space. Nothing is lost.',
+  locked: '⚠️ Another program is writing to Conch’s database. Messages wait and nothing is posted until it is done.',
 };
-const OVER = '✅ Conch can write again and goes on.';
+const OVER = '✅ Conch can write again.';
 
 /**
  * Warns people when the store cannot be written. Each channel gets one message, sent directly: the outbox is on the
@@ -91,7 +91,7 @@ export class StoreHealth {
         const post = { outboxId: `room-${id}`, speaker: null, text: TEXTS[why], afterId: null, epoch: null };
         return { adapter, channel: id, id: await adapter.post(id, post) };
       } catch (error) {
-        log.warn({ channel: id, err: error }, 'the channel was not told that nothing can be written');
+        log.warn({ channel: id, err: error }, 'the channel was not warned that the store cannot be written');
         return null;
       }
     });

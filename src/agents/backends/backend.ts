@@ -165,7 +165,7 @@ export type AgentBackend = {
   /** What a background run can set: the model, a limit of steps, the only tools. Absent: nothing. */
   readonly settable?: readonly ('model' | 'steps' | 'tools')[];
   /** True when its agents connect to Conch. Idle sessions of such agents are not closed. */
-  readonly comesByItself?: boolean;
+  readonly connectsItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
 };
 
@@ -252,8 +252,8 @@ export class AbsentError extends BackendError {
  */
 export class UntrustedError extends AbsentError {}
 
-/** What `insist` needs besides the work. */
-type InsistPorts = {
+/** What `retryWithinTurn` needs besides the work. */
+type RetryPorts = {
   readonly report: Pick<Report, 'leftMs'>;
   readonly timers: Timers;
   /** Aborted when somebody stops the generation. */
@@ -268,7 +268,7 @@ type InsistPorts = {
  * service asks. Gives up when the wait would outlast the turn. Rejects with the last failure, or with the signal's
  * reason.
  */
-export async function insist<T>(work: () => Promise<T>, ports: InsistPorts): Promise<T> {
+export async function retryWithinTurn<T>(work: () => Promise<T>, ports: RetryPorts): Promise<T> {
   const { report, failureOf, failed } = ports;
   return await retry(work, POLICY, {
     ...ports,

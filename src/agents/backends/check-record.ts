@@ -28,7 +28,7 @@ export type AgentCheck = Readonly<z.infer<typeof agentCheck>>;
 /** Each verdict in words that follow the agent's name. */
 export const OUTCOMES: Readonly<Record<CheckVerdict, string>> = {
   asks: 'asks before it acts',
-  unasked: 'acts without a yes',
+  unasked: 'acts without asking',
   unclear: 'failed to show whether it asks before it acts',
 };
 
@@ -62,8 +62,8 @@ export function uncheckedWords(
 ): string | null {
   const own = readChecks(dataDir).filter((each) => each.agent === agent && each.profile === profile);
   const found = own.findLast((each) => program === null || each.program === program);
-  const release = program ?? 'a release that it does not tell';
-  if (found === undefined) return `runs as ${release}, never checked for whether it asks before it acts`;
+  const release = program ?? 'an unknown release';
+  if (found === undefined) return `runs as ${release} and was never checked for asking before it acts`;
   return found.verdict === 'asks' ? null : `${OUTCOMES[found.verdict]}, by its last check as ${found.program}`;
 }
 

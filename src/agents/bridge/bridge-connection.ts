@@ -118,6 +118,6 @@ const GOING_AWAY = 1001;
 /** HTTP answers after which the connection must not be tried again. */
 const REASONS: Readonly<Record<number, string>> = {
   400: 'the address is wrong: it ends in /agent and holds nothing else',
-  401: 'the token is not known there',
+  401: 'the token is unknown there',
   403: 'this agent may not connect there',
 };

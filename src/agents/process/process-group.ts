@@ -113,7 +113,7 @@ async function started(child: Child, options: ProcessOptions): Promise<number> {
     child.once('error', (error) => reject(notStarted(error, options)));
   });
   child.on('error', () => undefined);
-  if (child.pid === undefined) throw new Error('impossible: a process was started and has no number');
+  if (child.pid === undefined) throw new Error('impossible: a started process has no id');
   return child.pid;
 }
 
@@ -208,7 +208,9 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
   const set = parts.set ?? {};
   const refused = [...Object.keys(set), ...(parts.pass ?? [])].filter(isUnsafeVariable);
   if (refused.length > 0) {
-    throw new BackendError(`the environment of an agent may not hold ${refused.join(', ')}`, { terminal: true });
+    throw new BackendError(`these variables are not allowed in the environment of an agent: ${refused.join(', ')}`, {
+      terminal: true,
+    });
   }
   const passed = new Set(parts.pass);
   const inherited = Object.entries(parts.from).filter(

@@ -70,8 +70,7 @@ export async function sandboxed(program: Program, plan: SandboxPlan): Promise<Sa
 /** Rejects with a terminal `BackendError` that says what to do when this machine cannot start a sandbox. */
 export async function checkSandbox(): Promise<void> {
   const why = await sandboxFault();
-  if (why !== null)
-    throw new BackendError(`it is to run in a sandbox, and ${why}. ${SANDBOX_REMEDY}`, { terminal: true });
+  if (why !== null) throw new BackendError(`its sandbox cannot start: ${why}. ${SANDBOX_REMEDY}`, { terminal: true });
 }
 
 /** Starts a sandbox as a test. Returns why it failed, or `null` when it worked. */
@@ -226,12 +225,12 @@ export async function openSandboxExit(
   const folder = openPrivateFolder();
   const socket = `${folder.path}/proxy`;
   const proxy = new Server({ prepareRequestFunction: (request) => permit(request, network, upstreamOf(env)) });
-  const door = createServer((from) => {
+  const relayServer = createServer((from) => {
     // proxy-chain refuses a connection without a remote address, and a Unix socket has none.
     Object.defineProperty(from, 'remoteAddress', { value: '127.0.0.1' });
     proxy.server.emit('connection', from);
   });
-  await once(door.listen(socket), 'listening');
+  await once(relayServer.listen(socket), 'listening');
   const here = [...new Set([...network.ports, ...localPorts(network)])];
   const url = `http://127.0.0.1:${PROXY_PORT}`;
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name) => [name, name.toLowerCase()]);
@@ -245,7 +244,7 @@ export async function openSandboxExit(
     },
     readable: [folder.path, RELAY, process.execPath],
     close() {
-      door.close();
+      relayServer.close();
       proxy.closeConnections();
       folder.remove();
     },
@@ -259,17 +258,17 @@ function permit(request: Request, { hosts, ports }: SandboxNetwork, upstream: st
   const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
   const { port } = request;
   if (host === '127.0.0.1' && ports.includes(port)) return {};
-  const isNamed = hosts?.some((named) => isMeant(named, host, port)) ?? true;
-  if (!isNamed) throw new RequestError(`Conch: ${host}:${port} is not among the hosts of this sandbox`, FORBIDDEN);
+  const isNamed = hosts?.some((named) => isNamedBy(named, host, port)) ?? true;
+  if (!isNamed) throw new RequestError(`Conch: ${host}:${port} is not an allowed host of this sandbox`, FORBIDDEN);
   // An address with its port in the list was allowed on purpose, even if it is this machine.
   if (hosts?.includes(`${host}:${port}`) === true && isIP(host) !== 0) return {};
   if (isIP(host) !== 0 && isOfThisMachine(host))
-    throw new RequestError(`Conch: ${host} is this machine, which a sandbox does not reach`, FORBIDDEN);
+    throw new RequestError(`Conch: ${host} is this machine, which a sandbox cannot reach`, FORBIDDEN);
   if (upstream !== null) return { upstreamProxyUrl: upstream };
   return { dnsLookup: foreignLookup as typeof lookup };
 }
 
-function isMeant(named: string, host: string, port: number): boolean {
+function isNamedBy(named: string, host: string, port: number): boolean {
   const [, name = '', only] = /^(.*?)(?::(\d+))?$/.exec(named.toLowerCase()) ?? [];
   if (only !== undefined && Number(only) !== port) return false;
   return name.startsWith('*.') ? host.endsWith(name.slice(1)) : host === name;

@@ -62,7 +62,7 @@ export class SeatedAgent {
   isAtRest(afterMs: number): boolean {
     const now = this.#ports.clock.now();
     if (!this.executor.isIdle) this.#busyAt = now;
-    return this.spec.backend.comesByItself !== true && now - this.#busyAt >= afterMs;
+    return this.spec.backend.connectsItself !== true && now - this.#busyAt >= afterMs;
   }
 
   /** Hands over a prompt. Resolves once the session has it, not when it has answered. */

@@ -44,7 +44,7 @@ export type CommandRow = {
   /** Who may use the command: everybody (`read`) or operators (`operate`). */
   readonly needs: 'read' | 'operate';
   /** Set when everybody may use the command without arguments, which only shows something. */
-  readonly bare?: 'read';
+  readonly withoutArguments?: 'read';
   /** A complete command line that works. */
   readonly example: string;
 };
@@ -65,7 +65,7 @@ function changes<const Path extends string>(
   summary: string,
   takes: readonly Argument[] = [],
   given = '',
-  more: Pick<CommandRow, 'bare' | 'options'> = {},
+  more: Pick<CommandRow, 'withoutArguments' | 'options'> = {},
 ) {
   return { ...shows(path, summary, takes, given), needs: 'operate', ...more } as const;
 }
@@ -76,7 +76,7 @@ const RUNNING_HERE = { ...RUNNING, summary: 'the agent; all of this channel if l
 const FILES = optional('files', 'words', 'the id shown with the question');
 const QUESTION = optional('question', 'question', 'the number of the request');
 const REST = { rest: true };
-const BARE = { bare: 'read' } as const;
+const SHOWS_WITHOUT_ARGUMENTS = { withoutArguments: 'read' } as const;
 
 /**
  * All operator commands. Slash commands, the console's buttons, `conch ctl` and `/help` are derived from this table.
@@ -104,14 +104,14 @@ export const COMMANDS = [
       optional('agents', 'agent', 'the new queue, in order', REST),
     ],
     'round-robin dev qa pm',
-    BARE,
+    SHOWS_WITHOUT_ARGUMENTS,
   ),
   changes(
     'floor mode',
     'Show or change what a message does to the current turn',
     [optional('mode', 'mode', 'what happens to a message mid-turn')],
     'queue',
-    BARE,
+    SHOWS_WITHOUT_ARGUMENTS,
   ),
   changes('floor add', "Add an agent at the end of this channel's queue", [AGENT], 'qa'),
   changes('floor remove', 'Remove an agent from this channel; its turn ends', [AGENT], 'qa'),
@@ -143,21 +143,21 @@ export const COMMANDS = [
       optional('rule', 'count', 'which of its rules (1 if left out)'),
     ],
     '8',
-    BARE,
+    SHOWS_WITHOUT_ARGUMENTS,
   ),
   changes(
     'reject',
     'Deny a request; without a number, show the open requests',
     [QUESTION, optional('why', 'words', 'the reason: recorded, and read by models', REST)],
     '8',
-    BARE,
+    SHOWS_WITHOUT_ARGUMENTS,
   ),
   changes(
     'answer',
     'Answer a form or link of a tool server; without a number, show the open requests',
     [QUESTION, optional('words', 'words', 'the answer, as the form says', REST)],
     '8 name=Ann',
-    BARE,
+    SHOWS_WITHOUT_ARGUMENTS,
   ),
   changes(
     'run start',

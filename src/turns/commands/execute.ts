@@ -46,7 +46,7 @@ export type Operators = {
 export function createOperators(context: CommandContext): Operators {
   return {
     async run(channel, person, line, word) {
-      const asked = askedBy({ channel, person, line, word }, context);
+      const asked = readRequest({ channel, person, line, word }, context);
       if (!asked.ok) return { ok: false, text: asked.message };
       const { invocation, request, refusal } = asked;
       if (invocation.needs === 'read') return RUN[invocation.path]({ ...request, context });
@@ -56,7 +56,7 @@ export function createOperators(context: CommandContext): Operators {
       return answer;
     },
     refusal(channel, person, line, word) {
-      const asked = askedBy({ channel, person, line, word }, context);
+      const asked = readRequest({ channel, person, line, word }, context);
       return asked.ok ? asked.refusal : null;
     },
   };
@@ -70,7 +70,7 @@ type Asked = {
 };
 
 /** Parses a line and checks the person's rights. `refusal`: why the person may not run it, or `null`. */
-function askedBy({ channel, person, line, word }: Asked, context: CommandContext) {
+function readRequest({ channel, person, line, word }: Asked, context: CommandContext) {
   const parsed = parseLine(line);
   if (!parsed.ok) return parsed;
   const { invocation } = parsed;
@@ -78,7 +78,7 @@ function askedBy({ channel, person, line, word }: Asked, context: CommandContext
   const pressed = drawnFor == null ? {} : { drawnFor };
   const request: Request = { channel, person, values: invocation.values, ...pressed };
   if (invocation.needs === 'read') return { ok: true as const, invocation, request, refusal: null };
-  const over = drawnFor === null ? OVER.turn : overFor(request, context);
+  const over = drawnFor === null ? OUTDATED.turn : outdatedAnswer(request, context);
   return { ok: true as const, invocation, request, refusal: over ?? refusalTo(invocation, request, context) };
 }
 
@@ -312,12 +312,12 @@ async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promi
   const { context, channel, drawnFor } = call;
   const { question, scope, count = 1, words: reason } = call.values;
   if (question === undefined)
-    return { ok: false, text: questionLines(view, context.names.agent).join('\n') || NOBODY_ASKS };
+    return { ok: false, text: questionLines(view, context.names.agent).join('\n') || NO_OPEN_REQUEST };
   const key = drawnFor?.of === 'question' ? drawnFor.key : undefined;
   const named = { question, ...defined({ key }) };
   const found = askedAs(view, question)?.question ?? null;
   const asked = found !== null && isAnswerTo(found, named) ? found : null;
-  const wrong = asked === null || how === 'reject' ? null : wrongWith(asked, how, reason);
+  const wrong = asked === null || how === 'reject' ? null : errorIn(asked, how, reason);
   if (wrong !== null) return { ok: false, ...wrong };
   const choice = how === 'words' ? 'allow' : how;
   const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
@@ -336,10 +336,10 @@ async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promi
   return before === null ? answer : { ok: false, text: before };
 }
 
-const NOBODY_ASKS = 'No request is open here: /floor status shows the floor.';
+const NO_OPEN_REQUEST = 'No request is open here: /floor status shows the floor.';
 
 /** Returns why the answer is invalid, or `null`. Forms require words; other questions accept none. */
-function wrongWith(
+function errorIn(
   { question, about }: Question,
   how: 'allow' | 'words',
   words: string | undefined,
@@ -355,7 +355,7 @@ function wrongWith(
 }
 
 /** Answers to buttons of an earlier turn or request. */
-const OVER = { turn: 'That turn is over.', question: 'That request is closed.' } as const;
+const OUTDATED = { turn: 'That turn is over.', question: 'That request is closed.' } as const;
 
 /** Limits the command to the turn that its button was drawn for. */
 function drawnIn({ drawnFor }: Request): { readonly epoch?: number } {
@@ -372,7 +372,7 @@ async function carryOut({ channel, context }: Call, { holder }: FloorView, { com
 
 /** `agent`: the agent that the command was about. */
 function refused(refusal: Refusal, agent: AgentId | undefined, context: CommandContext): Answer {
-  if (refusal === 'stale-epoch') return { ok: false, text: OVER.turn };
+  if (refusal === 'stale-epoch') return { ok: false, text: OUTDATED.turn };
   const whom = agent === undefined ? {} : { agent: context.names.agent(agent) };
   return { ok: false, text: context.words.refusal(refusal, whom) };
 }
@@ -381,12 +381,12 @@ function refused(refusal: Refusal, agent: AgentId | undefined, context: CommandC
  * Returns why a button is outdated: it is of another store, or its question is closed. Returns `null` otherwise. The
  * floor itself checks the button's turn.
  */
-function overFor({ channel, drawnFor }: Request, context: CommandContext): string | null {
+function outdatedAnswer({ channel, drawnFor }: Request, context: CommandContext): string | null {
   const view = context.floors.view(channel);
   if (drawnFor === undefined || view === null) return null;
-  if (drawnFor.of === 'turn') return drawnFor.store === view.store ? null : OVER.turn;
+  if (drawnFor.of === 'turn') return drawnFor.store === view.store ? null : OUTDATED.turn;
   if (askedWith(view, drawnFor.key) !== null) return null;
-  return context.runs?.answered(channel, drawnFor) ?? OVER.question;
+  return context.runs?.answered(channel, drawnFor) ?? OUTDATED.question;
 }
 
 function operates(person: Person, context: CommandContext): boolean {

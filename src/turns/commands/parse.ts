@@ -55,7 +55,7 @@ export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed 
   const given = words.slice(row.path.split(' ').length);
   const values = valuesOf(row, given, (left) => endOf(plain, words.length - left));
   if (typeof values === 'string') return { ok: false, message: values };
-  const needs = given.length === 0 && row.bare !== undefined ? row.bare : row.needs;
+  const needs = given.length === 0 && row.withoutArguments !== undefined ? row.withoutArguments : row.needs;
   return { ok: true, invocation: { path: row.path, needs, values } };
 }
 

@@ -106,7 +106,7 @@ const OPEN_TO = 'Everybody may look. Only operators may change something.';
 
 function rowHelp(row: CommandRow): string {
   const open = row.needs === 'read' ? 'For everybody.' : 'For operators.';
-  const bare = row.bare === undefined ? '' : ' Without arguments it only shows, for everybody.';
+  const bare = row.withoutArguments === undefined ? '' : ' Without arguments it only shows, for everybody.';
   return [
     `${usage(row)}: ${row.summary}`,
     ...row.arguments.map((argument) => `  ${argument.name}: ${argument.summary}`),

@@ -242,7 +242,7 @@ function afterRuns(fence: Fence | null, line: string): Fence | null {
   return open;
 }
 
-type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
+type ChannelEffect = Exclude<Effect, { readonly type: 'cancel' }>;
 
 /** `texts`: one for each message. `key` and `repeats`: the announcement that the messages edit. */
 type Written = { readonly texts: readonly (string | null)[]; readonly key: string | null; readonly repeats: number };
@@ -251,17 +251,17 @@ type Written = { readonly texts: readonly (string | null)[]; readonly key: strin
  * Returns the messages of an effect, and the announcement that they edit. A repeated long question is not edited: a
  * short message below it is posted.
  */
-export function writtenOf(channel: ChannelId, effect: Owed, rendering: TextRendering): Written {
+export function writtenOf(channel: ChannelId, effect: ChannelEffect, rendering: TextRendering): Written {
   const texts = textsOf(channel, effect, rendering);
   if (effect.type !== 'announce') return { texts, key: null, repeats: 0 };
   const { announcement, key, repeat } = effect;
   const isLong = texts.length > 1 || (texts[0] ?? '').length > rendering.textLimit(channel);
   if (announcement.kind !== 'approval' || repeat < 2 || !isLong) return { texts, key, repeats: repeat };
-  const short: Owed = { ...effect, announcement: { ...announcement, detail: '' } };
+  const short: ChannelEffect = { ...effect, announcement: { ...announcement, detail: '' } };
   return { texts: textsOf(channel, short, rendering), key: null, repeats: 0 };
 }
 
-function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): readonly (string | null)[] {
+function textsOf(channel: ChannelId, effect: ChannelEffect, rendering: TextRendering): readonly (string | null)[] {
   if (effect.type !== 'post' && effect.type !== 'announce') return [null];
   const text = effect.type === 'post' ? effect.text : rendering.words(effect.announcement, channel, effect.repeat);
   if (text === null) return [];

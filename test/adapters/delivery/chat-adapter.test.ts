@@ -644,7 +644,7 @@ describe('a channel that refuses the card', () => {
     platform.heal();
     await platform.time.advance(60_000);
     expect(platform.shown()).toEqual([`${CARD} · 1 message held`]);
-    expect(platform.logged.filter((line) => line.includes('no floor card here'))).toHaveLength(1);
+    expect(platform.logged.filter((line) => line.includes('refuses the floor card'))).toHaveLength(1);
   });
 
   test('T32 is asked again at once when it takes a post, or can be used again', async () => {

@@ -100,9 +100,9 @@ describe('a message in a thread', () => {
 describe('who is heard in a channel', () => {
   test.each([
     ['person', 'off', [], null],
-    ['bot', 'off', ['dev'], 'bots are not heard here'],
-    ['webhook', 'off', ['dev'], 'webhooks are not heard here'],
-    ['bot', 'mentions', [], 'bots are heard only when they mention an agent'],
+    ['bot', 'off', ['dev'], 'bots are ignored in this channel'],
+    ['webhook', 'off', ['dev'], 'webhooks are ignored in this channel'],
+    ['bot', 'mentions', [], 'bots are ignored unless they mention an agent'],
     ['bot', 'mentions', ['dev'], null],
     ['webhook', 'all', [], null],
   ] as const)('a %s under "%s" that addresses %j: %j', (author, allowBots, addressed, rule) => {

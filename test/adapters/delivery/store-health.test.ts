@@ -58,15 +58,15 @@ test('T41 a full disk is told in every channel once, and that it is over as soon
   health.failed(FULL);
   await time.advance(0);
   expect(shown).toEqual([
-    expect.stringMatching(/^console:a notice: ⚠️ The disk .* is full/),
-    expect.stringMatching(/^discord:b: ⚠️ The disk .* is full/),
+    expect.stringMatching(/^console:a notice: ⚠️ Conch’s disk is full/),
+    expect.stringMatching(/^discord:b: ⚠️ Conch’s disk is full/),
   ]);
   makeRoom();
   await time.advance(5_000);
   expect(health.stuck).toBeNull();
   expect(shown.slice(2)).toEqual([
-    'console:a notice: ✅ Conch can write again and goes on.',
-    'discord:b 2: ✅ Conch can write again and goes on.',
+    'console:a notice: ✅ Conch can write again.',
+    'discord:b 2: ✅ Conch can write again.',
   ]);
   expect(lines.filter((line) => line.includes('"level":"error"'))).toHaveLength(1);
   health.failed(FULL);

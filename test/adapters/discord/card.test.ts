@@ -55,7 +55,7 @@ describe('a floor', () => {
     rig = await sendingRig({ settings: { typing: false } });
     rig.server.permit(rig.server.channel, 'SendMessages', 'deny');
     rig.outgoing.card(rig.channel, heldView(rig.channel));
-    await until(() => rig.logged.some((line) => line.includes('no floor card here')), 'the warning');
+    await until(() => rig.logged.some((line) => line.includes('refuses the floor card')), 'the warning');
     rig.outgoing.card(rig.channel, restingView(rig.channel));
     rig.time.advance(50_000);
     await rig.outgoing.tidy(rig.channel);

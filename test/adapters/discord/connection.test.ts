@@ -267,7 +267,7 @@ describe('Discord out of reach at the start', () => {
     expect(lines[0]).toMatchObject({
       failures: 1,
       retryInMs: 1_000,
-      message: 'Discord cannot be reached; it is tried again',
+      message: 'Discord cannot be reached; retried',
     });
     expect(lines[0]?.['why']).toContain('ECONNREFUSED');
   });

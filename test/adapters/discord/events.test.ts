@@ -755,7 +755,7 @@ describe('a command', () => {
     discord.write('ann', discord.channel, 'hm');
     await mustCome('both', () => heard().length === 2);
     expect(here.listener.commands).toEqual([]);
-    expect(here.listener.messages[0]).toMatchObject({ ignore: 'webhooks are not heard here' });
+    expect(here.listener.messages[0]).toMatchObject({ ignore: 'webhooks are ignored in this channel' });
   });
 });
 

@@ -86,8 +86,8 @@ describe('a channel that was read before', () => {
     const { messages } = await readBack(known.id);
     expect(messages.map(({ text, ignore }) => [text, ignore])).toEqual([
       ['one', undefined],
-      ['I am a bot', 'bots are not heard here'],
-      ['I am dev', 'webhooks are not heard here'],
+      ['I am a bot', 'bots are ignored in this channel'],
+      ['I am dev', 'webhooks are ignored in this channel'],
       ['!floor skip', 'an operator command'],
     ]);
   });

@@ -133,13 +133,13 @@ describe('a message of a program', () => {
 
   test('row 74: a webhook with the name of an agent is a webhook, whatever it calls itself', () => {
     expect(authorOf(payload(webhook))).toBe('webhook');
-    expect(heard(webhook)).toMatchObject({ ignore: 'webhooks are not heard here', author: { id: '9' } });
+    expect(heard(webhook)).toMatchObject({ ignore: 'webhooks are ignored in this channel', author: { id: '9' } });
     expect(isOwn(payload(webhook), BY)).toBe(false);
   });
 
   test('is heard as a program where the channel allows it', () => {
-    expect(heard(bot).ignore).toBe('bots are not heard here');
-    expect(heard(bot, 'mentions').ignore).toBe('bots are heard only when they mention an agent');
+    expect(heard(bot).ignore).toBe('bots are ignored in this channel');
+    expect(heard(bot, 'mentions').ignore).toBe('bots are ignored unless they mention an agent');
     expect(heard({ ...bot, content: 'hello @dev' }, 'mentions')).toMatchObject({ bot: true });
     expect(heard({ ...bot, content: 'hello @dev' }, 'mentions').ignore).toBeUndefined();
     expect(heard(bot, 'all')).toMatchObject({ bot: true });

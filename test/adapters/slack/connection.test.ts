@@ -262,7 +262,7 @@ describe('a network that is not there', () => {
     await starting;
     await slack.close();
     expect(waits.slice(0, 9)).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60].map((seconds) => seconds * 1_000));
-    expect(lines[0]).toContain('Slack cannot be reached; it is tried again');
+    expect(lines[0]).toContain('Slack cannot be reached; retried');
     expect(lines.join('')).not.toContain(slack.botToken);
   });
 

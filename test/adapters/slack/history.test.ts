@@ -59,7 +59,7 @@ describe('a channel that was read before', () => {
       '!stop',
     ]);
     expect(found.messages.slice(-2).map(({ ignore }) => ignore)).toEqual([
-      'webhooks are not heard here',
+      'webhooks are ignored in this channel',
       'an operator command',
     ]);
     expect(here.ears.runs).toEqual([]);

@@ -253,7 +253,7 @@ describe('a message as it is handed in', () => {
 
   test('of a program is recorded under its rule, or heard as the word of a program', async () => {
     const program = { author: 'bot', by: 'U8', name: 'ci' } as const;
-    expect((await human(program)).human).toMatchObject({ ignore: 'bots are not heard here' });
+    expect((await human(program)).human).toMatchObject({ ignore: 'bots are ignored in this channel' });
     expect((await human(program, 'all')).human).toMatchObject({ bot: true });
     expect((await human(program, 'mentions')).human.ignore).toBeDefined();
     expect((await human({ ...program, text: '@dev look' }, 'mentions')).human).toMatchObject({ bot: true });
@@ -397,7 +397,7 @@ describe('a channel on Slack', () => {
       await until('all', () => ears.messages.length === 3);
       expect(ears.messages).toMatchObject([
         { text: '@Ann look', author: { name: 'Bob' }, attachments: [{ name: 'plan.txt', bytes: 6 }] },
-        { text: 'built', ignore: 'webhooks are heard only when they mention an agent' },
+        { text: 'built', ignore: 'webhooks are ignored unless they mention an agent' },
         { text: '@dev it is red', bot: true, author: { name: 'ci' } },
       ]);
     });

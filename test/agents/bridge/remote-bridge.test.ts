@@ -101,7 +101,7 @@ describe('a bridge', () => {
   });
 
   test.each([
-    ['a token that is not known', () => bridge('x'.repeat(43)), '401 the token is not known there'],
+    ['a token that is not known', () => bridge('x'.repeat(43)), '401 the token is unknown there'],
     ['a program that does not exist', () => bridge(rig.token, 'no-such-agent'), 'there is no program "no-such-agent"'],
   ])('ends for %s', async (_what, run, words) => {
     expect(await run()).toBe(1);

@@ -147,7 +147,7 @@ describe('an agent at rest', () => {
 test('the session of an agent that connects by itself is not closed', async () => {
   const { backend } = puppetry();
   const { time, supervisor, dev, sessions } = await bench();
-  await supervisor.configure([{ ...dev, backend: { ...backend, comesByItself: true } }]);
+  await supervisor.configure([{ ...dev, backend: { ...backend, connectsItself: true } }]);
   await time.advance(2 * QUARTER_HOUR_MS);
   expect(sessions.map(({ calls }) => calls)).toEqual([['close']]);
   expect(supervisor.status('dev')?.[1]).toContain('BuildingPrompt (ready)');

@@ -14,7 +14,7 @@ import type { AcpProfile, AcpPromise } from './acp-profiles.ts';
 import { AcpGeneration, begunAnew, injectedWords, toolHint } from './acp-generation.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update, ToolCall } from './acp-wire.ts';
-import { insist, UnaskedError } from '../backend.ts';
+import { retryWithinTurn, UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt, Usage } from '../backend.ts';
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
@@ -221,7 +221,7 @@ export class AcpSession implements AgentSession {
     told.begin(report);
     try {
       for (;;) {
-        const { stopReason, usage } = await insist(() => this.#ask(text), {
+        const { stopReason, usage } = await retryWithinTurn(() => this.#ask(text), {
           report,
           timers: this.#timers,
           signal: run.stopping,

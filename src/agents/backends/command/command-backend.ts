@@ -243,7 +243,7 @@ export class CommandGeneration {
       step();
     } catch (error) {
       this.#end(
-        error instanceof BackendError ? error : new BackendError('the answer could not be taken', { cause: error }),
+        error instanceof BackendError ? error : new BackendError('the answer could not be processed', { cause: error }),
         GRACE_MS,
       );
     }
@@ -323,7 +323,7 @@ function linesReader(floorTools: FloorTools): OutputReader {
 function perform(json: string, floorTools: FloorTools): void {
   if (json.trim() === '') return;
   const parsed = answer.safeParse(parse(json));
-  if (!parsed.success) throw new BackendError(`wrote something else than an answer in JSON: ${start(json)}`);
+  if (!parsed.success) throw new BackendError(`wrote no valid JSON answer: ${start(json)}`);
   const { text, pass, hand_to, wait_for, ask } = parsed.data;
   if (pass === true) return void floorTools.apply('pass', {});
   if (text && !floorTools.over) floorTools.say(text);

@@ -6,7 +6,7 @@ import type { Timers } from '../../../lib/time.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/view.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import { failureOf, modelOf, LlmCall, NOTHING } from './llm-models.ts';
+import { failureOf, modelOf, LlmCall, NO_USAGE } from './llm-models.ts';
 import { sessionTools } from '../../mcp/session-tools.ts';
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import { fenced } from '../../tools/toolbox.ts';
@@ -75,7 +75,7 @@ class LlmSession implements AgentSession {
   #run: LlmGeneration | null = null;
 
   /** Summary of the tool calls of this turn, for the turn's next generation. */
-  #called = '';
+  #callSummary = '';
   #definitions = 0;
 
   constructor(tools: SessionTools | null, seat: SeatContext, settings: GenerationSettings) {
@@ -94,7 +94,7 @@ class LlmSession implements AgentSession {
     this.#history = bounded(this.#history, turn, this.overhead);
     const isGrown = before > 0 && this.#history.length === before + turn.parts.length;
     const history = isGrown ? cached(this.#history, before - 1) : this.#history;
-    if (turn.reason === 'grant') this.#called = '';
+    if (turn.reason === 'grant') this.#callSummary = '';
     const run = new LlmGeneration({
       settings: this.#settings,
       seat: this.#seat,
@@ -110,7 +110,7 @@ class LlmSession implements AgentSession {
     } finally {
       this.#run = null;
       this.#definitions = run.definitions;
-      this.#called = [this.#called, run.summary]
+      this.#callSummary = [this.#callSummary, run.summary]
         .filter((text) => text !== '')
         .join('\n')
         .slice(-LONGEST_RECALL);
@@ -119,8 +119,10 @@ class LlmSession implements AgentSession {
 
   /** Returns a message with the tool calls of the turn's earlier generations. Returns `[]` when there were none. */
   #recalled(): readonly ModelMessage[] {
-    if (this.#called === '') return [];
-    return [{ role: 'user', content: fenced('What your tools were called for earlier in this turn', this.#called) }];
+    if (this.#callSummary === '') return [];
+    return [
+      { role: 'user', content: fenced('What your tools were called for earlier in this turn', this.#callSummary) },
+    ];
   }
 
   async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
@@ -156,10 +158,10 @@ class LlmSession implements AgentSession {
         maxRetries: 0,
         timeout: stepTimeoutMs,
       });
-      call.end('answered', usage, { asked: prompt.length, written: text.length });
-      return named(text, candidates);
+      call.end('answered', usage, { request: prompt.length, answer: text.length });
+      return firstNamed(text, candidates);
     } catch (error) {
-      call.end('failed', null, NOTHING);
+      call.end('failed', null, NO_USAGE);
       throw failureOf(error, modelName);
     }
   }
@@ -210,7 +212,7 @@ function wordsFor(line: Line, observed: boolean): string {
 }
 
 /** Returns the first candidate that a text mentions by id, or `null`. */
-function named(text: string, candidates: readonly AgentId[]): AgentId | null {
+function firstNamed(text: string, candidates: readonly AgentId[]): AgentId | null {
   const words = text.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? [];
   const found = words.map((word) => candidates.find((id) => id.toLowerCase() === word));
   return found.find((id) => id !== undefined) ?? null;

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { streamText } from 'ai';
 import type { LanguageModel, ModelMessage, TextStreamPart, ToolSet, TypedToolCall } from 'ai';
 import { z } from 'zod';
-import { BackendError, insist } from '../backend.ts';
+import { BackendError, retryWithinTurn } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { Timers } from '../../../lib/time.ts';
-import { LlmCall, NOTHING, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
+import { LlmCall, NO_USAGE, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
 import type { CallSize, LlmPrices } from './llm-models.ts';
 import { FLOOR_TOOLS, FloorTools, isFloorTool } from '../../tools/floor-tools.ts';
 import { Toolbox } from '../../tools/toolbox.ts';
@@ -47,14 +47,14 @@ export class LlmGeneration {
   readonly #stopped = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
   /** Injected messages not yet sent in a request. `taken(true)` reports that a request holds the message. */
-  readonly #handedIn: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
+  readonly #injected: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
   /** Messages after the prompt: answers, tool results and injected messages. */
   #since: ModelMessage[] = [];
   /** How many entries of `#since` are in stored steps of the run. */
-  #kept = 0;
-  #isPickedUp = false;
+  #storedCount = 0;
+  #isResumed = false;
   /** Text written in this round. */
-  #written = '';
+  #roundText = '';
   #steps = 0;
   readonly #call: LlmCall;
   #finishReason = 'stop';
@@ -64,12 +64,12 @@ export class LlmGeneration {
     const { settings, report, seat, turn, tools: session } = parts;
     this.#call = new LlmCall(settings, report);
     const text = (chunk: string) => {
-      this.#written += chunk;
+      this.#roundText += chunk;
       report.text(chunk);
     };
     this.#floorTools = new FloorTools({ ...report, text }, seat.agent, turn.roster);
     const { signal: stopped } = this.#abort;
-    const since = () => this.#since.slice(this.#kept);
+    const since = () => this.#since.slice(this.#storedCount);
     this.#toolbox = new Toolbox({ session, floorTools: this.#floorTools, report, stopped, since });
   }
 
@@ -93,7 +93,7 @@ export class LlmGeneration {
    */
   async inject(text: string): Promise<InjectOutcome> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    this.#handedIn.push({ text, taken: resolve });
+    this.#injected.push({ text, taken: resolve });
     const delivered = await Promise.race([promise, this.over.then(() => false)]);
     return delivered ? 'injected' : 'next-prompt';
   }
@@ -107,12 +107,12 @@ export class LlmGeneration {
   /** Runs the generation. Rejects with a `BackendError` when the model failed. */
   async perform(): Promise<Ending> {
     try {
-      await Promise.race([this.#insist(), this.#stopped.promise]);
+      await Promise.race([this.#retryWithinTurn(), this.#stopped.promise]);
       if (this.#abort.signal.aborted) return this.#interrupted();
       return this.#ending();
     } catch (error) {
       if (this.#abort.signal.aborted) return this.#interrupted();
-      this.#cut('failed');
+      this.#endFailedCall('failed');
       this.#abort.abort();
       throw failureOf(error, this.#parts.settings.modelName);
     } finally {
@@ -133,51 +133,51 @@ export class LlmGeneration {
     return ending;
   }
 
-  async #insist(): Promise<void> {
+  async #retryWithinTurn(): Promise<void> {
     const { report, settings } = this.#parts;
-    await insist(() => this.#rounds(), {
+    await retryWithinTurn(() => this.#rounds(), {
       report,
       timers: settings.timers,
       signal: this.#abort.signal,
       failureOf: (error) => failureOf(error, settings.modelName),
-      failed: () => this.#breakOff(),
+      failed: () => this.#prepareRetry(),
     });
   }
 
   /** Calls the model and runs its tool calls, until it makes no more calls. */
   async #rounds(): Promise<void> {
     const { maxSteps } = this.#parts.settings;
-    await this.#pickUp();
+    await this.#resumeStep();
     for (;;) {
       if (this.#abort.signal.aborted || this.#floorTools.over) return;
-      for (const { text, taken } of this.#handedIn.splice(0)) {
+      for (const { text, taken } of this.#injected.splice(0)) {
         this.#since.push({ role: 'user', content: text });
         taken(true);
       }
-      const { text, calls } = await this.#askAsTaken();
+      const { text, calls } = await this.#askWithFallback();
       if (this.#abort.signal.aborted) return;
       this.#steps += 1;
       const decided = await this.#toolbox.step(text, calls);
       const isLast = !this.#toolbox.isStepping && this.#steps >= maxSteps;
-      this.#kept = this.#since.length;
+      this.#storedCount = this.#since.length;
       const own = decided === 'stop' || isLast ? calls.filter(({ name }) => isFloorTool(name)) : calls;
       this.#since.push(...(await this.#toolbox.run(own)));
       if (own.length < calls.length && isLast) this.#sayLimit(maxSteps);
       if (this.#abort.signal.aborted || decided === 'stop' || isLast || this.#floorTools.over) return;
-      if (calls.length === 0 && this.#handedIn.length === 0) return;
+      if (calls.length === 0 && this.#injected.length === 0) return;
     }
   }
 
   /** Continues a turn that a restart interrupted: runs the tool calls of the last stored step that have no result. */
-  async #pickUp(): Promise<void> {
+  async #resumeStep(): Promise<void> {
     const { resumes, turn } = this.#parts;
-    if (!resumes || this.#isPickedUp) return;
-    this.#isPickedUp = true;
+    if (!resumes || this.#isResumed) return;
+    this.#isResumed = true;
     const left = await this.#toolbox.left();
     if (left === null) return;
     this.#steps = left.steps;
     this.#since.push(...left.said);
-    this.#kept = this.#since.length;
+    this.#storedCount = this.#since.length;
     this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
   }
 
@@ -191,24 +191,24 @@ export class LlmGeneration {
    * Calls the model. When the service answers that the model takes no tools, calls again without tools, and offers
    * none from then on.
    */
-  async #askAsTaken(): Promise<Round> {
+  async #askWithFallback(): Promise<Round> {
     const { tools } = this.#parts.settings;
     try {
       return await this.#ask();
     } catch (error) {
       if (!tools.offered || !takesNoTools(error)) throw error;
       tools.offered = false;
-      this.#breakOff();
+      this.#prepareRetry();
       return await this.#ask();
     }
   }
 
   /** Prepares a retry after a failed call. Text written so far is posted, so the model is told to continue from it. */
-  #breakOff(): void {
-    this.#cut('retried');
+  #prepareRetry(): void {
+    this.#endFailedCall('retried');
     this.#floorTools.apart();
-    const content = this.#written.trim();
-    this.#written = '';
+    const content = this.#roundText.trim();
+    this.#roundText = '';
     if (content !== '') this.#since.push({ role: 'assistant', content }, { role: 'user', content: BROKEN_OFF });
   }
 
@@ -220,7 +220,7 @@ export class LlmGeneration {
     const system = [instructionsFor(turn.system, tools !== null), notes].filter((text) => text !== '').join('\n\n');
     const room = turn.longest - system.length - sizeOfTools() - this.#toolbox.size - sizeOfAll(history);
     this.#since = trimmed(this.#since, room);
-    this.#written = '';
+    this.#roundText = '';
     this.#call.begin();
     this.#floorTools.apart();
     const answer = streamText({
@@ -241,8 +241,8 @@ export class LlmGeneration {
       this.#hear(part, calls);
     }
     const { messages } = await answer.response;
-    const text = this.#written;
-    this.#written = '';
+    const text = this.#roundText;
+    this.#roundText = '';
     this.#since.push(...messages.filter(({ role }) => role === 'assistant').map(withObjects));
     return { text, calls };
   }
@@ -269,17 +269,17 @@ export class LlmGeneration {
   }
 
   #isPass(calls: readonly ModelCall[]): boolean {
-    return calls.length === 0 ? this.#written.trim() === '' : calls.some(({ name }) => name === 'pass');
+    return calls.length === 0 ? this.#roundText.trim() === '' : calls.some(({ name }) => name === 'pass');
   }
 
   /** Ends the record of a call. A call that failed before any output counts no usage. */
-  #cut(outcome: 'failed' | 'retried'): void {
-    this.#call.end(outcome, null, this.#written === '' ? NOTHING : this.#size);
+  #endFailedCall(outcome: 'failed' | 'retried'): void {
+    this.#call.end(outcome, null, this.#roundText === '' ? NO_USAGE : this.#size);
   }
 
   get #size(): CallSize {
     const { history, turn } = this.#parts;
-    return { asked: turn.system.length + sizeOfAll([...history, ...this.#since]), written: this.#written.length };
+    return { request: turn.system.length + sizeOfAll([...history, ...this.#since]), answer: this.#roundText.length };
   }
 }
 

@@ -57,7 +57,7 @@ export function failureOf(error: unknown, model: string): BackendError {
   if (RetryError.isInstance(error)) return failureOf(error.lastError, model);
   if (APICallError.isInstance(error)) return ofCall(error, model);
   const words = oneLine(reasonOf(error));
-  return new BackendError(`the model failed: ${words}`, { cause: error, retryAfterMs: isPassing(error) ? 0 : null });
+  return new BackendError(`the model failed: ${words}`, { cause: error, retryAfterMs: isTemporary(error) ? 0 : null });
 }
 
 /** Returns the error for a model that did not answer in time. */
@@ -92,7 +92,7 @@ function ofCall(error: APICallError, model: string): BackendError {
 /**
  * Returns whether a failure is temporary: a broken connection, or an error that the provider reports during an answer.
  */
-function isPassing(error: unknown): boolean {
+function isTemporary(error: unknown): boolean {
   if (error instanceof Error)
     return error instanceof TypeError || BROKEN.test(`${error.name} ${error.message} ${innermost(error)}`);
   return BUSY.test(JSON.stringify(error) ?? '');
@@ -174,10 +174,10 @@ export type ModelPrices = {
 };
 
 /** Length of request and answer in characters. Used to estimate tokens when the provider reports none. */
-export type CallSize = { readonly asked: number; readonly written: number };
+export type CallSize = { readonly request: number; readonly answer: number };
 
 /** The size of a refused request: no usage. */
-export const NOTHING: CallSize = { asked: 0, written: 0 };
+export const NO_USAGE: CallSize = { request: 0, answer: 0 };
 
 /** Reports the usage of each model call once, however the call ended. */
 export class LlmCall {
@@ -199,16 +199,18 @@ export class LlmCall {
    * Ends the running call and reports its usage; does nothing when none is running. Tokens that the provider does not
    * report are estimated as 1 per 4 characters.
    */
-  end(outcome: Usage['use']['outcome'], counted: LanguageModelUsage | null, { asked, written }: CallSize): void {
+  end(outcome: Usage['use']['outcome'], counted: LanguageModelUsage | null, { request, answer }: CallSize): void {
     if (this.#beganAt === null) return;
     const ms = this.#report.now() - this.#beganAt;
     this.#beganAt = null;
     const { provider, modelName: model, prices } = this.#prices;
     const isCounted = counted?.inputTokens !== undefined && counted.outputTokens !== undefined;
-    const input = (isCounted ? counted.inputTokens : undefined) ?? Math.ceil(asked / 4);
-    const output = (isCounted ? counted.outputTokens : undefined) ?? Math.ceil(written / 4);
-    const { cacheReadTokens: cached = null, cacheWriteTokens: kept } = counted?.inputTokenDetails ?? {};
-    const ofCache = isCounted ? { read: cached ?? 0, kept: kept ?? 0 } : { read: 0, kept: 0 };
+    const input = (isCounted ? counted.inputTokens : undefined) ?? Math.ceil(request / 4);
+    const output = (isCounted ? counted.outputTokens : undefined) ?? Math.ceil(answer / 4);
+    const { cacheReadTokens: cached = null, cacheWriteTokens: cacheWrite } = counted?.inputTokenDetails ?? {};
+    const ofCache = isCounted
+      ? { cacheRead: cached ?? 0, cacheWrite: cacheWrite ?? 0 }
+      : { cacheRead: 0, cacheWrite: 0 };
     const cost = costOf({ input, output, ...ofCache }, prices);
     const source = cost === null ? 'unpriced' : isCounted ? 'computed' : 'estimated';
     const use = { backend: `llm/${provider}`, model, input, output, cached, source, outcome, ms } as const;
@@ -216,13 +218,18 @@ export class LlmCall {
   }
 }
 
-type Counted = { readonly input: number; readonly output: number; readonly read: number; readonly kept: number };
+type Counted = {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+};
 
 /** Returns the cost in millionths of a dollar. `null`: the model has no price. */
-function costOf({ input, output, read, kept }: Counted, prices: ModelPrices): number | null {
-  const { inputUsdPerMTok: plain, outputUsdPerMTok: written } = prices;
-  if (plain === undefined || written === undefined) return null;
+function costOf({ input, output, cacheRead, cacheWrite }: Counted, prices: ModelPrices): number | null {
+  const { inputUsdPerMTok: plain, outputUsdPerMTok: outputPrice } = prices;
+  if (plain === undefined || outputPrice === undefined) return null;
   const { cachedInputUsdPerMTok = plain, cacheWriteUsdPerMTok = plain } = prices;
-  const rest = Math.max(0, input - read - kept);
-  return rest * plain + read * cachedInputUsdPerMTok + kept * cacheWriteUsdPerMTok + output * written;
+  const rest = Math.max(0, input - cacheRead - cacheWrite);
+  return rest * plain + cacheRead * cachedInputUsdPerMTok + cacheWrite * cacheWriteUsdPerMTok + output * outputPrice;
 }

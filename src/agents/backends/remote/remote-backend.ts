@@ -35,14 +35,14 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   return {
     kind: 'remote',
     needsSignal: false,
-    comesByItself: true,
+    connectsItself: true,
     promisesToAsk: false,
     settable: ['model', 'steps'],
     open: async (seat) => {
       const [{ link }, key] = [slot, sessionKeyOf(seat)];
       if (link === null) throw new AbsentError('is not connected', { returns: slot.arrival(), graceMs });
       if (!host.mayServe(agentId, seat.channel)) {
-        throw new BackendError(`the token of ${agentId} does not reach ${seat.channel}`, { terminal: true });
+        throw new BackendError(`the token of ${agentId} does not allow ${seat.channel}`, { terminal: true });
       }
       const tools = options.serverTools === undefined ? null : sessionTools(seat, options.serverTools, false);
       const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, { seat, tools, key });

@@ -140,7 +140,7 @@ export class RemoteHost {
    */
   openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null {
     const { toolsUrl: url } = link;
-    return url === null ? null : this.#endpoints.open({ url, name, mayCall: () => link.mayGoOn() });
+    return url === null ? null : this.#endpoints.open({ url, name, mayCall: () => link.countMessage() });
   }
 
   /** Returns whether the agent's token allows the channel. */
@@ -156,7 +156,7 @@ export class RemoteHost {
     if (!this.#server.listening) return;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const forced = this.#options.timers.after(STOP_MS, () => this.#cut());
-    await Promise.all([closed, Promise.all([...this.#sockets.clients].map(gone))]);
+    await Promise.all([closed, Promise.all([...this.#sockets.clients].map(socketClosed))]);
     forced.cancel();
   }
 
@@ -201,9 +201,9 @@ export class RemoteHost {
     if (target === null) return { status: 400, why: `expected the path ${PATH}` };
     if (target.path !== PATH) return { status: 404, why: `agents connect to ${PATH}` };
     if (target.query !== '')
-      return { status: 400, why: 'nothing may stand in the address; the token goes into the header' };
+      return { status: 400, why: 'the URL must have no query: send the token in the Authorization header' };
     if (origin !== undefined && !this.#options.origins.includes(origin)) {
-      return { status: 403, why: 'pages in a browser may not connect' };
+      return { status: 403, why: 'pages of this origin may not connect' };
     }
     if (!isEncrypted(request, this.#options)) {
       return { status: 403, why: 'the connection to the proxy is not encrypted' };
@@ -223,10 +223,10 @@ export class RemoteHost {
 
   #identify(request: IncomingMessage): Caller | Stranger {
     const [, token] = /^Bearer ([\w~+/.=-]{1,512})$/i.exec(request.headers.authorization ?? '') ?? [];
-    if (token === undefined) return unknown('expected the header "Authorization: Bearer <token>"');
+    if (token === undefined) return unauthorized('expected the header "Authorization: Bearer <token>"');
     const { tokens, log } = this.#options;
     try {
-      return tokens.holderOf(token) ?? { ...unknown('the token is not known'), wrong: token };
+      return tokens.holderOf(token) ?? { ...unauthorized('the token is unknown'), wrong: token };
     } catch (error) {
       log.error({ err: error }, 'tokens cannot be read');
       return { status: 503, why: 'tokens cannot be read' };
@@ -294,7 +294,7 @@ function serverOf({ tls, limits }: RemoteHostOptions): Server {
   return server;
 }
 
-function unknown(why: string): UpgradeRefusal {
+function unauthorized(why: string): UpgradeRefusal {
   return { status: 401, why, headers: { 'WWW-Authenticate': 'Bearer' } };
 }
 
@@ -302,7 +302,7 @@ function isAddress(address: string | AddressInfo | null): address is AddressInfo
   return typeof address === 'object' && address !== null;
 }
 
-function gone(socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> {
+function socketClosed(socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> {
   return new Promise((resolve) => void socket.once('close', () => resolve()));
 }
 

@@ -44,10 +44,10 @@ export class RemoteLink {
   readonly #multiplexer: AcpMultiplexer;
   readonly #end = Promise.withResolvers<LinkEnd>();
   #open = true;
-  #heard = true;
+  #hasHeard = true;
   #missed = 0;
   /** The timer during which nothing is read from a too fast agent. `null`: reading. */
-  #holding: Timer | null = null;
+  #pauseTimer: Timer | null = null;
 
   constructor(socket: WebSocket, { limits, clock, timers, log, toolsUrl }: LinkParts) {
     this.closed = this.#end.promise;
@@ -58,16 +58,16 @@ export class RemoteLink {
     this.#rate = new MessageRate(limits.messagesPerSecond, () => clock.now());
     this.#multiplexer = new AcpMultiplexer((message) => this.#send(message));
     const guarded = guardSocket(socket, (error) => {
-      log.error({ err: error }, 'what a remote agent sent could not be taken');
-      this.#over({ why: 'internal error', final: false });
+      log.error({ err: error }, 'a message of a remote agent could not be processed');
+      this.#finish({ why: 'internal error', final: false });
     });
     socket.on(
       'message',
       guarded((bytes: RawData, isBinary: boolean) => this.#take(bytes, isBinary)),
     );
-    socket.on('pong', () => void (this.#heard = true));
+    socket.on('pong', () => void (this.#hasHeard = true));
     socket.on('error', (error) => this.#failed(error));
-    socket.on('close', (code, reason) => this.#over({ why: wordsOf(code, reason), final: false }));
+    socket.on('close', (code, reason) => this.#finish({ why: wordsOf(code, reason), final: false }));
   }
 
   get open(): boolean {
@@ -84,8 +84,8 @@ export class RemoteLink {
 
   /** Sends a ping on each beat. Closes the connection when too many pings in a row were unanswered. */
   beat({ allowed, overslept, cause }: Beat): void {
-    this.#missed = this.#heard || overslept || this.#holding !== null ? 0 : this.#missed + 1;
-    this.#heard = false;
+    this.#missed = this.#hasHeard || overslept || this.#pauseTimer !== null ? 0 : this.#missed + 1;
+    this.#hasHeard = false;
     if (this.#missed >= allowed) this.drop(cause);
     else this.#socket.ping();
   }
@@ -94,16 +94,15 @@ export class RemoteLink {
   drop(why: string, how: { readonly code?: number; readonly final?: boolean } = {}): void {
     if (!this.#open) return;
     closeSocket(this.#socket, how.code ?? POLICY, why);
-    this.#over({ why, final: how.final ?? true });
+    this.#finish({ why, final: how.final ?? true });
   }
 
   #take(bytes: RawData, isBinary: boolean): void {
     if (!this.#open) return;
-    this.#heard = true;
+    this.#hasHeard = true;
     const message = isBinary || !Buffer.isBuffer(bytes) ? null : messageIn(bytes.toString('utf8'));
-    if (message === null)
-      return this.drop('sent what is no message of the Agent Client Protocol', { code: UNREADABLE });
-    this.mayGoOn();
+    if (message === null) return this.drop('sent a message that is not valid ACP', { code: UNREADABLE });
+    this.countMessage();
     if (this.#open) this.#multiplexer.take(message);
   }
 
@@ -111,22 +110,22 @@ export class RemoteLink {
    * Counts a message or a tool call against the rate limit. Returns false above the limit: the agent is told to slow
    * down, and reading pauses. An agent that stays above it for 30 s is disconnected.
    */
-  mayGoOn(): boolean {
+  countMessage(): boolean {
     const waitMs = this.#rate.count();
     if (waitMs === null) this.drop(this.#rate.excess);
-    else if (waitMs > 0) this.#hold(waitMs);
+    else if (waitMs > 0) this.#pause(waitMs);
     return waitMs === 0;
   }
 
-  #hold(waitMs: number): void {
-    if (this.#holding === null) {
+  #pause(waitMs: number): void {
+    if (this.#pauseTimer === null) {
       const { messagesPerSecond } = this.#limits;
       this.#send({ jsonrpc: '2.0', method: SLOW, params: { messagesPerSecond, waitMs } });
       this.#socket.pause();
     }
-    this.#holding?.cancel();
-    this.#holding = this.#timers.after(waitMs, () => {
-      this.#holding = null;
+    this.#pauseTimer?.cancel();
+    this.#pauseTimer = this.#timers.after(waitMs, () => {
+      this.#pauseTimer = null;
       this.#socket.resume();
     });
   }
@@ -135,21 +134,21 @@ export class RemoteLink {
     if (!this.#open) return;
     this.#socket.send(JSON.stringify(message), () => undefined);
     if (this.#socket.bufferedAmount > this.#limits.unreadBytes) {
-      this.#over({ why: 'does not read what it is sent', final: true });
+      this.#finish({ why: 'does not read its messages', final: true });
       this.#socket.terminate();
     }
   }
 
   #failed(error: Error & { readonly code?: string }): void {
     const tooLong = error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH';
-    if (tooLong) this.#over({ why: `sent a message of more than ${sizeOf(this.#limits.frameBytes)}`, final: true });
-    else this.#over({ why: `connection failed: ${error.message}`, final: false });
+    if (tooLong) this.#finish({ why: `sent a message of more than ${sizeOf(this.#limits.frameBytes)}`, final: true });
+    else this.#finish({ why: `connection failed: ${error.message}`, final: false });
   }
 
-  #over(end: LinkEnd): void {
+  #finish(end: LinkEnd): void {
     if (!this.#open) return;
     this.#open = false;
-    this.#holding?.cancel();
+    this.#pauseTimer?.cancel();
     this.#end.resolve(end);
     this.#multiplexer.close();
   }

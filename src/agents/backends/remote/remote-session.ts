@@ -50,7 +50,7 @@ class RemoteSession implements AgentSession {
   /** Resolves with the current session, or with the next one while the agent is disconnected. */
   #attached: Promise<AttachedSession>;
   /** The current session. `null` while the agent is disconnected. */
-  #now: AttachedSession | null;
+  #current: AttachedSession | null;
   #lost: BackendError | null = null;
   #stop: PromiseWithResolvers<'stopped'> | null = null;
   /** Messages injected into the running generation. A prompt sent again after a reconnect must repeat them. */
@@ -63,13 +63,13 @@ class RemoteSession implements AgentSession {
 
   constructor(ports: RemoteSessionPorts, first: AttachedSession) {
     this.#ports = ports;
-    this.#now = first;
+    this.#current = first;
     this.#attached = Promise.resolve(first);
     void this.#watch(first);
   }
 
   get resumed(): boolean {
-    return this.#now?.session.resumed ?? true;
+    return this.#current?.session.resumed ?? true;
   }
 
   get memory(): object {
@@ -81,13 +81,18 @@ class RemoteSession implements AgentSession {
     this.#stop = stop;
     const listener = new Listener(report);
     for (let losses = 0; ; losses += 1) {
-      const now = await Promise.race([stop.promise, this.#attached.then((attached) => listener.answered(attached))]);
+      const now = await Promise.race([
+        stop.promise,
+        this.#attached.then((attached) => listener.afterQuestions(attached)),
+      ]);
       if (now === 'stopped' || this.#stop !== stop) return { how: 'interrupted' };
       try {
         now.state.prompting = true;
         this.#injected = losses === 0 ? [] : this.#injected;
         const asked =
-          losses === 0 ? turn : again(turn, listener.heard, { told: this.#injected, fresh: now.state.fresh });
+          losses === 0
+            ? turn
+            : repeatedPrompt(turn, listener.reported, { injected: this.#injected, fresh: now.state.fresh });
         return await now.session.prompt(asked, listener.report);
       } catch (error) {
         if (now.session.needsNewSession) this.#ports.forget();
@@ -102,7 +107,7 @@ class RemoteSession implements AgentSession {
   }
 
   async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
-    const now = this.#now;
+    const now = this.#current;
     if (now === null || !now.state.prompting) return 'next-prompt';
     try {
       const outcome = await now.session.inject(message, observed);
@@ -116,13 +121,13 @@ class RemoteSession implements AgentSession {
 
   async interrupt(graceMs: number): Promise<void> {
     this.#halt();
-    await this.#now?.session.interrupt(graceMs);
+    await this.#current?.session.interrupt(graceMs);
   }
 
   /** Resolves while the agent is disconnected within its grace period, so no missed beats are counted. */
   async ping(): Promise<void> {
     if (this.#lost !== null) throw this.#lost;
-    const now = this.#now;
+    const now = this.#current;
     if (now === null) return;
     this.#pinging = true;
     try {
@@ -138,7 +143,7 @@ class RemoteSession implements AgentSession {
     this.#closed = true;
     this.#halt();
     this.#giveUp?.(new BackendError('the session was closed'));
-    const now = this.#now;
+    const now = this.#current;
     if (now === null) return await this.#ports.closed();
     if (this.#pinging) now.link.drop('did not answer a ping');
     if (now.state.prompting) await now.session.interrupt(CLOSE_GRACE_MS);
@@ -153,8 +158,8 @@ class RemoteSession implements AgentSession {
 
   async #watch(now: AttachedSession): Promise<void> {
     const end = await now.link.closed;
-    if (this.#closed || this.#now !== now) return;
-    this.#now = null;
+    if (this.#closed || this.#current !== now) return;
+    this.#current = null;
     this.#attached = this.#regain(end);
     this.#attached.catch((error: BackendError) => void (this.#lost = error));
   }
@@ -167,7 +172,7 @@ class RemoteSession implements AgentSession {
     try {
       const now = await this.#next(late);
       if (now.state.fresh) this.#memory = {};
-      this.#now = now;
+      this.#current = now;
       void this.#watch(now);
       return now;
     } finally {
@@ -194,21 +199,21 @@ class RemoteSession implements AgentSession {
 /** Collects the text that a turn has reported over all its connections. */
 class Listener {
   readonly report: Report;
-  heard = '';
+  reported = '';
   #asked: Promise<unknown> = Promise.resolve();
 
   constructor(report: Report) {
     this.report = {
       ...report,
       text: (chunk) => {
-        this.heard += chunk;
+        this.reported += chunk;
         report.text(chunk);
       },
-      gate: { ...report.gate, ask: (call, stopped) => this.#asks(report.gate.ask(call, stopped)) },
+      gate: { ...report.gate, ask: (call, stopped) => this.#track(report.gate.ask(call, stopped)) },
     };
   }
 
-  #asks<T>(asked: Promise<T>): Promise<T> {
+  #track<T>(asked: Promise<T>): Promise<T> {
     this.#asked = Promise.allSettled([this.#asked, asked]);
     return asked;
   }
@@ -216,7 +221,7 @@ class Listener {
   /**
    * Resolves with `value` when no approval of the turn is open. Before that the floor accepts no output of the agent.
    */
-  async answered<T>(value: T): Promise<T> {
+  async afterQuestions<T>(value: T): Promise<T> {
     await this.#asked;
     return value;
   }
@@ -236,7 +241,7 @@ async function attachSession(ports: RemoteSessionPorts, link: RemoteLink): Promi
       return error instanceof BackendError ? error.message : 'the session was closed';
     },
     close: async () => {
-      if (state.prompting) link.drop('did not stop when it was told to', { final: false });
+      if (state.prompting) link.drop('did not stop when interrupted', { final: false });
     },
   };
   return { link, state, session: await ports.open(peer, link) };
@@ -246,19 +251,19 @@ async function attachSession(ports: RemoteSessionPorts, link: RemoteLink): Promi
  * Returns the prompt for an agent that lost its connection, with the injected messages and the part of its answer that
  * arrived.
  */
-function again(
+function repeatedPrompt(
   turn: TurnPrompt,
-  heard: string,
-  { told, fresh }: { readonly told: readonly Line[]; readonly fresh: boolean },
+  reported: string,
+  { injected, fresh }: { readonly injected: readonly Line[]; readonly fresh: boolean },
 ): TurnPrompt {
-  const part = heard.trim().slice(-MOST_HEARD);
+  const part = reported.trim().slice(-MOST_HEARD);
   const arrived =
     part === ''
       ? 'Nothing of your answer had arrived: answer now.'
       : `This much of your answer had arrived and stands in the channel. Do not repeat it; go on from there:\n${part}`;
-  const news = told.map((line) => injectedWords(line, randomBytes(8).toString('hex')));
+  const news = injected.map((line) => injectedWords(line, randomBytes(8).toString('hex')));
   const lost = `The connection to you was lost in the middle of this turn. ${arrived}`;
   const text = [fresh ? withSystem(turn, turn.text) : turn.text, ...news, lost].join('\n\n');
   const saidSoFar = part === '' ? turn.saidSoFar : [...turn.saidSoFar, part];
-  return { ...turn, reason: 'resume', messages: [...turn.messages, ...told], saidSoFar, text };
+  return { ...turn, reason: 'resume', messages: [...turn.messages, ...injected], saidSoFar, text };
 }

@@ -110,7 +110,7 @@ type Entries = Readonly<Record<AgentId, TokenEntry>>;
 
 function put(dataDir: string, agent: AgentId, making: TokenMaking & { readonly entries: Entries }): string {
   if (!/^[\w-]{1,64}$/.test(agent)) {
-    throw new TokenError(`"${agent}" is no agent's id: expected up to 64 letters, digits, "_" and "-"`);
+    throw new TokenError(`"${agent}" is not a valid agent id: expected up to 64 letters, digits, "_" and "-"`);
   }
   const { at, channels, entries } = making;
   const token = randomBytes(TOKEN_BYTES).toString('base64url');

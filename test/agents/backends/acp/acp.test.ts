@@ -98,7 +98,10 @@ describe('an agent that cannot be started', () => {
 
   test('is refused variables that change how programs are loaded', async () => {
     const error = await failure(createAcpBackend({ profile: 'gemini', env: { LD_PRELOAD: 'x.so' } }).open(SEAT));
-    expect([error.message, error.terminal]).toEqual(['the environment of an agent may not hold LD_PRELOAD', true]);
+    expect([error.message, error.terminal]).toEqual([
+      'these variables are not allowed in the environment of an agent: LD_PRELOAD',
+      true,
+    ]);
   });
 
   test('says with its last words why it ended', async () => {

@@ -126,7 +126,7 @@ describe('a command with JSON', () => {
   });
 
   test.each(['json', 'jsonl'] as const)('that writes something else has failed: %s', async (output) => {
-    const message = 'wrote something else than an answer in JSON: Oh no!';
+    const message = 'wrote no valid JSON answer: Oh no!';
     expect(await failure('echo "Oh   no!"', { output })).toEqual({ message, terminal: false });
   });
 });
@@ -162,7 +162,7 @@ describe('the environment of a command', () => {
   });
 
   test.each(['GIT_DIR', 'NODE_OPTIONS', 'LD_PRELOAD'])('never holds %s', async (name) => {
-    const message = `the environment of an agent may not hold ${name}`;
+    const message = `these variables are not allowed in the environment of an agent: ${name}`;
     await expect(open('env', { env: [name] })).rejects.toThrow(message);
     await expect(open('env', { set: { [name]: 'x' } })).rejects.toMatchObject({ message, terminal: true });
   });

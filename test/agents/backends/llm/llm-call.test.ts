@@ -23,7 +23,7 @@ function told(prices: ModelPrices, [read, kept]: readonly (number | undefined)[]
       inputTokenDetails: details,
       outputTokenDetails: { textTokens: 100, reasoningTokens: 0 },
     },
-    { asked: 0, written: 0 },
+    { request: 0, answer: 0 },
   );
   return used[0];
 }

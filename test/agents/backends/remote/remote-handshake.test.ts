@@ -39,7 +39,7 @@ describe('a token', () => {
     expect(() => addAgentToken(rig.dataDir, 'dev', { at: 0 })).toThrow(TokenError);
     expect(() => rotateAgentToken(rig.dataDir, 'qa', 0)).toThrow(/conch agent add qa/);
     expect(() => revokeAgentToken(rig.dataDir, 'qa')).toThrow(TokenError);
-    expect(() => addAgentToken(rig.dataDir, '../qa', { at: 0 })).toThrow(/no agent's id/);
+    expect(() => addAgentToken(rig.dataDir, '../qa', { at: 0 })).toThrow(/not a valid agent id/);
   });
 
   test('lets its agent in; the list tells who has one and since when', async () => {
@@ -342,7 +342,7 @@ describe('a connection', () => {
       const writer = link.stream().writable.getWriter();
       const big = { jsonrpc: '2.0' as const, method: 'x', params: { text: 'x'.repeat(500_000) } };
       for (let n = 0; n < 50 && link.open; n += 1) await writer.write(big).catch(() => undefined);
-      expect(await link.closed).toEqual({ why: 'does not read what it is sent', final: true });
+      expect(await link.closed).toEqual({ why: 'does not read its messages', final: true });
     } finally {
       await other.stop();
     }
