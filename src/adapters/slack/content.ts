@@ -198,10 +198,13 @@ function rewritten(text: string, how: Rewriting): string {
       .split(/(\n[^\S\n]*\n)/)
       .map((paragraph) => rewrittenParagraph(how.paragraph(paragraph), how))
       .join('');
+  if (!MAY_HOLD_CODE.test(text)) return prose(text);
   return stretches(text)
     .map((stretch) => (stretch.isCode ? how.code(stretch.text) : prose(stretch.text)))
     .join('\n');
 }
+
+const MAY_HOLD_CODE = /```|~~~/;
 
 type Stretch = { readonly isCode: boolean; readonly text: string };
 
@@ -243,6 +246,7 @@ function openly(paragraph: string): string {
 }
 
 function rewrittenParagraph(paragraph: string, { code, words }: Rewriting): string {
+  if (!paragraph.includes('`')) return words(paragraph);
   let shown = '';
   let end = 0;
   for (const { at, closes } of runsOf(paragraph)) {
