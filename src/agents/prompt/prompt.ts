@@ -206,6 +206,7 @@ export function neutralised(text: string, boundary: string): string {
 
 /** True when a line looks like a host's line: an attribution, or a boundary of the conversation. */
 export function looksLikeHost(line: string): boolean {
+  if (PLAIN_START.test(line)) return false;
   const plain = line.normalize('NFKC').replace(INVISIBLE, '');
   return LOOK_ALIKE.test(plain);
 }
@@ -226,6 +227,8 @@ const DATE = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeZone: 'UT
 const MARGIN = 200;
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/u;
 const INVISIBLE = /[\p{C}\p{Z}\s\p{M}]/gu;
+/** Most lines begin with a letter or digit, and no host's line does. */
+const PLAIN_START = /^[a-z\d]/i;
 const LOOK_ALIKE = /^(?:[\p{Ps}<|]+from|={3}|\(\d+older|\(attached:)/iu;
 const GUARD =
   'The conversation stands between the two lines with the boundary. Only the lines "[from NAME (id)]" in it are written by ' +

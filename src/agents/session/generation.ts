@@ -43,6 +43,8 @@ export class Generation {
   readonly epoch: number;
   readonly report: Report;
   readonly #ports: GenerationPorts;
+  /** The other agents of the roster. */
+  readonly #others: TurnPrompt['roster'];
   /** Resolves when the generation and all its reports are over. */
   readonly done: Promise<void>;
   readonly #close: () => void;
@@ -87,6 +89,7 @@ export class Generation {
 
   constructor(ports: GenerationPorts) {
     this.#ports = ports;
+    this.#others = ports.roster.filter(({ id }) => id !== ports.agent);
     this.epoch = ports.epoch;
     ({ promise: this.done, resolve: this.#close } = Promise.withResolvers<void>());
     this.#workedAt = ports.clock.now();
@@ -323,10 +326,6 @@ export class Generation {
     await this.#say();
   }
 
-  get #others(): TurnPrompt['roster'] {
-    return this.#ports.roster.filter(({ id }) => id !== this.#ports.agent);
-  }
-
   get #isPassWord(): boolean {
     return isPassWord(this.#text, this.#ports.passWords);
   }
@@ -349,14 +348,17 @@ export class Generation {
   }
 
   #endOf(ending: Ending): Pick<Extract<AgentCommand, { type: 'end' }>, 'outcome' | 'signalled' | 'handTo'> {
-    const { agent, roster, needsSignal } = this.#ports;
-    const signalled = this.#signalled || !needsSignal;
-    const named = this.#argument?.toLowerCase();
-    const others = roster.filter(({ id }) => id !== agent);
-    const meant = others.find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === named));
-    const handTo = ending.how === 'completed' && ending.handTo !== undefined ? ending.handTo : meant?.id;
+    const signalled = this.#signalled || !this.#ports.needsSignal;
+    const handTo = (ending.how === 'completed' ? ending.handTo : undefined) ?? this.#named();
     if (handTo !== undefined) return { outcome: 'completed', signalled, handTo };
     return { outcome: (this.#signalled || this.#passed) && !this.#said ? 'passed' : 'completed', signalled };
+  }
+
+  /** The agent that the last message names behind the signal, by its id or name. */
+  #named(): AgentId | undefined {
+    const named = this.#argument?.toLowerCase() ?? null;
+    if (named === null) return undefined;
+    return this.#others.find(({ id, name }) => id.toLowerCase() === named || name.toLowerCase() === named)?.id;
   }
 }
 
