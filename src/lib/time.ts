@@ -58,14 +58,13 @@ export class Standstill {
 
 let watched: Standstill | null = null;
 
-/** The standstills of this process since the first call. The watch does not keep the process alive. */
-function ofThisProcess(): Standstill {
+/** The total of all standstills of this process since the first call. The watch does not keep the process alive. */
+function lookAtThisProcess(): number {
   if (watched === null) {
-    const standstill = new Standstill(SOURCES.steady);
-    setInterval(() => standstill.look(), LOOK_MS).unref();
-    watched = standstill;
+    watched = new Standstill(SOURCES.steady);
+    setInterval(lookAtThisProcess, LOOK_MS).unref();
   }
-  return watched;
+  return watched.look();
 }
 
 /**
@@ -77,7 +76,7 @@ export function systemClock(sources: ClockSources = SOURCES): Clock {
   const now = (): Instant => Math.floor(steady());
   return {
     now,
-    ...(sources === SOURCES ? { stoodStillMs: () => ofThisProcess().look() } : {}),
+    ...(sources === SOURCES ? { stoodStillMs: lookAtThisProcess } : {}),
     shown(at) {
       const setBy = machine() - now();
       return Math.abs(setBy) < SET_MS ? at : at + setBy;
@@ -102,7 +101,7 @@ export function stoodStillMs(clock: Clock): number {
 
 /** Timers of this process, with delays of any length. Time does not pass while the process stands still. */
 export const systemTimers: Timers = {
-  after: (ms, run) => pausedTimer(ms, { run, look: () => ofThisProcess().look(), timers: longTimers }),
+  after: (ms, run) => pausedTimer(ms, { run, look: lookAtThisProcess, timers: longTimers }),
 };
 
 /** A timer that is delayed by each standstill, so that data waiting in sockets and pipes is read first. */

@@ -107,7 +107,7 @@ export class App {
     this.#manager = new TurnManager({
       ...parts,
       failed: (error) => this.#deadlineFailed(error),
-      addressed: (channel, text) => this.#floors.addressed(channel, text),
+      addressed: this.#floors.addressed,
       takeDraft: (channel) => redactedDraft(this.#agents.takeDraft(channel), shared.clean),
       changed: (change) => this.#publish(change),
     });
@@ -325,8 +325,8 @@ export class App {
     const manager = this.#manager;
     const toPlatform = createOutboxSender({
       adapterOf: (channel) => this.#adapterOf(channel),
-      speakerOf: (agent) => this.#floors.speaker(agent),
-      threadOf: (row) => this.#floors.threadOf(row),
+      speakerOf: this.#floors.speaker,
+      threadOf: this.#floors.threadOf,
       buttonsOf: ({ effect }) => noticeButtons(effect, store.id, (agent) => this.#floors.speaker(agent)?.name ?? agent),
       now: () => clock.now(),
       clean,

@@ -35,7 +35,7 @@ export type ReadModel = FloorQueries & {
   /** A person's message in its latest wording; `null` when it is not known. */
   message(id: MessageId): Line | null;
   /** Whom a person's text names, of those that can be addressed in a channel. */
-  addressed(channel: ChannelId, text: string): readonly AgentId[];
+  readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** The agents with a seat in a channel, by the configuration or by an operator, that nobody disabled. */
   seatedIn(channel: ChannelId): readonly AgentId[];
   /** Those of them that are not there, as far as the floor was told. */
@@ -44,10 +44,10 @@ export type ReadModel = FloorQueries & {
   channel(channel: ChannelId): ChannelConfig | undefined;
   /** The channels in which an agent has a seat. */
   seatsOf(agent: AgentId): readonly ChannelId[];
-  speaker(agent: AgentId): NonNullable<Speaker>;
+  readonly speaker: (agent: AgentId) => NonNullable<Speaker>;
   channelName(channel: ChannelId): string;
   /** The thread in which what is owed to a channel belongs, where threads share its floor; `null` for the channel itself. */
-  threadOf(owed: Pick<OutboxRow, 'channel' | 'effect'>): ChannelId | null;
+  readonly threadOf: (owed: Pick<OutboxRow, 'channel' | 'effect'>) => ChannelId | null;
 };
 
 /** What the floors are read by: as they are stored, and as what happens next will find them. */

@@ -195,7 +195,8 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
   adapters: readonly Named[],
   channel: ChannelId,
 ): Named | null {
-  return adapters.find(({ name }) => channel.startsWith(`${name}:`)) ?? null;
+  for (const adapter of adapters) if (channel.startsWith(`${adapter.name}:`)) return adapter;
+  return null;
 }
 
 /** What the delivery of outbox rows needs. */

@@ -46,7 +46,9 @@ export function askedIn(text: string, agents: readonly Addressee[]): AgentId | n
  * After "stop" any text may follow. Other texts with "/" or "!" ("!nice", "/shrug") are ordinary messages.
  */
 export function isCommandLine(text: string, known: readonly string[]): boolean {
-  const [, word = '', rest = ''] = /^[/!](\S+)(.*)$/s.exec(text.trim()) ?? [];
+  const found = /^[/!](\S+)(.*)$/s.exec(text.trim());
+  if (found === null) return false;
+  const [, word = '', rest = ''] = found;
   if (isStopWord(word)) return known.includes('stop');
   return !rest.includes('\n') && known.some((each) => each.toLowerCase() === word.toLowerCase());
 }
