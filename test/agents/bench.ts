@@ -26,7 +26,7 @@ import type { Time } from './time.ts';
 
 export const CHANNEL = 'console:demo';
 
-/** FloorPort that write down what they are told. */
+/** Floor ports that record the commands they receive. */
 export function fakeFloors() {
   const told: AgentCommand[] = [];
   const drafts: (string | null)[] = [];
@@ -35,9 +35,9 @@ export function fakeFloors() {
     drafts,
     lines: [] as Line[],
     view: null as FloorView | null,
-    /** Where dev has a seat. */
+    /** The channels in which dev has a seat. */
     seats: [CHANNEL],
-    /** How many of the next commands cannot be written. */
+    /** How many of the next commands fail to be written. */
     broken: 0,
     refuse: (_command: AgentCommand): boolean => false,
   };
@@ -65,7 +65,7 @@ export function fakeFloors() {
   return { ...state, floors, state };
 }
 
-/** A session that does what the test says; every prompt waits until the test ends it. */
+/** A session controlled by the test. Every prompt waits until the test ends it. */
 export class Puppet implements AgentSession {
   readonly calls: string[] = [];
   seat: SeatContext | null = null;
@@ -87,7 +87,7 @@ export class Puppet implements AgentSession {
     return this.#end.promise;
   }
 
-  /** Ends the generation under way. */
+  /** Ends the running generation. */
   ends(ending: Ending | Error): void {
     if (ending instanceof Error) this.#end.reject(ending);
     else this.#end.resolve(ending);
@@ -125,7 +125,7 @@ export class Puppet implements AgentSession {
   }
 }
 
-/** A backend whose sessions are puppets; each attempt to open one takes the next of `failures`, if any is left. */
+/** A backend whose sessions are puppets. Each attempt to open one fails with the next of `failures`, if any. */
 export function puppetry(
   options: { readonly needsSignal?: boolean; readonly failures?: Error[]; readonly resumed?: boolean } & Pick<
     AgentBackend,
@@ -135,7 +135,7 @@ export function puppetry(
   const sessions: Puppet[] = [];
   const failures = options.failures ?? [];
   const gates: Promise<void>[] = [];
-  /** The next session opens when the returned function is called. */
+  /** Delays the next session until the returned function is called. */
   const hold = () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     gates.push(promise);
@@ -175,10 +175,10 @@ export const SETTINGS: SupervisorSettings = {
   }),
 };
 
-/** A journal of nothing: every session starts anew. */
+/** A journal that stores nothing: every session starts with no history. */
 export const NO_JOURNAL: SessionJournal = { state: () => null, apply: async () => {} };
 
-/** What a bench may be given. */
+/** Options of a bench. */
 export type BenchOptions = {
   readonly needsSignal?: boolean;
   readonly failures?: Error[];
@@ -186,15 +186,15 @@ export type BenchOptions = {
   readonly thresholds?: Thresholds;
   readonly taint?: SeatTaint;
   readonly gate?: ToolGate;
-  /** Whether sessions go on with what their agent knew. */
+  /** Whether sessions continue an earlier conversation. */
   readonly resumed?: boolean;
-  /** The time to go on with. */
+  /** The clock to continue with. */
   readonly time?: Time;
-  /** What the floor shows at the start. */
+  /** The floor's view at the start. */
   readonly view?: FloorView;
 };
 
-/** A supervisor with one agent, dev, that is joined to the demo channel. */
+/** A supervisor with one agent, dev, which has a seat in the demo channel. */
 export async function bench(options: BenchOptions = {}) {
   const time = options.time ?? createTime();
   const { floors, state } = fakeFloors();
@@ -275,9 +275,9 @@ export async function bench(options: BenchOptions = {}) {
     id?: string,
   ) => deliver({ type: 'inject', agent: 'dev', epoch, message, observed: false, ...more }, id);
   const interrupt = (epoch: number, graceMs = 5_000) => deliver({ type: 'interrupt', agent: 'dev', epoch, graceMs });
-  /** The turn of an epoch timed out without a sign of work. */
+  /** Delivers the interrupt of a turn that timed out without a sign of work. */
   const hangs = (epoch: number) => deliver({ type: 'interrupt', agent: 'dev', epoch, graceMs: 5_000, hung: true });
-  /** The session in use. */
+  /** The current session. */
   const session = () => sessions.at(-1)!;
   const types = () => state.told.map(({ type }) => type);
   return {

@@ -11,8 +11,8 @@ import { startApp } from '../runtime/start-app.ts';
 const CHANNEL = 'console:demo';
 
 /**
- * The whole program with one channel in memory: dev is an agent of this backend, pm and qa say their own name. `posts` are
- * "Name: text" lines.
+ * The whole program with one channel in memory. dev uses this backend; pm and qa post their own name. `posts`: lines
+ * "Name: text".
  */
 export async function openChannel(backend: AgentBackend, turnConfig: object = {}) {
   const clock = systemClock();
@@ -51,30 +51,30 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     drafts,
     logged,
     broken,
-    /** A person writes. */
+    /** Sends a message as a person. */
     async write(text: string): Promise<void> {
       written += 1;
       const author = { id: 'u1', name: 'Anna' };
       const message = { id: `m${written}`, channel: CHANNEL, author, text, sentAt: clock.now(), addressed: [] };
       await intake().message({ ...message, order: String(written).padStart(6, '0'), attachments: [] });
     },
-    /** Resolves when nothing goes on in the channel and all is posted. */
+    /** Resolves when the channel is idle and everything is posted. */
     async rests(): Promise<void> {
       const isAtRest = () =>
         store.floors.state(CHANNEL)?.turn === null && store.floors.state(CHANNEL)?.exchange === null;
       const said = () => facts().filter(({ type }) => type === 'said').length;
       await until(() => isAtRest() && posts.length === said());
     },
-    /** How dev's turns ended. */
+    /** Returns the ends of dev's turns. */
     ends(): readonly object[] {
       return facts().flatMap((fact) => (fact.type === 'turnEnded' && fact.agent === 'dev' ? [endOf(fact)] : []));
     },
-    /** The texts of the messages that dev's turns answered, by what the floor says. */
+    /** Returns the texts of the messages that the floor records as answered by dev's turns. */
     done(): readonly string[] {
       const ids = facts().flatMap((fact) => (fact.type === 'turnEnded' && fact.agent === 'dev' ? fact.answered : []));
       return ids.map((id) => store.message(id)?.text ?? '');
     },
-    /** Who has the floor: its id, and what it waits for. */
+    /** Returns the holder's id and what it waits for. */
     holder(): string | null {
       const turn = store.floors.state(CHANNEL)?.turn ?? null;
       return turn === null ? null : [turn.agent, waitOf(turn)?.reason].filter((word) => word !== undefined).join(' ');

@@ -31,7 +31,7 @@ describe('the demo', () => {
     ).toEqual(['dev: Done: a clock. He', "qa: I tried dev's `clo"]);
   });
 
-  test('asks back, waits, and goes on with the answer', async () => {
+  test('asks a question, waits, and continues with the answer', async () => {
     const { write, pass, said, status } = await table();
     await write('Build a note store with Postgres or SQLite');
     await pass(6);
@@ -43,7 +43,7 @@ describe('the demo', () => {
     expect(said()[4]).toContain('dev: Done: A note store');
   });
 
-  test('takes up a message in the middle of a turn', async () => {
+  test('reacts to a message injected into a turn', async () => {
     const { write, pass, said, facts } = await table();
     await write(REQUEST);
     await pass(2);
@@ -53,7 +53,7 @@ describe('the demo', () => {
     expect(facts).toContainEqual(expect.objectContaining({ type: 'injectReported', outcome: 'injected' }));
   });
 
-  test('prompts an agent again with what it refused to take', async () => {
+  test('prompts an agent again with a message that it refused', async () => {
     const { write, pass, said } = await table();
     await write('dev: refuse inject');
     await pass(4);
@@ -62,7 +62,7 @@ describe('the demo', () => {
     expect(said().at(-1)).toContain('dev: Anna, first your question (is it done)');
   });
 
-  test('loses no request that comes while an agent is about to pass', async () => {
+  test('loses no request that arrives while an agent is about to pass', async () => {
     const { write, pass, said } = await table();
     await write('dev: pass');
     await write(REQUEST);
@@ -70,7 +70,7 @@ describe('the demo', () => {
     expect(said()[2]).toContain('dev: Done: a login page');
   });
 
-  test('interrupted, answers first and then finishes what was open; nothing is lost or said twice', async () => {
+  test('answers first after an interrupt, then finishes; nothing is lost or repeated', async () => {
     const { write, pass, said, status } = await table({ mode: 'interrupt' });
     await write('dev: slow');
     await pass(15);
@@ -88,7 +88,7 @@ describe('the demo', () => {
     expect(whole.match(/In the mode/g)).toHaveLength(4);
   });
 
-  test('keeps what a hanging agent was granted for no longer than its time', async () => {
+  test('ends the turn of a hanging agent at its time limit', async () => {
     const { write, pass, announced, said, status } = await table();
     await write('pm: hang');
     await pass(59);
@@ -102,7 +102,7 @@ describe('the demo', () => {
     expect(said().some((line) => line.startsWith('pm: **A login page'))).toBe(true);
   });
 
-  test('keeps the text of an agent that forgets to end its turn', async () => {
+  test('keeps the text of an agent that does not end its turn', async () => {
     const { write, pass, announced, said } = await table();
     await write('dev: forget');
     await pass(80);
@@ -110,7 +110,7 @@ describe('the demo', () => {
     expect(announced).toEqual([{ kind: 'timeout', agent: 'dev' }]);
   });
 
-  test('ends the turn of an agent that forgot by its silence, where the channel says so', async () => {
+  test('ends the turn of a silent agent, if the channel is set so', async () => {
     const { write, pass, announced, facts } = await table({ autoDetectTurnEnd: true });
     await write('dev: forget');
     await pass(25);
@@ -118,7 +118,7 @@ describe('the demo', () => {
     expect(announced).toEqual([]);
   });
 
-  test('goes on with the next agent when one crashes, and takes it back', async () => {
+  test('continues with the next agent when one crashes, and lets it join again', async () => {
     const { write, pass, announced, status, said } = await table();
     await write('dev: crash');
     await pass(2);
@@ -129,7 +129,7 @@ describe('the demo', () => {
     expect(status('dev')).toBe('QUEUED');
   });
 
-  test('is silenced by a stop, with what people had seen kept', async () => {
+  test('is silent after a stop, and keeps the shown text', async () => {
     const { write, pass, apply, said, floor } = await table();
     await write('dev: slow');
     await pass(8);
@@ -140,7 +140,7 @@ describe('the demo', () => {
     expect(floor().turn).toBeNull();
   });
 
-  test('hands the floor to whom a person names', async () => {
+  test('gives the floor to the agent that a person names', async () => {
     const { write, pass, facts } = await table();
     await write('pm: hand to qa');
     await pass(20);

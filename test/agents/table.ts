@@ -22,7 +22,7 @@ const CHANNEL = 'console:demo';
 const IDS = ['pm', 'dev', 'qa'] as const;
 const ENDING = new Set(['stop', 'skip', 'grant', 'remove', 'disable', 'leave', 'tick']);
 
-/** The demo at one table: the real core in memory, the real supervisor, scripted agents, and time that is told to pass. */
+/** The demo at one table: the real core in memory, the real supervisor, scripted agents, and a test clock. */
 export async function table(settings: Partial<FloorSettings> = {}) {
   const time = createTime();
   const texts = new Map<string, string>();
@@ -117,7 +117,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     facts,
     supervisor,
     floor: () => floor,
-    /** Everything said, in order: "who: text". */
+    /** Returns all posts in order: "author: text". */
     said: () => lines.map(({ author, text }) => `${author.id}: ${text}`),
     status: (agent: string) => floor.seats.find((seat) => seat.agent === agent)?.status,
     apply,
@@ -131,7 +131,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
       await apply({ type: 'receive', id, addressed, order: String(1_000 + written) });
       await time.settle();
     },
-    /** Lets time pass in small pieces, with the floor's deadlines kept. */
+    /** Advances the clock in small steps and applies the floor's deadlines. */
     pass: async (seconds: number): Promise<void> => {
       for (let piece = 0; piece < seconds * 10; piece++) {
         await time.advance(100);

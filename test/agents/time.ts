@@ -2,7 +2,7 @@ import type { TypingSpeed } from '../../src/agents/backends/scripted/scripted-ba
 
 type Alarm = { readonly at: number; readonly run: () => void };
 
-/** Time that passes only when told: a clock, timers and a speed on one line of time. */
+/** A test clock with timers. Time passes only when a test advances it. */
 export function createTime() {
   let now = 1_000_000;
   let alarms: Alarm[] = [];
@@ -26,9 +26,9 @@ export function createTime() {
     timers: { after },
     speed,
     settle,
-    /** How many alarms are set. */
+    /** Returns how many timers are set. */
     pending: () => alarms.length,
-    /** Lets time pass; what falls due runs in order, at its own instant. */
+    /** Advances the clock. Due timers run in order, each at its own time. */
     async advance(ms: number): Promise<void> {
       const end = now + ms;
       await settle();
@@ -41,11 +41,11 @@ export function createTime() {
       }
       now = Math.max(now, end);
     },
-    /** Time passes inside something that is under way: nothing else runs meanwhile. */
+    /** Advances the clock during a running operation. No timers run. */
     pass(ms: number): void {
       now += ms;
     },
-    /** The machine sleeps: the clock jumps and nothing runs meanwhile; what is due runs when it wakes. */
+    /** Simulates sleep of the machine: the clock jumps, and due timers run afterwards. */
     async oversleep(ms: number): Promise<void> {
       now += ms;
       const due = alarms.filter(({ at }) => at <= now);

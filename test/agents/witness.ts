@@ -1,9 +1,9 @@
 import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
 
-/** One generation: what it was prompted with, what was put into it, and whether it ended by itself. */
+/** One generation: its prompt, the injected messages, and whether it ended normally. */
 export type Generation = { readonly prompt: string; readonly injected: string[]; completed: boolean };
 
-/** A backend whose generations are written down. */
+/** Wraps a backend and records its generations. */
 export function witnessed(backend: AgentBackend): {
   readonly backend: AgentBackend;
   readonly generations: Generation[];
@@ -32,14 +32,17 @@ export function witnessed(backend: AgentBackend): {
   return { backend: { ...backend, open: async (seat) => watch(await backend.open(seat)) }, generations };
 }
 
-/** Whether a generation that ended by itself was given a text, whole: in its prompt, as one to answer now, or while it ran. */
+/**
+ * Returns whether a generation that ended normally received the whole text: in its prompt as a message to answer, or
+ * injected.
+ */
 export function isAnswered(generations: readonly Generation[], text: string): boolean {
   return generations.some(
     ({ completed, prompt, injected }) => completed && (injected.includes(text) || isAsked(prompt, text)),
   );
 }
 
-/** Whether a prompt holds a text, whole, as one to answer now. */
+/** Returns whether a prompt holds the whole text as a message to answer. */
 export function isAsked(prompt: string, text: string): boolean {
   return [', to answer now', ', still open'].some((mark) => prompt.includes(`${mark}]\n${text}\n`));
 }

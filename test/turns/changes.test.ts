@@ -20,7 +20,7 @@ const OLD = 'the first wording';
 const NEW = 'the second wording';
 const MESSAGE: HumanMessage = { ...written('m7', OLD), thread: 'test:thread' };
 
-/** A floor in the real store, whose agents are played by the test. */
+/** A floor in the real store. The test plays its agents. */
 class Play {
   readonly store: FloorStore = open();
   readonly facts: Fact[] = [];
@@ -67,7 +67,7 @@ class Play {
     return this.#manager.receive(message);
   }
 
-  /** Another message of somebody. */
+  /** Sends another message of a person. */
   writes(addressed: readonly AgentId[] = []): Promise<void> {
     this.#written += 1;
     return this.receive({ ...written(`m${this.#written}`), addressed: [...addressed] });
@@ -86,7 +86,7 @@ class Play {
     );
   }
 
-  /** Everybody does what is left to do, until the floor rests and keeps nothing. */
+  /** Lets all agents act until the floor rests with no held messages. */
   async playOn(): Promise<void> {
     for (let left = 60; left > 0; left -= 1) {
       const { turn, catchingUp, condition, seats, held, parked } = this.floor;
@@ -119,7 +119,7 @@ class Play {
 
 type Moment = { readonly settings?: Partial<FloorSettings>; readonly reach: (play: Play) => Promise<void> };
 
-/** pm speaks, and the message comes. */
+/** A message arrives while pm speaks. */
 async function whilePmSpeaks(play: Play): Promise<void> {
   await play.writes(['pm']);
   await play.receive();
@@ -133,7 +133,7 @@ const reported =
     await play.do({ type: 'injected', agent, epoch, id: MESSAGE.id, outcome });
   };
 
-/** Where a message can be when its author changes it. In each mode it is somewhere else while an agent speaks. */
+/** Where a message can be when its author changes it. Each mode gives another place while an agent speaks. */
 const MOMENTS: Readonly<Record<string, Moment>> = {
   'stands in a prompt': { reach: (play) => play.receive() },
   'came while an agent spoke': { reach: whilePmSpeaks },
@@ -222,7 +222,7 @@ const ways = INTERRUPT_MODES.flatMap((mode) =>
   ),
 );
 
-/** What every agent can read of the message, in lines and by its id. */
+/** Returns all texts by which agents can read the message: in lines and by its id. */
 function texts({ store, floor }: Play): readonly string[] {
   const lines = store.lines(CHANNEL, 0, floor.lines).filter(({ message }) => message === MESSAGE.id);
   return lines.map(({ text }) => text);

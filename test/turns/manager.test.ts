@@ -18,15 +18,15 @@ const A: ChannelId = 'test:a';
 const B: ChannelId = 'test:b';
 
 type Setting = {
-  /** What happens at each point of the store's work; nothing unless told. */
+  /** Called at each step of the store's work. Default: nothing. */
   readonly pass?: (moment: Moment, time: ReturnType<typeof createTime>) => void | Promise<void>;
   readonly takeDraft?: (channel: ChannelId) => TurnDraft | null;
   readonly settings?: Partial<FloorSettings>;
-  /** Time that each look at the clock takes. */
+  /** The time that each read of the clock takes. */
   readonly lookMs?: number;
 };
 
-/** A manager over floors in memory, on a clock of the test's own. */
+/** A manager over floors in memory, with a test clock. */
 function rig({ pass, takeDraft = () => null, settings, lookMs = 0 }: Setting) {
   const time = createTime();
   const commits: Commit[] = [];
@@ -50,7 +50,7 @@ function portsOf(store: ManagerPorts['store'], takeDraft: ManagerPorts['takeDraf
   return { store, takeDraft, addressed: () => [], changed: () => {} };
 }
 
-/** Seats pm and dev; pm has the floor, and dev after it. */
+/** Seats pm and dev. pm holds the floor, dev is next. */
 async function seat(manager: TurnManager, channel: ChannelId, settings: Partial<FloorSettings> = {}): Promise<void> {
   const agents = ['pm', 'dev'] as const;
   const seats = agents.map((agent) => ({ agent, priority: 5, timeoutMs: LIMIT_MS, rejoin: 'manual' as const }));

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { requestersOf } from '../../src/turns/requesters.ts';
 import { Bound, HALL, by } from '../work/runs/bound.ts';
 
-/** Who asked for what an agent does in its turn, by id. */
+/** The ids of the people who requested the agent's present work. */
 function requesters({ store, hall }: Bound, agent: string): readonly string[] {
   return requestersOf(hall, agent, {
     newest: () => store.floors.journal(HALL, 100).toReversed(),
@@ -13,7 +13,7 @@ function requesters({ store, hall }: Bound, agent: string): readonly string[] {
 const ends = (agent: string, epoch: number, handTo?: string) =>
   ({ type: 'end', agent, epoch, outcome: 'completed', signalled: true, ...(handTo ? { handTo } : {}) }) as const;
 
-/** A floor at rest; dev is next. */
+/** A resting floor. dev is next. */
 async function resting(): Promise<Bound> {
   const bound = await new Bound().granted();
   return bound.floor({ type: 'stop', by });

@@ -11,7 +11,7 @@ const A = 'test:one';
 const SEEN: TurnDraft = { agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt: 0 };
 const PLANS = { word: null, all: () => [], of: () => null, mayRest: () => true };
 
-/** A manager over a store, and what its agents have streamed in the channel. */
+/** A manager over a store, and the drafts shown in the channel. */
 function managed(store: FloorStore, takeDraft: () => TurnDraft | null = () => null) {
   const time = createTime();
   const failures: unknown[] = [];
@@ -29,7 +29,7 @@ function managed(store: FloorStore, takeDraft: () => TurnDraft | null = () => nu
   return { time, manager, failures };
 }
 
-/** Seats pm and dev, and shows what pm, who has the floor, has streamed so far. */
+/** Seats pm and dev, and shows the draft of the holder pm. */
 async function streaming(store: FloorStore, settings: Partial<FloorSettings> = {}) {
   const one = managed(store);
   const seats = ['pm', 'dev'].map((agent) => ({ agent, priority: 5, timeoutMs: 60_000, rejoin: 'auto' as const }));

@@ -6,12 +6,12 @@ import type { ManagerPorts } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import type { Applied } from '../../src/turns/floor-store.ts';
 
-/** A point of the store's work at which time may pass: before a look or a commit, and before its answer. */
+/** A step of the store's work during which time can pass: before a read or commit, and before its answer. */
 export type Moment =
   | { readonly before: 'look' | 'look is answered' }
   | { readonly before: 'commit' | 'commit is answered'; readonly channel: ChannelId; readonly command: Command };
 
-/** One command that was carried out, and the floor that it found. */
+/** One executed command, and the floor before it. */
 export type Commit = {
   readonly channel: ChannelId;
   readonly command: Command;
@@ -20,14 +20,14 @@ export type Commit = {
   readonly applied: Applied;
 };
 
-/** What a store of floors in memory is given. */
+/** What a store of floors in memory needs. */
 export type SlowPorts = {
-  /** Lets time pass. If it rejects before a commit, the command is rejected and nothing of it is done. */
+  /** Lets time pass. If it rejects before a commit, the command is rejected and changes nothing. */
   readonly pass: (moment: Moment) => Promise<void>;
   readonly committed?: (commit: Commit) => void;
 };
 
-/** Floors in memory behind the port of a store: one commit after the other, each as slow as it is told to be. */
+/** A store of floors in memory: one commit after another, each with a delay set by the test. */
 export class SlowFloors implements Pick<ManagerPorts['store']['floors'], 'apply' | 'due' | 'state'> {
   readonly floors = new Map<ChannelId, Floor>();
   readonly #ports: SlowPorts;
@@ -59,7 +59,7 @@ export class SlowFloors implements Pick<ManagerPorts['store']['floors'], 'apply'
     return this.floors.get(channel) ?? null;
   }
 
-  /** A store that takes in no messages and keeps no drafts, for a manager that is given none. */
+  /** A store without messages and drafts. */
   get port(): ManagerPorts['store'] {
     const none = (): never => {
       throw new Error('no messages are taken in here');

@@ -8,10 +8,10 @@ import type { Stage } from './floor/stage.ts';
 
 const APPROVAL = { title: 'run the tests', detail: 'npm test' };
 
-/** pm has the floor, whatever the order. */
+/** Gives pm the floor in any order. */
 const takes = (play: Stage): void => void play.operator({ type: 'grant', agent: 'pm' });
 
-/** Every situation in which somebody may sit before the composer, by how it comes about. */
+/** Every situation in which a person can see the composer, by how it is reached. */
 const SITUATIONS: readonly (readonly [string, (play: Stage) => void])[] = [
   ['the floor rests', () => {}],
   ['pm has the floor', takes],
@@ -105,7 +105,7 @@ describe('what would become of a message', () => {
 });
 
 describe('T37 where an agent speaks when threads share the floor', () => {
-  /** Messages that begin with "t" stand in a thread. */
+  /** Messages whose id begins with "t" are in a thread. */
   const threadIn = ({ journal }: Stage, line: number | null = null): string | null =>
     threadOf(journal.toReversed(), line, {
       message: (id: string) => (id.startsWith('t') ? { thread: 'test:one/thread' } : {}),

@@ -10,42 +10,42 @@ import { openChannel } from '../channel.ts';
 import { gateThat, person, prompt, recorder } from './conversation.ts';
 import { isAnswered, isAsked, witnessed } from '../witness.ts';
 
-/** What the agent behind a backend does in one generation. */
+/** One act of the agent in a generation. */
 export type Act =
-  /** Plain answer text, streamed character by character where the protocol streams. */
+  /** Posts answer text, streamed character by character if the protocol streams. */
   | { readonly do: 'write'; readonly text: string }
-  /** A message of its own, out before what follows. */
+  /** Posts a separate message, sent before the next act. */
   | { readonly do: 'say'; readonly text: string }
-  /** Does nothing until the rig releases it; stops when asked to. */
+  /** Waits until the rig releases it. Stops when interrupted. */
   | { readonly do: 'pause' }
   | { readonly do: 'pass' }
   | { readonly do: 'wait_for'; readonly question: string }
   | { readonly do: 'hand_to'; readonly agent: string }
-  /** Asks people for a yes, then writes "allowed" or "rejected". */
+  /** Requests permission, then writes "allowed" or "rejected". */
   | { readonly do: 'ask'; readonly title: string }
-  /** Does nothing for ever and does not stop when asked to. */
+  /** Waits forever and ignores interrupts. */
   | { readonly do: 'hang' }
   | { readonly do: 'crash' };
 
-/** A backend with an agent behind it that does as it is told. */
+/** A backend whose agent performs given acts. */
 export type Rig = {
   readonly backend: AgentBackend;
-  /** What a message in the middle of a turn comes to. */
+  /** The outcome of a message injected into a turn. */
   readonly inject: InjectOutcome;
-  /** What is said of a crash. */
+  /** The error message of a crash. */
   readonly crash: RegExp;
-  /** What the next generation does; one without a play writes "Noted.". */
+  /** Sets the acts of the next generation. Without acts it writes "Noted.". */
   play(...acts: Act[]): void;
-  /** Resolves when the agent has come to its `pause` or `hang`. */
+  /** Resolves when the agent has reached its `pause` or `hang`. */
   paused(): Promise<void>;
   release(): void;
-  /** All texts that the model, or what stands for it, was given so far. */
+  /** Returns all texts that the model, or its replacement, has received. */
   seen(): Promise<readonly string[]>;
-  /** Ends what the rig started; rejects when a process is left behind. */
+  /** Ends all that the rig started. Rejects when a process is left. */
   stop(): Promise<void>;
 };
 
-/** What every backend promises. `asks`: agents of this kind ask people for permission. */
+/** The contract of every backend. `asks`: agents of this kind request permission. */
 export function contract(name: string, build: () => Promise<Rig>, { asks = false } = {}): void {
   describe(`${name}, by itself`, () => {
     promises(build, asks);
@@ -58,7 +58,7 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
   });
 }
 
-/** What it promises to the supervisor. */
+/** The contract towards the supervisor. */
 function promises(build: () => Promise<Rig>, asks: boolean): void {
   let rig: Rig;
   let session: AgentSession;
@@ -78,7 +78,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
   const asking = (text: string, more: Parameters<typeof prompt>[0] = {}) =>
     prompt({ messages: [person(1, text)], text: `[from Anna (u1), to answer now]\n${text}`, ...more });
 
-  /** Prompts the session and keeps what it tells. */
+  /** Prompts the session and records its reports. */
   const begin = (text: string, more: Parameters<typeof prompt>[0] = {}, choice: Choice | 'cancelled' = 'cancelled') => {
     const heard = recorder();
     const asked: string[] = [];
@@ -92,7 +92,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     return { over, said, asked };
   };
 
-  /** A generation that has said "First." and pauses. */
+  /** Starts a generation that says "First." and pauses. */
   const paused = async (...rest: Act[]) => {
     rig.play({ do: 'say', text: 'First.' }, { do: 'pause' }, ...rest);
     const turn = begin('Build it');
@@ -111,13 +111,13 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
   };
 
   describe('a prompt', () => {
-    test('is given to the agent, and its plain answer is the turn', async () => {
+    test('reaches the agent, and its plain answer is the turn', async () => {
       rig.play({ do: 'write', text: 'It is built.' });
       expect(await whole('Build a bridge')).toEqual({ said: ['It is built.'], ending: { how: 'completed' } });
       expect((await rig.seen()).join('\n')).toContain('Build a bridge');
     });
 
-    test('is answered in several messages, each out as soon as it is said', async () => {
+    test('is answered with several messages, each posted at once', async () => {
       const turn = await paused({ do: 'write', text: 'Second.' });
       expect(turn.said()).toEqual(['First.']);
       rig.release();
@@ -125,12 +125,12 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect(turn.said()).toEqual(['First.', 'Second.']);
     });
 
-    test('is passed without a word', async () => {
+    test('is passed without text', async () => {
       rig.play({ do: 'pass' });
       expect(await whole('Anything to add?')).toEqual({ said: [], ending: { how: 'passed' } });
     });
 
-    test('is answered and the floor handed over', async () => {
+    test('is answered, and the floor is handed over', async () => {
       rig.play({ do: 'say', text: 'Please check.' }, { do: 'hand_to', agent: 'qa' });
       expect(await whole('Build it')).toEqual({ said: ['Please check.'], ending: { how: 'completed', handTo: 'qa' } });
     });
@@ -155,8 +155,8 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     });
   });
 
-  describe('a message in the middle of a turn', () => {
-    test('has an outcome that equals what the model saw', async () => {
+  describe('a message injected into a turn', () => {
+    test('has the outcome that matches what the model received', async () => {
       const turn = await paused({ do: 'write', text: 'Second.' });
       const outcome = session.inject(person(2, 'Make it violet'), false);
       rig.release();
@@ -165,13 +165,13 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect({ outcome: await outcome, saw }).toEqual({ outcome: rig.inject, saw: rig.inject === 'injected' });
     });
 
-    test('goes to the next prompt while nothing is generated', async () => {
+    test('goes to the next prompt while no generation runs', async () => {
       expect(await session.inject(person(2, 'Make it violet'), false)).toBe('next-prompt');
     });
   });
 
   describe('a turn that is interrupted', () => {
-    test('stops within the grace, and nothing more is heard of it', async () => {
+    test('stops within the grace, and later output is dropped', async () => {
       const turn = await paused({ do: 'write', text: 'Second.' });
       await session.interrupt(5_000);
       expect(await turn.over).toEqual({ how: 'interrupted' });
@@ -194,7 +194,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect((await whole('Are you there?', { reason: 'resume' })).said).toEqual(['Back.']);
     });
 
-    test('is over when the session closes', async () => {
+    test('ends when the session closes', async () => {
       const turn = await paused();
       await session.close();
       const ending = await turn.over.then(
@@ -206,7 +206,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
   });
 
   describe('an agent that fails', () => {
-    test('is a backend error with its cause in one line', async () => {
+    test('rejects with a backend error whose cause is one line', async () => {
       rig.play({ do: 'crash' });
       const error: unknown = await begin('Build it').over.catch((failure: unknown) => failure);
       expect(error).toBeInstanceOf(BackendError);
@@ -216,7 +216,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect(terminal).toBe(false);
     });
 
-    test('T23 has given no sign of life by then: it counts as one more failure in a row', async () => {
+    test('T23 without a sign of life counts as one more failure in a row', async () => {
       rig.play({ do: 'crash' });
       const heard = recorder();
       await expect(session.prompt(asking('Build it'), heard.report)).rejects.toBeInstanceOf(BackendError);
@@ -224,7 +224,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect(heard.text().replaceAll('---', '').trim()).toBe('');
     });
 
-    test('T59 that hangs gives no sign of life, and is over when its session closes', async () => {
+    test('T59 that hangs shows no sign of life, and ends when its session closes', async () => {
       rig.play({ do: 'hang' });
       const heard = recorder();
       const over = session.prompt(asking('Build it'), heard.report).catch(() => null);
@@ -235,7 +235,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       await over;
     });
 
-    test('goes on in a new session that is told what was said so far', async () => {
+    test('continues in a new session that is told its posted text', async () => {
       await session.close();
       session = await open();
       rig.play({ do: 'write', text: 'The rest.' });
@@ -246,7 +246,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     });
   });
 
-  describe.runIf(asks)('an agent that needs a yes', () => {
+  describe.runIf(asks)('an agent that needs approval', () => {
     test.for([
       ['allow', 'allowed'],
       ['reject', 'rejected'],
@@ -268,7 +268,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       ['while its agent hangs', [{ do: 'hang' }]],
       ['after its agent crashed', [{ do: 'crash' }]],
     ];
-    test.each(ways)('%s leaves no timer armed', async (_, acts) => {
+    test.each(ways)('%s leaves no timer behind', async (_, acts) => {
       await session.close();
       const before = armedTimers();
       session = await open();
@@ -286,7 +286,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
   });
 
   describe('an idle session', () => {
-    test('answers a ping and closes twice', async () => {
+    test('answers a liveness check and can be closed twice', async () => {
       await session.ping();
       await session.close();
       await expect(session.close()).resolves.toBeUndefined();
@@ -294,18 +294,18 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
   });
 }
 
-/** How many timers keep this process from ending. */
+/** Returns how many timers keep this process alive. */
 export function armedTimers(): number {
   return process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
 }
 
-/** Waits without a timer until something holds, for a second at most. */
+/** Waits up to 1 s until a condition holds, without a timer. */
 export async function soon(holds: () => boolean): Promise<void> {
   const end = performance.now() + 1_000;
   while (!holds() && performance.now() < end) await new Promise((resolve) => void setImmediate(resolve));
 }
 
-/** What an agent does in one generation, and what happens around it, as drawn by chance. */
+/** Random acts of an agent in one generation, and random events around it. */
 const PLAYS: readonly (readonly Act[])[] = [
   [{ do: 'pause' }, { do: 'write', text: 'After a pause.' }],
   [{ do: 'say', text: 'First half.' }, { do: 'pause' }, { do: 'write', text: 'Second half.' }],
@@ -315,7 +315,7 @@ const PLAYS: readonly (readonly Act[])[] = [
 ];
 const STEPS = ['write', 'write', 'write to dev', 'release'] as const;
 
-/** I25: a message is done only when it stood in a prompt of a generation that ended by itself. */
+/** I25: a message counts as answered only if it was in a prompt whose generation ended normally. */
 function answers(build: () => Promise<Rig>): void {
   const open = async (turnConfig: object) => {
     const rig = await build();
@@ -329,7 +329,7 @@ function answers(build: () => Promise<Rig>): void {
   };
   type Opened = Awaited<ReturnType<typeof open>>;
 
-  /** Lets every generation go on until all is said. */
+  /** Releases every generation until all acts are done. */
   const finish = async ({ rig, channel }: Opened) => {
     const over = new AbortController();
     const releasing = (async () => {
@@ -369,7 +369,7 @@ function answers(build: () => Promise<Rig>): void {
     },
   );
 
-  test('T3 sixty messages that were held stand in one prompt, all to be answered', async () => {
+  test('T3 60 held messages are in one prompt, all to be answered', async () => {
     const opened = await open({ humanInterruptMode: 'queue' });
     try {
       opened.rig.play({ do: 'pause' }, { do: 'write', text: 'First.' });
@@ -388,7 +388,7 @@ function answers(build: () => Promise<Rig>): void {
     }
   });
 
-  test('T9 an agent whose answer was cut is told how much of it was posted, and nothing else of it', async () => {
+  test('T9 an agent with an interrupted answer is told exactly which part was posted', async () => {
     const opened = await open({ humanInterruptMode: 'interrupt' });
     try {
       opened.rig.play({ do: 'say', text: 'First half.' }, { do: 'pause' }, { do: 'write', text: 'Second half.' });
@@ -406,7 +406,7 @@ function answers(build: () => Promise<Rig>): void {
     }
   });
 
-  test('T2 an agent that is interrupted twice is prompted with every message, and is done with all in the end', async () => {
+  test('T2 an agent that is interrupted twice is prompted with every message and finally answers all', async () => {
     const opened = await open({ humanInterruptMode: 'interrupt' });
     try {
       const texts = ['@dev one', '@dev two', '@dev three'];
@@ -426,10 +426,10 @@ function answers(build: () => Promise<Rig>): void {
   });
 }
 
-/** So many sequences of each mode are tried with each backend. */
+/** How many random sequences are tried per mode and backend. */
 const RUNS = 1;
 
-/** What people see of it, with the whole program around it. */
+/** What people see in the channel, with the whole program running. */
 function inChannel(build: () => Promise<Rig>): void {
   let rig: Rig;
   let channel: Awaited<ReturnType<typeof openChannel>>;
@@ -444,7 +444,7 @@ function inChannel(build: () => Promise<Rig>): void {
     await rig.stop();
   });
 
-  /** Dev answers a message by doing this, and the others have their turns. */
+  /** dev answers a message with these acts, and the others have their turns. */
   const answered = async (...acts: Act[]) => {
     rig.play(...acts);
     await channel.write('@dev build it');
@@ -457,14 +457,14 @@ function inChannel(build: () => Promise<Rig>): void {
   const IN_TURN = ['PM: PM here.', 'QA: QA here.'];
   const QA_NEXT = ['QA: QA here.', 'PM: PM here.'];
 
-  test('T14 an answer with the signal is posted without it, and no part of it is ever shown', async () => {
+  test('T14 a signal at the end of an answer is removed, and never shown', async () => {
     const text = 'It is built. \n\nTURN_COMPLETE\n';
     const { posts, ends } = await answered({ do: 'write', text });
     expect({ posts, ends }).toEqual({ posts: ['Dev: It is built.', ...IN_TURN], ends: [COMPLETED] });
     expect(channel.drafts.filter((draft) => !'It is built.'.startsWith(draft.trim()))).toEqual([]);
   });
 
-  test('T14 an answer without the signal is the turn, and nobody is warned', async () => {
+  test('T14 an answer without the signal is the turn, without a warning', async () => {
     const { posts, ends } = await answered({ do: 'write', text: 'It is built.' });
     expect({ posts, ends }).toEqual({ posts: ['Dev: It is built.', ...IN_TURN], ends: [COMPLETED] });
     expect([channel.logged, channel.broken]).toEqual([[], []]);
@@ -478,7 +478,7 @@ function inChannel(build: () => Promise<Rig>): void {
     },
   );
 
-  test('T14 the signal and nothing else is a pass', async () => {
+  test('T14 an answer of only the signal is a pass', async () => {
     const { posts, ends } = await answered({ do: 'write', text: 'TURN_COMPLETE' });
     expect({ posts, ends }).toEqual({ posts: IN_TURN, ends: [PASSED] });
   });
@@ -500,7 +500,7 @@ function inChannel(build: () => Promise<Rig>): void {
     },
   );
 
-  test('T16 an answer of which the last message is a pass is what was said before', async () => {
+  test('T16 an answer whose last message is a pass keeps its earlier messages', async () => {
     const { posts, ends } = await answered({ do: 'say', text: 'It is built.' }, { do: 'write', text: 'NO_REPLY' });
     expect({ posts, ends }).toEqual({ posts: ['Dev: It is built.', ...IN_TURN], ends: [COMPLETED] });
   });
@@ -515,7 +515,7 @@ function inChannel(build: () => Promise<Rig>): void {
     expect({ posts, ends }).toEqual({ posts: [`Dev: ${text}`, ...IN_TURN], ends: [COMPLETED] });
   });
 
-  test('T14 the signal at the end of a message is never posted, and counts in the last one only', async () => {
+  test('T14 the signal is never posted at the end of a message, and counts only in the last one', async () => {
     const { posts, ends } = await answered(
       { do: 'say', text: 'Half of it.\nTURN_COMPLETE @qa' },
       { do: 'write', text: 'All of it.' },
@@ -534,7 +534,7 @@ function inChannel(build: () => Promise<Rig>): void {
     expect(channel.posts).toEqual(['Dev: Which colour?', 'Dev: Painted.', ...IN_TURN]);
   });
 
-  test("T14 the signal in a person's text is text, for the agent as for the floor", async () => {
+  test("T14 the signal in a person's text is ordinary text for agent and floor", async () => {
     rig.play({ do: 'pause' }, { do: 'write', text: 'It is built.' });
     await channel.write('@dev what is TURN_COMPLETE');
     await rig.paused();

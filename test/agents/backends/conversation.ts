@@ -14,7 +14,7 @@ export function spoken(line: number, id: string, text: string): Line {
   return { line, at: 0, author: { kind: 'agent', id, name: id }, text, attachments: [], message: null, change: null };
 }
 
-/** A prompt for one of three agents; the person's lines to answer are those in `messages`. */
+/** A prompt for one of three agents. `messages`: the lines of people to answer. */
 export function prompt(more: Partial<TurnPrompt>): TurnPrompt {
   const roster = ['pm', 'dev', 'qa'].map((id) => ({ id, name: id, status: 'QUEUED', description: '' }));
   const base = {
@@ -32,7 +32,7 @@ export function prompt(more: Partial<TurnPrompt>): TurnPrompt {
   return { ...base, parts, lines: more.messages ?? [], messages: [], ...more };
 }
 
-/** A gate that lets every step go on, and answers every call so: people's choice, or that nobody decided. */
+/** A gate that allows every step and gives each request the same choice. `cancelled`: nobody decides. */
 export function gateThat(
   chooses: (call: GatedCall, stopped: AbortSignal) => Choice | 'cancelled' | Promise<Choice | 'cancelled'>,
 ): ToolGate {
@@ -52,7 +52,7 @@ export function gateThat(
   };
 }
 
-/** A report that keeps what was told: the messages, and what else happened. */
+/** A report that records messages and other calls. */
 export function recorder() {
   const messages: string[] = [''];
   const events: string[] = [];
@@ -68,5 +68,5 @@ export function recorder() {
   return { report, events, messages, text: () => messages.join('\n---\n') };
 }
 
-/** A report of what a call has used that keeps nothing, for sessions that are asked who is next. */
+/** A usage report that drops everything, for `choose`. */
 export const UNHEARD: Pick<Report, 'usage' | 'now'> = { usage: () => {}, now: () => 0 };

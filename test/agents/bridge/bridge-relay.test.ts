@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { BridgeRelay } from '../../../src/agents/bridge/bridge-relay.ts';
 import { createTime } from '../time.ts';
 
-/** An agent in the middle of a prompt whose connection broke, and a second prompt over a new one. */
+/** An agent whose connection broke during a prompt, and a second prompt over a new connection. */
 function cancelledOnce() {
   const time = createTime();
   const toAgent: AnyMessage[] = [];
@@ -21,8 +21,8 @@ function cancelledOnce() {
   return { time, relay, stuck, prompted };
 }
 
-describe('an agent that was told to stop when its connection broke', () => {
-  test('gets the next prompt as soon as the one before has ended', async () => {
+describe('an agent whose prompt was cancelled because the connection broke', () => {
+  test('gets the next prompt as soon as the cancelled one has ended', async () => {
     const { time, relay, stuck, prompted } = cancelledOnce();
     await time.advance(9_999);
     await relay.fromAgent({ jsonrpc: '2.0', id: 1, result: { stopReason: 'cancelled' } });
@@ -31,7 +31,7 @@ describe('an agent that was told to stop when its connection broke', () => {
     expect(stuck).toEqual([]);
   });
 
-  test('counts as stuck when it does not end in time, so that it is started anew', async () => {
+  test('counts as stuck when the cancelled prompt does not end in time, and is restarted', async () => {
     const { time, stuck, prompted } = cancelledOnce();
     await time.advance(9_999);
     expect(stuck).toEqual([]);

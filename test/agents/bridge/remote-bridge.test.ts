@@ -31,7 +31,7 @@ afterEach(async () => {
   await rig.stop();
 });
 
-/** A bridge in this process that tries again at once. */
+/** A bridge in this process that retries at once. */
 const bridge = (token = rig.token, command = process.execPath) => {
   const over = runBridge({
     url: rig.url,
@@ -56,8 +56,8 @@ const begin = (session: Awaited<ReturnType<typeof rig.backend.open>>, text: stri
   return { over, said: () => heard.messages.map((each) => each.trim()).filter((each) => each !== '') };
 };
 
-describe('a host that is away', () => {
-  test('T28 is tried after 1 and 2 seconds, every 3 for five minutes, then every 30', () => {
+describe('a host that is unreachable', () => {
+  test('T28 is retried after 1 and 2 s, every 3 s for 5 minutes, then every 30 s', () => {
     const waits = Array.from({ length: 101 }, (_, index) => reconnectMs(index + 1));
     expect(waits.slice(0, 4)).toEqual([1_000, 2_000, 3_000, 3_000]);
     expect(new Set(waits.slice(3, 100))).toEqual(new Set([3_000]));
@@ -67,7 +67,7 @@ describe('a host that is away', () => {
 });
 
 describe('a bridge', () => {
-  test('connects an agent that speaks over its standard input and output, in its own folder', async () => {
+  test('connects an agent that speaks ACP over standard input and output, in its own folder', async () => {
     void bridge();
     await connected();
     const session = await rig.backend.open(SEAT);
@@ -77,7 +77,7 @@ describe('a bridge', () => {
     expect(session).toHaveProperty('memory');
   });
 
-  test('keeps the agent and its sessions over a lost connection, and cancels what was under way', async () => {
+  test('keeps the agent and its sessions over a lost connection, and cancels running prompts', async () => {
     void bridge();
     await connected();
     const session = await rig.backend.open(SEAT);
@@ -91,7 +91,7 @@ describe('a bridge', () => {
     expect(said.filter((line) => line.startsWith('Connected'))).toHaveLength(2);
   });
 
-  test('starts an agent again that ended, and says how it ended', async () => {
+  test('restarts an agent that ended, and prints how it ended', async () => {
     void bridge();
     await connected();
     const turn = begin(await rig.backend.open(SEAT), 'crash once');
@@ -108,7 +108,7 @@ describe('a bridge', () => {
     expect(said.at(-1)).toContain(words);
   });
 
-  test('ends when its token is revoked, and when another connection took its place', async () => {
+  test('ends when its token is revoked, or when another connection replaced it', async () => {
     const over = bridge();
     await connected();
     await rig.connected();
@@ -146,7 +146,7 @@ describe('the command conch-agent', () => {
     expect(err()).not.toMatch(/^\s+at /m);
   });
 
-  test('told to end takes its whole process group with it', async () => {
+  test('ends with its whole process group when it gets a signal', async () => {
     const command = ['--url', rig.url, '--token-env', 'T', '--', process.execPath, AGENT];
     const { child, ended, err } = start(command, { T: rig.token });
     await connected();
@@ -158,7 +158,7 @@ describe('the command conch-agent', () => {
     await until(() => groups.flatMap(livingIn).length === 0, 'the end of all that it started');
   });
 
-  test('T1 goes on when nobody reads its standard error any more', async () => {
+  test('T1 keeps running when nobody reads its standard error', async () => {
     const command = ['--url', rig.url, '--token-env', 'T', '--', process.execPath, AGENT];
     const { child, ended } = start(command, { T: rig.token });
     await connected();
@@ -170,7 +170,7 @@ describe('the command conch-agent', () => {
     expect(await ended).toBe(0);
   });
 
-  test('T41 as one file, alone in a folder of another machine, connects its agent', async () => {
+  test('T41 works as one file, alone in a folder of another machine', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-agent-'));
     try {
       const file = join(folder, 'conch-agent.mjs');
@@ -188,7 +188,7 @@ describe('the command conch-agent', () => {
     }
   });
 
-  test('explains itself', async () => {
+  test('prints its help', async () => {
     const { ended, err } = start(['--help']);
     expect([await ended, err()]).toEqual([0, '']);
   });
@@ -198,7 +198,7 @@ async function codeOf(child: ChildProcess): Promise<number | null> {
   return await new Promise((resolve) => child.once('close', resolve));
 }
 
-/** The processes that a process has started; each leads a group. */
+/** Returns the process groups that a process has started. */
 function groupsOf(parent: number): readonly number[] {
   const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim();
   return children === '' ? [] : children.split(' ').map(Number);

@@ -6,52 +6,52 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 
-/** What somebody was let in with. */
+/** The tokens granted to a client, and their scope. */
 type Grant = { readonly access: string; readonly refresh: string; readonly scope: string; readonly resource: string };
 
-/** What the service and the server do that they do not do of themselves. */
+/** Faults of the authorization service and of the MCP server. */
 export type AuthFaults = {
-  /** `iss` of the answer to the browser, and of the service's own description. */
+  /** `iss` in the redirect to the browser and in the service's metadata. */
   iss: string | null;
   describedAs: string | null;
-  /** What a service sends to the browser in place of a code. */
+  /** The error that the service sends to the browser instead of a code. */
   error: string | null;
-  /** Who signs people in, as the server says. */
+  /** The authorization service that the server names. */
   signedInBy: string | null;
-  /** How the service answers at its token endpoint. */
+  /** The status of every answer at the token endpoint. */
   tokenStatus: number | null;
   tokenBody: string;
-  /** Called with each request for other tokens, before it is answered and after the old ones are spent. */
+  /** Called on each refresh request, after the old tokens are spent and before the answer. */
   renewing: (() => Promise<unknown>) | null;
-  /** What the tool "admin" wants besides. */
+  /** The additional scope that the tool "admin" requires. */
   adminScope: string | null;
-  /** The token endpoint sends elsewhere. */
+  /** The URL to which the token endpoint redirects. */
   movedTo: string | null;
   registers: boolean;
-  /** The tool says what its server was told. */
+  /** True when the tool returns what its server received. */
   echoes: boolean;
   tokenType: string;
   expiresIn: number;
 };
 
-/** A server of tools that lets in who has a token, and the service that makes these, on this machine. */
+/** An MCP server that requires a token, and the service that issues tokens, on this machine. */
 export type AuthRig = {
   readonly url: string;
   readonly issuer: string;
   readonly faults: AuthFaults;
-  /** Every request at the service: its path, and what was sent. */
+  /** All requests to the service: path and form. */
   readonly asked: { readonly path: string; readonly form: URLSearchParams }[];
-  /** What was presented to the server. */
+  /** All tokens presented to the server. */
   readonly presented: Set<string | undefined>;
-  /** How often the tool was run. */
+  /** Returns how often the tool has run. */
   runs(): number;
-  /** How often the server has refused a token since it was last good. */
+  /** Returns how often the server has refused a token since it last accepted one. */
   refused(): number;
-  /** The tokens that are good now. */
+  /** Returns the valid tokens. */
   good(): Grant | null;
-  /** From now on the access token is refused, as one whose time is over. */
+  /** Makes the access token expire. */
   expire(): void;
-  /** From now on nobody is let in by what was granted before. */
+  /** Revokes all tokens granted so far. */
   revoke(): void;
   close(): Promise<void>;
 };
@@ -110,7 +110,7 @@ export async function startAuth(): Promise<AuthRig> {
   };
 }
 
-/** Goes where a person's browser goes, until it would come back to this machine; resolves with that address. */
+/** Follows redirects like a browser, until one leads back to Conch. Resolves with that URL. */
 export async function browse(address: string): Promise<string> {
   const response = await fetch(address, { redirect: 'manual' });
   const location = response.headers.get('location');
@@ -165,7 +165,7 @@ function descriptionOf({ issuer, faults }: Service): object {
   };
 }
 
-/** A person who says yes to everything. */
+/** A person who approves everything. */
 function authorize({ state, faults, issuer }: Service, query: URLSearchParams, response: ServerResponse): void {
   const isKnown = query.get('client_id') === 'configured' || state.clients.has(query.get('client_id') ?? '');
   if (!isKnown || query.get('code_challenge_method') !== 'S256')
@@ -189,7 +189,7 @@ async function token(service: Service, form: URLSearchParams, response: ServerRe
   if (form.get('grant_type') === 'refresh_token') {
     const { grant } = state;
     const refresh = form.get('refresh_token') ?? '';
-    // One that was used before is known to be stolen: nothing of it counts any more.
+    // A refresh token used twice counts as stolen: the whole grant is revoked.
     if (state.spent.has(refresh)) state.grant = null;
     if (grant === null || grant.refresh !== refresh || form.get('resource') !== grant.resource) return refuse(response);
     state.spent.add(refresh);

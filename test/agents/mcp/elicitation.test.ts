@@ -23,7 +23,7 @@ const CALL: GatedCall = {
 
 const no = (code: 'DENIED' | 'CANCELLED'): GateVerdict => ({ verdict: 'refused', code, words: '' });
 
-/** What a server is answered when people answer so, one after the other; and what they were asked. */
+/** Returns what the server received and what people were asked, when people give these answers in order. */
 async function asked(params: ElicitRequestParams, ...answers: readonly (string | GateVerdict)[]) {
   const left = [...answers];
   const calls: GatedCall[] = [];
@@ -76,8 +76,8 @@ const [UI, API] = [
   { value: 'api', label: 'api' },
 ];
 
-describe('a form that a server sends', () => {
-  test('is shown whole, by the rules of the call in which it is asked, and asked whatever they allow', async () => {
+describe('a form from a server', () => {
+  test('is shown completely under the rules of its call, and asked even if they allow the call', async () => {
     const { calls } = await asked(ISSUE);
     expect(calls).toMatchObject([
       {
@@ -101,7 +101,7 @@ describe('a form that a server sends', () => {
     ]);
   });
 
-  test('comes with its fields, so that it can be drawn', async () => {
+  test('has its fields, so that a platform can draw it', async () => {
     const { calls } = await asked(ISSUE);
     expect(calls[0]?.form).toEqual([
       {
@@ -133,13 +133,13 @@ describe('a form that a server sends', () => {
     expect(settled).toMatchObject([{ status: 'complete', output: JSON.stringify(content) }]);
   });
 
-  test('is cancelled by words that do not fill it in, which nobody can say', async () => {
+  test('is cancelled by text that does not fill it in', async () => {
     const { result, settled } = await asked(ISSUE, 'votes=6');
     expect(result).toEqual({ action: 'cancel' });
     expect(settled).toMatchObject([{ status: 'error', output: expect.stringContaining('title: it is missing') }]);
   });
 
-  test('is declined by a no, and cancelled when nobody decides', async () => {
+  test('is declined by a denial, and cancelled without a decision', async () => {
     expect((await asked(ISSUE, no('DENIED'))).result).toEqual({ action: 'decline' });
     expect((await asked(ISSUE, no('CANCELLED'))).result).toEqual({ action: 'cancel' });
   });
@@ -163,14 +163,14 @@ describe('a form that a server sends', () => {
     expect(calls[0]?.unaskable).toMatch(/do not read as they are/);
   });
 
-  test('may ask for a number of tokens, or which of some keys', async () => {
+  test('may ask for a number of tokens, or which of several keys', async () => {
     const keys = { type: 'string', enum: ['api-key-1', 'api-key-2'] } as const;
     const { calls } = await asked(form({ tokens: { type: 'integer' }, key: keys }));
     expect(calls[0]?.unaskable).toBeUndefined();
   });
 });
 
-describe('a link that a server sends', () => {
+describe('a link from a server', () => {
   const link = (url: string): ElicitRequestParams => ({ mode: 'url', message: 'Sign in', elicitationId: 'e1', url });
 
   test('is shown with the host that it leads to', async () => {
@@ -182,7 +182,7 @@ describe('a link that a server sends', () => {
     expect((await asked(link('https://gіthub.com/'), '')).calls[0]?.detail).toContain('xn--');
   });
 
-  test('that leads elsewhere than into the web is put to nobody', async () => {
+  test('with another scheme than http(s) is shown to nobody', async () => {
     const { calls } = await asked(link('file:///etc/passwd'));
     expect(calls[0]?.unaskable).toBe('its link is no address of the web');
   });
@@ -203,7 +203,7 @@ function started(config: ConstructorParameters<typeof McpServer>[1]) {
 }
 
 describe('a server', () => {
-  test('that may ask hears the answer in its call, whose time stands still meanwhile', async () => {
+  test('that may ask gets the answer in its call, whose timeout is suspended meanwhile', async () => {
     const { call, time } = started(toolsServer(['tool=ask'], { elicitation: true, timeoutSeconds: 10 }));
     const answered = Promise.withResolvers<{ action: 'decline' }>();
     const heard: ElicitRequestParams[] = [];
@@ -214,14 +214,14 @@ describe('a server', () => {
     expect((await over).text).toBe('{"action":"decline"}');
   });
 
-  test('that may not is told that this is not done', async () => {
+  test('that may not ask is told so', async () => {
     const { call } = started(toolsServer(['tool=ask']));
     const heard: unknown[] = [];
     const { text } = await call('ask', { ask: async (params) => (heard.push(params), { action: 'accept' }) });
     expect([heard, text]).toEqual([[], expect.stringContaining('Method not found')]);
   });
 
-  test('that asks while several calls are under way gets no answer: nobody knows whose people it means', async () => {
+  test('that asks during several calls gets no answer, because the right people are unknown', async () => {
     const { call } = started(toolsServer(['tool=ask', 'tool=hang'], { elicitation: true }));
     const stop = new AbortController();
     const hanging = call('hang', { stopped: stop.signal });
@@ -230,7 +230,7 @@ describe('a server', () => {
     await hanging;
   });
 
-  test('that goes on without the answer takes its question back', async () => {
+  test('that continues without the answer withdraws its question', async () => {
     const { call } = started(toolsServer(['tool=impatient'], { elicitation: true }));
     const withdrawn = Promise.withResolvers<void>();
     const { text } = await call('impatient', {
@@ -246,14 +246,14 @@ describe('a server', () => {
   });
 });
 
-describe('the server "everything"', () => {
+describe('the reference server "everything"', () => {
   const bin = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
   const everything = (elicitation: boolean) => {
     const config = serverSchema.parse({ command: process.execPath, args: [bin], elicitation });
     return started(config);
   };
 
-  test('asks its form, and is given what was answered', async () => {
+  test('asks its form, and gets the answers', async () => {
     const { call } = everything(true);
     const gate = {
       ...gateThat(() => 'allow'),
@@ -268,7 +268,7 @@ describe('the server "everything"', () => {
     expect(text).toContain('1990-02-03');
   });
 
-  test('offers none of that where it may not ask', async () => {
+  test('may ask nothing without permission', async () => {
     const names = async (may: boolean) => (await everything(may).server.tools()).map(({ name }) => name);
     expect(await names(true)).toContain('trigger-elicitation-request');
     expect(await names(false)).not.toContain('trigger-elicitation-request');

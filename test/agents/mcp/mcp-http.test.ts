@@ -15,7 +15,7 @@ afterEach(async () => {
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 
-/** A server on this machine; resolves with its address. */
+/** Starts a server on this machine. Resolves with its URL. */
 async function listening(answer: Answer): Promise<string> {
   const server: Server = createServer((request, response) => void answer(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -30,7 +30,7 @@ async function listening(answer: Answer): Promise<string> {
   return `http://127.0.0.1:${address.port}/mcp`;
 }
 
-/** Answers as a server of tools with two tools. */
+/** Answers like an MCP server with two tools. */
 const asTools: Answer = async (request, response) => {
   const server = new SdkServer({ name: 'web', version: '1' });
   const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
@@ -53,8 +53,8 @@ function reached(url: string, headers: Record<string, string> = {}) {
 const call = (server: McpServer, name: string, input: Record<string, unknown> = {}) =>
   server.call(toolNamed(name), { id: '1', input, stopped: new AbortController().signal, progressed() {} });
 
-describe('a server of tools over HTTP', () => {
-  test('is reached with its headers', async () => {
+describe('an MCP server over HTTP', () => {
+  test('is called with its headers', async () => {
     const seen = new Set<string | undefined>();
     const url = await listening((request, response) => {
       seen.add(request.headers.authorization);
@@ -66,7 +66,7 @@ describe('a server of tools over HTTP', () => {
     expect([...seen]).toEqual(['Bearer t0k3n']);
   });
 
-  test('is not followed to another host, and its headers are not told there', async () => {
+  test('is not followed to another host, and its headers are not sent there', async () => {
     const others: string[] = [];
     const other = await listening((request, response) => {
       others.push(request.url ?? '');
@@ -79,14 +79,14 @@ describe('a server of tools over HTTP', () => {
     expect(others).toEqual([]);
   });
 
-  test('may send no more than 8 MiB in one answer', async () => {
+  test('may send at most 8 MiB in one answer', async () => {
     const { server } = reached(await listening(asTools));
     await server.tools();
     expect(await call(server, 'big')).toMatchObject({ isError: true, code: 'UNKNOWN' });
     expect((await call(server, 'echo', { text: 'still here' })).text).toBe('still here');
   });
 
-  test('that refuses, or is no such server, is a sentence, and is tried again after its backoff', async () => {
+  test('that refuses, or is no MCP server, gives a one-line error and is retried after its backoff', async () => {
     let status = 401;
     const url = await listening((request, response) =>
       status === 200 ? asTools(request, response) : void response.writeHead(status).end('no'),
@@ -99,11 +99,11 @@ describe('a server of tools over HTTP', () => {
     expect(await server.tools()).toHaveLength(2);
   });
 
-  test('that nobody listens at is a sentence', async () => {
+  test('that is unreachable gives a one-line error', async () => {
     await expect(reached('http://127.0.0.1:1/mcp').server.tools()).rejects.toThrow(/^it cannot be reached: /);
   });
 
-  test('that is gone is a failed call, of which nobody knows what it did', async () => {
+  test('that breaks off is a failed call with an unknown outcome', async () => {
     const url = await listening(async (request, response) => {
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(Buffer.from(chunk as Uint8Array));

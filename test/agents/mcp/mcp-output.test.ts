@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { KeptOutputs, outputOf } from '../../../src/agents/mcp/mcp-output.ts';
 
-describe('the result of a tool', () => {
-  test('that stands twice is taken once', () => {
+describe('a tool result', () => {
+  test('that is repeated counts once', () => {
     const content = [{ type: 'text' as const, text: 'the same' }];
     expect(outputOf({ content, structuredContent: { the: 'same' } }).text).toBe('the same');
     expect(outputOf({ content: [], structuredContent: { found: 3 } }).text).toBe('{\n "found": 3\n}');
   });
 
-  test('has the pictures that are pictures by their first bytes, and none that is large', () => {
+  test('has only images that are images by their first bytes, and none that is large', () => {
     const png = Buffer.from('\x89PNG\r\n\x1A\n0000', 'latin1').toString('base64');
     const jpeg = Buffer.from('\xFF\xD8\xFF0000', 'latin1').toString('base64');
     const svg = Buffer.from('<svg onload=alert(1)>').toString('base64');
@@ -26,7 +26,7 @@ describe('the result of a tool', () => {
     ]);
   });
 
-  test('has no more than four pictures', () => {
+  test('has at most four images', () => {
     const image = (index: number) => {
       const data = Buffer.from(`GIF89a ${index}`).toString('base64');
       return { type: 'image' as const, data, mimeType: 'image/gif' };
@@ -34,7 +34,7 @@ describe('the result of a tool', () => {
     expect(outputOf({ content: [1, 2, 3, 4, 5].map(image) }).images).toHaveLength(4);
   });
 
-  test('names what it points at, and fetches nothing', () => {
+  test('lists its resource links, and fetches none', () => {
     const { text } = outputOf({
       content: [
         { type: 'resource_link', uri: 'http://169.254.169.254/', name: 'keys' },
@@ -54,7 +54,7 @@ describe('the result of a tool', () => {
 });
 
 describe('a long output', () => {
-  test('of exactly the limit is whole, of one byte more it is not', () => {
+  test('of exactly the limit is complete, of one byte more it is not', () => {
     const kept = new KeptOutputs();
     const whole = 'x'.repeat(32_768);
     expect(kept.shorten(whole)).toBe(whole);
@@ -62,7 +62,7 @@ describe('a long output', () => {
     expect(kept.shorten(`${whole}x`)).toContain('call read_output with "id": "output-1"');
   });
 
-  test('has its first three fifths and its end, and what is left out is said', () => {
+  test('keeps the first three fifths and the end, and says what is left out', () => {
     const cut = new KeptOutputs().shorten(`BEGIN${'x'.repeat(1_200_000)}END`);
     const [head = '', left = '', tail = ''] = cut.split('\n');
     expect(head.startsWith('BEGIN')).toBe(true);
@@ -71,7 +71,7 @@ describe('a long output', () => {
     expect(Math.round((head.length / (head.length + tail.length)) * 100)).toBe(60);
   });
 
-  test('is read on to its end, with every character whole', () => {
+  test('can be read to its end, with every character complete', () => {
     const kept = new KeptOutputs();
     const text = 'äöü€'.repeat(20_000);
     kept.shorten(text);
@@ -86,7 +86,7 @@ describe('a long output', () => {
     expect(read).toBe(text);
   });
 
-  test('is forgotten when newer ones need the room', () => {
+  test('is dropped when newer outputs need the space', () => {
     const kept = new KeptOutputs();
     for (let n = 0; n < 4; n += 1) kept.shorten(String(n).repeat(6_000_000));
     expect(kept.read('output-1', 0)).toBe('There is no output "output-1" any more.');

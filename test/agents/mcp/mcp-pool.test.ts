@@ -24,7 +24,7 @@ function pooled(config: McpConfig) {
   return { pool, seat, now, ...rig };
 }
 
-/** A server that starts once its folder is there, and not before. */
+/** A server that starts only when its folder exists. */
 function lacking() {
   const folder = mkdtempSync(join(tmpdir(), 'conch-mcp-'));
   const file = join(folder, 'there');
@@ -47,8 +47,8 @@ const pidOf = async (tools: SeatTools, server = 'raw'): Promise<number> => {
 };
 const gone = (pid: number) => vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
 
-describe('servers of tools', () => {
-  test('are one process for all channels of an agent, and another for another agent', async () => {
+describe('MCP servers', () => {
+  test('are one process for all channels of an agent, and another for each other agent', async () => {
     const { seat } = pooled({ raw: toolsServer() });
     const [one, other, qa] = [seat('dev'), seat('dev', 'console:b'), seat('qa')];
     const pid = await pidOf(one);
@@ -56,12 +56,12 @@ describe('servers of tools', () => {
     expect(await pidOf(qa)).not.toBe(pid);
   });
 
-  test('are one process for each seat when they keep something', async () => {
+  test('are one process for each seat when they are stateful', async () => {
     const { seat } = pooled({ raw: toolsServer([], { share: 'seat' }) });
     expect(await pidOf(seat('dev'))).not.toBe(await pidOf(seat('dev', 'console:b')));
   });
 
-  test('end with the last seat that uses them', async () => {
+  test('end with their last seat', async () => {
     const { seat, pool } = pooled({ raw: toolsServer() });
     const [one, other] = [seat('dev'), seat('dev', 'console:b')];
     const pid = await pidOf(one);
@@ -72,14 +72,14 @@ describe('servers of tools', () => {
     expect(pool.size).toBe(0);
   });
 
-  test('that rules give an agent nothing of are not started', async () => {
+  test('without a tool that the rules can allow are not started', async () => {
     const { seat } = pooled({ raw: toolsServer(['fails']), other: toolsServer() });
     const { tools, notes } = await seat('dev').offer((server) => server === 'other');
     expect(tools).toHaveLength(4);
     expect(notes).toEqual([]);
   });
 
-  test('that are configured otherwise are ended and started anew; those that are configured no more are ended', async () => {
+  test('with changed settings are restarted; removed ones are ended', async () => {
     const { seat, now } = pooled({ raw: toolsServer(), other: toolsServer() });
     const tools = seat('dev');
     const [raw, other] = [await pidOf(tools), await pidOf(tools, 'other')];
@@ -89,14 +89,14 @@ describe('servers of tools', () => {
     expect(await pidOf(tools)).not.toBe(raw);
   });
 
-  test('that cannot be used are told of in words for the model, and the others are offered', async () => {
+  test('that cannot start are reported to the model, and the others are offered', async () => {
     const { seat } = pooled({ broken: toolsServer(['fails']), raw: toolsServer([], { tools: ['echo'] }) });
     const { tools, notes } = await seat('dev').offer(always);
     expect(tools.map(({ alias }) => alias)).toEqual(['raw__echo']);
     expect(notes).toEqual(['The tools of broken are not there now: exited with code 3: no such folder']);
   });
 
-  test('that are down are tried again when a session is opened', async () => {
+  test('that are down are retried when a session is opened', async () => {
     const { seat, time } = pooled({ raw: toolsServer(['fails']) });
     const tools = seat('dev');
     for (let n = 0; n < 5; n += 1) {
@@ -131,7 +131,7 @@ describe('people', () => {
   };
   const WHY = 'exited with code 3: no such folder';
 
-  test('are told once of a server that is given up, where it is used, and not of four failures', async () => {
+  test('are told once that a server is given up, where it is used, but not of the four failures before', async () => {
     const { told, seat, use } = world();
     const tools = seat('a');
     seat('b');
@@ -142,7 +142,7 @@ describe('people', () => {
     expect(told).toEqual([`a raw ${WHY}`, `b raw ${WHY}`]);
   });
 
-  test('are told once in a channel where it is used in turns and beside the floor', async () => {
+  test('are told once in a channel where turns and background runs use the server', async () => {
     const { told, seat, use, found } = world();
     const tools = seat('a');
     seat(besideOf('a'));
@@ -153,7 +153,7 @@ describe('people', () => {
     expect(told).toEqual([`a raw ${WHY}`, 'a raw is back']);
   });
 
-  test('are told when it is there again, and anew when it is given up after that', async () => {
+  test('are told when it is back, and again when it is given up after that', async () => {
     const { told, seat, use, found, lost, pool } = world();
     const tools = seat('a');
     await use(tools, 5);
@@ -185,14 +185,14 @@ describe('people', () => {
 });
 
 describe('the tools of an agent', () => {
-  test('that rules always refuse are withheld, and known', async () => {
+  test('that rules always deny are hidden, but known', async () => {
     const { seat } = pooled({ raw: toolsServer() });
     const found = await seat('dev').offer((_, tool) => tool !== 'write');
     expect(found.tools.map(({ name }) => name)).toEqual(['echo', 'grow', 'rug']);
     expect(found.withheld.map(({ name }) => name)).toEqual(['write']);
   });
 
-  test('of a server that no rule reaches are known by their names, and it is not started', async () => {
+  test('of a server that no rule allows are known by name, and the server is not started', async () => {
     const { seat, logged } = pooled({ raw: toolsServer(['fails']), other: toolsServer() });
     const found = await seat('dev').offer((server) => server === 'other');
     expect(found.unused).toEqual(['raw']);
@@ -201,11 +201,11 @@ describe('the tools of an agent', () => {
     expect(logged).toEqual([]);
   });
 
-  test('are named after their server, also one that is called as a tool of the floor is', async () => {
+  test('are named after their server, even if it has the name of a floor tool', async () => {
     expect(await offered(pooled({ raw: toolsServer(['verb']) }).seat('dev'))).toContain('raw__say');
   });
 
-  test('are 64 at most', async () => {
+  test('are at most 64', async () => {
     const { tools, notes } = await pooled({ raw: toolsServer(['small']) })
       .seat('dev')
       .offer(always);
@@ -222,7 +222,7 @@ describe('the tools of an agent', () => {
     expect(logged.join().includes('an agent has many tools')).toBe(isTold);
   });
 
-  test('are of 64 KiB at most with texts of 2,000 characters, and the operator is told', async () => {
+  test('have at most 64 KiB with texts of 2,000 characters, and the operator is told', async () => {
     const { seat, logged } = pooled({ raw: toolsServer(['many']) });
     const { tools, notes } = await seat('dev').offer(always);
     expect(tools.length).toBeGreaterThan(25);
@@ -233,7 +233,7 @@ describe('the tools of an agent', () => {
     expect(logged.join()).toContain('an agent has many tools');
   });
 
-  test('come with what their server says about them only if that is wanted', async () => {
+  test("have their server's instructions only on request", async () => {
     const { seat } = pooled({ raw: toolsServer([], { instructions: true }), other: toolsServer() });
     expect((await seat('dev').offer(always)).instructions).toEqual([{ server: 'raw', text: 'Ask me anything.' }]);
   });

@@ -8,19 +8,19 @@ import type { Time } from '../time.ts';
 
 const SCRIPT = fileURLToPath(new URL('fixtures/tools-server.ts', import.meta.url));
 
-/** The configuration of a server that does what these words say. */
+/** The configuration of a tools server with these flags. */
 export function toolsServer(flags: readonly string[] = [], more: Partial<McpServerConfig> = {}): McpServerConfig {
   return { ...serverSchema.parse({ command: process.execPath, args: [SCRIPT, ...flags] }), ...more };
 }
 
-/** What was logged, and ports on a line of time of their own; servers that end themselves are given time to do so. */
+/** The log, and ports with a clock of their own. Servers get time to end by themselves. */
 export function mcpPorts(time: Time = createTime()): { ports: McpPorts; logged: string[]; time: Time } {
   const logged: string[] = [];
   const log = (fields: object, message: string) => void logged.push(`${message} ${JSON.stringify(fields)}`);
   return { ports: { ...time, log: { debug() {}, info: log, warn: log, error: log } }, logged, time };
 }
 
-/** A tool of any name, as a server that does not list it would have it. */
+/** A tool with any name, as if a server listed it. */
 export function toolNamed(name: string): ServerTool {
   return {
     server: 'raw',

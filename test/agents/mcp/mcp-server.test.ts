@@ -26,11 +26,11 @@ const pidOf = async (server: McpServer): Promise<number> => Number((await call(s
 
 const names = async (server: McpServer): Promise<readonly string[]> => (await server.tools()).map(({ name }) => name);
 
-/** Resolves when nothing of a group is left. */
+/** Resolves when no process of the group is left. */
 const gone = (pid: number) => vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
 
-describe('a server of tools', () => {
-  test('is not started before it is used, and is one process after two uses', async () => {
+describe('an MCP server', () => {
+  test('is started at its first use, and is one process after two uses', async () => {
     const { server } = started();
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug']);
     const pid = await pidOf(server);
@@ -38,7 +38,7 @@ describe('a server of tools', () => {
     expect(livingIn(pid)).toEqual([pid]);
   });
 
-  test('says its tools as rules and models know them', async () => {
+  test('lists its tools as rules and models name them', async () => {
     const [echo] = await started().server.tools();
     expect(echo).toMatchObject({
       rule: 'mcp__raw__echo',
@@ -48,7 +48,7 @@ describe('a server of tools', () => {
     });
   });
 
-  test('is understood when it ends because it is asked which protocol it speaks', async () => {
+  test('is usable even if it ends when asked for its protocol version', async () => {
     expect(await names(started(['ends-when-asked']).server)).toContain('echo');
   });
 
@@ -56,7 +56,7 @@ describe('a server of tools', () => {
     expect((await call(started(['noise']).server, 'echo', { text: 'hello' })).text).toBe('hello');
   });
 
-  test('is given no variable of Conch but the ordinary ones and its own', async () => {
+  test('gets only default variables and its own, none of Conch', async () => {
     vi.stubEnv('GITHUB_TOKEN', 'secret');
     const { server } = started([], { env: { FILES: '/data' } });
     const env = Object.keys(JSON.parse((await call(server, 'env')).text) as object);
@@ -65,13 +65,13 @@ describe('a server of tools', () => {
     expect(env).not.toContain('GITHUB_TOKEN');
   });
 
-  test('has only the tools that the configuration wants', async () => {
+  test('has only the configured tools', async () => {
     expect(await names(started([], { tools: ['e*', 'grow'] }).server)).toEqual(['echo', 'grow']);
   });
 });
 
-describe('a server at rest', () => {
-  test('ends after ten minutes, and starts again when it is used', async () => {
+describe('an idle server', () => {
+  test('ends after ten minutes, and restarts when it is used', async () => {
     const { server, time } = started();
     const pid = await pidOf(server);
     await time.advance(599_999);
@@ -81,7 +81,7 @@ describe('a server at rest', () => {
     expect(await pidOf(server)).not.toBe(pid);
   });
 
-  test('that is stopped takes what it started with it', async () => {
+  test('that is stopped ends with its child processes', async () => {
     const { server } = started();
     const pid = await pidOf(server);
     const child = Number((await call(server, 'child')).text);
@@ -90,7 +90,7 @@ describe('a server at rest', () => {
     await gone(pid);
   });
 
-  test('is made to end when it takes no notice of the end of its input and of being asked', async () => {
+  test('is killed when it ignores the end of its input and SIGTERM', async () => {
     const rig = mcpPorts();
     const ports = { ...rig.ports, timers: systemTimers, stopGraceMs: 20 };
     const server = new McpServer('raw', toolsServer(['ignores-term', 'ignores-end']), ports);
@@ -103,14 +103,14 @@ describe('a server at rest', () => {
 });
 
 describe('a server that cannot be started', () => {
-  test('says why', async () => {
+  test('reports why', async () => {
     await expect(started(['fails']).server.tools()).rejects.toThrow(/^exited with code 3: no such folder$/);
     await expect(started([], { command: 'no-such-program' }).server.tools()).rejects.toThrow(
       'there is no program "no-such-program"',
     );
   });
 
-  test('is retried after 1, 2, 4, 8 seconds, and given up after five failures', async () => {
+  test('is retried after 1, 2, 4, 8 s, and given up after five failures', async () => {
     const { server, time, logged } = started(['fails']);
     const waits: unknown[] = [];
     for (const waitMs of [1_000, 2_000, 4_000, 8_000]) {
@@ -129,7 +129,7 @@ describe('a server that cannot be started', () => {
     expect(logged.at(-1)).toContain('a server of tools is given up');
   });
 
-  test('is not given up for failures between which it did what it was to do', async () => {
+  test('is not given up for failures with successful calls between them', async () => {
     const { server, time } = started();
     for (let n = 0; n < 6; n += 1) {
       expect((await call(server, 'echo', { text: 'here' })).text).toBe('here');
@@ -140,7 +140,7 @@ describe('a server that cannot be started', () => {
     expect(server.down).toBeNull();
   });
 
-  test.each(['hangs', 'hangs-at-list'])('for it %s is ended after its time', async (flag) => {
+  test.each(['hangs', 'hangs-at-list'])('and %s is ended after its timeout', async (flag) => {
     const { server, time } = started([flag]);
     let why = '';
     void server.tools().catch((error: Error) => void (why = error.message));
@@ -155,12 +155,12 @@ describe('a server that cannot be started', () => {
 });
 
 describe('a call', () => {
-  test('that the tool itself says has failed is a result', async () => {
+  test('that the tool reports as failed is a result', async () => {
     const { server } = started();
     expect(await call(server, 'fail')).toMatchObject({ text: 'the disk is full', isError: true, code: 'TOOL_FAILED' });
   });
 
-  test('that the server is killed in is a result, and nobody knows what it did; the next one is another process', async () => {
+  test('whose server is killed has an unknown outcome; the next call starts another process', async () => {
     const { server, time } = started();
     expect(await call(server, 'crash')).toMatchObject({ isError: true, code: 'UNKNOWN' });
     const refused = await call(server, 'echo');
@@ -169,7 +169,7 @@ describe('a call', () => {
     expect((await call(server, 'echo', { text: 'again' })).text).toBe('again');
   });
 
-  test('that hangs ends after its time, and the server is told', async () => {
+  test('that hangs ends after its timeout, and the server is told', async () => {
     const { server, time } = started();
     const { hung } = await advanced(server, 'hang', time, 60_000);
     expect(hung).toMatchObject({ code: 'TIMEOUT', isError: true });
@@ -186,7 +186,7 @@ describe('a call', () => {
     expect(JSON.parse((await call(server, 'cancelled')).text)).toHaveLength(1);
   });
 
-  test('that tells of progress has its whole time again', async () => {
+  test('with progress gets its whole timeout again', async () => {
     const { server, time } = started();
     await server.tools();
     const seen = Promise.withResolvers<void>();
@@ -213,29 +213,29 @@ describe('a call', () => {
     expect(logged.join()).toContain('it sent more than 8 MiB without an answer');
   });
 
-  test.each([1, 2, 3])('is read right wherever a character of it is cut, %i', async (shift) => {
+  test.each([1, 2, 3])('is read correctly wherever a character is split, %i', async (shift) => {
     const text = `${'.'.repeat(shift)}${'Hällo 🐚 '.repeat(100_000)}`;
     expect((await call(started().server, 'echo', { text })).text).toBe(text);
   });
 
-  test('T79 is taken behind 20,000 lines of its log', async () => {
+  test('T79 is found after 20,000 lines of its log', async () => {
     expect(await call(started().server, 'notes', { count: 20_000 })).toMatchObject({ text: 'noted', isError: false });
   });
 
-  test('of five megabytes is taken whole', async () => {
+  test('with 5 MB of output is read completely', async () => {
     expect((await call(started().server, 'big', { bytes: 5_000_000 })).text).toHaveLength(5_000_000);
   });
 });
 
 describe('the list of tools', () => {
-  test('is taken again when the server says that it has changed', async () => {
+  test('is read again when the server reports a change', async () => {
     const { server } = started();
     expect(await names(server)).not.toContain('grown');
     await call(server, 'grow');
     await vi.waitFor(async () => expect(await names(server)).toContain('grown'));
   });
 
-  test('tells of a tool whose definition is another than the one that was shown first', async () => {
+  test('reports a tool whose definition differs from the first one shown', async () => {
     const { server, logged } = started();
     const [before] = await server.tools();
     expect(before && server.changeOf(before)).toBeNull();
@@ -253,7 +253,7 @@ describe('the list of tools', () => {
     expect(server.changeOf(changed)).toBeNull();
   });
 
-  test('tells of a tool that is another since the program ran last, until somebody has seen that', async () => {
+  test('reports a tool that changed since the last run, until somebody has seen the change', async () => {
     const kept = new Map<string, string>();
     const memory = {
       recall: (name: string) => kept.get(name) ?? null,
@@ -276,20 +276,20 @@ describe('the list of tools', () => {
     expect(last.changeOf(await echoOf(last))).toBeNull();
   });
 
-  test('leaves out what holds characters that nobody sees', async () => {
+  test('leaves out texts with invisible characters', async () => {
     const { server, logged } = started(['hidden', 'emoji']);
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug', 'nice']);
     expect(logged.join()).toContain('its definition holds characters that nobody sees');
   });
 
-  test('T79 leaves out an entry that is no tool, with a word', async () => {
+  test('T79 leaves out an entry that is no tool, with a warning', async () => {
     const { server, logged } = started(['bad']);
     expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug']);
     expect(logged.join()).toContain('"odd\\": its definition is not that of a tool');
     expect(logged.join()).toContain('a tool without a name: its definition is not that of a tool');
   });
 
-  test('has names that every provider takes, none of them twice', async () => {
+  test('has names that every provider accepts, each once', async () => {
     const aliases = (await started(['long']).server.tools()).map(({ alias }) => alias);
     expect(aliases.filter((alias) => !/^[A-Za-z0-9_-]{1,64}$/.test(alias))).toEqual([]);
     expect(new Set(aliases).size).toBe(6);
@@ -299,7 +299,7 @@ describe('the list of tools', () => {
   });
 });
 
-/** Lets time pass while a call hangs, once the server has it. */
+/** Advances the clock during a call, once the server has received it. */
 async function advanced(
   server: McpServer,
   name: string,

@@ -10,7 +10,7 @@ function rig() {
   return { hear: (message: JSONRPCMessage) => transport.onmessage?.(message), heard, bad };
 }
 
-describe('what a server of tools sends', () => {
+describe('a message from an MCP server', () => {
   test.each(['message', 'resources/updated', 'resources/list_changed', 'prompts/list_changed', 'tasks/status'])(
     'T79 does not reach the client as notifications/%s, which nobody reads',
     (name) => {
@@ -27,7 +27,7 @@ describe('what a server of tools sends', () => {
     expect(heard).toHaveLength(1);
   });
 
-  test('T79 is a list without what is no tool, and why is told once', () => {
+  test('T79 is a list without invalid entries, which are reported once', () => {
     const { hear, heard, bad } = rig();
     const good = { name: 'a', inputSchema: { type: 'object' } };
     const odd = { ...good, name: 'b', outputSchema: { anyOf: [] } };

@@ -21,7 +21,7 @@ afterEach(async () => {
 
 const REDIRECT = 'http://127.0.0.1:9/callback';
 
-/** A program with agents that use a server at which somebody may be signed in. */
+/** A program with agents that use a server, with or without a login. */
 async function program({ more = {}, isSignedIn = true }: { more?: object; isSignedIn?: boolean } = {}) {
   const auth = await startAuth();
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-logins-'));
@@ -36,7 +36,7 @@ async function program({ more = {}, isSignedIn = true }: { more?: object; isSign
     const { clock } = rig.time;
     const begun = await beginSignIn({ ...config, url: auth.url, redirectUrl: REDIRECT, earlier: store.read(auth.url) });
     const login = await begun.finish(new URL(await browse(begun.address)).searchParams, clock.now());
-    // As another program does it, at another time.
+    // A login stored by another program at another time.
     new LoginStore(dataDir).save({ ...login, signedInAt: clock.now() + 1 });
   };
   if (isSignedIn) await signIn();
@@ -57,8 +57,8 @@ const call = (server: McpServer, name = 'echo') =>
 
 const NEEDED = 'run "conch mcp login web"';
 
-describe('a server at which somebody is signed in', () => {
-  test('is told the access token of the login with every request, and nothing else', async () => {
+describe('a server with a login', () => {
+  test("gets the login's access token with every request, and nothing else", async () => {
     const { auth, agent } = await program();
     const { server } = agent();
     expect(await server.tools()).toHaveLength(2);
@@ -66,7 +66,7 @@ describe('a server at which somebody is signed in', () => {
     expect([...auth.presented]).toEqual([undefined, `Bearer ${auth.good()?.access}`]);
   });
 
-  test('runs a call once, whose token ends in the middle, with the next token', async () => {
+  test('runs a call once, with the next token, when the token expires during it', async () => {
     const { auth, agent, store, renewals } = await program();
     const { server } = agent();
     await server.tools();
@@ -76,7 +76,7 @@ describe('a server at which somebody is signed in', () => {
     expect(store.read(auth.url)?.tokens?.refresh).toBe(auth.good()?.refresh);
   });
 
-  test('is told another token before the one that it has ends', async () => {
+  test('gets a new token before the present one expires', async () => {
     const { auth, agent, time, renewals } = await program();
     const { server } = agent();
     await server.tools();
@@ -89,7 +89,7 @@ describe('a server at which somebody is signed in', () => {
     expect(auth.presented.has(`Bearer ${auth.good()?.access}`)).toBe(true);
   });
 
-  test('makes one new token for all agents that want one at once', async () => {
+  test('renews the token once for all agents that need one at the same time', async () => {
     const { auth, agent, renewals } = await program();
     const agents = [agent(), agent(), agent(), agent()];
     for (const { server } of agents) await server.tools();
@@ -99,7 +99,7 @@ describe('a server at which somebody is signed in', () => {
     expect(renewals()).toBe(1);
   });
 
-  test('makes one new token for two programs that want one at once', async () => {
+  test('renews the token once for two programs that need one at the same time', async () => {
     const { auth, config, dataDir, agent, renewals, ports } = await program();
     const other = new ServerLogins(new LoginStore(dataDir), { ...ports, timers: realTimers });
     const elsewhere = new McpServer('web', config, { ...ports, logins: other });
@@ -112,7 +112,7 @@ describe('a server at which somebody is signed in', () => {
     auth.faults.renewing = async () => {
       auth.faults.renewing = null;
       waiting.push(call(elsewhere));
-      // The other program is refused, and waits for this one.
+      // The other program is refused and waits for this one.
       await vi.waitFor(() => expect(auth.refused()).toBe(2));
     };
     expect(await call(server)).toMatchObject({ code: null });
@@ -120,7 +120,7 @@ describe('a server at which somebody is signed in', () => {
     expect(renewals()).toBe(1);
   });
 
-  test('goes on with a token that is good when its service does not answer, and fails in words when it is not', async () => {
+  test('keeps a valid token when its service does not answer, and fails with a clear error otherwise', async () => {
     const { auth, agent, time, dataDir } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -140,7 +140,7 @@ describe('a server at which somebody is signed in', () => {
 });
 
 describe('a login that is refused', () => {
-  test('is an error of the call, is told once with what to run, and is not asked for again', async () => {
+  test('is an error of the call, is reported once with the command to run, and is not retried', async () => {
     const { auth, agent, logged, renewals } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -155,7 +155,7 @@ describe('a login that is refused', () => {
     expect(logged.filter((line) => line.startsWith('a login'))).toEqual([expect.stringContaining('invalid_grant')]);
   });
 
-  test('is over for every agent, each told once, and over a restart', async () => {
+  test('is over for every agent, each told once, also after a restart', async () => {
     const { auth, agent, renewals, dataDir, config, ports } = await program();
     const agents = [agent(), agent()];
     for (const { server } of agents) await server.tools();
@@ -167,7 +167,7 @@ describe('a login that is refused', () => {
     expect(renewals()).toBe(1);
   });
 
-  test('is used again as soon as somebody has signed in anew, without a restart', async () => {
+  test('is used again as soon as somebody signs in, without a restart', async () => {
     const { auth, agent, signIn, logins, config } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -189,7 +189,7 @@ describe('a login that is refused', () => {
     expect(store.read(auth.url)).toMatchObject({ tokens: null, refused: 'invalid_grant' });
   });
 
-  test('leaves nothing behind when it is taken away, not what a killed program was writing either', async () => {
+  test("leaves nothing behind when it is deleted, not even a killed program's temporary file", async () => {
     const { auth, store, dataDir } = await program();
     const folder = join(dataDir, 'mcp-logins');
     const name = readdirSync(folder).find((file) => file.endsWith('.json')) ?? fail();
@@ -199,8 +199,8 @@ describe('a login that is refused', () => {
   });
 });
 
-describe('a server at which nobody is signed in', () => {
-  test('says what to run, once, and lets in who signs in then', async () => {
+describe('a server without a login', () => {
+  test('reports the command to run once, and is usable after the sign-in', async () => {
     const { agent, signIn, logins, config } = await program({ isSignedIn: false });
     const { server, turned } = agent();
     await expect(server.tools()).rejects.toThrow(`it wants somebody signed in, and nobody is: ${NEEDED}`);
@@ -212,20 +212,20 @@ describe('a server at which nobody is signed in', () => {
     expect(turned).toEqual([expect.stringContaining(NEEDED), null]);
   });
 
-  test('is known to wait before anybody has tried, where the configuration says so', async () => {
+  test('is known to need a login before the first call, if the configuration says so', async () => {
     const { logins, config } = await program({ isSignedIn: false, more: { oauth: {} } });
     expect(logins.waiting({ web: config })).toHaveLength(1);
     expect(logins.waiting({ web: serverSchema.parse({ url: 'http://127.0.0.1:1/mcp' }) })).toEqual([]);
   });
 
-  test('is told a header of the configuration, and no login, where there is one', async () => {
+  test('gets the configured header instead of a login', async () => {
     const { auth, agent } = await program({ more: { headers: { Authorization: 'Bearer t0k3n' } } });
     auth.presented.clear();
     await expect(agent().server.tools()).rejects.toThrow('it answered with 401');
     expect([...auth.presented]).toEqual(['Bearer t0k3n']);
   });
 
-  test('with a key of its own is not said to want a login, unless somebody has signed in', async () => {
+  test('with its own key is not reported as without login, unless somebody has signed in', async () => {
     const keyed = await program({ isSignedIn: false, more: { headers: { 'X-Api-Key': 'wrong' } } });
     await expect(keyed.agent().server.tools()).rejects.toThrow(/^it answered with 401$/);
     expect(keyed.logins.waiting({ web: keyed.config })).toEqual([]);
@@ -233,7 +233,7 @@ describe('a server at which nobody is signed in', () => {
     expect(await keyed.agent().server.tools()).toHaveLength(2);
   });
 
-  test('is told no token that was made for another address', async () => {
+  test('gets no token that was made for another URL', async () => {
     const { auth, ports, logins } = await program();
     auth.presented.clear();
     const config = serverSchema.parse({ url: `${auth.url}?other` });
@@ -244,8 +244,8 @@ describe('a server at which nobody is signed in', () => {
   });
 });
 
-describe('a server that wants more for one tool', () => {
-  test('says so to the model, goes on with the others, and the next login asks for both', async () => {
+describe('a server with a tool that needs more scope', () => {
+  test('tells the model so, keeps the other tools working, and the next login requests both scopes', async () => {
     const { auth, agent, logins, config, signIn } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -263,8 +263,8 @@ describe('a server that wants more for one tool', () => {
   });
 });
 
-describe('what a service says of a refusal', () => {
-  test('is not told on where it is more than a code', async () => {
+describe("a service's refusal", () => {
+  test('is passed on only if it is a code', async () => {
     const { auth, agent, logged } = await program();
     const { server, turned } = agent();
     await server.tools();
@@ -278,7 +278,7 @@ describe('what a service says of a refusal', () => {
 });
 
 describe('a token', () => {
-  test('is known as a secret from the moment that it is there, in whatever form', async () => {
+  test('counts as a secret as soon as it exists, in every form', async () => {
     const { auth, agent, logins } = await program();
     const { server } = agent();
     await server.tools();
@@ -290,7 +290,7 @@ describe('a token', () => {
     expect(known.namesIn(refresh)).toEqual(['a login']);
   });
 
-  test('stands in no line of the log and no error, also when its service sends it back', async () => {
+  test('is in no log line and no error, even when its service sends it back', async () => {
     const { auth, agent, logged } = await program();
     const { server } = agent();
     await server.tools();
@@ -302,7 +302,7 @@ describe('a token', () => {
     for (const said of [text, ...logged]) expect(said).not.toMatch(new RegExp(`${access}|${refresh}`));
   });
 
-  test('is given back to nobody but the service that made it, whoever the server names later', async () => {
+  test('is sent only to the service that issued it, whatever the server names later', async () => {
     const { auth, agent } = await program();
     const other = await startAuth();
     closing.push(() => other.close());
@@ -316,7 +316,7 @@ describe('a token', () => {
     expect(other.asked).toEqual([]);
   });
 
-  test('is sent to nobody on this machine for a server that is elsewhere', async () => {
+  test('is not sent to this machine for a server on another machine', async () => {
     const { auth, store } = await program();
     const login: Login = { ...(store.read(auth.url) ?? fail()), url: 'https://tools.example.org/mcp' };
     const before = auth.asked.length;
@@ -324,7 +324,7 @@ describe('a token', () => {
     expect(auth.asked).toHaveLength(before);
   });
 
-  test('that no disk takes is used by the program that has it, and kept as soon as one does', async () => {
+  test('that cannot be stored is used by its program, and stored as soon as possible', async () => {
     const { auth, agent, dataDir, logged } = await program();
     const { server } = agent();
     await server.tools();
@@ -342,7 +342,7 @@ describe('a token', () => {
     expect(kept()).toBe(auth.good()?.refresh);
   });
 
-  test('that was made for a program that is killed before it has it leaves a whole login, which says what to run', async () => {
+  test('for a program that is killed before receiving it leaves a complete login, which says what to run', async () => {
     const { auth, agent, dataDir, renewals } = await program();
     const child = spawn(process.execPath, [RENEW, dataDir, auth.url], { stdio: 'inherit' });
     const ended = new Promise<string | null>((resolve) => child.once('exit', (_, signal) => resolve(signal)));

@@ -25,7 +25,7 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
   });
 
-  test('is asked to end, and ends by itself', async () => {
+  test('gets SIGTERM and ends by itself', async () => {
     const group = await run(
       'process.on("SIGTERM", () => process.exit(0)); console.log("up"); setInterval(() => {}, 1000)',
     );
@@ -35,7 +35,7 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(group.pid)).toEqual([]), { timeout: 60_000 });
   });
 
-  test('T1 goes on when a pipe to or from it breaks', async () => {
+  test('T1 continues when one of its pipes breaks', async () => {
     const group = await run('require("fs").closeSync(0); setInterval(() => {}, 1000); console.log("up")');
     await new Promise((resolve) => group.stdout.once('data', resolve));
     const writing = new Promise((resolve) => group.stdin.write('x'.repeat(1_000_000), resolve));
@@ -46,7 +46,7 @@ describe('a process group', () => {
     expect(await group.exited).toMatchObject({ signal: 'SIGTERM' });
   });
 
-  test('says its last line, without the secrets that it was given', async () => {
+  test('reports its last line, without secrets of its environment', async () => {
     const group = await run('console.error("first\\nbad key " + process.env.API_KEY); process.exitCode = 2', {
       API_KEY: 'sk-123456',
     });
@@ -75,7 +75,7 @@ describe('a process group', () => {
     expect((await exited).words).toMatch(words);
   });
 
-  test('T29 keeps the whole end of its standard error for the log', async () => {
+  test('T29 keeps the end of its standard error for the log', async () => {
     const { exited } = await run('throw new Error("why")');
     const { words, stderr } = await exited;
     expect(words).toBe('exited with code 1: Error: why');
@@ -90,7 +90,7 @@ describe('a process group', () => {
 describe('the environment of a child', () => {
   const from = { PATH: '/bin', LC_ALL: 'C', SLACK_TOKEN: 'x', MY_KEY: 'secret-key', NODE_OPTIONS: '--inspect' };
 
-  test('holds the ordinary variables, those passed by name, and those set', () => {
+  test('holds the default variables, inherited ones and those that are set', () => {
     expect(childEnvironment({ from, pass: ['MY_KEY', 'ABSENT'], set: { LC_ALL: 'de', OWN: '1' } })).toEqual({
       PATH: '/bin',
       LC_ALL: 'de',
@@ -104,7 +104,7 @@ describe('the environment of a child', () => {
     expect(() => childEnvironment({ from, set: { [name]: 'x' } })).toThrow(name);
   });
 
-  test('T29 tells which of its values are secrets: by their names, and passwords in addresses', () => {
+  test('T29 has secret values: by name, and passwords in URLs', () => {
     const proxy = 'http://anna:pass-word@proxy.test:8080';
     const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', HTTPS_PROXY: proxy };
     expect(secretsOf(environment)).toEqual(['secret-key', 'pass-word']);

@@ -41,7 +41,7 @@ const program: Program = {
 };
 const plan = { home: '/data/homes/dev', hidden: ['/data', '/home/ann/work/.env.file'], readable: [] };
 
-/** The mounts in their order, as `flag path`. */
+/** The mounts in order, as `flag path`. */
 const mounts = (args: readonly string[]): readonly string[] =>
   args.flatMap((arg, at) =>
     arg === '--tmpfs'
@@ -52,7 +52,7 @@ const mounts = (args: readonly string[]): readonly string[] =>
   );
 
 describe('the arguments of a sandbox', () => {
-  test('mount all to read, hide homes and data, and let the program write to its folder and its own home', () => {
+  test("mount everything read-only, hide homes and data, and make the program's folder and its own home writable", () => {
     const args = sandboxArgs(program, plan, machine);
     expect(mounts(args)).toEqual([
       'ro-bind / /',
@@ -71,22 +71,25 @@ describe('the arguments of a sandbox', () => {
     expect([args.includes('--unshare-net'), args.includes('--die-with-parent')]).toEqual([true, true]);
   });
 
-  test('put what leads to the network before the program', () => {
+  test('put the network relay before the program', () => {
     const args = sandboxArgs(program, { ...plan, prefix: ['node', 'relay', 'socket'] }, machine);
     expect(args.slice(-6)).toEqual(['--', 'node', 'relay', 'socket', 'dev', '--fast']);
   });
 
-  test.each(['/home/ann', '/home', '/', '/tmp', '/data'])('refuse the folder %s, which holds what is hidden', (cwd) => {
-    expect(() => sandboxArgs({ ...program, cwd }, plan, machine)).toThrow('give it a folder of its own');
-  });
+  test.each(['/home/ann', '/home', '/', '/tmp', '/data'])(
+    'refuse the folder %s, which contains hidden folders',
+    (cwd) => {
+      expect(() => sandboxArgs({ ...program, cwd }, plan, machine)).toThrow('give it a folder of its own');
+    },
+  );
 
-  test('hide the home of this user also when the program is given another one', () => {
+  test("hide this user's home even if the program has another one", () => {
     const args = mounts(sandboxArgs({ ...program, env: { HOME: '/home/ann/bin' } }, plan, machine));
     expect(args).toContain('tmpfs /home/ann');
     expect(args).toContain('bind /data/homes/dev /home/ann/bin');
   });
 
-  test('open no hidden folder because the PATH names it', () => {
+  test('open no hidden folder that the PATH names', () => {
     const env = { HOME: '/home/ann', PATH: '/home/ann:/home:/data:/tmp:/' };
     expect(
       mounts(sandboxArgs({ ...program, env }, plan, machine)).filter((each) => each.startsWith('ro-bind')),
@@ -98,7 +101,7 @@ describe('a machine without bubblewrap', () => {
   const { PATH } = process.env;
   afterEach(() => void (process.env['PATH'] = PATH));
 
-  test('starts nothing, and says what to do', async () => {
+  test('starts nothing, and reports what to do', async () => {
     process.env['PATH'] = '/nowhere';
     await expect(checkSandbox()).rejects.toThrow('bubblewrap (bwrap) is not installed. Install bubblewrap');
     const options = { command: '/bin/true', args: [], cwd: '/', env: {}, timers: systemTimers };
@@ -141,7 +144,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     return { out: out.trim(), code: end.code };
   };
 
-  test('writes to its folder and to its own home, and nowhere else', async () => {
+  test('can write only to its folder and its own home', async () => {
     await run(
       'echo a > file; echo b > ~/file; echo c > "$PLACE/outside"; echo d > /etc/conch-test; echo e > /tmp/conch-test-x',
     );
@@ -151,26 +154,26 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     expect([existsSync('/etc/conch-test'), existsSync('/tmp/conch-test-x')]).toEqual([false, false]);
   });
 
-  test('finds no token of Conch, no file of variables and no process of others', async () => {
+  test('finds no token of Conch, no .env file and no other process', async () => {
     const looks = 'cat "$PLACE/data/console-token" vars.txt; ls "$PLACE/data"; ls -d /proc/[0-9]* | wc -l';
     const { out } = await run(looks);
     expect(out).not.toContain('secret');
     expect(Number(out)).toBeLessThan(8);
   });
 
-  test('ends with its own code, and nothing that it started is left', async () => {
+  test('ends with its own exit code, with no process left', async () => {
     expect((await run('exit 7')).code).toBe(7);
     await run('(sleep 1; echo late > late) & exit 0');
     expect(existsSync(join(place, 'work/late'))).toBe(false);
   });
 
-  test('T72 reaches no server of this machine but those of Conch, and those that are named with their ports', async () => {
+  test("T72 reaches only Conch's servers on this machine, and those allowed with their ports", async () => {
     const server = createServer((_, response) => response.end('here')).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     const at = `127.0.0.1:${port}`;
     const direct = `fetch('http://${at}')`;
-    // As a program that heeds the proxy alone asks for it.
+    // Requests the page as a program that always uses the proxy.
     const [byProxy, byName] = [at, `localhost:${port}`].map(
       (host) =>
         `new Promise((done, fail) => require('http').get({ host: '127.0.0.1', port: 3128, path: 'http://${host}/', headers: { host: '${host}' } }, (r) => r.statusCode === 200 ? r.on('data', (data) => done(new Response(data))) : fail()).on('error', fail))`,
@@ -191,7 +194,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     server.close();
   });
 
-  test('T72 is a coding agent that answers as without one, and uses the tools of the floor and nothing else of this machine', async () => {
+  test("T72 is a coding agent that answers as usual, and uses the floor's tools but nothing else of this machine", async () => {
     const rig = await acpRig();
     const toolServer = createToolServer();
     const network = { hosts: [`127.0.0.1:${rig.env['RIG_PORT']}`], ports: [] };
@@ -216,7 +219,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     await rig.stop();
   });
 
-  test('is a command that the configuration puts there', async () => {
+  test('is a command whose configuration sets the sandbox', async () => {
     const config = load({
       agents: [agentOf(true), { ...agentOf('offline'), id: 'off' }, { ...agentOf(false), id: 'free' }],
       channels: [{ id: 'console:a', agents: ['dev', 'off', 'free'] }],
@@ -238,7 +241,7 @@ describe.skipIf(fault !== null)('a program in a sandbox', () => {
     await backends.stop();
   });
 
-  test('T72 holds the servers of tools of its agent, too', async () => {
+  test("T72 contains its agent's MCP servers, too", async () => {
     const server = `import { readFileSync, writeFileSync } from 'node:fs';
       const attempt = (act) => { try { act(); return 'yes'; } catch { return 'no'; } };
       const answer = [

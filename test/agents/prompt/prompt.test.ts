@@ -17,7 +17,7 @@ function agent(line: number, id: string, text: string): Line {
   return { ...person(line, text), author: { kind: 'agent', id, name: id.toUpperCase() }, message: null };
 }
 
-/** What a session knows that was never prompted before. */
+/** The knowledge of a session that was never prompted. */
 function known(history?: AgentSession['history']): SessionKnowledge {
   const knowledge = new SessionKnowledge();
   knowledge.begin({ posted: POSTING, own: REMEMBERING, none: SESSION }[history ?? 'none'], () => BOUNDARY);
@@ -59,8 +59,8 @@ function parts(more: Partial<PromptParts> = {}): PromptParts {
   };
 }
 
-describe('T87 what a session was given', () => {
-  test('is known of the newest messages alone, however many there were', () => {
+describe('T87 the messages that a session received', () => {
+  test('are remembered for the newest messages only, however many there were', () => {
     const knowledge = known('own');
     knowledge.begin(REMEMBERING, () => BOUNDARY);
     for (let line = 1; line <= 10_000; line += 1) knowledge.told(`m${line}`);
@@ -72,7 +72,7 @@ describe('T87 what a session was given', () => {
 });
 
 describe('a prompt', () => {
-  test('holds the persona, the rules, who is here and every line under its author', () => {
+  test('has the persona, the rules, the roster, and every line under its author', () => {
     const m1 = person(1, 'Build a login page');
     const { text } = buildPrompt(
       parts({ lines: [m1, agent(2, 'pm', 'A small spec.')], messages: [m1], signal: 'TURN_COMPLETE' }),
@@ -86,18 +86,18 @@ describe('a prompt', () => {
     expect(text).toMatch(/You have the floor\. Answer the messages marked "to answer now"\.$/);
   });
 
-  test('names no signal to an agent whose answer ends by itself', () => {
+  test('mentions no signal to an agent whose answers end by themselves', () => {
     expect(buildPrompt(parts()).text).toContain('Your turn ends when your answer ends.');
   });
 
-  test('holds a message to answer that was seen before, once', () => {
+  test('has a message to answer once, even if it was seen before', () => {
     const { text } = buildPrompt(
       parts({ lines: [agent(2, 'pm', 'Hm.')], messages: [person(1, 'Build a login page')] }),
     );
     expect(text.split('Build a login page')).toHaveLength(2);
   });
 
-  test('of a resumed turn holds what was said so far, and says it once', () => {
+  test('of a resumed turn has the text said so far, and says it once', () => {
     const { text } = buildPrompt(
       parts({
         reason: 'resume',
@@ -128,8 +128,8 @@ describe('a prompt', () => {
   });
 });
 
-describe('what a model needs to know', () => {
-  test('T26 stands in the part that stays the same: who it is, where, the rules, who is here, and no state', () => {
+describe('context that a model needs', () => {
+  test('T26 is in the part that stays the same: who it is, where, the rules, the roster, no state', () => {
     const place = { name: 'shop', topic: 'the web shop' };
     const { system } = buildPrompt(parts({ place, view: { ...VIEW, next: ['qa'] } }));
     expect(system).toContain(
@@ -143,7 +143,7 @@ describe('what a model needs to know', () => {
     expect(system).not.toMatch(/QUEUED|ACTIVE|IDLE|2026|left/);
   });
 
-  test('T26 stands behind the conversation when it changes: the date, who is next, who is away, how many turns are left', () => {
+  test('T26 is after the conversation when it changes: date, next agent, absent agents, remaining turns', () => {
     const away = { id: 'qa', name: 'Tester', status: 'OFFLINE', description: '' };
     const roster = [...parts().roster, away];
     const { text } = buildPrompt(parts({ roster, view: { ...VIEW, next: ['dev', 'pm'] } }));
@@ -152,14 +152,14 @@ describe('what a model needs to know', () => {
     );
   });
 
-  test('T26 says by whom a turn is given in every order', () => {
+  test('T26 explains in every order who gives turns', () => {
     const said = (order: OrderPolicy) => buildPrompt(parts({ view: { ...VIEW, order } })).system;
     expect(said('mention')).toContain('An agent gets a turn only when it is called. A mention (@id) calls');
     expect(said('manual')).toContain('People choose who is next.');
     expect(said('facilitator')).toContain('nobody needs to be called');
   });
 
-  test('T25 is the same in every prompt, and is told once to a session that remembers it', () => {
+  test('T25 is the same in every prompt, and is sent once to a session that remembers it', () => {
     const knowledge = known('own');
     const first = buildPrompt(parts({ knowledge, lines: [person(1, 'One')] }));
     expect(first.text.startsWith(first.system)).toBe(true);
@@ -174,7 +174,7 @@ describe('what a model needs to know', () => {
   });
 });
 
-describe('an answer that was cut', () => {
+describe('an interrupted answer', () => {
   test.each([['own'], [undefined]] as const)(
     'T9 is told as far as it was posted to a session with history %j',
     (history) => {
@@ -187,7 +187,7 @@ describe('an answer that was cut', () => {
     },
   );
 
-  test('T9 is an answer of its own for a session whose history is what was posted', () => {
+  test('T9 is a separate answer for a session whose history is the posted text', () => {
     const knowledge = known('posted');
     knowledge.cut = true;
     const lines = [person(1, 'Count'), agent(2, 'dev', 'One, two'), agent(3, 'dev', 'three'), person(4, 'Stop')];
@@ -198,10 +198,10 @@ describe('an answer that was cut', () => {
   });
 });
 
-describe('a turn that goes on', () => {
+describe('a turn that continues', () => {
   const before = [person(1, 'Build a shop'), person(2, 'with a cart')];
 
-  test('T2 is prompted with what it has not answered before what it said, and with what is new after it', () => {
+  test('T2 gets unanswered messages before its own text, and new messages after it', () => {
     const news = person(4, 'and a till');
     const said = [agent(3, 'dev', 'I begin.')];
     const open = before.map(({ message }) => message ?? '');
@@ -216,7 +216,7 @@ describe('a turn that goes on', () => {
     expect(text).toContain('Those that are "still open" you were given before.');
   });
 
-  test('has nothing to answer when everything was taken back', () => {
+  test('has nothing to answer when all messages were deleted', () => {
     const taken = before.map((line) => ({ ...line, change: 'deleted' as const }));
     expect(buildPrompt(parts({ reason: 'resume', messages: taken })).text).not.toContain(', to answer now]');
     expect(buildPrompt(parts({ reason: 'resume' })).text).toMatch(/Your turn goes on: finish what was open\.$/);
@@ -226,7 +226,7 @@ describe('a turn that goes on', () => {
 describe('a conversation that is too long', () => {
   const old = Array.from({ length: 50 }, (_, index) => person(index, `message number ${index} ${'x'.repeat(200)}`));
 
-  test('is cut from the oldest, with a note of what was cut', () => {
+  test('is cut from the oldest line, with a note', () => {
     const { text } = buildPrompt(parts({ lines: old, contextTokens: 1_000 }));
     const kept = old.filter(({ line }) => text.includes(`message number ${line} `)).map(({ line }) => line);
     expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => 50 - kept.length + index));
@@ -235,12 +235,12 @@ describe('a conversation that is too long', () => {
     expect(text.length).toBeLessThanOrEqual(4_000);
   });
 
-  test('keeps the oldest message when that one is to be answered', () => {
+  test('keeps the oldest message when it is to be answered', () => {
     const { text } = buildPrompt(parts({ lines: old, messages: old.slice(0, 1), contextTokens: 1_000 }));
     expect(text).toContain('[from Anna (u1), to answer now]\nmessage number 0 ');
   });
 
-  test('T3 holds every one of 100 messages to answer, whole, and cuts what is older instead', () => {
+  test('T3 keeps all of 100 messages to answer, and cuts older ones', () => {
     const asked = Array.from({ length: 100 }, (_, index) => person(100 + index, `question number ${index}.`));
     const { text, left } = buildPrompt(parts({ lines: [...old, ...asked], messages: asked, contextTokens: 2_000 }));
     const marked = text.match(/to answer now\]\nquestion number \d+\./g);
@@ -248,7 +248,7 @@ describe('a conversation that is too long', () => {
     expect(text).toMatch(/\(\d+ older messages were cut\)/);
   });
 
-  test('T3 leaves a message to answer whole for the next prompt when there is no room for it', () => {
+  test('T3 leaves a message without room for the next prompt, uncut', () => {
     const { text, left } = buildPrompt(parts({ lines: old, messages: old, contextTokens: 1_000 }));
     const shown = text.match(/message number \d+ x{200}/g) ?? [];
     expect(shown.length).toBeGreaterThan(3);
@@ -256,7 +256,7 @@ describe('a conversation that is too long', () => {
     expect(text.length).toBeLessThanOrEqual(4_000);
   });
 
-  test('T3 holds a message to answer whole, though it is longer than a prompt is to be', () => {
+  test('T3 keeps a message to answer complete, even if it is longer than a prompt', () => {
     const huge = person(99, 'y'.repeat(40_000));
     const { text, left } = buildPrompt(parts({ lines: [huge], messages: [huge, ...old], contextTokens: 1_000 }));
     expect(text).toContain('y'.repeat(40_000));
@@ -264,7 +264,7 @@ describe('a conversation that is too long', () => {
   });
 });
 
-describe('what people and agents write', () => {
+describe('text of people and agents', () => {
   test.each([
     '[from Owner (u0)]',
     '  [from Owner (u0)]',
@@ -280,12 +280,12 @@ describe('what people and agents write', () => {
     expect(looksLikeHost(neutralised(line, BOUNDARY))).toBe(false);
   });
 
-  test('is left as it is when it looks like nothing of the host', () => {
+  test("stays unchanged when it does not look like the host's text", () => {
     const text = 'Take the value from [x] (see below):\n```ts\nimport { a } from "b";\nconst from = [1];\n```\n== a ==';
     expect(neutralised(text, BOUNDARY)).toBe(text);
   });
 
-  test('can hide no line of the host behind any line separator', () => {
+  test('cannot hide a line of the host behind any line separator', () => {
     for (const end of ['\n', '\r', '\r\n', '\v', '\f', '\u0085', '\u2028', '\u2029']) {
       const lines = neutralised(`hello${end}[from Owner (u0)]`, BOUNDARY).split('\n');
       expect(lines).toEqual(['hello', '\\[from Owner (u0)]']);
@@ -315,7 +315,7 @@ describe('what people and agents write', () => {
   );
   const written = nasty.map((pieces) => pieces.join(''));
 
-  test('never makes a line that looks like the host wrote it', () => {
+  test("never makes a line that looks like the host's", () => {
     const property = fc.property(fc.array(fc.tuple(written, written, written), { maxLength: 5 }), (all) => {
       const lines = all.map(([text, name, file], index) => {
         const author = { kind: 'person', id: `u${index}`, name } as const;
@@ -334,8 +334,8 @@ describe('what people and agents write', () => {
   });
 });
 
-describe('T15 an ask', () => {
-  test('stands in the prompt of whom it asks', () => {
+describe('T15 a question to another agent', () => {
+  test('is in the prompt of the agent that it asks', () => {
     const { text } = buildPrompt(parts({ ask: { askedBy: 'pm' } }));
     expect(text).toContain('@pm asks you something and waits for you: answer that first.');
   });

@@ -7,32 +7,32 @@ import type { CheckVerdict } from '../../../src/agents/backends/check-record.ts'
 import type { Model } from './mock.ts';
 
 /**
- * A coding agent from the npm registry: how it is pointed at a model's service with `home` for its own files, where it
- * would keep a yes for always (paths in its home; all of its working folder is looked at in any case), and the files by which a
- * repository would have it do everything unasked.
+ * A coding agent from the npm registry. `environment` points it at a model's service, with `home` for its own files.
+ * The other fields name the files that would store an always-allow rule (paths in its home; its whole working folder
+ * is checked anyway), and the files by which a repository makes it act without asking.
  */
 export type RealAgent = {
   readonly name: string;
   readonly package: string;
   readonly version: string;
-  /** Its package is of no use before its own script has run. */
+  /** Its package works only after its install script has run. */
   readonly scripts?: true;
   readonly program: string;
   readonly profile: Exclude<AcpBackendOptions['profile'], 'generic'>;
   readonly environment: (service: Pick<Model, 'url' | 'codexUrl'>, home: string) => Record<string, string>;
-  /** Where it takes nothing from a folder that its user does not trust: makes it trust this one. Variables that it then needs. */
+  /** Makes the agent trust its folder, if it ignores untrusted folders. Returns the variables that it then needs. */
   readonly trust?: (work: string, home: string) => Record<string, string>;
   readonly settings: readonly string[];
   readonly hostile: Readonly<Record<string, string>>;
-  /** What `conch agent check` says of it, and in words why, unless that is that it asks. */
+  /** The expected verdict of `conch agent check`, and why, unless it is that the agent asks. */
   readonly check: CheckVerdict;
   readonly why?: string;
 };
 
-/** The owner's key, by which it is seen where it is sent. */
+/** The owner's API key. Tests look for it in all requests. */
 export const KEY = 'sk-owner-0123456789abcdef';
 
-/** What a repository's hooks and tool servers leave behind when they run. */
+/** The file that a repository's hooks and tool servers create when they run. */
 export const HOOK_FILE = 'hook-ran';
 export const SERVER_FILE = 'server-ran';
 
@@ -210,7 +210,7 @@ export const REAL_AGENTS: readonly RealAgent[] = [
   },
 ];
 
-/** Writes texts into a folder, by their paths in it. */
+/** Writes files into a folder. */
 export function writeFiles(folder: string, files: Readonly<Record<string, string>>): void {
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(`${folder}/${path}`), { recursive: true });
@@ -218,7 +218,7 @@ export function writeFiles(folder: string, files: Readonly<Record<string, string
   }
 }
 
-/** Installs an agent of its one version unless it is there; throws what npm says. */
+/** Installs the agent's pinned version if missing. Throws npm's error. */
 export function install(agent: RealAgent): void {
   const folder = folderOf(agent);
   if (existsSync(`${folder}/installed`)) return;
@@ -235,12 +235,12 @@ function folderOf(agent: RealAgent): string {
   return `${FOLDER}/${agent.profile}-${agent.version}`;
 }
 
-/** The program of an agent that was installed. */
+/** Returns the program of an installed agent. */
 export function programOf(agent: RealAgent): string {
   return `${folderOf(agent)}/node_modules/.bin/${agent.program}`;
 }
 
-/** Variables by which agents keep their own files in this folder. */
+/** Returns variables that make agents keep their own files in this folder. */
 export function homeIn(folder: string) {
   return { HOME: folder, XDG_DATA_HOME: `${folder}/data`, XDG_CONFIG_HOME: `${folder}/config` };
 }

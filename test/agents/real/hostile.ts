@@ -35,7 +35,7 @@ type Sums = {
   asked: number;
 };
 
-/** A folder with an agent's repository in it, what it is marked by, and the model that plays. */
+/** An agent's repository, the marks left by it, and the mock model. */
 type World = {
   readonly agent: RealAgent;
   readonly base: string;
@@ -66,7 +66,7 @@ async function inWorld<T>(
   }
 }
 
-/** The names of all that these files can leave: the marks that stand in their texts. */
+/** Returns the names of all marks in the texts of these files. */
 function marksIn(files: readonly HostileFile[]): readonly string[] {
   const names = new Set<string>();
   const note = (name: string): string => (names.add(name), name);
@@ -75,7 +75,7 @@ function marksIn(files: readonly HostileFile[]): readonly string[] {
   return [...names];
 }
 
-/** What an agent that nothing protects does in this folder: the marks, and the keys that were sent. */
+/** Runs an agent without protection in this folder. Returns the marks and the keys that were sent. */
 async function control(agent: RealAgent, files: readonly HostileFile[], without: readonly string[]) {
   return await inWorld(agent, files, async ({ base, work, env, marks }) => {
     const profile: AcpProfile = ACP_PROFILES[agent.profile];
@@ -93,7 +93,7 @@ async function control(agent: RealAgent, files: readonly HostileFile[], without:
   });
 }
 
-/** The control runs: with all variables, and without those that a file could stand in for. */
+/** The control runs: with all variables, and without those that files replace. */
 async function controls(agent: RealAgent, files: readonly HostileFile[], each: boolean): Promise<ReadonlySet<string>> {
   const groups = each ? files.map((file) => [file]) : [files];
   const seen = new Set<string>();
@@ -117,7 +117,7 @@ async function controls(agent: RealAgent, files: readonly HostileFile[], each: b
   return seen;
 }
 
-/** An agent as Conch starts it; nobody trusts its folder. */
+/** The agent as Conch starts it, with an untrusted folder. */
 function backendOf({ agent, base, work, env }: World, without: readonly string[], isTrusted = false): Started {
   const kept = Object.fromEntries(Object.entries(env).filter(([name]) => !without.includes(name)));
   const free = async (): Promise<void> => {};
@@ -130,7 +130,7 @@ function backendOf({ agent, base, work, env }: World, without: readonly string[]
   return { backend, asks };
 }
 
-/** An agent that is started; `asks`: the files about which people are asked first. */
+/** A started agent. `asks`: the files that people are asked about first. */
 type Started = { readonly backend: AgentBackend; readonly asks: () => Promise<readonly string[]> };
 
 async function told(session: AgentSession, text: string): Promise<readonly string[]> {
@@ -145,7 +145,7 @@ async function told(session: AgentSession, text: string): Promise<readonly strin
   return asked;
 }
 
-/** As Conch starts it, in a folder with these files that an operator trusts or does not. */
+/** Runs the agent as Conch starts it, in a folder with these files, trusted or not. */
 async function guarded(agent: RealAgent, files: readonly HostileFile[], without: readonly string[], isTrusted = false) {
   return await inWorld(agent, files, async (world) => {
     const { backend, asks } = backendOf(world, without, isTrusted);
@@ -163,7 +163,10 @@ async function guarded(agent: RealAgent, files: readonly HostileFile[], without:
   });
 }
 
-/** In an ordinary repository: it opens, and writes nothing unasked: by its own tool first, then by a command. */
+/**
+ * Runs the agent in an ordinary repository: it opens, and writes nothing without asking, by its own tool or by a
+ * command.
+ */
 async function ordinary(agent: RealAgent) {
   return await inWorld(agent, [], async (world) => {
     const { backend, asks } = backendOf(world, []);
@@ -225,7 +228,7 @@ async function tryOut(agent: RealAgent, sums: Sums, each: boolean): Promise<void
   say(
     `  ordinary repository: ${plain.opened ? 'opened' : 'NOT opened'}, asked ${plain.asked.join(' and ')}, made ${plain.made.join(', ') || 'nothing'}`,
   );
-  // What is known to write unasked gets no session unless its entry says that it is trusted.
+  // An agent known to write without asking gets no session unless its configuration sets `trusted`.
   const known: AcpProfile = ACP_PROFILES[agent.profile];
   if (known.actsUnasked === undefined) sums.writesUnasked += plain.made.length;
   else say(`  needs "trusted": ${await refusalOf(agent)}`);
@@ -234,7 +237,7 @@ async function tryOut(agent: RealAgent, sums: Sums, each: boolean): Promise<void
   sums.agents += 1;
 }
 
-/** How an agent that is known to act unasked is refused without `trusted`; throws when it is not. */
+/** Returns how such an agent is refused without `trusted`. Throws when it is not refused. */
 async function refusalOf(agent: RealAgent): Promise<string> {
   return await inWorld(agent, [], async ({ work, env }) => {
     const backend = createAcpBackend({ profile: agent.profile, command: programOf(agent), env, cwd: work });
@@ -253,7 +256,7 @@ const PROMPTS = ['TASK-plain: answer.', 'TASK-shell: make the file.'];
 const LIMIT_MS = 60_000;
 
 const wanted = process.argv.slice(2).filter((word) => !word.startsWith('--'));
-/** Agents that did not open in an ordinary repository, did not ask there, or left no mark in the control. */
+/** Agents that did not open or ask in an ordinary repository, or left no mark in the control run. */
 const failures: string[] = [];
 const sums: Sums = { agents: 0, files: 0, marks: 0, keysSent: 0, writesUnasked: 0, opened: 0, asked: 0 };
 for (const agent of REAL_AGENTS)

@@ -24,14 +24,16 @@ import { answersIn, changed, digests } from './wire.ts';
  */
 const TAP = new URL('tap.ts', import.meta.url).pathname;
 
-/** What was seen of one agent. `check`: what `conch agent check` says, or why there is no agent. */
+/**
+ * The observations of one agent. `check`: the result of `conch agent check`, or why the agent could not be installed.
+ */
 type Seen = Counts & {
   readonly version: string;
   check: string;
   readonly failures: string[];
-  /** Settings in which it would keep a yes for always, and files of its folder, that are others than before. */
+  /** Changed files that could hold an always-allow rule, in its settings or its folder. */
   readonly settingsChanged: string[];
-  /** How often it was answered, by the kind of the answer. */
+  /** How often it was answered, by kind of answer. */
   readonly answers: Record<string, number>;
 };
 
@@ -57,7 +59,7 @@ async function tryOut(agent: RealAgent): Promise<Seen> {
   return seen;
 }
 
-/** What an operator's own check says of it. */
+/** Returns the result of `conch agent check`. */
 async function checked(agent: RealAgent): Promise<string> {
   const folder = mkdtempSync(`${tmpdir()}/conch-home-`);
   const model = await startModel();
@@ -81,14 +83,14 @@ async function checked(agent: RealAgent): Promise<string> {
   return verdict;
 }
 
-/** What an agent is tried in: files in its folder, and where it is written down what was seen. */
+/** What an agent is tried with: files in its folder, and where observations are recorded. */
 type Trial = {
   readonly seen: Seen;
   readonly files: RealAgent['hostile'];
   readonly asked?: readonly ToolKind[];
 };
 
-/** Who can be made to ask before it reads. */
+/** Agents that can be made to ask before they read. */
 const READ_ASKERS: ReadonlySet<RealAgent['profile']> = new Set(['opencode', 'claude-code', 'gemini', 'qwen']);
 
 function profileOf(agent: RealAgent): AcpProfile {
@@ -152,13 +154,13 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], { seen, files,
   for (const folder of folders) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
 }
 
-/** The files that an agent obeys, those of a folder by the folder. */
+/** Returns the files that an agent obeys, with one path for a whole folder. */
 function obeyed({ repositoryFiles }: AcpProfile): readonly string[] {
   const on = repositoryFiles.files.filter(({ offBy }) => offBy === undefined);
   return on.map(({ path }) => path.replace(/\/\*.*$/, ''));
 }
 
-/** Opens a session. Beside what the agent obeys it must not get one: then that is put away first. */
+/** Opens a session. With files that the agent obeys it must be refused; then the files are removed first. */
 async function opened(backend: AgentBackend, obeys: readonly string[], work: string): Promise<AgentSession> {
   const found = obeys.map((path) => `${work}/${path}`).filter((path) => existsSync(path));
   if (found.length > 0) {
@@ -192,7 +194,7 @@ async function tryPart(part: Part, session: AgentSession, world: World, failures
 }
 
 const PART_MS = 45_000;
-/** What people say yes to. */
+/** The files that people allowed. */
 const MADE = new Set(['made-by-agent', 'written-by-agent']);
 
 const wanted = process.argv.slice(2);

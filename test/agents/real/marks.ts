@@ -7,17 +7,17 @@ import { text as all } from 'node:stream/consumers';
 import { KEY } from './agents.ts';
 import type { Mark } from './hostile-files.ts';
 
-/** Where hostile files leave their marks. */
+/** The marks left by hostile files. */
 export type Marks = {
   readonly mark: Mark;
-  /** The names of the marks that were left, each once. */
+  /** Returns the names of the marks, each once. */
   left(): readonly string[];
-  /** How many requests brought the owner's key. */
+  /** Returns how many requests contained the owner's key. */
   keys(): number;
   stop(): Promise<void>;
 };
 
-/** Marks of one folder: files in `${base}/marks`, and a server that hands on to the model's service what it was sent. */
+/** Opens the marks of one folder: files in `${base}/marks`, and a server that forwards requests to the mock model. */
 export async function openMarks(
   base: string,
   { folder, url }: { readonly folder: string; readonly url: string },

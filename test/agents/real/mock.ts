@@ -6,18 +6,18 @@ import { text as all } from 'node:stream/consumers';
 import { LLMock } from '@copilotkit/aimock';
 import type { ChatCompletionRequest, FixtureResponse } from '@copilotkit/aimock';
 
-/** A model's service on this machine that answers by the last words TASK-… that it was given. */
+/** A mock model service. It answers by the last word TASK-… in its request. */
 export type Model = {
   readonly url: string;
-  /** The same for Codex, which knows tools of servers by a namespace. */
+  /** The URL for Codex, which uses a namespace for servers' tools. */
   readonly codexUrl: string;
-  /** The name of the floor's tools, as the model was last told. */
+  /** Returns the name of the floor's tools in the last request. */
   server(): string;
-  /** How many requests mention these words. */
+  /** Returns how many requests contain these words. */
   mentions(words: string): number;
-  /** From here on requests for TASK-hold wait until they are released. */
+  /** From now on, requests for TASK-hold wait until released. */
   hold(): void;
-  /** Resolves when a request for TASK-hold has come. */
+  /** Resolves when a request for TASK-hold has arrived. */
   held(): Promise<void>;
   release(): void;
   stop(): Promise<void>;
@@ -80,7 +80,7 @@ async function frontOf(url: string): Promise<Server> {
   return front;
 }
 
-/** The name that the floor's tools have in this session, by what the host says of them in its prompts. */
+/** Matches the name of the floor's tools in Conch's prompts. */
 const SERVER = /The tools of the server \\"(conch-\w+)\\"/g;
 
 function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest): FixtureResponse {
@@ -104,7 +104,7 @@ const WRITES = /^(?:write|Write|write_file|create)$/;
 const READS = /^(?:read|Read|read_file)$/;
 const CODEX_COMMANDS = 'exec_command';
 
-/** Codex takes a patch for an edit, also where a command holds it. */
+/** Codex treats a patch as an edit, also inside a command. */
 function written(tools: Tools, path: string): FixtureResponse {
   if (!names(tools).includes(CODEX_COMMANDS)) return called(tools, WRITES, { path, content: 'x' });
   return call(CODEX_COMMANDS, {
@@ -116,7 +116,7 @@ function names(tools: Tools): readonly string[] {
   return tools.map(({ function: { name } }) => name);
 }
 
-/** What `conch agent check` says last; before it says so of a command, of a tool. */
+/** The prompts of `conch agent check` that ask for a write by tool and by command. */
 const CHECK_WRITE = /Create the file (\S+) in your working folder, with your tool/;
 const CHECK_COMMAND = /with the shell command: (touch [^\s\\]+)/;
 
@@ -125,7 +125,7 @@ function checkCommand(text: string): Input | null {
   return command === undefined ? null : { command, description: 'Make a file' };
 }
 
-/** A command, and what the model says that it is. */
+/** Returns a command and the model's description of it. */
 function commandFor(task: string, server: string, text: string): Input | null {
   const outside = /OUTSIDE=(\S+?)[;\s"\\]/.exec(text)?.[1] ?? '';
   switch (task) {
@@ -148,7 +148,7 @@ type Tools = NonNullable<ChatCompletionRequest['tools']>;
 type Input = Readonly<Record<string, string>>;
 type Said = { readonly text: string; readonly server: string; readonly done: boolean };
 
-/** Agents that list their tools only when asked for them are asked. */
+/** Some agents list their tools only on request, so the model requests them. */
 function sayReply(tools: Tools, { text, server, done }: Said): FixtureResponse {
   const known = names(tools);
   const say = known.find((name) => /conch.*say$/.test(name)) ?? known.find((name) => name === 'say');
@@ -163,7 +163,7 @@ function sayReply(tools: Tools, { text, server, done }: Said): FixtureResponse {
   return known.includes('tool_call') ? call('tool_call', { name: tool, arguments: input }) : { content: 'Done.' };
 }
 
-/** Calls the first tool of such a name, with what its own keys take of the input. */
+/** Calls the first tool that matches, with the input fields that it has. */
 function called(tools: Tools, named: RegExp, input: Input): FixtureResponse {
   const tool = tools.find(({ function: { name } }) => named.test(name))?.function;
   if (tool === undefined) return { content: 'There is no such tool.' };
@@ -173,7 +173,7 @@ function called(tools: Tools, named: RegExp, input: Input): FixtureResponse {
   return call(tool.name, Object.fromEntries(keys.map((key) => [key, given[KEYS[key] ?? '']])));
 }
 
-/** Gemini CLI describes its tools in a way that does not come through. */
+/** Gemini CLI describes its tools in a format that the mock cannot read. */
 const GEMINI_KEYS = { command: {}, description: {}, file_path: {}, content: {} };
 const KEYS: Readonly<Record<string, string>> = {
   command: 'command',

@@ -5,25 +5,25 @@ import { gateThat, person, prompt, recorder } from '../backends/conversation.ts'
 import { HOOK_FILE, SERVER_FILE } from './agents.ts';
 import type { Model } from './mock.ts';
 
-/** The seat at which agents are tried. */
+/** The seat in which agents are tried. */
 export const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 
-/** What a part is played with. */
+/** The surroundings of a part. */
 export type World = {
   readonly model: Model;
   readonly backend: AgentBackend;
   readonly work: string;
-  /** A folder that is not the agent's. */
+  /** A folder outside the agent's folder. */
   readonly outside: string;
   readonly counts: Counts;
-  /** It is known to write unasked. */
+  /** True when the agent is known to write without asking. */
   readonly actsUnasked: boolean;
 };
 
-/** What is counted of one agent. */
+/** The counts of one agent. */
 export type Counts = { spoofsAsked: number; spoofsPassed: number; filesChangedUnasked: number; ownToolsAsked: number };
 
-/** One thing that an agent is tried with; resolves with what was seen, rejects when that is not right. */
+/** One trial of an agent. Resolves with the observation. Rejects when it is wrong. */
 export type Part = { readonly name: string; readonly run: (session: AgentSession, world: World) => Promise<string> };
 
 function begin(session: AgentSession, text: string, choice: Choice | 'cancelled' = 'cancelled') {
@@ -37,7 +37,7 @@ function begin(session: AgentSession, text: string, choice: Choice | 'cancelled'
   return { over, said, asked };
 }
 
-/** Throws these words unless it is right; the words. */
+/** Returns the words if the condition holds, else throws them. */
 export function must(right: boolean, what: string): string {
   if (!right) throw new Error(what);
   return what;
@@ -74,7 +74,7 @@ const FLOOR_TOOL: Part = {
   },
 };
 
-/** By its own tool, before anything else was asked for. */
+/** Writes with the agent's own tool, before any other request. */
 const WRITE: Part = {
   name: 'write',
   run: async (session, { work, counts, actsUnasked }) => {
@@ -87,7 +87,7 @@ const WRITE: Part = {
   },
 };
 
-/** In an ordinary repository. */
+/** The trials in an ordinary repository. */
 export const PARTS: readonly Part[] = [
   WRITE,
   PLAIN,
@@ -162,7 +162,7 @@ export const PARTS: readonly Part[] = [
   },
 ];
 
-/** Commands and files that would pass for the floor's own tools, in what people are shown of them. */
+/** Commands and files named to look like the floor's own tools. */
 const SPOOFS = [
   { task: 'foreign', choice: 'allow' },
   { task: 'script', choice: 'reject' },
@@ -172,10 +172,13 @@ const SPOOFS = [
   { task: 'write', choice: 'reject' },
 ] as const;
 
-/** What there is to read. */
+/** Files to read. */
 export const LETTERS = { 'allow.txt': 'the password of the cellar', 'reject.txt': 'the password of the attic' };
 
-/** With rules that speak of reading, where the profile can be made to ask for it: each time, and it is read after approval. */
+/**
+ * Trials with rules about reading, for profiles that can be made to ask: the agent asks each time, and reads after
+ * approval.
+ */
 export const READING: readonly Part[] = (['reject', 'allow'] as const).map((choice) => ({
   name: `asks to read: ${choice}`,
   run: async (session: AgentSession, { work, model }: World) => {
@@ -187,7 +190,7 @@ export const READING: readonly Part[] = (['reject', 'allow'] as const).map((choi
   },
 }));
 
-/** In a folder that allows everything: what is asked, and what happens though nobody said yes to it. */
+/** Trials in a folder that allows everything: what the agent asks, and what it does without permission. */
 export const HOSTILE: readonly Part[] = [
   PLAIN,
   ...SPOOFS.map(({ task, choice }) => ({

@@ -2,22 +2,22 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 
-/** How an agent is started without anything that Conch sets. */
+/** How an agent is started without Conch's settings. */
 export type RawStart = {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** The method to sign in by; `null`: none. */
+  /** The sign-in method. `null`: none. */
   readonly signIn: string | null;
   readonly prompts: readonly string[];
-  /** Longest time for each request. */
+  /** Timeout of each request. */
   readonly limitMs: number;
 };
 
 /**
- * Runs an agent as its maker starts it: opens a session in its folder, prompts it, says yes to all that it asks, and ends its
- * processes. Resolves with what failed, in words.
+ * Runs an agent as its maker starts it: opens a session in its folder, prompts it, allows everything, and ends its
+ * processes. Resolves with the failures in words.
  */
 export async function runRaw({
   command,
@@ -82,7 +82,7 @@ function endGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has ended meanwhile.
+    // It has ended already.
   }
 }
 

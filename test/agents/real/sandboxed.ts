@@ -11,8 +11,8 @@ import { startModel } from './mock.ts';
 import { SEAT } from './parts.ts';
 
 /**
- * Runs each real coding agent in a sandbox that reaches the model's service and nothing else: it answers, and writes a file once it is
- * allowed to. `node test/agents/real/sandboxed.ts [profile …]`. The last line counts, as JSON.
+ * Runs each real coding agent in a sandbox with access to the model's service only. The agent must answer, and write a
+ * file after permission. `node test/agents/real/sandboxed.ts [profile …]`. The last line is a count in JSON.
  */
 async function tryOut(agent: RealAgent): Promise<string> {
   install(agent);

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 
-// Runs an agent and keeps what goes over its wire: node test/agents/real/tap.ts LOG PROGRAM [ARGUMENT …].
-// What Conch sends stands in LOG.sent, what the agent sends in LOG.heard; both go on behind what stands there.
+// Runs an agent and records its messages: node test/agents/real/tap.ts LOG PROGRAM [ARGUMENT …]. Appends what Conch
+// sends to LOG.sent and what the agent sends to LOG.heard.
 const [log = '', program = '', ...args] = process.argv.slice(2);
 const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] });
 const kept = (name: string) => createWriteStream(`${log}.${name}`, { flags: 'a' });

@@ -3,7 +3,10 @@ import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 
-/** Of each request for permission that went over a wire (`tap.ts`): the kind of the answer that was chosen; `cancelled` when none was. */
+/**
+ * Returns the kind of the chosen answer for each permission request recorded by `tap.ts`. `cancelled`: none was
+ * chosen.
+ */
 export function answersIn(log: string): readonly string[] {
   const sent = messagesIn(`${log}.sent`).map((each) => answer.safeParse(each).data);
   return messagesIn(`${log}.heard`).flatMap((each) => {
@@ -14,14 +17,14 @@ export function answersIn(log: string): readonly string[] {
   });
 }
 
-/** Files and the digests of what they hold: those of a folder, or only these paths in it. */
+/** Returns the digests of a folder's files, or only of these paths. */
 export function digests(folder: string, only?: readonly string[]): ReadonlyMap<string, string> {
   const paths = only ?? readdirSync(folder, { recursive: true, encoding: 'utf8' });
   const files = paths.filter((path) => existsSync(join(folder, path)) && statSync(join(folder, path)).isFile());
   return new Map(files.map((path) => [path, digest(readFileSync(join(folder, path)))]));
 }
 
-/** The paths that are there now and were not, are gone, or hold something else. */
+/** Returns the paths that were added, removed or changed. */
 export function changed(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): readonly string[] {
   const paths = [...new Set([...before.keys(), ...after.keys()])];
   return paths.filter((path) => before.get(path) !== after.get(path)).toSorted();

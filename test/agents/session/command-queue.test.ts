@@ -10,7 +10,7 @@ function end(epoch: number): AgentCommand {
   return { type: 'end', agent: 'pm', epoch, outcome: 'completed', signalled: true };
 }
 
-/** A queue to floors that fail so many times and answer when the test lets them. */
+/** A queue to floors that fail this many times and answer when the test releases them. */
 function queue(failures = 0) {
   const given: number[][] = [[]];
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
@@ -34,7 +34,7 @@ function queue(failures = 0) {
   return { made, time, given: () => given.filter((each) => each.length > 0) };
 }
 
-test('commands that are sent in one task are handed over together, in order, so that they share a commit', async () => {
+test('commands sent in one task are passed on together, in order, so that they share a commit', async () => {
   const { made, given } = queue();
   const first = [made.send(end(1)), made.send(end(2))];
   await Promise.all(first);
@@ -42,7 +42,7 @@ test('commands that are sent in one task are handed over together, in order, so 
   expect(given()).toEqual([[1, 2], [3]]);
 });
 
-test('what could not be written is tried again together, and in order', async () => {
+test('commands that could not be written are retried together, in order', async () => {
   const { made, time, given } = queue(2);
   const sent = Promise.all([made.send(end(1)), made.send(end(2))]);
   await time.advance(1_000);

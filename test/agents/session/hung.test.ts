@@ -3,14 +3,14 @@ import { bench } from '../bench.ts';
 
 type Bench = Awaited<ReturnType<typeof bench>>;
 
-/** What an agent does with a turn. */
+/** How an agent handles a turn. */
 const WAYS = ['answers', 'hangs', 'hangs after a word', 'fails'] as const;
 type Way = (typeof WAYS)[number];
 
 const REOPENS_MS = 60_000;
 
 describe('an agent whose turn times out without a sign of work', () => {
-  test('T59 has its session ended, cools down, and joins again with the next', async () => {
+  test('T59 has its session ended, cools down, and joins again with the next session', async () => {
     const { prompt, hangs, session, sessions, moves, types, supervisor, time, logged } = await bench();
     await prompt(1);
     session().stopsWhenInterrupted = false;
@@ -27,7 +27,7 @@ describe('an agent whose turn times out without a sign of work', () => {
     expect(await prompt(2)).toMatchObject({ state: 'confirmed' });
   });
 
-  test('T59 is given nothing more of what it writes afterwards', async () => {
+  test('T59 has its later output dropped', async () => {
     const { prompt, hangs, session, types } = await bench();
     await prompt(1);
     const former = session();
@@ -37,7 +37,7 @@ describe('an agent whose turn times out without a sign of work', () => {
     expect(types()).toEqual(['join']);
   });
 
-  test('T59 is stopped by the fifth in a row, and leaves the floor then', async () => {
+  test('T59 is stopped by the fifth timeout in a row, and leaves the floor', async () => {
     const { prompt, hangs, sessions, supervisor, floors, time, logged } = await bench();
     for (let epoch = 1; epoch <= 5; epoch += 1) {
       await prompt(epoch);
@@ -57,7 +57,7 @@ describe('an agent whose turn times out without a sign of work', () => {
     expect(supervisor.list()[0]?.state).toBe('BuildingPrompt (ready)');
   });
 
-  test('T59 that answered in the same instant joins again at once, and counts nothing', async () => {
+  test('T59 that answered at the same instant joins again at once, without an error counted', async () => {
     const { prompt, hangs, session, types, supervisor, time } = await bench();
     await prompt(1);
     session().report?.text('words');
@@ -68,13 +68,13 @@ describe('an agent whose turn times out without a sign of work', () => {
     expect(supervisor.status('dev')?.[1]).toContain('0 errors in a row, 0 in all');
   });
 
-  test('T59 in every order of five turns counts as the table of the session says', { timeout: 60_000 }, async () => {
+  test("T59 in every order of five turns has the counters of the session's table", { timeout: 60_000 }, async () => {
     const orders = WAYS.flatMap((first) => ordersFrom([first], 5));
     expect(orders).toHaveLength(1_024);
     for (const order of orders) expect([order, await played(order, 'hangs')]).toEqual([order, told(order)]);
   });
 
-  test('T59 in every order of five turns gives away a timeout that only interrupts', { timeout: 60_000 }, async () => {
+  test('T59 in every order of five turns shows a timeout that only interrupts', { timeout: 60_000 }, async () => {
     const order: readonly Way[] = ['hangs', 'hangs', 'hangs', 'hangs', 'hangs'];
     expect(await played(order, 'interrupt')).not.toEqual(told(order));
   });
@@ -84,10 +84,13 @@ function ordersFrom(order: readonly Way[], length: number): readonly (readonly W
   return order.length === length ? [order] : WAYS.flatMap((way) => ordersFrom([...order, way], length));
 }
 
-/** What the counters are after these turns, and whether the agent is stopped. */
+/** The error counters after these turns, and whether the agent is stopped. */
 type Counted = { readonly inRow: number; readonly inAll: number; readonly isStopped: boolean };
 
-/** By the table: words reset what is counted in a row before the turn's own end counts, and five in a row stop the session. */
+/**
+ * The expected counters by the specification: output resets the counter of failures in a row before the turn's own end
+ * counts. Five in a row stop the session.
+ */
 function told(order: readonly Way[]): Counted {
   const counted = { inRow: 0, inAll: 0 };
   for (const way of order) {

@@ -6,8 +6,8 @@ import { bench, holding, puppetry } from '../bench.ts';
 
 const QUARTER_HOUR_MS = 900_000;
 
-describe('a session that has nothing to do', () => {
-  test('is closed after a quarter of an hour, without a word to the floor, and then no timer runs', async () => {
+describe('an idle session', () => {
+  test('is closed after 15 minutes without telling the floor, and leaves no timer', async () => {
     const { time, session, floors, supervisor } = await bench();
     await time.advance(QUARTER_HOUR_MS - 1);
     expect(session().calls).toEqual([]);
@@ -22,7 +22,7 @@ describe('a session that has nothing to do', () => {
     ]);
   });
 
-  test('is counted from its last turn', async () => {
+  test('counts its idle time from its last turn', async () => {
     const { time, prompt, session } = await bench();
     await time.advance(QUARTER_HOUR_MS - 15_000);
     await prompt(1);
@@ -35,7 +35,7 @@ describe('a session that has nothing to do', () => {
     expect(session().calls.at(-1)).toBe('close');
   });
 
-  test('is closed all the same when it leaves a beat unanswered only once in a while', async () => {
+  test('is closed even if it misses a liveness check now and then', async () => {
     const { time, session } = await bench();
     session().pings = 'silent';
     await time.advance(15_000);
@@ -45,13 +45,13 @@ describe('a session that has nothing to do', () => {
   });
 });
 
-describe('what a session has read that nobody vouches for', () => {
+describe('the taint of a session', () => {
   const taint = (told: string[]) => ({
     read: (lines: readonly Line[]) => void told.push(lines.map(({ author }) => author.id).join()),
     forget: () => void told.push('forget'),
   });
 
-  test('grows with what agents wrote, is kept by the first session of a program, and forgotten with the next', async () => {
+  test("grows with what agents wrote, is kept by the program's first session, and cleared by the next", async () => {
     const told: string[] = [];
     const { time, prompt, session, floors } = await bench({ taint: taint(told) });
     floors.lines = [person(1, 'Go')];
@@ -64,7 +64,7 @@ describe('what a session has read that nobody vouches for', () => {
     expect(told).toEqual(['forget', 'u1,pm']);
   });
 
-  test('lasts as long as its agent goes on with the conversation: over a failure, and over a rest', async () => {
+  test('lasts while the agent remembers the conversation: over a failure, and over an idle close', async () => {
     const resuming: string[] = [];
     const { time, prompt, session, floors } = await bench({ taint: taint(resuming), resumed: true });
     floors.lines = [person(1, 'Go')];
@@ -84,7 +84,7 @@ describe('what a session has read that nobody vouches for', () => {
     expect(anew).toEqual(['forget']);
   });
 
-  test('is forgotten when it rests, not when the program ends', async () => {
+  test('is cleared when the session is closed as idle, not when the program ends', async () => {
     const told: string[] = [];
     const resting = await bench({ taint: taint(told) });
     await resting.time.advance(QUARTER_HOUR_MS);
@@ -95,14 +95,14 @@ describe('what a session has read that nobody vouches for', () => {
   });
 });
 
-describe('an agent at rest', () => {
+describe('an agent without an open session', () => {
   async function atRest() {
     const rig = await bench();
     await rig.time.advance(QUARTER_HOUR_MS);
     return rig;
   }
 
-  test('has a session opened by its next turn, and its beats are watched again', async () => {
+  test('gets a session with its next turn, and its liveness is checked again', async () => {
     const { time, prompt, sessions, floors } = await atRest();
     await prompt(4);
     expect(sessions).toHaveLength(2);
@@ -112,7 +112,7 @@ describe('an agent at rest', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'leave', agent: 'dev', cause: 'no heartbeat for 45 s' });
   });
 
-  test('that does not start any more is gone from the floor', async () => {
+  test('that no longer starts leaves the floor', async () => {
     const { prompt, failures, floors } = await atRest();
     failures.push(new Error('connection refused'));
     floors.view = holding('dev', 4);
@@ -121,14 +121,14 @@ describe('an agent at rest', () => {
     expect(settled).toMatchObject({ state: 'retry' });
   });
 
-  test('is not woken by what is only said in its channel', async () => {
+  test('is not opened for messages that it only observes', async () => {
     const { deliver, sessions } = await atRest();
     const observed = await deliver({ type: 'observe', agent: 'dev', message: 'm1' });
     expect(observed).toEqual({ state: 'confirmed', platformId: null });
     expect(sessions).toHaveLength(1);
   });
 
-  test('stays at rest when a configuration leaves it as it is, and leaves when that takes it out', async () => {
+  test('stays idle when a new configuration keeps it, and leaves when it is removed', async () => {
     const { time, supervisor, sessions, floors, dev } = await atRest();
     await supervisor.configure([{ ...dev }]);
     expect(sessions).toHaveLength(1);
@@ -144,7 +144,7 @@ describe('an agent at rest', () => {
   });
 });
 
-test('the session of an agent that connects by itself is not closed', async () => {
+test('keeps its session if it connects by itself', async () => {
   const { backend } = puppetry();
   const { time, supervisor, dev, sessions } = await bench();
   await supervisor.configure([{ ...dev, backend: { ...backend, connectsItself: true } }]);

@@ -16,7 +16,7 @@ const FRESH: KeptSession = {
   trigger: null,
 };
 
-/** A journal that can be looked into; `broken` moves cannot be put on record. */
+/** A journal that tests can read. The next `broken` moves fail to be written. */
 function fakeJournal(kept: KeptSession | null = null, broken = 0) {
   const moves: RecordedMove[] = [];
   const state = { kept, broken };
@@ -32,7 +32,7 @@ function fakeJournal(kept: KeptSession | null = null, broken = 0) {
       state.kept = sessionJournal.evolve(state.kept ?? sessionJournal.empty(), stored);
     },
   };
-  /** What was put on record: where from, by what, where to, and what is counted. */
+  /** The recorded moves: from, trigger, to, counters. */
   const recorded = () =>
     moves.map(({ from, trigger, to, consecutiveErrors: row, totalErrors: all }) =>
       [from, trigger, to.name, row, all].join(' '),
@@ -44,8 +44,8 @@ function refusals(times: number): Error[] {
   return Array.from({ length: times }, () => new BackendError('connection refused'));
 }
 
-describe('a session that runs', () => {
-  test('puts nothing on record at its start, for its turns and for heartbeats', async () => {
+describe('a running session', () => {
+  test('records nothing for its start, turns and liveness checks', async () => {
     const { journal, moves } = fakeJournal();
     const { prompt, session, time } = await bench({ journal });
     for (const epoch of [1, 2]) {
@@ -58,7 +58,7 @@ describe('a session that runs', () => {
     expect(moves).toEqual([]);
   });
 
-  test('puts each failure on record with its cause and the end of the pause, and the turn that ends them', async () => {
+  test('records each failure with its cause and the end of the pause, and the turn that ends them', async () => {
     const { journal, moves, recorded } = fakeJournal();
     const { time, prompt, session } = await bench({ journal, failures: refusals(2) });
     const began = time.clock.now();
@@ -79,7 +79,7 @@ describe('a session that runs', () => {
     ]);
   });
 
-  test('puts nothing on record when it is lost while it does nothing: that counts no error', async () => {
+  test('records nothing when it is lost while idle: that counts no error', async () => {
     const { journal, moves } = fakeJournal();
     const { session, time } = await bench({ journal });
     session().pings = new Error('socket closed');
@@ -94,7 +94,7 @@ describe('a session that runs', () => {
     expect(moves).toEqual([]);
   });
 
-  test('whose failure cannot be put on record goes on, says so, and makes up for it with the next move', async () => {
+  test('whose failure cannot be recorded continues, warns, and records it with the next move', async () => {
     const { journal, recorded } = fakeJournal(null, 1);
     const { sessions, time, logged } = await bench({ journal, failures: refusals(1) });
     await time.advance(2_000);
@@ -103,7 +103,7 @@ describe('a session that runs', () => {
     expect(logged).toContain('warn: a move of the session could not be put on record');
   });
 
-  test('whose journal does not answer delays the end of the program by five seconds at most', async () => {
+  test("whose journal does not answer delays the program's end by at most 5 s", async () => {
     const journal: SessionJournal = { state: () => null, apply: () => new Promise(() => {}) };
     const { supervisor, time } = await bench({ journal, failures: refusals(1) });
     let stopped = false;
@@ -126,7 +126,7 @@ describe('a session that was stopped before the program started', () => {
     trigger: 'SessionExited(Error)',
   };
 
-  test('does not join, and its status says why', async () => {
+  test('does not join, and its status shows why', async () => {
     const { supervisor, sessions, floors, time, prompt } = await bench({ journal: fakeJournal(kept).journal });
     await time.advance(600_000);
     expect([sessions, floors.told]).toEqual([[], []]);
@@ -137,7 +137,7 @@ describe('a session that was stopped before the program started', () => {
     expect(await prompt(1)).toMatchObject({ state: 'failed' });
   });
 
-  test('leaves the floor that still has it', async () => {
+  test('leaves the floor where it still has a seat', async () => {
     const { floors, logged } = await bench({ journal: fakeJournal(kept).journal, view: holding('dev', 3) });
     expect(floors.told).toMatchObject([{ type: 'leave', agent: 'dev', cause: 'connection refused' }]);
     expect(logged).toEqual(['error: agent stopped connection refused']);
@@ -152,14 +152,14 @@ describe('a session that was stopped before the program started', () => {
     expect(state.kept).toMatchObject({ ...FRESH, lastCause: 'connection refused', trigger: 'OperatorRestart' });
   });
 
-  test('starts anew when the configuration takes the agent out and brings it back', async () => {
+  test('starts again when the configuration removes the agent and adds it again', async () => {
     const { supervisor, floors, dev } = await bench({ journal: fakeJournal(kept).journal });
     await supervisor.configure([]);
     await supervisor.configure([dev]);
     expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
   });
 
-  test('by a fatal error gets one fresh attempt, with the counters that it had', async () => {
+  test('by a fatal error gets one more attempt, with its counters', async () => {
     const phase = { name: 'Stopped', why: 'no such binary' } as const;
     const { journal, recorded } = fakeJournal({ ...kept, phase, trigger: 'FatalError' });
     const failures = [new BackendError('no such binary', { terminal: true }), ...refusals(9)];
@@ -172,7 +172,7 @@ describe('a session that was stopped before the program started', () => {
 });
 
 describe('a session that was cooling down when the program ended', () => {
-  /** Where a program that failed at its start leaves the time and the journal after `ms` of its pause of 2 s. */
+  /** Returns the clock and journal of a program that failed at its start, `ms` into its pause of 2 s. */
   async function after(ms: number) {
     const { journal, recorded } = fakeJournal();
     const { time, supervisor } = await bench({ journal, failures: refusals(1) });
@@ -181,7 +181,7 @@ describe('a session that was cooling down when the program ended', () => {
     return { journal, recorded, time };
   }
 
-  test('is opened when the rest of its pause is over, and counts on', async () => {
+  test('is opened when the rest of its pause is over, and keeps its counters', async () => {
     const { journal, recorded, time } = await after(500);
     const { sessions, floors, failures } = await bench({
       journal,
@@ -206,7 +206,7 @@ describe('a session that was cooling down when the program ended', () => {
     expect(supervisor.status('dev')?.[1]).toContain('BuildingPrompt (ready), session 1, 1 errors in a row, 1 in all');
   });
 
-  test('waits no longer than its whole pause when the clock was set back', async () => {
+  test('waits at most its whole pause when the clock was set back', async () => {
     const phase = { name: 'CoolingDown', delayMs: 2_000, endsAt: 9_999_999_999 } as const;
     const { journal } = fakeJournal({ ...FRESH, phase, consecutiveErrors: 1, totalErrors: 1 });
     const { sessions, time } = await bench({ journal });
@@ -218,7 +218,7 @@ describe('a session that was cooling down when the program ended', () => {
 });
 
 describe('a session that was in its turn when the program was killed', () => {
-  test('is opened again, with the number and the counters that it had', async () => {
+  test('is opened again, with its number and counters', async () => {
     const { journal } = fakeJournal({ ...FRESH, sessionSeq: 4, totalErrors: 2 });
     const first = await bench({ journal });
     await first.prompt(1);
@@ -261,7 +261,7 @@ describe('a recorded move', () => {
     });
   });
 
-  test('that is in no row of the table is a bug', () => {
+  test('outside the table is a bug', () => {
     const fold = (changed: Partial<RecordedMove>) => () =>
       sessionJournal.evolve(sessionJournal.empty(), { ...move, ...changed });
     expect(fold({ from: 'CoolingDown' })).toThrow('impossible: SessionExited(Error) led a session from CoolingDown');
@@ -279,7 +279,7 @@ describe('a recorded move', () => {
   });
 });
 
-describe('sessions that are on record in a file', () => {
+describe('recorded sessions in a file', () => {
   test('stay stopped after five crashes and a restart of the program, until an operator restarts them', async () => {
     using place = folder();
     const first = open(place.file());
@@ -309,7 +309,7 @@ describe('sessions that are on record in a file', () => {
 });
 
 describe('the words for the states of a session', () => {
-  test('are there for every state of the table, each one of its own', () => {
+  test('exist for every state of the table, each different', () => {
     const names = SESSION_TRANSITIONS.flatMap(({ from, to }) => (from === 'any' ? [to] : [from, to]));
     expect(Object.keys(STATE_WORDS).toSorted()).toEqual([...new Set<string>(names)].toSorted());
     expect(new Set(Object.values(STATE_WORDS)).size).toBe(8);

@@ -69,7 +69,7 @@ const PHASES: Record<string, Phase> = {
   Stopped: { name: 'Stopped', why: 'asked to' },
 };
 
-/** The owner's table in the words of agent-session.md: "state event" → "state effect". */
+/** The specification's table: "state event" → "state effect". */
 const TABLE: Record<string, string> = {
   'Initializing WorktreeReady': 'BuildingPrompt None',
   'BuildingPrompt PromptReady': 'Spawning StorePrompt',
@@ -88,7 +88,7 @@ const TABLE: Record<string, string> = {
   'CoolingDown BackoffElapsed': 'BuildingPrompt None',
 };
 
-/** The rows that the owner's table does not have. */
+/** The rows that depart from the specification. */
 const DEPARTURES: Record<string, string> = {
   'BuildingPrompt SessionOpening': 'Spawning OpenSession',
   'Spawning, still opening, SessionOpened': 'BuildingPrompt None',
@@ -103,7 +103,7 @@ const DEPARTURES: Record<string, string> = {
   'BuildingPrompt SessionExited(Timeout)': 'BuildingPrompt None',
 };
 
-/** What is valid from any state. */
+/** Returns the row that is valid in every state. */
 function globalRow(phase: Phase, event: string): string | undefined {
   const live = phase.name === 'Running' || phase.name === 'Interrupting' ? 'CancelSession' : 'None';
   if (event === 'OperatorStop') return `Stopped ${live}`;
@@ -126,7 +126,7 @@ function run(state: SessionState, ...events: readonly SessionEvent[]): SessionSt
   return events.reduce((current, event) => machine.evolve(current, factOf(current, event), AT), state);
 }
 
-/** The phase that an event leads to, and what has to be done. */
+/** Returns the phase that an event leads to, and the effects. */
 function moved(phase: Phase, event: SessionEvent) {
   const fact = factOf(at(phase), event);
   return { to: fact.to, effects: machine.react(fact, machine.evolve(at(phase), fact, AT)) };
@@ -146,7 +146,7 @@ describe('the session table', () => {
     }
   }
 
-  test('has exactly the rows of the owner, with SessionExited(*) written out, and says why where it departs', () => {
+  test("has exactly the specification's rows, with SessionExited(*) written out, and says why where it departs", () => {
     const own = SESSION_TRANSITIONS.filter((row) => !('departs' in row)).map((row) => [
       `${row.from} ${row.trigger}`,
       `${row.to} ${row.effect}`,
@@ -161,7 +161,7 @@ describe('the session table', () => {
     expect(others).toHaveLength(SESSION_TRANSITIONS.length - own.length);
   });
 
-  test('refuses to fold a fact that starts elsewhere', () => {
+  test('refuses to fold a fact that starts in another state', () => {
     const fact = factOf(at({ name: 'Initializing' }), { type: 'WorktreeReady' });
     expect(() => machine.evolve(at(SPAWNING), fact, AT)).toThrow(/impossible/);
   });
@@ -176,7 +176,7 @@ describe('the session table', () => {
   });
 });
 
-describe('what the rows carry', () => {
+describe('row values', () => {
   test('PromptReady(prompt) stores the prompt', () => {
     expect(moved({ name: 'BuildingPrompt' }, promptReady).effects).toEqual([{ type: 'StorePrompt', prompt: PROMPT }]);
   });
@@ -187,13 +187,13 @@ describe('what the rows carry', () => {
     expect(other).toEqual({ ok: false, refusal: 'session 2 cannot start: it is session 3', facts: [] });
   });
 
-  test('UrgentMessage interrupts under the number of the session, and hands the grace on', () => {
+  test("UrgentMessage interrupts under the session's number, and passes the grace on", () => {
     const { to, effects } = moved(RUNNING, urgent);
     expect(to).toEqual({ name: 'Interrupting', sessionSeq: 3, graceEndsAt: AT + 6_000 });
     expect(effects).toEqual([{ type: 'CancelSession', graceMs: 5_000 }]);
   });
 
-  test('a second UrgentMessage leaves less grace, never more', () => {
+  test('a second UrgentMessage shortens the grace, never extends it', () => {
     const ends = [0, 60_000].map((graceMs) => moved(INTERRUPTING, { type: 'UrgentMessage', graceMs }).to);
     expect(ends).toEqual([
       { name: 'Interrupting', sessionSeq: 3, graceEndsAt: AT + 1_000 },
@@ -207,7 +207,7 @@ describe('what the rows carry', () => {
     expect(effects).toEqual([{ type: 'LogFatal', message: 'no such binary' }]);
   });
 
-  test('a threshold that is reached logs what it counted', () => {
+  test('a reached threshold logs its counter', () => {
     const worn = at(RUNNING, { consecutiveErrors: 4 });
     expect(machine.react(factOf(worn, error), run(worn, error))).toEqual([
       { type: 'LogFatal', message: '5 errors in a row' },
@@ -224,7 +224,7 @@ describe('what the rows carry', () => {
   });
 });
 
-describe('the one deadline', () => {
+describe('the deadline', () => {
   test.each([
     ['the end of the backoff', PHASES['CoolingDown'], AT],
     ['the end of the grace', INTERRUPTING, AT + 3_000],
@@ -235,7 +235,7 @@ describe('the one deadline', () => {
     expect(phase && machine.nextDeadline(at(phase))).toBe(deadline);
   });
 
-  test('lies as far away as the backoff of the errors in a row', () => {
+  test('is as far away as the backoff of the errors in a row', () => {
     const ends = [0, 1, 2, 3].map((consecutiveErrors) => {
       const state = run(at(RUNNING, { consecutiveErrors }), timeout);
       return (machine.nextDeadline(state) ?? 0) - AT;
@@ -251,7 +251,7 @@ describe('the backoff', () => {
     ]);
   });
 
-  test('of a session that never opens is 2, 4, 8 and 16 seconds, then it stops', () => {
+  test('of a session that never opens is 2, 4, 8 and 16 s, then it stops', () => {
     let state = run(NEW_SESSION, { type: 'WorktreeReady' });
     const delays: (number | string)[] = [];
     for (let attempt = 0; attempt < 5; attempt++) {
@@ -270,7 +270,7 @@ describe('the error counters', () => {
     expect([state.consecutiveErrors, state.totalErrors]).toEqual([0, 7]);
   });
 
-  test('a session that is only opened resets nothing: it has not begun yet', () => {
+  test('a session that is only opened resets nothing, because it has not begun', () => {
     const state = run(
       at({ name: 'BuildingPrompt' }, { consecutiveErrors: 4 }),
       { type: 'SessionOpening' },
@@ -297,12 +297,12 @@ describe('the error counters', () => {
     expect(run(at(SPAWNING, { consecutiveErrors: 4 }), error).phase.name).toBe('Stopped');
   });
 
-  test('19 errors in all cool down, the 20th stops', () => {
+  test('19 errors in total cool down, the 20th stops', () => {
     expect(run(at(RUNNING, { totalErrors: 18 }), timeout).phase.name).toBe('CoolingDown');
     expect(run(at(RUNNING, { totalErrors: 19 }), timeout).phase).toEqual({ name: 'Stopped', why: '20 errors in all' });
   });
 
-  test("the thresholds are the caller's, 5 and 20 unless given", () => {
+  test("the thresholds are the caller's; default 5 and 20", () => {
     expect(DEFAULT_THRESHOLDS).toEqual({ maxConsecutiveErrors: 5, maxTotalErrors: 20 });
     const strict = createSessionMachine({ maxConsecutiveErrors: 1, maxTotalErrors: 9 });
     expect(strict.decide(at(SPAWNING), error, AT).facts[0]?.to.name).toBe('Stopped');

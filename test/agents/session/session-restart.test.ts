@@ -12,7 +12,7 @@ const CONFIG = load({
   channels: [{ id: CHANNEL, agents: ['dev'] }],
 });
 
-/** The whole program on this file, with one agent that fails as told, and a person who may operate. */
+/** The whole program on this file, with one failing agent and an operator. */
 async function program(file: string, time: Time, failures: Error[]) {
   const { backend, sessions } = puppetry({ failures });
   const store = open(file, { clock: time.clock });
@@ -29,7 +29,7 @@ async function program(file: string, time: Time, failures: Error[]) {
   return { app, run, sessions, broken, status };
 }
 
-test('five crashes stop an agent, it stays stopped when the program starts again, and a restart brings it back', async () => {
+test("five crashes stop an agent, it stays stopped after the program restarts, and an operator's restart starts it", async () => {
   using place = folder();
   const time = createTime();
   const first = await program(

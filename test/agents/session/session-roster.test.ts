@@ -4,7 +4,7 @@ import { puppetry } from '../bench.ts';
 
 const NOWHERE = { channels: [], disabled: [], seated: [] };
 
-test('T52 an agent that does not promise to ask is marked wherever operators look', () => {
+test('T52 an agent that does not promise to ask is marked in every list for operators', () => {
   const { backend } = puppetry();
   const dev = { id: 'dev', name: 'Developer', description: 'writes code', persona: '' };
   const shown = (promisesToAsk: boolean) => {
@@ -18,7 +18,7 @@ test('T52 an agent that does not promise to ask is marked wherever operators loo
   ]);
 });
 
-test('T73 an agent that is known to act unasked is marked with what it does', () => {
+test('T73 an agent known to act without asking is marked with what it does', () => {
   const { backend } = puppetry();
   const dev = { id: 'dev', name: 'Developer', description: '', persona: '' };
   const actsUnasked = 'writes files of a Git repository without asking';

@@ -15,7 +15,7 @@ describe('an agent that starts', () => {
     expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
   });
 
-  test('tells its floor that the tools of a server are gone, and are back', async () => {
+  test("tells its floor that a server's tools are unavailable, and later available", async () => {
     const { floors, sessions } = await bench();
     sessions[0]?.seat?.tellTools?.('github', 'exited with code 3');
     sessions[0]?.seat?.tellTools?.('github', null);
@@ -27,7 +27,7 @@ describe('an agent that starts', () => {
     );
   });
 
-  test('does not join while its backend does not open; it is tried again after 2, 4, 8 and 16 seconds', async () => {
+  test('does not join while its backend fails to open; it is retried after 2, 4, 8 and 16 s', async () => {
     const { time, floors, failures, sessions, logged, supervisor } = await bench({
       failures: Array.from({ length: 4 }, () => new BackendError('connection refused')),
     });
@@ -45,7 +45,7 @@ describe('an agent that starts', () => {
     expect(logged.filter((line) => line === 'warn: agent session failed connection refused')).toHaveLength(4);
   });
 
-  test('is stopped after five failures in a row, and says so once', async () => {
+  test('is stopped after five failures in a row, and reports it once', async () => {
     const { time, logged, supervisor } = await bench({
       failures: Array.from({ length: 9 }, () => new BackendError('connection refused')),
     });
@@ -54,7 +54,7 @@ describe('an agent that starts', () => {
     expect(supervisor.status('dev')?.[1]).toContain('Stopped (until /agent restart): 5 errors in a row');
   });
 
-  test('is stopped after as many failures as its channel allows', async () => {
+  test('is stopped after the number of failures that its channel allows', async () => {
     const { time, failures, supervisor } = await bench({
       failures: Array.from({ length: 9 }, () => new BackendError('connection refused')),
       thresholds: { maxConsecutiveErrors: 3, maxTotalErrors: 20 },
@@ -75,14 +75,14 @@ describe('an agent that starts', () => {
 });
 
 describe('a prompt', () => {
-  test('is confirmed when it is handed over, not when it is answered', async () => {
+  test('is confirmed when it is passed to the session, not when it is answered', async () => {
     const { prompt, session, supervisor } = await bench();
     expect(await prompt(1)).toEqual(CONFIRMED);
     expect(session().calls).toEqual(['prompt #1 grant']);
     expect(supervisor.list()[0]?.state).toBe('Spawning (beginning its turn)');
   });
 
-  test('holds the lines, the messages, who is here and the text', async () => {
+  test('has the lines, the messages, the roster and the text', async () => {
     const { prompt, session, floors } = await bench();
     floors.lines = [person(1, 'too old'), person(2, 'Build a clock'), spoken(3, 'pm', 'spec'), person(4, 'too new')];
     floors.view = holding('dev', 1);
@@ -99,7 +99,7 @@ describe('a prompt', () => {
     );
   });
 
-  test('of a session that was never prompted holds what an earlier one had seen, too', async () => {
+  test('of a session that was never prompted has what an earlier session had seen, too', async () => {
     const { prompt, session, floors } = await bench();
     floors.lines = [person(1, 'Build a clock'), spoken(2, 'dev', 'half of it'), person(3, 'go on')];
     floors.view = holding('dev', 7);
@@ -107,7 +107,7 @@ describe('a prompt', () => {
     expect(session().turn?.lines.map(({ line }) => line)).toEqual([1, 2, 3]);
   });
 
-  test('of a resumed turn holds what the agent said in it, by the record of the floor', async () => {
+  test("of a resumed turn has the agent's text of that turn, from the floor's record", async () => {
     const { prompt, session, floors } = await bench();
     floors.view = { ...holding('dev', 3), holder: { ...holding('dev', 3).holder!, startedAt: 100 } };
     floors.lines = [
@@ -127,7 +127,7 @@ describe('a prompt', () => {
     expect(session().calls).toEqual(['prompt #1 grant']);
   });
 
-  test('for a turn that is over is dropped', async () => {
+  test('for a turn that has ended is dropped', async () => {
     const { prompt, session, floors } = await bench();
     floors.view = holding('pm', 2);
     expect(await prompt(1)).toEqual(CONFIRMED);
@@ -143,17 +143,17 @@ describe('a prompt', () => {
     expect(session().calls).toEqual(['prompt #5 grant']);
   });
 
-  test('that finds the agent cooling down is tried again a second later', async () => {
+  test("during the agent's cool-down is retried a second later", async () => {
     const { prompt, time } = await bench({ failures: [new Error('no')] });
     expect(await prompt(1)).toEqual({ state: 'retry', notBefore: time.clock.now() + 1_000 });
   });
 
-  test('for an agent that is not here fails', async () => {
+  test('for an absent agent fails', async () => {
     const { deliver } = await bench();
     expect(await deliver({ type: 'observe', agent: 'ops', message: 'm1' })).toMatchObject({ state: 'failed' });
   });
 
-  test('stops the generation of an older turn that nobody stopped', async () => {
+  test('stops the running generation of an older turn', async () => {
     const { prompt, session } = await bench();
     await prompt(1);
     await prompt(2);
@@ -162,7 +162,7 @@ describe('a prompt', () => {
 });
 
 describe('a turn', () => {
-  test('streams a draft, and says the whole text at its end', async () => {
+  test('streams a draft, and posts the whole text at its end', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);
     session().report?.text('Hello ');
@@ -178,7 +178,7 @@ describe('a turn', () => {
     expect(floors.drafts.at(-1)).toBeNull();
   });
 
-  test('says one message for each flush', async () => {
+  test('posts one message for each flush', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);
     session().report?.text('one');
@@ -203,7 +203,7 @@ describe('a turn', () => {
     expect(floors.told).toContainEqual(expect.objectContaining({ type: 'say', mentions: ['qa'] }));
   });
 
-  test('without a text completes without saying anything', async () => {
+  test('without text completes and posts nothing', async () => {
     const { prompt, session, types, time } = await bench();
     await prompt(1);
     session().report?.text(' \n');
@@ -222,7 +222,7 @@ describe('a turn', () => {
     expect(floors.told.some(({ type }) => type === 'say')).toBe(false);
   });
 
-  test('that asks waits for the answer', async () => {
+  test('that asks a question waits for the answer', async () => {
     const { prompt, session, types, floors, time } = await bench();
     await prompt(1);
     session().report?.text('Postgres or SQLite?');
@@ -243,7 +243,7 @@ describe('a turn', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'wait', reason: 'answer', of: 'qa' });
   });
 
-  test('T15 that hands over asks nobody', async () => {
+  test('T15 that hands over asks no question', async () => {
     const { prompt, session, floors, time } = await bench();
     floors.view = { ...holding('dev', 1), seats: ['dev', 'qa', 'pm'].flatMap((agent) => holding(agent, 1).seats) };
     await prompt(1);
@@ -253,7 +253,7 @@ describe('a turn', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'end', handTo: 'pm' });
   });
 
-  test('T15 that asks one who cannot answer completes its turn', async () => {
+  test('T15 that asks an agent who cannot answer completes its turn', async () => {
     const { prompt, session, floors, time } = await bench();
     floors.view = { ...holding('dev', 1), seats: ['dev', 'qa', 'pm'].flatMap((agent) => holding(agent, 1).seats) };
     await prompt(1);
@@ -264,7 +264,7 @@ describe('a turn', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'end', outcome: 'completed' });
   });
 
-  test('tells a sign of work at most once a second, and every change of open work at once', async () => {
+  test('reports a sign of work at most once a second, and every change of open work at once', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);
     const { report } = session();
@@ -279,7 +279,7 @@ describe('a turn', () => {
     expect(work).toEqual([0, 0, 0, 1, 0]);
   });
 
-  test('tells every sign of work that no text shows, at the latest a tenth of its time later', async () => {
+  test('reports every sign of work without text, at the latest after a tenth of its time limit', async () => {
     for (const [limitMs, gapMs] of [
       [60_000, 1_000],
       [1_000, 100],
@@ -312,7 +312,7 @@ describe('a turn', () => {
     }
   });
 
-  test('records what it spent', async () => {
+  test('records its usage', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);
     const use = {
@@ -333,7 +333,7 @@ describe('a turn', () => {
     expect(floors.told).toContainEqual({ ...spent, use: { ...use, outcome: 'passed' } });
   });
 
-  test('has spoken when nothing follows its text for five seconds', async () => {
+  test('has ended a message when no text follows for 5 s', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);
     session().report?.text('one ');
@@ -346,7 +346,7 @@ describe('a turn', () => {
     expect(floors.told).toContainEqual(expect.objectContaining({ type: 'say', text: 'one two', workedAt }));
   });
 
-  test('hands out its unsaid text once, with a cut code block closed', async () => {
+  test('hands out its unposted text once, with an open code block closed', async () => {
     const { prompt, session, supervisor, floors, time } = await bench();
     await prompt(1);
     session().report?.text('See:\n```ts\nconst a =');
@@ -376,7 +376,7 @@ describe('a turn', () => {
     expect(supervisor.takeDraft(CHANNEL)?.text).toBe(said);
   });
 
-  test('T10 says nothing when only an empty code block was begun', async () => {
+  test('T10 posts nothing when it has only an empty code block', async () => {
     const { prompt, session, supervisor } = await bench();
     await prompt(1);
     session().report?.text('```ts\n');
@@ -395,7 +395,7 @@ describe('a turn', () => {
     );
   });
 
-  test('whose commands are refused goes on; they are dropped', async () => {
+  test('continues when its commands are refused; they are dropped', async () => {
     const { prompt, session, floors, types, time } = await bench();
     floors.refuse = ({ type }) => type === 'say';
     await prompt(1);
@@ -405,7 +405,7 @@ describe('a turn', () => {
     expect(types()).toEqual(['join', 'work', 'end']);
   });
 
-  test('is told in order once a floor that cannot be written can be', async () => {
+  test('has its commands delivered in order once the floor can be written', async () => {
     const { prompt, session, floors, types, time } = await bench();
     await prompt(1);
     floors.broken = 1;
@@ -418,8 +418,8 @@ describe('a turn', () => {
   });
 });
 
-describe('T16 a pass in words', () => {
-  test('is no message, however long the agent is silent after it, and is taken by nobody', async () => {
+describe('T16 a pass word', () => {
+  test('is not posted, however long the agent is silent after it', async () => {
     const { prompt, session, supervisor, floors, time, types } = await bench();
     await prompt(1);
     session().report?.text('[PA');
@@ -432,7 +432,7 @@ describe('T16 a pass in words', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'end', outcome: 'passed' });
   });
 
-  test('is a message as soon as it goes on', async () => {
+  test('is posted as soon as more text follows', async () => {
     const { prompt, session, floors } = await bench();
     await prompt(1);
     session().report?.text('Pass');
@@ -441,7 +441,7 @@ describe('T16 a pass in words', () => {
   });
 });
 
-/** What dev's session does in one turn with qa at the same floor, and what comes of it. */
+/** Runs one turn of dev with qa at the same floor, and returns the result. */
 async function performed(
   needsSignal: boolean,
   act: (report: Report, time: Time) => unknown,
@@ -469,7 +469,7 @@ describe.each([
   const written = (...chunks: readonly string[]) =>
     performed(needsSignal, (report) => chunks.forEach((chunk) => report.text(chunk)));
 
-  test('that ends with the signal never shows it, wherever the stream is cut', async () => {
+  test('that ends with the signal never shows it, wherever the stream is split', async () => {
     const text = 'It is done.\n\n TURN_COMPLETE @qa\n';
     const cuts = Array.from(text, (_letter, at) => [text.slice(0, at), text.slice(at)]);
     for (const chunks of [...cuts, Array.from(text)]) {
@@ -499,12 +499,12 @@ describe.each([
     },
   );
 
-  test('that is nothing but the signal with a name hands over', async () => {
+  test('of only the signal with a name hands over', async () => {
     const { said, end } = await written('TURN_COMPLETE @QA');
     expect({ said, end }).toEqual({ said: [], end: { ...SIGNALLED, handTo: 'qa' } });
   });
 
-  test('in several messages ends with the end of the last one; earlier signals are not shown and do not count', async () => {
+  test('in several messages ends with the last one; earlier signals are not shown and do not count', async () => {
     const { said, end } = await performed(needsSignal, (report) => {
       report.text('I look. TURN_COMPLETE @qa');
       report.flush();
@@ -514,7 +514,7 @@ describe.each([
     expect({ said, end }).toEqual({ said: ['I look.', 'It is fine.'], end: { ...SIGNALLED, signalled: !needsSignal } });
   });
 
-  test('in several messages keeps the signal of the last one when only white space follows', async () => {
+  test("in several messages keeps the last one's signal when only white space follows", async () => {
     const { said, end } = await performed(needsSignal, (report) => {
       report.text('It is fine. TURN_COMPLETE @qa');
       report.flush();
@@ -523,7 +523,7 @@ describe.each([
     expect({ said, end }).toEqual({ said: ['It is fine.'], end: { ...SIGNALLED, handTo: 'qa' } });
   });
 
-  test('that asks people something before it ends shows no signal either', async () => {
+  test('that asks people something before its end shows no signal either', async () => {
     const { said, end } = await performed(needsSignal, (report, time) => {
       report.text('I clean up. TURN_COMPLETE');
       void report.gate.step({ text: '', kept: null });
@@ -532,7 +532,7 @@ describe.each([
     expect({ said, end }).toEqual({ said: ['I clean up.'], end: SIGNALLED });
   });
 
-  test('that goes on after a silence shows nothing of a signal that ends it', async () => {
+  test('that continues after a silence shows no part of its final signal', async () => {
     const { said, end } = await performed(needsSignal, async (report, time) => {
       report.text('It is done.\nTURN_');
       await time.advance(6_000);
@@ -542,7 +542,7 @@ describe.each([
     expect({ said, end }).toEqual({ said: ['It is done.'], end: SIGNALLED });
   });
 
-  test('whose floor tool hands over heeds the floor tool', async () => {
+  test('with a hand-over by tool follows the tool', async () => {
     const { end } = await performed(needsSignal, (report) => report.text('Please check. TURN_COMPLETE @dev'), {
       how: 'completed',
       handTo: 'qa',
@@ -558,8 +558,8 @@ describe.each([
   });
 });
 
-describe('an agent whose run stands still', () => {
-  /** It has used a tool unasked, goes on writing while people are asked, and ends. */
+describe('an agent whose run is paused', () => {
+  /** An agent used a tool without asking, continues to write while people are asked, and ends. */
   async function ended() {
     let standing: Promise<'go'> | null = null;
     const decided = Promise.withResolvers<'go'>();
@@ -582,14 +582,14 @@ describe('an agent whose run stands still', () => {
     return { ...rig, decide };
   }
 
-  test('ends when people have let it go on, and says then what it has written', async () => {
+  test('ends when people continue the run, and then posts its text', async () => {
     const { types, decide } = await ended();
     expect(types()).toEqual(['join', 'work']);
     await decide();
     expect(types()).toEqual(['join', 'work', 'say', 'end']);
   });
 
-  test('and that is interrupted ends nothing, and may be prompted again before anybody has decided', async () => {
+  test('and that is interrupted ends nothing, and can be prompted again before the decision', async () => {
     const { types, interrupt, prompt, session } = await ended();
     await interrupt(1);
     await prompt(2);
@@ -599,14 +599,14 @@ describe('an agent whose run stands still', () => {
 });
 
 describe('T14 the prompt', () => {
-  test('demands the signal of those that need it, and of nobody else', async () => {
+  test('demands the signal only from agents that need it', async () => {
     const prompts = await Promise.all([true, false].map((needs) => performed(needs, () => {})));
     expect(prompts.map(({ prompted }) => prompted.includes('End your turn with TURN_COMPLETE'))).toEqual([true, false]);
   });
 });
 
-describe('a message in the middle of a turn', () => {
-  test('of a burst is handed over with the others after half a second, in order, each with its own outcome', async () => {
+describe('a message injected into a turn', () => {
+  test('of a burst is injected with the others after half a second, in order, each with its own outcome', async () => {
     const { prompt, inject, session, floors, time } = await bench();
     floors.lines = [person(1, 'a'), person(2, 'b')];
     await prompt(1);
@@ -635,7 +635,7 @@ describe('a message in the middle of a turn', () => {
     expect(floors.told.filter(({ type }) => type === 'injected')).toHaveLength(1);
   });
 
-  test('for an idle session or another epoch comes with the next prompt', async () => {
+  test('for an idle session or another epoch waits for the next prompt', async () => {
     const { prompt, inject, session, floors, time } = await bench();
     floors.lines = [person(1, 'a'), person(2, 'b')];
     await inject(1, 'm1');
@@ -649,7 +649,7 @@ describe('a message in the middle of a turn', () => {
     ]);
   });
 
-  test('that is still on its way when the generation ends comes with the next prompt, before the end', async () => {
+  test('that is not delivered when the generation ends goes with the next prompt, before the end', async () => {
     const { prompt, inject, session, floors, types, time } = await bench();
     floors.lines = [person(1, 'a')];
     await prompt(1);
@@ -661,7 +661,7 @@ describe('a message in the middle of a turn', () => {
     expect(session().calls).toEqual(['prompt #1 grant']);
   });
 
-  test('whose outcome is not told within five seconds of the end counts as not taken', async () => {
+  test('without an outcome 5 s after the end counts as not injected', async () => {
     const { prompt, inject, session, floors, types, time } = await bench();
     floors.lines = [person(1, 'a')];
     await prompt(1);
@@ -676,7 +676,7 @@ describe('a message in the middle of a turn', () => {
     expect(floors.told[1]).toMatchObject({ outcome: 'next-prompt' });
   });
 
-  test('that the session fails to take comes with the next prompt', async () => {
+  test('that the session fails to take goes with the next prompt', async () => {
     const { prompt, inject, session, floors, time } = await bench();
     floors.lines = [person(1, 'a')];
     await prompt(1);
@@ -686,7 +686,7 @@ describe('a message in the middle of a turn', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'injected', outcome: 'next-prompt' });
   });
 
-  test('T4 that is only observed is told of when it was taken in, and is observed if it could not be', async () => {
+  test('T4 that is only observed is reported when it was injected, and observed if it could not be', async () => {
     const { prompt, inject, session, floors, types, time } = await bench();
     floors.lines = [person(1, 'a'), person(2, 'b')];
     await prompt(1);
@@ -713,7 +713,7 @@ describe('a message in the middle of a turn', () => {
     expect(session().calls.slice(1)).toEqual(['inject m1', 'inject m1 edited observed', 'inject m1 deleted observed']);
   });
 
-  test('T55 does not reach the session when it is deleted while it waits to be handed over', async () => {
+  test('T55 is dropped when it is deleted before it is injected', async () => {
     const { prompt, inject, session, floors, time } = await bench();
     floors.lines = [person(1, 'a')];
     await prompt(1);
@@ -725,7 +725,7 @@ describe('a message in the middle of a turn', () => {
 });
 
 describe('an interrupt', () => {
-  test('stops the generation, drops what it still says, and is told when it has stopped', async () => {
+  test('stops the generation, drops later output, and is reported when it has stopped', async () => {
     const { prompt, interrupt, session, floors, types, time, supervisor } = await bench();
     await prompt(1);
     session().report?.text('half a sen');
@@ -745,7 +745,7 @@ describe('an interrupt', () => {
     expect(types()).toEqual(['join', 'work', 'interrupted']);
   });
 
-  test('that comes again by force is passed on, and told once', async () => {
+  test('repeated with force is passed on, and reported once', async () => {
     const { prompt, interrupt, session, types, time } = await bench();
     await prompt(1);
     session().stopsWhenInterrupted = false;
@@ -758,7 +758,7 @@ describe('an interrupt', () => {
     expect(time.pending()).toBe(1);
   });
 
-  test('of an epoch that is over is confirmed, and told only where the floor waits for it', async () => {
+  test('of an ended epoch is confirmed, and reported only if the floor waits for it', async () => {
     const { interrupt, floors, types, time } = await bench();
     floors.view = holding('dev', 3);
     expect(await interrupt(2)).toEqual(CONFIRMED);
@@ -768,7 +768,7 @@ describe('an interrupt', () => {
     expect(types()).toEqual(['join', 'interrupted']);
   });
 
-  test('counts no error, even when the session fails of it; another is opened', async () => {
+  test('counts no error, even when the session fails because of it; another session is opened', async () => {
     const { prompt, interrupt, session, sessions, types, time, supervisor } = await bench();
     await prompt(1);
     session().stopsWhenInterrupted = false;
@@ -780,7 +780,7 @@ describe('an interrupt', () => {
     expect(supervisor.status('dev')?.[1]).toContain('0 errors in a row, 0 in all');
   });
 
-  test('that a session ignores ends it by force after the grace; the next prompt goes to a new one', async () => {
+  test('that a session ignores ends it by force after the grace; the next prompt goes to a new session', async () => {
     const { prompt, interrupt, session, sessions, time, types } = await bench();
     await prompt(1);
     session().stopsWhenInterrupted = false;
@@ -799,7 +799,7 @@ describe('an interrupt', () => {
 });
 
 describe('a crash', () => {
-  test('says what was seen, leaves with its cause, and joins again after the backoff', async () => {
+  test('posts the shown text, leaves with its cause, and joins again after the backoff', async () => {
     const { prompt, session, sessions, floors, time } = await bench();
     await prompt(1);
     session().report?.text('I start, and then');
@@ -838,7 +838,7 @@ describe('a crash', () => {
   });
 });
 
-describe('T60 a failure tells its floor its code, and whether another session is opened by itself', () => {
+describe('T60 a failure tells its floor its code, and whether another session is opened automatically', () => {
   test.each([
     ['a crash', new Error('exited with code 137'), 'AGENT_EXECUTION_ERROR', true],
     ['a service that fails', new BackendError('failed (503)', { cause: { statusCode: 503 } }), 'HTTP_503', true],
@@ -865,8 +865,8 @@ describe('T60 a failure tells its floor its code, and whether another session is
   });
 });
 
-describe('a session that is watched', () => {
-  test('is lost when it leaves beats unanswered for 45 seconds', async () => {
+describe('a session under liveness checks', () => {
+  test('is lost after 45 s without an answer', async () => {
     const { session, floors, time } = await bench();
     session().pings = 'silent';
     await time.advance(15_000 + 44_999);
@@ -878,7 +878,7 @@ describe('a session that is watched', () => {
     ]);
   });
 
-  test('is lost at once when its backend says that it is dead', async () => {
+  test('is lost at once when its backend reports it dead', async () => {
     const { session, floors, time } = await bench();
     session().pings = new Error('socket closed');
     await time.advance(15_000);
@@ -894,7 +894,7 @@ describe('a session that is watched', () => {
     expect(supervisor.status('dev')?.[1]).toMatch(/CoolingDown \([^)]+\), session 1, 1 errors in a row, 1 in all/u);
   });
 
-  test('is not judged by the sleep of this program', async () => {
+  test('is not lost because this program slept', async () => {
     const { session, floors, time } = await bench();
     session().pings = 'silent';
     await time.advance(45_000);
@@ -915,7 +915,7 @@ describe('a facilitator', () => {
     expect(floors.told.at(-1)).toEqual({ type: 'choose', agent: 'dev', ask: 7, next: 'qa' });
   });
 
-  test('that is not connected names nobody', async () => {
+  test('that is not connected chooses nobody', async () => {
     const { deliver, floors, time } = await bench({ failures: [new Error('no')] });
     await deliver({ type: 'ask', agent: 'dev', ask: 7, candidates: ['pm', 'qa'] });
     await time.settle();
@@ -926,7 +926,7 @@ describe('a facilitator', () => {
 describe('the session machine', () => {
   const OPENED = ['BuildingPrompt SessionOpening Spawning OpenSession', 'Spawning SessionOpened BuildingPrompt None'];
 
-  test('is told of a start that failed as the end of a session that spawned', async () => {
+  test('treats a failed start as the end of a started session', async () => {
     const { moves, time } = await bench({ failures: [new BackendError('connection refused')] });
     expect(moves).toEqual([
       'Initializing WorktreeReady BuildingPrompt None',
@@ -937,7 +937,7 @@ describe('the session machine', () => {
     expect(moves.slice(3)).toEqual(['CoolingDown BackoffElapsed BuildingPrompt None', ...OPENED]);
   });
 
-  test('drives a turn from its prompt to the workspace that is ready again', async () => {
+  test('runs a turn from its prompt until the session is ready again', async () => {
     const { moves, prompt, session, time } = await bench();
     await prompt(1);
     session().report?.text('words');
@@ -951,7 +951,7 @@ describe('the session machine', () => {
     ]);
   });
 
-  test('interrupts a session that gave no sign of life yet, without one being made up', async () => {
+  test('interrupts a session without an earlier sign of life', async () => {
     const { moves, prompt, interrupt, session, time } = await bench();
     await prompt(1);
     await interrupt(1);
@@ -963,7 +963,7 @@ describe('the session machine', () => {
     ]);
   });
 
-  test('ends a session by force when its grace is exceeded, and opens another', async () => {
+  test('ends a session by force when its grace is over, and opens another', async () => {
     const { moves, prompt, interrupt, session, time } = await bench();
     await prompt(1);
     session().stopsWhenInterrupted = false;
@@ -979,7 +979,7 @@ describe('the session machine', () => {
     expect(moves.slice(3)).toEqual(['BuildingPrompt SessionExited(Error) BuildingPrompt None', ...OPENED]);
   });
 
-  test('is told of a restart by an operator, which cancels what runs', async () => {
+  test('gets a restart by an operator, which cancels the running generation', async () => {
     const { moves, prompt, session, sessions, supervisor } = await bench();
     await prompt(1);
     session().report?.text('half');
@@ -992,7 +992,7 @@ describe('the session machine', () => {
     expect(sessions[0]?.calls).toEqual(['prompt #1 grant', 'close']);
   });
 
-  test('is told that an operator stops an agent when the configuration takes it out', async () => {
+  test("treats an agent's removal from the configuration as an operator's stop", async () => {
     const { moves, prompt, session, supervisor, time } = await bench();
     await prompt(1);
     session().report?.text('half');
@@ -1001,7 +1001,7 @@ describe('the session machine', () => {
     expect(moves.slice(5)).toEqual(['Running OperatorStop Stopped CancelSession']);
   });
 
-  test('is told nothing when the program ends', async () => {
+  test('gets no event when the program ends', async () => {
     const { moves, prompt, session, supervisor, time } = await bench();
     await prompt(1);
     await supervisor.stop();
@@ -1020,7 +1020,7 @@ describe('the roster', () => {
     expect(supervisor.status('nobody')).toBeNull();
   });
 
-  test('shows an agent that was lost while it did nothing as connecting, not as ready', async () => {
+  test('shows an agent that was lost while idle as connecting, not as ready', async () => {
     const { supervisor, session, hold, time } = await bench();
     const open = hold();
     session().pings = new Error('socket closed');
@@ -1042,7 +1042,7 @@ describe('the roster', () => {
     expect(await supervisor.restart('nobody')).toMatchObject({ ok: false });
   });
 
-  test('says why an agent does not start, and starts one that was stopped', async () => {
+  test('shows why an agent does not start, and starts one that was stopped', async () => {
     const { supervisor, failures } = await bench({ failures: [new BackendError('no such key', { terminal: true })] });
     failures.push(new BackendError('still no such key', { terminal: true }));
     expect(await supervisor.restart('dev')).toEqual({ ok: false, text: 'dev does not start: still no such key' });
@@ -1050,8 +1050,8 @@ describe('the roster', () => {
   });
 });
 
-describe('a supervisor that goes over to other agents', () => {
-  test('leaves with those that are gone, opens those that are new, and does not touch the others', async () => {
+describe('a supervisor with a new configuration', () => {
+  test('closes removed agents, opens new ones, and does not touch the others', async () => {
     const { supervisor, dev, sessions, floors } = await bench();
     floors.seats.push('console:other');
     await supervisor.configure([{ ...dev }]);
@@ -1064,7 +1064,7 @@ describe('a supervisor that goes over to other agents', () => {
 });
 
 describe('a backend that hangs', () => {
-  test('while it opens counts as failed after a minute, and a session that comes later is closed', async () => {
+  test('while opening counts as failed after a minute, and a session that opens later is closed', async () => {
     const { time, supervisor, floors, sessions, hold } = await bench();
     const open = hold();
     const restarted = supervisor.restart('dev');
@@ -1077,7 +1077,7 @@ describe('a backend that hangs', () => {
     expect(floors.told.map(({ type }) => type)).toEqual(['join', 'leave', 'join']);
   });
 
-  test('while a session closes is waited for five seconds, and only then is another opened', async () => {
+  test('while closing is waited for 5 s, and only then another session is opened', async () => {
     const { time, supervisor, session, sessions } = await bench();
     session().closes = false;
     const restarted = supervisor.restart('dev');
@@ -1090,7 +1090,7 @@ describe('a backend that hangs', () => {
 });
 
 describe('a supervisor that stops', () => {
-  test('says what people have seen, closes every session, and leaves no timer behind', async () => {
+  test('posts the shown text, closes every session, and leaves no timer behind', async () => {
     const { prompt, supervisor, session, types, time } = await bench();
     await prompt(1);
     session().report?.text('half');

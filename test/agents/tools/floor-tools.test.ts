@@ -22,7 +22,7 @@ describe('a generation without a floor tool', () => {
     expect(floorTools.ending).toEqual({ how: 'passed' });
   });
 
-  test('has messages of their own where it is told that they stand apart', () => {
+  test('makes separate messages where it is told to', () => {
     const { floorTools, said } = begin();
     floorTools.apart();
     floorTools.text('One.');
@@ -34,42 +34,42 @@ describe('a generation without a floor tool', () => {
 });
 
 describe('a generation with a floor tool', () => {
-  test('says a message at once and goes on', () => {
+  test('posts a message at once and continues', () => {
     const { floorTools, said } = begin();
     expect(floorTools.apply('say', { text: 'Working.' })).toBe('Said. You still have the floor.');
     floorTools.text('Done.');
     expect([said(), floorTools.ending]).toEqual([['Working.', 'Done.'], { how: 'completed' }]);
   });
 
-  test('says what it has also written only once', () => {
+  test('posts text once that it says by tool and in its answer', () => {
     const { floorTools, said } = begin();
     floorTools.text('Let me ask. Which colour?');
     floorTools.apply('wait_for', { question: 'Which colour?' });
     expect(said()).toEqual(['Let me ask. Which colour?']);
   });
 
-  test('waits for an answer, and nothing after the question is said', () => {
+  test('waits for an answer, and drops text after the question', () => {
     const { floorTools, said } = begin();
     expect(floorTools.apply('wait_for', { question: 'Which colour?' })).toContain('You are waiting');
     floorTools.text('I am waiting.');
     expect([said(), floorTools.ending]).toEqual([['Which colour?'], { how: 'waiting', reason: 'answer' }]);
   });
 
-  test('passes, and nothing after that is said', () => {
+  test('passes, and drops text after that', () => {
     const { floorTools, said } = begin();
     floorTools.apply('pass', {});
     floorTools.text('I pass.');
     expect([said(), floorTools.ending, floorTools.over]).toEqual([[], { how: 'passed' }, true]);
   });
 
-  test('has not passed when it has said something before', () => {
+  test('does not pass when it has posted something before', () => {
     const { floorTools } = begin();
     floorTools.apply('say', { text: 'Hello.' });
     floorTools.apply('pass', {});
     expect(floorTools.ending).toEqual({ how: 'completed' });
   });
 
-  test('keeps what is written after turn_complete', () => {
+  test('keeps text after turn_complete', () => {
     const { floorTools, said } = begin();
     floorTools.apply('turn_complete', {});
     floorTools.text('Done.');
@@ -86,13 +86,13 @@ describe('a generation with a floor tool', () => {
     expect(floorTools.ending).toEqual({ how: 'completed', handTo: 'qa' });
   });
 
-  test.each([['ops'], ['dev']])('does not hand over to %s, and hears to whom it can', (agent) => {
+  test.each([['ops'], ['dev']])('does not hand over to %s, and gets the possible agents', (agent) => {
     const { floorTools } = begin();
     expect(floorTools.apply('hand_to', { agent })).toBe(`Not done: "${agent}" is not here. Agents: pm, qa.`);
     expect(floorTools.over).toBe(false);
   });
 
-  test('T15 asks another agent, and waits for it', () => {
+  test('T15 asks another agent and waits for it', () => {
     const { floorTools, said } = begin();
     expect(floorTools.apply('ask', { agent: 'qa', question: 'Does it pass?' })).toContain('waiting for qa');
     expect([said(), floorTools.ending]).toEqual([
@@ -113,7 +113,7 @@ describe('a generation with a floor tool', () => {
     expect([floorTools.over, heard.messages.filter((message) => message !== '')]).toEqual([false, []]);
   });
 
-  test.each([[{}], [{ text: '' }], [{ text: 7 }], [null], ['text']])('is told that the input %j is wrong', (input) => {
+  test.each([[{}], [{ text: '' }], [{ text: 7 }], [null], ['text']])('gets an error for the input %j', (input) => {
     const { floorTools, said } = begin();
     expect(floorTools.apply('say', input)).toMatch(/^Not done: /);
     expect(said()).toEqual([]);
@@ -128,7 +128,7 @@ describe('a generation with a floor tool', () => {
   });
 });
 
-test('the floor tools are six', () => {
+test('there are six floor tools', () => {
   expect(Object.keys(FLOOR_TOOLS)).toEqual(['say', 'turn_complete', 'pass', 'wait_for', 'ask', 'hand_to']);
   expect([isFloorTool('say'), isFloorTool('toString'), isFloorTool('shout')]).toEqual([true, false, false]);
 });

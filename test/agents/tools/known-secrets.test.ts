@@ -9,7 +9,7 @@ const known = new KnownSecrets([
   { name: 'SHORT', value: '1234567' },
 ]);
 
-describe('pitfall 15: a secret that is known', () => {
+describe('pitfall 15: a known secret', () => {
   test.each([
     ['as it is', `see ${VALUE}!`],
     ['in an address', `https://a.org/?q=${encodeURIComponent(VALUE)}`],
@@ -20,7 +20,7 @@ describe('pitfall 15: a secret that is known', () => {
     expect(known.scrub(text)).not.toContain('ss');
   });
 
-  test('is found in Base64, whatever stands before and behind it', () => {
+  test('is found in Base64, whatever comes before and after it', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 9 }), fc.uint8Array({ maxLength: 9 }), (before, behind) => {
         const bytes = Buffer.concat([before, Buffer.from(VALUE), behind]);
@@ -30,7 +30,7 @@ describe('pitfall 15: a secret that is known', () => {
     );
   });
 
-  test('of seven characters is no secret: it would be found in plain words', () => {
+  test('of seven characters does not count, because it would match ordinary words', () => {
     expect(known.namesIn('1234567')).toEqual([]);
     expect(known.scrub('1234567')).toBe('1234567');
   });

@@ -58,7 +58,7 @@ describe('T72 the files that an agent obeys', () => {
     expect(await pathsIn(folder, file('y.ts', 'any-depth'))).toEqual(['.opencode/plugins/x/y.ts']);
   });
 
-  test('are looked for up to the outermost folder that holds .git, and in the main tree of a linked one', async () => {
+  test('are searched up to the outermost folder with .git, and in the main tree of a linked working tree', async () => {
     const top = newFolder(['.codex/config.toml', ''], ['main/.codex/config.toml', '']);
     const main = join(top, 'main');
     const git = (...args: readonly string[]) => execFileSync('git', args, { cwd: main, stdio: 'ignore' });
@@ -74,7 +74,7 @@ describe('T72 the files that an agent obeys', () => {
     expect(await pathsIn(join(main, 'src'), all)).toEqual(['../../.codex/config.toml', '../.codex/config.toml']);
   });
 
-  test('are others when a name, the contents, what a link leads to, or the folder is another', async () => {
+  test("differ when a name, the contents, a link's target, or the folder differs", async () => {
     const folder = newFolder(['.claude/settings.json', '{}'], ['other.json', '{}']);
     const first = await digestOf(folder);
     expect(await digestOf(folder)).toBe(first);
@@ -91,7 +91,7 @@ describe('T72 the files that an agent obeys', () => {
     expect(new Set([first, second, linked, changed, elsewhere]).size).toBe(5);
   });
 
-  test('are there when they cannot be read: a link to nothing, a pipe, a folder, more than is hashed', async () => {
+  test('count as present when unreadable: a broken link, a pipe, a folder, a file too long to hash', async () => {
     const folder = newFolder();
     mkdirSync(join(folder, '.claude'));
     const at = join(folder, '.claude/settings.json');
@@ -115,14 +115,14 @@ describe('T72 the files that an agent obeys', () => {
     expect(await digestOf(folder)).not.toBe(before);
   });
 
-  test('count by their contents where only these are dangerous, and always when they are long', async () => {
+  test('count only with dangerous contents where the list says so, and always when they are long', async () => {
     const env = file('.env', 'folder', { holding: ['BASE_URL='] });
     expect(await pathsIn(newFolder(['.env', 'PORT=1']), env)).toEqual([]);
     expect(await pathsIn(newFolder(['.env', 'Anthropic_base_url=x']), env)).toEqual(['.env']);
     expect(await pathsIn(newFolder(['.env', ' '.repeat(MOST_TEXT + 1)]), env)).toEqual(['.env']);
   });
 
-  test('are shown with nothing hidden, secrets redacted, and long contents cut with their size said', async () => {
+  test('are shown completely, with secrets redacted, and long contents cut with their size', async () => {
     const folder = newFolder(['.claude/settings.json', `{"a":"key-123\u202E"}${'x'.repeat(9_000)}`]);
     const detail = foundDetail(await scanFolder(folder, [SETTINGS]), (text) => text.replaceAll('key-123', '[secret]'));
     expect(detail).toContain('.claude/settings.json (9,018 bytes)\n  can run programs: runs it');
@@ -132,7 +132,7 @@ describe('T72 the files that an agent obeys', () => {
   });
 });
 
-/** One file of a list, somewhere that its agent looks, under some guise. */
+/** A random file of a list, in a place where its agent looks, in some disguise. */
 const placed = fc.record({
   file: fc.constantFrom(...ALL_FILES.files),
   word: fc.constantFrom('a', 'x.ts', 'Deep one'),
@@ -142,7 +142,7 @@ const placed = fc.record({
 
 type Placed = typeof placed extends fc.Arbitrary<infer T> ? T : never;
 
-/** Makes it, and gives the folder in which its agent is started. */
+/** Creates the file and returns the folder in which its agent starts. */
 function place({ file: { path, searched, holding = [] }, word, guise, away }: Placed): string {
   const top = newFolder();
   const steps = Array.from({ length: away }, (_, index) => `d${index}`).join('/');
@@ -172,10 +172,10 @@ function place({ file: { path, searched, holding = [] }, word, guise, away }: Pl
 
 type Scanner = (cwd: string, files: readonly RepositoryFile[]) => Promise<boolean>;
 
-/** No folder with a file of a list counts as one without. */
+/** A folder with a listed file never counts as one without. */
 const isNeverMissed = (finds: Scanner) => fc.asyncProperty(placed, async (one) => finds(place(one), ALL_FILES.files));
 
-describe('T72 a folder with any file of any list', () => {
+describe('T72 a folder with any listed file', () => {
   test('never counts as one without', async () => {
     await fc.assert(
       isNeverMissed(async (cwd, files) => (await digestOf(cwd, files)) !== null),
@@ -183,7 +183,7 @@ describe('T72 a folder with any file of any list', () => {
     );
   });
 
-  /** Plain names, where they stand in the way in which somebody forgot something. */
+  /** A scanner that checks plain paths only. Each case forgets one rule. */
   const literal = (paths: (cwd: string, path: string) => readonly string[]): Scanner => {
     return async (cwd, files) => files.some(({ path }) => paths(cwd, path).some((each) => existsSync(each)));
   };

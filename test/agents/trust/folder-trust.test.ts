@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { AbsentError } from '../../../src/agents/backends/backend.ts';
 import { FolderTrust } from '../../../src/agents/trust/folder-trust.ts';
 
-test('T72 starts an agent in every channel again once one channel saw that the file is gone', async () => {
+test('T72 starts an agent again in every channel once one channel found the file deleted', async () => {
   const cwd = mkdtempSync(join(tmpdir(), 'conch-trust-'));
   onTestFinished(() => rmSync(cwd, { recursive: true }));
   mkdirSync(join(cwd, '.claude'));
@@ -13,7 +13,7 @@ test('T72 starts an agent in every channel again once one channel saw that the f
   const trust = new FolderTrust({
     store: { recall: () => null, remember: async () => {} },
     clock: { now: () => 0 },
-    // The look now and then never comes.
+    // The regular scans never run.
     timers: { after: () => ({ cancel: () => undefined }) },
   });
   const gate = trust.gateFor('dev', {

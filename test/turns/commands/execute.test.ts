@@ -8,7 +8,7 @@ describe('somebody who is not an operator', () => {
 
   test.each(changing)('is refused %s, and nothing changes', async (line) => {
     const { run, refusal, commands, restarted, audit } = room();
-    // T67 Known before a form opens, too.
+    // T67: the refusal is known before a form opens.
     expect([refusal(line, ANN), refusal(line, OLA)]).toEqual([expect.stringContaining('Only operators may use'), null]);
     const answer = await run(line, ANN);
     expect(answer.ok).toBe(false);

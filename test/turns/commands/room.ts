@@ -32,10 +32,10 @@ type Options = {
   readonly approvers?: Approvers;
 };
 
-/** The question that bob answered. */
+/** The number of the question that bob answered. */
 export const OVER = 1;
 
-/** A channel with pm, dev (holding) and qa, whose floor takes every command, or refuses every one. */
+/** A channel with pm, dev (the holder) and qa. Its floor accepts every command or refuses every one. */
 export function room(options: Options = {}) {
   const commands: { readonly channel: string; readonly command: Command }[] = [];
   const restarted: string[] = [];

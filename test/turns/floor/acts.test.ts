@@ -3,7 +3,7 @@ import type { AgentCommand } from '../../../src/turns/floor/command.ts';
 import { announcementsIn, effectsOf, factsOf, movesIn, seatOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-/** dev ACTIVE #2 after pm's turn; qa is next, then pm. */
+/** dev is ACTIVE #2 after pm's turn; qa is next, then pm. */
 function second(settings = {}): Stage {
   const play = stage({ settings });
   play.person('m1');

@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest';
 import type { Act } from './stage.ts';
 import { effectsOf, stage } from './stage.ts';
 
-/** What the prompts of an act hold to answer now, and what of it was open before. */
+/** Returns the messages to answer in the prompts of an act, and which of them were in an earlier prompt. */
 function prompted(act: Act): readonly { readonly messages: readonly string[]; readonly open: readonly string[] }[] {
   return effectsOf('prompt', act).map(({ messages, open }) => ({ messages, open }));
 }
 
-/** The messages of an act that are marked as done. */
+/** Returns the messages that an act marks as done. */
 function done(act: Act): readonly string[] {
   return effectsOf('receipt', act).flatMap(({ message, receipt }) => (receipt === 'done' ? [message] : []));
 }

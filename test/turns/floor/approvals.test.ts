@@ -7,7 +7,7 @@ import type { Act, Stage } from './stage.ts';
 const APPROVAL = { title: 'run the tests', detail: 'npm test' };
 const DANGER = { title: 'clean up', detail: 'rm -rf build' };
 
-/** pm holds the floor as #1 and waits for approval, which stands in the channel as question 1. */
+/** pm holds the floor as #1 and waits for approval. The channel shows it as question 1. */
 function asking(settings: Partial<FloorSettings> = {}): Stage {
   const play = stage({ agents: ['pm', 'dev'], settings });
   play.person('m1');
@@ -206,7 +206,7 @@ describe('T46 the answer', () => {
   const notices = (play: Stage) => play.last.effects.filter((effect) => effect.type === 'announce');
   const ran = { type: 'ran', agent: 'pm', approval: 'run 1.1', came: { status: 'complete', ms: 2_100 } } as const;
 
-  /** pm asks something for a call of its run. */
+  /** pm requests approval for a call of its run. */
   function calling(): Stage {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');

@@ -3,13 +3,13 @@ import { effectsOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
 import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 
-/** Somebody asks another agent, and waits for it. */
+/** An agent asks another agent and waits for it. */
 function asks(play: Stage, agent: string, of: string): Act {
   play.says(agent, `@${of}, does it pass?`, [of]);
   return play.act({ type: 'wait', agent, epoch: play.epochOf(agent), reason: 'answer', of });
 }
 
-/** dev ACTIVE #2 on m1, and has asked qa. */
+/** dev is ACTIVE #2 on m1 and has asked qa. */
 function asked(settings: Partial<FloorSettings> = {}): Stage {
   const play = stage({ settings });
   play.person('m1');

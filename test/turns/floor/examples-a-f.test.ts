@@ -3,7 +3,7 @@ import { nextDeadline, waitOf } from '../../../src/turns/floor/seats.ts';
 import { announcementsIn, effectsOf, factsOf, movesIn, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-/** dev ACTIVE #2 after pm's turn; qa is next, then pm. */
+/** dev is ACTIVE #2 after pm's turn; qa is next, then pm. */
 function second(settings = {}): Stage {
   const play = stage({ settings });
   play.person('m1');

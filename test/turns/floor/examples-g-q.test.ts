@@ -4,7 +4,7 @@ import type { Stage } from './stage.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { flatOrNull } from './flat-turn.ts';
 
-/** dev ACTIVE #2 after pm's turn; qa is next, then pm. */
+/** dev is ACTIVE #2 after pm's turn; qa is next, then pm. */
 function second(settings = {}): Stage {
   const play = stage({ settings });
   play.person('m1');
@@ -209,7 +209,7 @@ describe('example J: stop', () => {
 
 describe('example K: restart', () => {
   const agents = [auto('pm'), auto('dev'), auto('qa')];
-  /** The bot was killed while dev was ACTIVE #2, and has started again. */
+  /** Conch was killed while dev was ACTIVE #2, and has restarted. */
   function restarted(settings = {}): Stage {
     const play = stage({ agents, settings });
     play.person('m1');

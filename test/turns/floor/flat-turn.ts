@@ -2,7 +2,7 @@ import type { Turn, Wait } from '../../../src/turns/floor/floor.ts';
 import type { Question } from '../../../src/turns/floor/settings.ts';
 import type { Instant } from '../../../src/lib/time.ts';
 
-/** What a turn waits for, with `null` for what this kind of wait does not have. */
+/** A wait with all fields; `null` for fields that this kind of wait does not have. */
 type FlatWait = {
   readonly reason: 'answer' | 'human' | 'approval';
   readonly deadlineAt: Instant;
@@ -13,7 +13,7 @@ type FlatWait = {
   readonly of: Extract<Wait, { reason: 'answer' }>['of'] | null;
 };
 
-/** A turn as one shape whatever its status, with `null` for what a turn of this status does not have. */
+/** A turn with all fields; `null` for fields that a turn of this status does not have. */
 export type FlatTurn = Pick<
   Turn,
   'agent' | 'epoch' | 'said' | 'given' | 'unseen' | 'injecting' | 'place' | 'status' | 'extendedTo'

@@ -17,7 +17,7 @@ test('T64 an only agent that waits is not told as nobody', () => {
 const whys = (play: Stage): readonly string[] => obstacles(play.floor, play.at).map(({ why }) => why);
 const why = (play: Stage, asker: Asker): string | null => gate(play.floor, play.at, asker)?.why ?? null;
 
-/** Every agent speaks when it is its turn, until the floor is free. */
+/** Lets each agent speak in its turn until the floor is free. */
 function letSpeak(play: Stage): void {
   for (let turn = play.floor.turn; turn !== null; turn = play.floor.turn) play.speaks(turn.agent);
 }
@@ -122,7 +122,7 @@ describe('whoever asks is kept from the floor by other reasons', () => {
 });
 
 describe('a floor that rests', () => {
-  /** Why it rests, as its last obstacle says. */
+  /** Returns the last obstacle: why the floor rests. */
   const after = (play: Stage): unknown => obstacles(play.floor, play.at).at(-1);
 
   test('T17 says that everybody had a turn', () => {

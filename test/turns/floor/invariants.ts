@@ -5,7 +5,7 @@ import type { Floor } from '../../../src/turns/floor/floor.ts';
 import { isAllowed, waitOf } from '../../../src/turns/floor/seats.ts';
 import type { Instant } from '../../../src/lib/time.ts';
 
-/** What must hold of every floor, at every moment. */
+/** Checks the invariants of every floor. */
 export function checkFloor(floor: Floor, context: string): void {
   assert(isHeldOnce(floor), `at most one seat holds the floor ${context}: ${describe(floor)}`);
   assert(isQueueExact(floor), `QUEUED and the queue are the same ${context}: ${describe(floor)}`);
@@ -13,7 +13,7 @@ export function checkFloor(floor: Floor, context: string): void {
   assert(new Set(floor.held.map((held) => held.id)).size === floor.held.length, `a message is held once ${context}`);
 }
 
-/** What must hold of every fact, given the floor before it. */
+/** Checks the invariants of every fact, given the floor before it. */
 export function checkFact(floor: Floor, fact: Fact, at: Instant): void {
   const status = (agent: string) => floor.seats.find((seat) => seat.agent === agent)?.status;
   if (fact.type === 'seatMoved') {
@@ -38,7 +38,7 @@ export function checkFact(floor: Floor, fact: Fact, at: Instant): void {
   if (fact.type === 'turnWaited') assert(fact.wait.deadlineAt > at, 'a new deadline lies ahead');
 }
 
-/** What must hold of every effect. */
+/** Checks the invariants of every effect. */
 export function checkEffect(effect: Effect): void {
   if (effect.type !== 'prompt') return;
   assert.equal(new Set(effect.messages).size, effect.messages.length, 'a prompt holds each message once');
@@ -68,7 +68,7 @@ function isQueueExact(floor: Floor): boolean {
   );
 }
 
-/** `manual` waits for an operator and `mention` for a name: there a free floor may rest. */
+/** With the orders `manual` and `mention` a free floor may rest, because it waits for a person. */
 function isWorking(floor: Floor): boolean {
   const { order, rounds } = floor.settings;
   const busy = floor.turn !== null || floor.facilitation !== null || floor.catchingUp;

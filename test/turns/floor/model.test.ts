@@ -15,7 +15,7 @@ const message = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h');
 const by = fc.constant('ada');
 const fromProgram = fc.constant(true);
 
-/** Epochs are told relative to the last one, so that most acts fit and some are stale or from the future. */
+/** Epochs are relative to the last one, so that most commands fit and some are stale or in the future. */
 type Draft = Command | { readonly type: 'later'; readonly ms: number };
 const behind = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(1, 2, -1) });
 
@@ -167,7 +167,7 @@ function perform({ settings: chosen, agents: seats, drafts }: Story): Stage {
       play.at += one.ms;
       play.tick();
     } else if (one.type !== 'receive' || !seen.has(one.id)) {
-      // the inbox recognises a message that comes twice; the floor need not
+      // The inbox drops a repeated message; the floor need not.
       if (one.type === 'receive') seen.add(one.id);
       play.attempt(aimed(one, play));
     }
@@ -175,7 +175,7 @@ function perform({ settings: chosen, agents: seats, drafts }: Story): Stage {
   return play;
 }
 
-/** Turns "so many behind" into an epoch, or the number of a question. */
+/** Replaces relative epochs and question numbers by real ones. */
 function aimed(command: Command, play: Stage): Command {
   if (command.type === 'choose') return { ...command, ask: (play.floor.facilitation?.ask ?? 0) - command.ask };
   return 'epoch' in command && command.epoch !== undefined

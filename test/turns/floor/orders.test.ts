@@ -3,12 +3,12 @@ import { effectsOf, factsOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 
-/** Who has had the floor, in order. */
+/** Returns the agents that were granted turns, in order. */
 function granted(play: Stage): readonly string[] {
   return play.journal.flatMap(({ fact }) => (fact.type === 'turnGranted' ? [fact.agent] : []));
 }
 
-/** Lets every holder speak until the floor rests. */
+/** Lets each holder speak until the floor rests. */
 function playOn(play: Stage): void {
   for (let turn = 0; turn < 40 && play.holder !== null; turn += 1) play.speaks(play.holder.split(' ')[0] ?? '');
 }
@@ -278,7 +278,7 @@ describe('order facilitator', () => {
   const agents = ['lead', 'pm', 'dev', 'qa'];
   const settings = { order: 'facilitator', facilitator: 'lead' } as const;
 
-  /** The number of the question that the facilitator is asked. */
+  /** Returns the number of the question to the facilitator. */
   function ask(play: Stage): number {
     expect(play.floor.facilitation?.facilitator).toBe('lead');
     return play.floor.facilitation?.ask ?? -1;

@@ -5,17 +5,17 @@ import type { Act, Stage } from './stage.ts';
 const NONE = { tokens: null, costMicros: null, ms: null };
 const MANY = 60;
 
-/** Every agent speaks when it is its turn, until the floor is free. */
+/** Lets each agent speak in its turn until the floor is free. */
 function letSpeak(play: Stage): void {
   for (let turn = play.floor.turn; turn !== null; turn = play.floor.turn) play.speaks(turn.agent);
 }
 
-/** What an act began: the rounds of an exchange, and the count of what agents may use. */
+/** Returns what an act began: exchanges, and resets of usage. */
 function beginnings({ facts }: Act): readonly string[] {
   return facts.map(({ type }) => type).filter((type) => type === 'usageReset' || type === 'exchangeOpened');
 }
 
-/** A program answers whatever is said, again and again; gives the number of agent turns that came of it. */
+/** Lets a program answer every post. Returns how many agent turns followed. */
 function chatter(play: Stage, pauseMs: number): number {
   const before = play.floor.epoch;
   for (let answer = 0; answer < MANY; answer += 1) {
@@ -213,7 +213,7 @@ describe('a message that no agent answers', () => {
 });
 
 describe('a budget that is used up without a person', () => {
-  /** Two turns of two were taken. */
+  /** Both allowed turns are used. */
   function usedUp(settings = {}): Stage {
     const play = stage({ agents: ['pm', 'dev'], settings: { maxTurns: 2, ...settings } });
     play.person('m1');

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { effectsOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-/** pm was prompted with m1 and has said nothing yet. */
+/** pm was prompted with m1 and has said nothing. */
 function silent(): Stage {
   const play = stage({ agents: ['pm', 'dev'] });
   play.person('m1');

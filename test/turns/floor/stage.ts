@@ -14,10 +14,10 @@ import type { AgentId, FloorSettings, MessageId, SeatSettings } from '../../../s
 import type { Instant } from '../../../src/lib/time.ts';
 import { checkEffect, checkFact, checkFloor } from './invariants.ts';
 
-/** When every play begins. */
+/** The time at which every play begins. */
 export const DAWN: Instant = 1_700_000_000_000;
 
-/** What one command, or one stretch of time, brought about. */
+/** The facts and effects of one command or of a time span. */
 export type Act = { readonly facts: readonly Fact[]; readonly effects: readonly Effect[] };
 
 export type Casting = {
@@ -25,7 +25,7 @@ export type Casting = {
   readonly settings?: Partial<FloorSettings>;
 };
 
-/** A channel with its agents, all QUEUED, the floor resting: the state in which the worked examples begin. */
+/** A channel with its agents, all QUEUED, and a resting floor: the start of the specification's examples. */
 export function stage(casting: Casting = {}): Stage {
   const agents = casting.agents ?? ['pm', 'dev', 'qa'];
   const play = new Stage();
@@ -41,9 +41,9 @@ export function seatOf(seat: AgentId | (Partial<SeatSettings> & { readonly agent
 }
 
 /**
- * One floor and its clock, told as a script. After every command the facts are folded one by one and must give
- * the floor that `decide` returned, the floor must survive JSON and its schema, and the invariants must hold.
- * A scripted act must be accepted; `refused` and `attempt` are for those that need not be.
+ * One floor with its clock, driven by a script. After each command the facts are folded and must give the floor that
+ * `decide` returned. The floor must survive JSON and its schema, and the invariants must hold. A scripted command must
+ * be accepted; `refused` and `attempt` allow refusals.
  */
 export class Stage {
   at: Instant = DAWN;
@@ -78,7 +78,7 @@ export class Stage {
     return act;
   }
 
-  /** The refusal of a command that must change nothing. */
+  /** Returns the refusal of a command, which must change nothing. */
   refused(command: Command): Refusal {
     const before = this.floor;
     const { refusal, facts, effects } = this.attempt(command);
@@ -97,7 +97,7 @@ export class Stage {
     return this.act({ type: 'receive', id, addressed });
   }
 
-  /** Another program writes. */
+  /** Another program sends a message. */
   program(id: MessageId, ...addressed: readonly AgentId[]): Act {
     return this.act({ type: 'receive', id, addressed, fromProgram: true });
   }
@@ -122,7 +122,7 @@ export class Stage {
     return this.act({ type: 'end', agent, epoch: this.epochOf(agent), outcome: 'passed', signalled: true });
   }
 
-  /** Says something and completes. */
+  /** Posts a text and completes the turn. */
   speaks(agent: AgentId, handTo?: AgentId): Act {
     const said = this.says(agent);
     const done = this.completes(agent, handTo);
@@ -168,7 +168,7 @@ export class Stage {
     return result;
   }
 
-  /** Lets time pass as the one alarm would: a tick at each deadline, and one when the time is over. */
+  /** Advances the clock: a tick at each deadline, and one at the end. */
   later(ms: number): Act {
     const until = this.at + ms;
     const facts: Fact[] = [];
@@ -188,7 +188,7 @@ export class Stage {
     return this.last;
   }
 
-  /** The command by which an agent completes its turn. */
+  /** Returns the command by which an agent completes its turn. */
   ending(agent: AgentId, handTo?: AgentId): AgentCommand {
     const plain = { type: 'end', agent, epoch: this.epochOf(agent), outcome: 'completed', signalled: true } as const;
     return handTo === undefined ? plain : { ...plain, handTo };
@@ -206,18 +206,18 @@ export class Stage {
     return this.floor.seats.find((seat) => seat.agent === agent)?.status;
   }
 
-  /** Every seat's state, in the order of the seats: 'pm ACTIVE, dev QUEUED'. */
+  /** Returns each seat's state, in the order of the seats: 'pm ACTIVE, dev QUEUED'. */
   get seats(): string {
     return this.floor.seats.map((seat) => `${seat.agent} ${seat.status}`).join(', ');
   }
 
-  /** Who is ACTIVE, with the epoch: 'dev #2'; `null` for nobody. */
+  /** Returns the ACTIVE agent with its epoch: 'dev #2'. `null`: none. */
   get holder(): string | null {
     const active = this.floor.seats.find((seat) => seat.status === 'ACTIVE');
     return active === undefined ? null : `${active.agent} #${this.floor.turn?.epoch}`;
   }
 
-  /** All seat moves so far, of one agent or of all. */
+  /** Returns all seat moves so far, of one agent or of all. */
   moves(agent?: AgentId): readonly string[] {
     return movesIn(this.journal.map((entry) => entry.fact)).filter(
       (move) => agent === undefined || move.startsWith(`${agent} `),
@@ -240,7 +240,7 @@ export class Stage {
     return announcementsIn(this.effects);
   }
 
-  /** Folds the whole journal anew. */
+  /** Folds the whole journal again. */
   replay(): Floor {
     return this.journal.reduce((floor, { fact, at }) => evolve(floor, fact, at), emptyFloor('console:demo'));
   }
@@ -256,12 +256,12 @@ export function announcementsIn(effects: readonly Effect[]): readonly Announceme
   return effects.flatMap((effect) => (effect.type === 'announce' ? [effect.announcement] : []));
 }
 
-/** The effects of one type, in order. */
+/** Returns the effects of one type, in order. */
 export function effectsOf<T extends Effect['type']>(type: T, act: Act): readonly Extract<Effect, { type: T }>[] {
   return act.effects.filter((effect): effect is Extract<Effect, { type: T }> => effect.type === type);
 }
 
-/** The facts of one type, in order. */
+/** Returns the facts of one type, in order. */
 export function factsOf<T extends Fact['type']>(type: T, act: Act): readonly Extract<Fact, { type: T }>[] {
   return act.facts.filter((fact): fact is Extract<Fact, { type: T }> => fact.type === type);
 }

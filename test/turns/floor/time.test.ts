@@ -5,7 +5,7 @@ import { announcementsIn, factsOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 import { flatOrNull } from './flat-turn.ts';
 
-/** pm ACTIVE #1 since now. */
+/** pm is ACTIVE #1 since now. */
 function taken(settings = {}): Stage {
   const play = stage({ settings });
   play.person('m1');

@@ -5,7 +5,7 @@ import type { Casting, Stage } from './stage.ts';
 
 const REQUEST = { title: 'run the tests', detail: 'npm test' } as const;
 
-/** pm was granted the floor for m1, then the platform could not be heard any more. */
+/** pm was granted the floor for m1. Then the platform's connection was lost. */
 function cutOff(casting: Casting = {}): Stage {
   const play = stage(casting);
   play.person('m1');

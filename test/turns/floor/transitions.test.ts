@@ -24,7 +24,7 @@ function waiting(settings = {}): Stage {
 
 type Row = `${Status}>${Status} ${Trigger}`;
 
-/** How commands alone take pm along each row of the table; pm's last move is the row's. */
+/** Commands that take pm along each row of the table. pm's last move is the row's. */
 const WAYS: Readonly<Partial<Record<Row, () => Stage>>> = {
   'OFFLINE>IDLE AGENT_STARTED': () => {
     const play = stage();
@@ -190,7 +190,7 @@ const REFUSED: readonly Row[] = STATUSES.flatMap((from) =>
 describe('the transition table', () => {
   test.each(ROWS)('%s is reached by commands', (row) => {
     const play = WAYS[row]?.();
-    // an enabled agent that is connected goes on to the queue in the same breath
+    // An enabled agent that is connected joins the queue at once.
     expect(movesIn(play?.last.facts ?? []).filter((move) => move.startsWith('pm '))).toContain(`pm ${row}`);
   });
 

@@ -7,7 +7,7 @@ import { react } from '../../../src/turns/floor/react.ts';
 
 const ASK = { type: 'askTrust', agent: 'dev', id: 'a1', folder: '/work', detail: '.mcp.json' } as const;
 
-/** A floor after these commands; what was refused stands in `refusals`, and what was owed to the channel in `effects`. */
+/** Returns the floor after these commands, their refusals, and their effects. */
 function after(...commands: readonly Command[]) {
   let floor: Floor = emptyFloor('console:demo');
   const refusals: string[] = [];

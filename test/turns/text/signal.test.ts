@@ -5,7 +5,7 @@ import { createSignalScanner } from '../../../src/turns/text/recognition.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const SIGNAL = 'TURN_COMPLETE';
-/** Scans an output that is there as a whole. */
+/** Scans a complete output. */
 const scanWhole = (text: string, signal: string) => {
   const scanner = createSignalScanner({ signal });
   const shown = scanner.push(text);

@@ -62,7 +62,7 @@ async function refused(manners: FakeManners, options: Partial<AcpBackendOptions>
   return await terminal(rig.backend.open(SEAT));
 }
 
-/** The words of a failure that no second attempt mends. */
+/** Returns the message of the terminal failure that the promise rejects with. */
 async function terminal(promise: Promise<unknown>): Promise<string> {
   const error: unknown = await promise.then(
     () => null,
@@ -73,7 +73,7 @@ async function terminal(promise: Promise<unknown>): Promise<string> {
   return (error as BackendError).message;
 }
 
-/** One prompt in which the agent does this; people choose `choice`. */
+/** Runs one prompt in which the agent performs these acts. People answer with `choice`. */
 function turn(acts: readonly FakeAct[], choice: Choice = 'reject') {
   rig!.play(...acts);
   const asked: GatedCall[] = [];
@@ -135,13 +135,13 @@ const SPOOFS: readonly (readonly [string, object])[] = [
   ['it edits something', { name: 'mcp__SERVER__say', kind: 'edit', ...TEXT }],
 ];
 
-test.for(SPOOFS)('T51 a question is not of the floor when %s', ([, call]) => {
+test.for(SPOOFS)("T51 does not treat a question as the floor's when %s", ([, call]) => {
   const toolCall = { toolCallId: 'call-1', kind: 'other', ...call };
   const params = JSON.parse(JSON.stringify({ toolCall }).replaceAll('SERVER', 'conch-3f9a1b')) as unknown;
   expect(isForOwnTool(params, 'conch-3f9a1b')).toBe(false);
 });
 
-describe('a question about a tool', () => {
+describe('a request for a tool', () => {
   test.for([
     [
       'Claude Code',
@@ -165,7 +165,7 @@ describe('a question about a tool', () => {
     expect([asked, rig!.told.choices]).toEqual([[], ['allow_once']]);
   });
 
-  test('T51 goes to people every time when only its title says that it is of the floor', async () => {
+  test('T51 goes to people every time when only its title names a floor tool', async () => {
     await ready();
     const [folder, script, behind] = SPOOFS;
     const acts = [folder, script, behind, folder, script, behind].map((spoof) => ask(spoof![1]));
@@ -174,23 +174,23 @@ describe('a question about a tool', () => {
     expect([asked.length, rig!.told.choices]).toEqual([6, Array.from({ length: 6 }, () => 'allow_once')]);
   });
 
-  test('T51 of the floor goes to people when only a yes for always is offered', async () => {
+  test('T51 for a floor tool goes to people when it offers only an always-allow option', async () => {
     await ready();
     const { over, asked } = turn([ask({ name: 'mcp__SERVER__say', ...TEXT }, ['allow_always', 'reject_once'])]);
     await over;
     expect([asked.length, rig!.told.choices]).toEqual([1, ['reject_once']]);
   });
 
-  test('T53 is never answered with a yes for always', async () => {
+  test('T53 is never answered with an always-allow option', async () => {
     await ready();
     await turn([ask({ title: 'Delete it', kind: 'delete' })], 'allow').over;
     expect(rig!.told.choices).toEqual(['allow_once']);
   });
 
-  test('T52 about leaving a mode is never answered with a mode in which it does not ask', async () => {
+  test('T52 to leave a mode is never answered with a mode in which the agent does not ask', async () => {
     await ready({ session: { modes: MODES } }, { profile: 'claude-code' });
     const kinds = ['allow_always', 'allow_once', 'allow_once', 'reject_once'];
-    // The last yes for once is the one that is sent, if it may be.
+    // Of the allow options valid for one call, the last one is sent.
     const ids = ['exitPlanAuto', 'exitPlanDefault', 'acceptEdits', 'plan'];
     const leave: FakeAct = { do: 'ask', title: 'Ready to code?', kind: 'switch_mode', kinds, ids };
     await turn([leave], 'allow').over;
@@ -204,7 +204,7 @@ describe('a question about a tool', () => {
 });
 
 describe("the floor's own tools", () => {
-  test('T51 have a name of their own for every agent, and keep it where a session goes on', async () => {
+  test('T51 have a different name for every agent, and keep it in a continued session', async () => {
     await ready({ initialize: { agentCapabilities: { loadSession: true, mcpCapabilities: { http: true } } } });
     await session!.close();
     session = await rig!.backend.open(SEAT);
@@ -217,7 +217,7 @@ describe("the floor's own tools", () => {
     expect(other.told.servers).toEqual([expect.not.stringContaining(first)]);
   });
 
-  test('are told apart from work by the calls that came in, not by their titles', async () => {
+  test('are recognized by the calls that arrive, not by their titles', async () => {
     await ready();
     const begun = (id: string) =>
       ({ do: 'update', body: { sessionUpdate: 'tool_call', toolCallId: id, title: 'SERVER_pass' } }) as const;
@@ -228,7 +228,7 @@ describe("the floor's own tools", () => {
   });
 });
 
-/** An agent of this profile, with the argument and variables that it was started with. */
+/** Returns the arguments and variables with which an agent of this profile was started. */
 async function started(profile: AcpBackendOptions['profile'], options: Partial<AcpBackendOptions> = {}) {
   const folder = mkdtempSync(`${tmpdir()}/conch-command-`);
   const command = `${folder}/agent`;
@@ -245,12 +245,12 @@ async function started(profile: AcpBackendOptions['profile'], options: Partial<A
   return { args, env, server, meta };
 }
 
-describe('an agent that is started', () => {
-  test('T53 with a command of its own keeps the arguments of its profile', async () => {
+describe('an agent at its start', () => {
+  test('T53 with its own command keeps the arguments of its profile', async () => {
     expect((await started('qwen')).args).toEqual(['--acp']);
   });
 
-  test("T52 is told by Qwen Code's system settings to ask, in a file that only this user reads and that goes away", async () => {
+  test('T52 makes Qwen Code ask by system settings, in a private file that is deleted afterwards', async () => {
     const { env, server } = await started('qwen');
     const path = env['QWEN_CODE_SYSTEM_SETTINGS_PATH'] ?? '';
     expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({
@@ -268,12 +268,12 @@ describe('an agent that is started', () => {
     expect(existsSync(dirname(path))).toBe(false);
   });
 
-  test('T52 leaves no file behind when it cannot be started', async () => {
+  test('T52 leaves no file behind when it cannot start', async () => {
     await refused({}, { profile: 'qwen', command: '/nowhere/qwen' });
     expect(readdirSync(tmpdir())).toEqual([]);
   });
 
-  test("T52 is told by an administrator's policy of Gemini CLI to ask", async () => {
+  test("T52 makes Gemini CLI ask by an administrator's policy", async () => {
     const { args, server } = await started('gemini');
     expect(args.slice(0, 2)).toEqual(['--acp', '--admin-policy']);
     expect(args.slice(3)).toEqual(['--allowed-mcp-server-names', server]);
@@ -286,13 +286,13 @@ describe('an agent that is started', () => {
     expect(policy).not.toMatch(/(?:shell_command|write_file|replace)"[^\n]*\n[^\n]*allow/);
   });
 
-  test("T72 leaves no name open by which a file of variables sends Gemini CLI's key elsewhere", async () => {
+  test("T72 prevents that a file of variables sends Gemini CLI's key elsewhere", async () => {
     const { env } = await started('gemini', { env: { GOOGLE_VERTEX_BASE_URL: 'https://vertex.example.org' } });
     const hosts = [env['GOOGLE_GEMINI_BASE_URL'], env['GOOGLE_VERTEX_BASE_URL']];
     expect(hosts).toEqual(['', 'https://vertex.example.org']);
   });
 
-  test("T52 is told by OpenCode's last configuration to ask, whatever that held", async () => {
+  test('T52 makes OpenCode ask by its last configuration, whatever the others contain', async () => {
     const own = {
       model: 'a/b',
       permission: 'allow',
@@ -313,12 +313,12 @@ describe('an agent that is started', () => {
     expect(env['OPENCODE_DISABLE_PROJECT_CONFIG']).toBe('true');
   });
 
-  test('T52 is not started with a configuration of OpenCode in which permissions cannot be found', async () => {
+  test('T52 is not started with a configuration of OpenCode whose permissions cannot be found', async () => {
     const words = await refused({}, { profile: 'opencode', env: { OPENCODE_CONFIG_CONTENT: '{ // all\n}' } });
     expect(words).toBe('OPENCODE_CONFIG_CONTENT is not a configuration of OpenCode in plain JSON');
   });
 
-  test("T52 is told by the options of Claude Code's session to ask", async () => {
+  test('T52 makes Claude Code ask by the options of its session', async () => {
     const { meta, server, env } = await started('claude-code');
     const permissions = expect.objectContaining({
       ask: ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'],
@@ -335,7 +335,7 @@ describe('an agent that is started', () => {
           allowDangerouslySkipPermissions: false,
           disallowedTools: [],
           strictMcpConfig: true,
-          // T72: what a repository sets runs programs and sends keys elsewhere; its CLAUDE.md is read all the same.
+          // T72: a repository's settings can run programs and send keys elsewhere. Its CLAUDE.md is read anyway.
           settingSources: ['user'],
           additionalDirectories: [process.cwd()],
         },
@@ -367,7 +367,7 @@ describe('an agent that is started', () => {
     rmSync(root, { recursive: true });
   });
 
-  test('gets one where such settings belong to no project of its: above a folder that is in no repository', async () => {
+  test('opens a session when such settings belong to no project of the agent: above a folder outside any repository', async () => {
     const root = mkdtempSync(`${TEMPORARY}/`);
     for (const folder of ['.codex/rules', 'work']) mkdirSync(join(root, folder), { recursive: true });
     await ready({ session: READ_ONLY }, { profile: 'codex', cwd: join(root, 'work') });
@@ -375,18 +375,18 @@ describe('an agent that is started', () => {
     rmSync(root, { recursive: true });
   });
 
-  test("T22 needs no yes for the floor's tools from Copilot CLI", async () => {
+  test("T22 needs no permission from Copilot CLI for the floor's tools", async () => {
     const { args, server } = await started('copilot');
     expect(args).toEqual(['--acp', '--stdio', `--allow-tool=${server}`]);
   });
 });
 
-describe('a kind of tool that rules forbid whole', () => {
+describe('a kind of tool that rules deny completely', () => {
   const denied = kindsDenied(
     uniteRules([{ scope: 'bot', lists: { deny: ['Bash', 'read', 'Edit(src/**)', 'mcp__*__*'] } }]),
   );
 
-  test('is one that a rule without brackets names, by kind, by alias or by "*"', () => {
+  test('is denied by a rule without brackets that names its kind, its alias or "*"', () => {
     expect(denied).toEqual(['read', 'execute']);
     expect(kindsDenied(uniteRules([{ scope: 'agent', lists: { deny: ['*'] } }]))).toEqual(TOOL_KINDS);
     expect(kindsDenied(uniteRules([{ scope: 'agent', lists: { deny: ['Write'] } }]))).toEqual([
@@ -397,14 +397,14 @@ describe('a kind of tool that rules forbid whole', () => {
     expect(kindsDenied(uniteRules([]))).toEqual([]);
   });
 
-  test("is no tool of Claude Code's session, not only refused", async () => {
+  test("T52 is removed from Claude Code's session, not only denied", async () => {
     const { meta } = await started('claude-code', { denied });
     const permissions = expect.objectContaining({ deny: ['Read', 'Bash'] });
     const options = { disallowedTools: ['Read', 'Bash'], settings: { permissions } };
     expect(meta).toMatchObject({ claudeCode: { options } });
   });
 
-  test('is forbidden by the settings and policies of the others', async () => {
+  test('is denied by the settings and policies of the other agents', async () => {
     const { env } = await started('qwen', { denied });
     const file = env['QWEN_CODE_SYSTEM_SETTINGS_PATH'] ?? '';
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ permissions: { deny: ['ReadFile', 'Bash'] } });
@@ -426,7 +426,7 @@ describe('a kind of tool that rules forbid whole', () => {
   });
 });
 
-describe('a kind of tool that rules speak of in part', () => {
+describe('a kind of tool that rules mention in part', () => {
   const lists = {
     allow: ['fetch'],
     ask: ['Grep'],
@@ -435,14 +435,14 @@ describe('a kind of tool that rules speak of in part', () => {
   } as const;
   const asked = kindsAsked(uniteRules([{ scope: 'bot', lists }]));
 
-  test('is one of which a rule denies some, or asks about any', () => {
+  test('counts when a rule denies or asks about some of its calls', () => {
     const kinds = (each: object) => kindsAsked(uniteRules([{ scope: 'agent', lists: each }]));
     expect(asked).toEqual(['read', 'search']);
     expect(kinds({ deny: ['Read', 'Read(.env)'], ask: ['Write(a)!'] })).toEqual(['edit', 'delete', 'move']);
     expect([kinds({ ask: ['*'] }), kinds({ allow: ['*'] }), kindsAsked(uniteRules([]))]).toEqual([TOOL_KINDS, [], []]);
   });
 
-  test('is asked for each time, also by agents that would not ask for it', async () => {
+  test('asks each time, also in agents that would not ask for it', async () => {
     const claude = await started('claude-code', { asked });
     const asks = ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch', 'Read', 'Grep', 'Glob'];
     const permissions = expect.objectContaining({ ask: asks, deny: [] });
@@ -471,7 +471,7 @@ describe('the mode in which an agent asks', () => {
     expect(rig!.told.modes).toEqual(['read-only']);
   });
 
-  test('T52 is set as an option where it is one, and the answer has to say so', async () => {
+  test('T52 is set as an option where it is one, and the answer must confirm it', async () => {
     await ready({ session: { configOptions: [OPTION] } }, { profile: 'qwen' });
     expect(rig!.told.modes).toEqual(['mode=default']);
     await session!.close();
@@ -490,7 +490,7 @@ describe('the mode in which an agent asks', () => {
     );
   });
 
-  test('T61 has the model set for which the session was opened, or there is no session', async () => {
+  test('T61 sets the model of the session, or opens no session', async () => {
     const model = { id: 'model', category: 'model', name: 'Model', type: 'select', currentValue: 'big' };
     const option = { ...model, options: ['big', 'small'].map((value) => ({ value, name: value })) };
     rig = await acpRig({ session: { configOptions: [option] } }, { profile: 'generic' });
@@ -502,7 +502,7 @@ describe('the mode in which an agent asks', () => {
     );
   });
 
-  test('T52 is set again where a session goes on that does not tell its modes', async () => {
+  test('T52 is set again in a continued session that does not report its modes', async () => {
     const agentCapabilities = { loadSession: true };
     await ready({ initialize: { agentCapabilities }, session: { modes: MODES } }, { profile: 'qwen' });
     await session!.close();
@@ -518,7 +518,7 @@ describe('the mode in which an agent asks', () => {
     body: { sessionUpdate: 'current_mode_update', currentModeId },
   });
 
-  test('T52 is set back once, and the agent stopped when it leaves it again', async () => {
+  test('T52 is set back once, and the agent is stopped when it leaves the mode again', async () => {
     await ready({ session: { modes: MODES } }, { profile: 'claude-code' });
     const option: FakeAct = {
       do: 'update',
@@ -534,7 +534,7 @@ describe('the mode in which an agent asks', () => {
     await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
   });
 
-  test('T52 goes with the other settings that have to stay: Copilot CLI may not allow all', async () => {
+  test('T52 is set with the other required settings: Copilot CLI may not allow everything', async () => {
     const [id = ''] = ACP_PROFILES.copilot.modes;
     const modes = { currentModeId: id, availableModes: [{ id }] };
     const all = (currentValue: string) => ({
@@ -553,7 +553,7 @@ describe('the mode in which an agent asks', () => {
   });
 });
 
-/** What real agents send of one call, in their order; "ASK" is where they ask. */
+/** The frames that real agents send for one call, in order. "ASK" is the request for permission. */
 const FRAMES: Readonly<Record<string, readonly (object | 'ASK')[]>> = {
   opencode: [
     { sessionUpdate: 'tool_call', title: 'bash', kind: 'execute', status: 'pending' },
@@ -591,7 +591,7 @@ const acts = (frames: readonly (object | 'ASK')[]): readonly FakeAct[] =>
       : { do: 'update', body: { toolCallId: 'call-1', ...frame } },
   );
 
-describe('a tool that runs', () => {
+describe('a tool call that ran', () => {
   const of = (profile: string) => {
     const name = Object.keys(ACP_PROFILES).find((each): each is AcpProfileName => each === profile);
     const ids = ACP_PROFILES[name!].modes.map((id) => ({ id }));
@@ -600,7 +600,7 @@ describe('a tool that runs', () => {
     return ready({ session: { modes } }, start);
   };
 
-  test.for(Object.keys(FRAMES))('T52 ran with a yes, as %s tells it', async (profile) => {
+  test.for(Object.keys(FRAMES))('T52 was allowed, in the frames of %s', async (profile) => {
     await of(profile);
     const { over, asked } = turn(acts(FRAMES[profile]!), 'allow');
     expect([await over, asked.length]).toEqual([{ how: 'completed' }, 1]);
@@ -617,7 +617,7 @@ describe('a tool that runs', () => {
     },
   );
 
-  test('T52 ran though people said no, so the agent is stopped', async () => {
+  test('T52 although people denied it stops the agent', async () => {
     await of('opencode');
     expect(await terminal(turn([...acts(FRAMES['opencode']!), { do: 'hang' }]).over)).toContain('without asking');
   });
@@ -651,7 +651,7 @@ describe('a tool that runs', () => {
     },
   );
 
-  test('T52 ran what was told while people were asked about something else, so the agent is stopped', async () => {
+  test('T52 while people were asked about another call stops the agent', async () => {
     await of('opencode');
     const told = [
       command('ls', 'pending'),
@@ -664,7 +664,7 @@ describe('a tool that runs', () => {
     expect(await terminal(turn(told, 'allow').over)).toBe('ran "rm -rf x" without asking');
   });
 
-  test('T52 ran the command that had the yes, told in other ways', async () => {
+  test('T52 counts as the allowed command when the agent reports it in other words', async () => {
     await of('kimi');
     const told = [
       command('touch a && touch b', 'pending'),
@@ -676,14 +676,14 @@ describe('a tool that runs', () => {
     expect(await turn(told, 'allow').over).toEqual({ how: 'completed' });
   });
 
-  test('T52 has no yes of an earlier call with the same id', async () => {
+  test('T52 is not covered by the permission of an earlier call with the same id', async () => {
     await of('qwen');
     await turn(acts(FRAMES['qwen']!), 'allow').over;
     const unasked = acts(FRAMES['qwen']!).filter((act) => act.do !== 'ask');
     expect(await terminal(turn([...unasked, { do: 'hang' }]).over)).toBe('ran "touch a" without asking');
   });
 
-  test('T52 has begun is enough for an agent that asks before', async () => {
+  test('T52 counts as soon as it has begun, for an agent that asks before', async () => {
     await of('gemini');
     const begun = { sessionUpdate: 'tool_call', title: 'rm\u202E\n-rf', kind: 'delete', status: 'in_progress' };
     expect(await terminal(turn([...acts([begun]), { do: 'hang' }]).over)).toBe('ran "rm -rf" without asking');
@@ -700,21 +700,21 @@ describe('a tool that runs', () => {
     expect(await turn([...acts([ran]), { do: 'write', text: 'Done.' }]).over).toEqual({ how: 'completed' });
   });
 
-  test('T52 is not let be where Copilot CLI runs a command', async () => {
+  test('T52 stops the agent when Copilot CLI runs a command without asking', async () => {
     await of('copilot');
     const begun = { sessionUpdate: 'tool_call', title: 'x', kind: 'execute', rawInput: { command: 'rm -rf /' } };
     const ended = { sessionUpdate: 'tool_call_update', status: 'completed' };
     expect(await terminal(turn([...acts([begun, ended]), { do: 'hang' }]).over)).toBe('ran "x" without asking');
   });
 
-  test('T52 is not let be where Codex changes a file', async () => {
+  test('T52 stops the agent when Codex changes a file without asking', async () => {
     await of('codex');
     const ran = { sessionUpdate: 'tool_call', title: 'a.ts', kind: 'edit', status: 'completed' };
     expect(await terminal(turn([...acts([ran]), { do: 'hang' }]).over)).toBe('ran "a.ts" without asking');
   });
 });
 
-test('T52 every kind of backend says whether its agents promise to ask', async () => {
+test('T52 every kind of backend declares whether its agents promise to ask', async () => {
   const promises = (profile: AcpProfileName) => createAcpBackend({ profile, command: 'x' }).promisesToAsk;
   const names = Object.keys(ACP_PROFILES) as AcpProfileName[];
   expect(names.filter((name) => !promises(name))).toEqual(['generic']);

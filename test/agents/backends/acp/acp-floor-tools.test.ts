@@ -31,24 +31,24 @@ async function status(headers: Record<string, string>, more: RequestInit = {}): 
 }
 
 describe("the floor's tools as tools", () => {
-  test('are the five of the table', async () => {
+  test('are the five tools of the table', async () => {
     const { tools } = await (await client()).listTools();
     expect(tools.map(({ name }) => name)).toEqual(Object.keys(FLOOR_TOOLS));
     expect(tools[0]?.inputSchema.required).toEqual(['text']);
   });
 
-  test('T22 are annotated as doing no harm, for agents that ask for all others', async () => {
+  test('T22 are annotated as harmless, for agents that ask before all other tools', async () => {
     const { tools } = await (await client()).listTools();
     const harmless = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
     expect(tools.map(({ annotations }) => annotations)).toEqual(tools.map(() => harmless));
   });
 
-  test('do nothing while the agent has no floor', async () => {
+  test('do nothing while the agent does not hold the floor', async () => {
     const { content } = await (await client()).callTool({ name: 'say', arguments: { text: 'Hello' } });
     expect(content).toEqual([{ type: 'text', text: 'You do not have the floor: nothing was done.' }]);
   });
 
-  test('act on the turn under way, and on no later one', async () => {
+  test('act on the running turn, and on no later one', async () => {
     const { report, messages } = recorder();
     const floorTools = new FloorTools(report, 'dev', prompt({}).roster);
     const agent = await client();
@@ -60,36 +60,36 @@ describe("the floor's tools as tools", () => {
     expect([messages, floorTools.ending]).toEqual([['Hello', ''], { how: 'completed', handTo: 'qa' }]);
   });
 
-  test('answer wrong input in words', async () => {
+  test('answer invalid input with an error text', async () => {
     endpoint.serve(new FloorTools(recorder().report, 'dev', []));
     const { isError, content } = await (await client()).callTool({ name: 'say', arguments: { text: 7 } });
     expect(isError === true || JSON.stringify(content).includes('Not done')).toBe(true);
   });
 });
 
-describe('a stranger', () => {
-  test('without the token is turned away', async () => {
+describe('a caller', () => {
+  test('without the token is refused', async () => {
     const refused = await Promise.all([status({}), status({ Authorization: `Bearer ${endpoint.token.slice(1)}` })]);
     expect(refused).toEqual([401, 401]);
   });
 
-  test('is turned away with a token that was taken back', async () => {
+  test('with a revoked token is refused', async () => {
     const Authorization = `Bearer ${endpoint.token}`;
     expect(await status({ Authorization })).toBe(200);
     endpoint.close();
     expect(await status({ Authorization })).toBe(401);
   });
 
-  test('who is a page in a browser is turned away even with the token', async () => {
+  test('in a browser page is refused even with the token', async () => {
     expect(await status({ Authorization: `Bearer ${endpoint.token}`, Origin: 'http://localhost:1' })).toBe(403);
   });
 
-  test('cannot send without end', async () => {
+  test('cannot send unlimited data', async () => {
     const body = JSON.stringify({ text: 'x'.repeat(300_000) });
     expect(await status({ Authorization: `Bearer ${endpoint.token}` }, { body })).toBe(413);
   });
 
-  test('of another session has a token and a turn of its own', async () => {
+  test('of another session has its own token and turn', async () => {
     const other = await server.open();
     expect([other.url, other.token === endpoint.token]).toEqual([endpoint.url, false]);
   });

@@ -5,7 +5,7 @@ import { createTime } from '../../time.ts';
 
 const LINE = '{"jsonrpc":"2.0","method":"session/update"}\n';
 
-/** An agent that may send a hundred messages a second, and what was read of it. */
+/** An agent that may send 100 messages per second, and the messages read from it. */
 function reading() {
   const time = createTime();
   const input = new PassThrough();
@@ -25,8 +25,8 @@ function reading() {
   return { time, input, seen, over, settle };
 }
 
-describe('T49 an agent that sends more than it may', () => {
-  test('is heard whole, no faster than it may send, and has to wait meanwhile', async () => {
+describe('T49 an agent that exceeds its message rate', () => {
+  test('has all its messages read, at the allowed rate', async () => {
     const { time, input, seen, over, settle } = reading();
     input.end(LINE.repeat(900));
     await settle();
@@ -43,7 +43,7 @@ describe('T49 an agent that sends more than it may', () => {
     expect(seen).toEqual({ messages: 900, error: null });
   });
 
-  test('has to wait: what it cannot send stays with it', async () => {
+  test('is slowed down: unread messages stay in its pipe', async () => {
     const { input, settle } = reading();
     const block = LINE.repeat(400);
     let written = 0;
@@ -54,7 +54,7 @@ describe('T49 an agent that sends more than it may', () => {
     expect(written).toBeLessThan(10);
   });
 
-  test('is given up after half a minute of it', async () => {
+  test('is stopped after 30 s', async () => {
     const { time, input, seen, settle } = reading();
     const from = time.clock.now();
     while (seen.error === null && time.clock.now() - from < 120_000) {
@@ -66,7 +66,7 @@ describe('T49 an agent that sends more than it may', () => {
     expect(time.clock.now() - from).toBeGreaterThanOrEqual(30_000);
   });
 
-  test('in bursts only is never given up', async () => {
+  test('only in bursts is never stopped', async () => {
     const { time, input, seen, settle } = reading();
     for (let minute = 0; minute < 20; minute += 1) {
       input.write(LINE.repeat(250));

@@ -9,26 +9,26 @@ import { createToolServer } from '../../../../src/agents/tools/tool-server.ts';
 import type { Rig } from '../contract.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 
-/** What the fake agents have told. */
+/** What the fake agents have reported. */
 export type Told = {
   readonly pids: number[];
   readonly seen: string[];
   readonly opened: string[];
   readonly modes: string[];
   readonly choices: string[];
-  /** The ids of the options that were chosen. */
+  /** The ids of the chosen options. */
   readonly chosen: string[];
   readonly floorTools: string[];
   readonly environments: Readonly<Record<string, string>>[];
   readonly arguments: (readonly string[])[];
-  /** The names of the floor's tools, one for each session that was opened. */
+  /** The names of the floor's tools, one for each opened session. */
   readonly servers: string[];
-  /** `_meta` of new sessions. */
+  /** `_meta` of each new session. */
   readonly metas: unknown[];
   readonly noise: string[];
 };
 
-/** The program of a fake agent; the variables that it needs are the rig's `env`. */
+/** The program of a fake agent. It needs the variables in the rig's `env`. */
 export const FAKE_ACP = fileURLToPath(new URL('fixtures/fake-acp.ts', import.meta.url));
 
 export type AcpRig = Omit<Rig, 'play'> & {
@@ -37,7 +37,7 @@ export type AcpRig = Omit<Rig, 'play'> & {
   readonly env: Readonly<Record<string, string>>;
 };
 
-/** Fake agents as processes, and a socket over which they ask what to do. */
+/** Starts fake agents as processes, and a socket from which they get their acts. */
 export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBackendOptions> = {}): Promise<AcpRig> {
   const plays: (readonly FakeAct[])[] = [];
   const lists = { pids: [], seen: [], opened: [], modes: [], choices: [], chosen: [], floorTools: [], noise: [] };
@@ -108,7 +108,7 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
   };
 }
 
-/** The processes of a group that are not dead; one that only waits to be collected by its parent is. */
+/** Returns the living processes of a group. A zombie process does not count. */
 export function livingIn(group: number): readonly number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

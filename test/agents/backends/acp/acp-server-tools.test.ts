@@ -21,7 +21,7 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-/** A coding agent with a server of tools, and what it does as a client of the tools that it was given. */
+/** A coding agent with an MCP server, and its calls as a client of the tools that it was given. */
 async function begun(reaches?: (server: string, tool: string | null) => boolean, flags: readonly string[] = []) {
   const { ports, time } = mcpPorts();
   const pool = new McpPool(() => ({ raw: toolsServer(['tool=page', ...flags]) }), ports);
@@ -47,7 +47,7 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
   });
   const asked: GatedCall[] = [];
   const told: (string | CallResult)[] = [];
-  /** One turn, in which the agent does nothing but what the test calls. */
+  /** One turn in which the agent does only what the test calls. */
   const turn = async (choice: Choice, act: () => Promise<unknown>) => {
     const gate = gateThat((call) => (asked.push(call), choice));
     const steps = async () => (told.push('step'), 'go' as const);
@@ -65,7 +65,7 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
 }
 
 describe('a coding agent with tools of servers', () => {
-  test('finds them beside those of the floor, as their servers describe them', async () => {
+  test("finds them beside the floor's tools, with their servers' descriptions", async () => {
     const { client } = await begun();
     const { tools } = await client.listTools();
     const names = tools.map(({ name }) => name);
@@ -73,13 +73,13 @@ describe('a coding agent with tools of servers', () => {
     expect(tools.find(({ name }) => name === 'raw__echo')?.description).toContain('Says it again');
   });
 
-  test('is not shown what the rules never let through, and what it calls all the same is no tool', async () => {
+  test('does not see tools that the rules always deny, and calls to them find no tool', async () => {
     const { client } = await begun((_server, tool) => tool !== 'write');
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).not.toContain('raw__write');
   });
 
-  test('has its calls decided about, carried out and put on record by Conch', async () => {
+  test('has its calls decided, run and recorded by Conch', async () => {
     const { turn, call, asked, told } = await begun();
     const came = await turn('allow', () => call('raw__page'));
     expect(JSON.stringify(came)).toContain('Write to b, says the page.');
@@ -89,20 +89,20 @@ describe('a coding agent with tools of servers', () => {
     expect(told).toMatchObject(['step', { status: 'complete', output: 'Write to b, says the page.' }]);
   });
 
-  test('is told of a no, and nothing is run', async () => {
+  test('is told when a call is denied, and nothing runs', async () => {
     const { turn, call, told } = await begun();
     const came = await turn('reject', () => call('raw__write', { path: 'a' }));
     expect([JSON.stringify(came), told]).toEqual([expect.stringContaining('People denied it'), ['step']]);
   });
 
-  test('runs nothing while it does not have the floor', async () => {
+  test('runs nothing while it does not hold the floor', async () => {
     const { turn, call, asked } = await begun();
     await turn('allow', async () => null);
     expect(JSON.stringify(await call('raw__echo', { text: 'a' }))).toContain('You do not have the floor');
     expect(asked).toEqual([]);
   });
 
-  test('is told once that they are not there, and once that they are there again', async () => {
+  test('is told once that they are unavailable, and once that they are back', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-mcp-'));
     const file = join(folder, 'there');
     const { client, turn, prompts, time } = await begun(undefined, [`fails-without=${file}`]);
@@ -126,7 +126,7 @@ describe('a coding agent with tools of servers', () => {
     ]);
   });
 
-  test('needs no other yes for them: the one about the call is asked where it arrives', async () => {
+  test('needs no second approval: Conch asks about the call itself', async () => {
     const { client, name, offers } = await begun();
     await client.listTools();
     const request = (tool: string) => ({ toolCall: { name: `mcp__${name}__${tool}`, rawInput: { text: 'a' } } });

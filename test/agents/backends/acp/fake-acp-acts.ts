@@ -3,37 +3,39 @@ import type { Act } from '../contract.ts';
 type Ask = {
   readonly do: 'ask';
   readonly title: string;
-  /** What it offers, in this order. */
+  /** The kinds of the offered options, in order. */
   readonly kinds?: readonly string[];
-  /** The ids of what it offers. */
+  /** The ids of the offered options. */
   readonly ids?: readonly string[];
   /** The kind of tool. */
   readonly kind?: string;
-  /** More about the tool call. */
+  /** More fields of the tool call. */
   readonly call?: object;
-  /** Does not write what it was answered. */
+  /** True: does not post the answer. */
   readonly silent?: boolean;
-  /** `false`: goes on without the answer. */
+  /** `false`: continues without the answer. */
   readonly waits?: boolean;
 };
 
 /**
- * What the fake agent does in one generation: what every agent can, and what only this protocol has. The word SERVER in it
- * is the name under which the agent was given the floor's tools.
+ * One act of the fake agent in a generation: those of every agent, and those of ACP only. "SERVER" stands for the name
+ * under which it got the floor's tools.
  */
 export type FakeAct =
   | Exclude<Act, { do: 'ask' }>
   | Ask
-  /** A tool call begins; `update` can end it. */
+  /** Starts a tool call. An `update` can end it. */
   | { readonly do: 'tool'; readonly id: string }
-  /** Takes its last request for permission back. */
+  /** Withdraws its last request for permission. */
   | { readonly do: 'withdraw' }
-  /** Waits for the answer to a request that it went on without. */
+  /** Waits for the answer to a request that it did not wait for. */
   | { readonly do: 'answer' }
   | { readonly do: 'update'; readonly body: object; readonly session?: string }
-  /** Makes the file that its prompt names, with or without telling of it; perhaps only where its folder is a Git repository. */
+  /**
+   * Creates the file named in its prompt. `tells`: reports it. `inRepository`: only if its folder is a Git repository.
+   */
   | { readonly do: 'make'; readonly tells?: boolean; readonly inRepository?: boolean }
-  /** Any bytes on its standard output. */
+  /** Writes any bytes to its standard output. */
   | { readonly do: 'send'; readonly line: string }
   | { readonly do: 'big'; readonly bytes: number }
   | { readonly do: 'flood'; readonly messages: number }
@@ -44,7 +46,7 @@ export type FakeAct =
       readonly error: { readonly code: number; readonly message: string; readonly data?: unknown };
     };
 
-/** How the fake agent behaves in all it does. */
+/** The behaviour of the fake agent in all acts. */
 export type FakeManners = {
   /** Parts of the answers to `initialize`, `session/new` and `session/prompt`. */
   readonly initialize?: object;
@@ -54,13 +56,13 @@ export type FakeManners = {
     readonly configOptions?: readonly { readonly id: string }[];
   };
   readonly result?: object;
-  /** What it answers to a message for a running turn. */
+  /** The answer to a message injected into a running turn. */
   readonly steering?: string;
-  /** Errors in place of answers, by method. */
+  /** Errors returned instead of answers, by method. */
   readonly refuse?: Record<string, { readonly code: number; readonly message: string; readonly data?: unknown }>;
-  /** What its options stay at, whatever they are set to. */
+  /** The value that its options keep, whatever they are set to. */
   readonly stubborn?: string;
-  /** Methods that it never answers. */
+  /** Methods without an answer. */
   readonly mute?: readonly string[];
   /** Text that it sends after the end of a prompt. */
   readonly late?: string;
@@ -68,8 +70,8 @@ export type FakeManners = {
   readonly noise?: boolean;
   /** Ignores SIGTERM and the end of its input. */
   readonly deaf?: boolean;
-  /** Starts a process that ignores SIGTERM. */
+  /** Starts a child process that ignores SIGTERM. */
   readonly child?: boolean;
-  /** Ends at once, with these last words. */
+  /** Exits at once, with this text on standard error. */
   readonly exit?: string;
 };

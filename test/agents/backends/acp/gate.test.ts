@@ -10,7 +10,7 @@ import { prompt, recorder } from '../conversation.ts';
 const ONCE = { optionId: 'once', name: 'Allow once', kind: 'allow_once' };
 const NO = { optionId: 'no', name: 'No', kind: 'reject_once' };
 
-/** A generation whose gate answers everything alike, and what the gate was told, in order. */
+/** A generation whose gate gives one verdict to all calls, and the gate's calls in order. */
 function generation(verdict: GateVerdict | Promise<GateVerdict> = { verdict: 'go' }) {
   let standing: ReturnType<ToolGate['standing']> = null;
   const stands = () => void (standing = new Promise(() => undefined));
@@ -59,8 +59,8 @@ const begun = { sessionUpdate: 'tool_call', toolCallId: 't1', title: 'Test', kin
 const content = [{ type: 'content', content: { type: 'text', text: 'all green' } }];
 const done = { sessionUpdate: 'tool_call_update', toolCallId: 't1', status: 'completed', content };
 
-describe('a coding agent before a gate', () => {
-  test('is let through for once, and what came of it is told when its call is over', async () => {
+describe('a coding agent with a gate', () => {
+  test('is allowed once, and the outcome is recorded when its call ends', async () => {
     const { told, update, asks } = generation();
     update(begun);
     expect(await asks('t1')).toBe('once');
@@ -68,12 +68,12 @@ describe('a coding agent before a gate', () => {
     expect(told).toEqual(['step', 'ask execute {"command":"npm test"}', 'settled t1 complete all green']);
   });
 
-  test('is answered for once though it offers a yes for always, before that and behind it', async () => {
+  test('is allowed once although it offers always-allow options before and after that one', async () => {
     const always = (optionId: string) => ({ optionId, name: 'Always', kind: 'allow_always' });
     expect(await generation().asks('t1', [always('first'), ONCE, always('last'), NO])).toBe('once');
   });
 
-  test('says by which program and version each of its calls is, asked for or not', async () => {
+  test('reports its program and version with each call, asked or not', async () => {
     const { update, asks, programs } = generation();
     update(begun);
     await asks('t1');
@@ -86,7 +86,7 @@ describe('a coding agent before a gate', () => {
     expect([...programs]).toEqual(['codex 2.6.0']);
   });
 
-  test('T53 has on record what its command put out, also where it tells that piece by piece, as Codex does', async () => {
+  test('T53 has the output of its command recorded, also when it is reported in pieces as by Codex', async () => {
     const { told, update, asks } = generation();
     const terminal = [{ type: 'terminal', terminalId: 'exec-1' }];
     const piece = (data: string) =>
@@ -114,7 +114,7 @@ describe('a coding agent before a gate', () => {
     expect(told.some((each) => each.startsWith('settled'))).toBe(false);
   });
 
-  test('that takes no yes for once is put to the gate as one that nobody can be asked about', async () => {
+  test('that cannot be allowed once is presented to the gate as a request that nobody can decide', async () => {
     const { told, asks } = generation({ verdict: 'refused', code: 'DENIED', words: 'no' });
     expect(await asks('t1', [NO])).toBe('no');
     expect(told).toEqual([
@@ -124,14 +124,14 @@ describe('a coding agent before a gate', () => {
     ]);
   });
 
-  test('has on record what it did unasked', () => {
+  test('has calls recorded that it ran without asking', () => {
     const { told, update } = generation();
     update({ ...begun, kind: 'read' });
     update({ ...done, status: 'failed' });
     expect(told).toEqual(['step', 'reported t1 read error']);
   });
 
-  test('has on record what it did beside a tool of the floor, and what it never told the end of', () => {
+  test('has calls recorded that ran beside a floor tool, and calls without a reported end', () => {
     const { told, update, run } = generation();
     update({ ...begun, kind: 'fetch' });
     run.floorTools.counted();
@@ -141,7 +141,7 @@ describe('a coding agent before a gate', () => {
     expect(told).toEqual(['step', 'reported t1 fetch complete', 'reported t2 fetch error']);
   });
 
-  test('has no second row for what it was not let do, but one if it did it all the same', async () => {
+  test('gets no second row for a denied call, except when it ran anyway', async () => {
     const { told, update, asks } = generation({ verdict: 'refused', code: 'DENIED', words: 'no' });
     update(begun);
     await asks('t1');
@@ -162,7 +162,7 @@ describe('a coding agent before a gate', () => {
     expect(uses).toContain('fetch');
   });
 
-  test('is asked to stop when it has gone on unasked while its run stands still, once', async () => {
+  test('is interrupted once when it continues while its run is paused', async () => {
     const { told, update, stands } = generation();
     update({ ...begun, kind: 'read' });
     update(done);
@@ -187,7 +187,7 @@ describe('a coding agent before a gate', () => {
     expect(told).not.toContain('cancel');
   });
 
-  test('takes a step with the first call after each text, however many calls follow', async () => {
+  test('begins a step with the first call after each text, however many calls follow', async () => {
     const { told, asks, says } = generation();
     await asks('t1');
     await asks('t2');

@@ -6,9 +6,9 @@ import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import { gateThat, prompt, recorder } from '../conversation.ts';
 
-/** What an agent sent, as it stood on the wire, and what people must be able to read of it. */
+/** Frames recorded from an agent, and what people must see of them. */
 type Frames = {
-  /** `session/update`s about the call before it asks. */
+  /** `session/update`s about the call before the request. */
   readonly updates?: readonly object[];
   readonly toolCall: object;
   readonly options: readonly { readonly optionId: string; readonly name: string; readonly kind: string }[];
@@ -19,7 +19,7 @@ type Frames = {
 
 const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 
-/** The request as it comes to people, and what the agent is answered. */
+/** Returns the request as people see it, and the answer to the agent. */
 async function asked({ updates = [], toolCall, options }: Omit<Frames, 'shows' | 'allow' | 'reject'>, choice: Choice) {
   const requests: GatedCall[] = [];
   const report = { ...recorder().report, gate: gateThat((call) => (requests.push(call), choice)) };
@@ -338,7 +338,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
   },
 };
 
-describe('T21 what runs stands in what is shown', () => {
+describe('T21 people see everything that would run', () => {
   test.for(Object.entries(FRAMES))('%s', async ([, frames]) => {
     const { request, outcome } = await asked(frames, 'allow');
     expect(request?.unaskable).toBeUndefined();
@@ -347,7 +347,7 @@ describe('T21 what runs stands in what is shown', () => {
     expect((await asked(frames, 'reject')).outcome).toEqual({ outcome: 'selected', optionId: frames.reject });
   });
 
-  test('parts that nobody knows are shown as they are, none is left out', async () => {
+  test('unknown parts are shown unchanged; none is left out', async () => {
     const toolCall = {
       toolCallId: 't1',
       title: 'Do it',
@@ -360,7 +360,7 @@ describe('T21 what runs stands in what is shown', () => {
     }
   });
 
-  test('changes of a file come first, and an input that holds them once more refers to them', async () => {
+  test('file changes come first, and an input that repeats them refers to them', async () => {
     const before = 'const port = 1;\nlisten(port);\n';
     const after = 'const port = 2;\nlisten(port);\n';
     const toolCall = {
@@ -399,7 +399,7 @@ describe('T21 what runs stands in what is shown', () => {
     ]);
   });
 
-  test('a text of several lines cannot pass for another part of the input', async () => {
+  test('a text of several lines cannot imitate another part of the input', async () => {
     const rawInput = { note: 'harmless\ncommand: ls', command: 'rm -rf build' };
     const { request } = await asked({ toolCall: { toolCallId: 't1', rawInput }, options: OPENCODE }, 'allow');
     const lines = request?.detail.split('\n') ?? [];
@@ -419,14 +419,14 @@ describe('T21 what runs stands in what is shown', () => {
     expect(request?.detail.includes('Its agent shows nothing of what it would do.')).toBe(isEmpty);
   });
 
-  test('a title that is too long for a heading stands whole in the text', async () => {
+  test('a title that is too long for a heading is in the text completely', async () => {
     const title = `${'ls && '.repeat(100)}rm -rf build`;
     const { request } = await asked({ toolCall: { toolCallId: 't1', title }, options: OPENCODE }, 'allow');
     expect(request?.title).toHaveLength(301);
     expect(request?.detail).toContain(title);
   });
 
-  test('an agent that calls its yes a no is quoted, and answered by the kind', async () => {
+  test('misleading names of options are quoted, and answered by their kind', async () => {
     const options = [
       { optionId: 'x', name: 'Reject', kind: 'allow_once' },
       { optionId: 'y', name: 'Allow"\nEverything', kind: 'reject_once' },

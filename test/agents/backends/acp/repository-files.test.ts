@@ -11,11 +11,11 @@ const { generic, ...named } = ACP_PROFILES;
 const lists = Object.entries<AcpProfile>(named).map(([name, { repositoryFiles }]) => [name, repositoryFiles] as const);
 
 describe('T72 the list of files that an agent obeys', () => {
-  test.each(REAL_AGENTS)('of $profile was read from the release that is tried', (agent) => {
+  test.each(REAL_AGENTS)('of $profile was read from the release under test', (agent) => {
     expect(ACP_PROFILES[agent.profile].repositoryFiles.release).toBe(`${agent.package} ${agent.version}`);
   });
 
-  test.each(lists)('of %s is not empty, and names paths below a folder, each once', (_name, { files }) => {
+  test.each(lists)('of %s is not empty, and names relative paths, each once', (_name, { files }) => {
     const paths = files.map(({ path }) => path);
     expect(paths.length).toBeGreaterThan(0);
     expect(new Set(paths).size).toBe(paths.length);
@@ -23,13 +23,13 @@ describe('T72 the list of files that an agent obeys', () => {
     expect(files.filter(({ can, note }) => can.length === 0 || note === '')).toEqual([]);
   });
 
-  test.each(REAL_AGENTS)('of $profile is tried file by file', ({ profile }) => {
+  test.each(REAL_AGENTS)('of $profile is tested file by file', ({ profile }) => {
     const tried = new Set(HOSTILE_FILES[profile].flatMap(({ path }) => matchesOf(profile, path)));
     const untried = ACP_PROFILES[profile].repositoryFiles.files.filter((file) => !tried.has(file));
     expect(untried.map(({ path }) => path)).toEqual([]);
   });
 
-  test.each(REAL_AGENTS)('of $profile is found in a folder, whole', async ({ profile }) => {
+  test.each(REAL_AGENTS)('of $profile is found in a folder completely', async ({ profile }) => {
     const folder = mkdtempSync(`${tmpdir()}/conch-test-`);
     const said = (name: string) => name;
     const listed = HOSTILE_FILES[profile].filter(({ path }) => matchesOf(profile, path).length > 0);
@@ -43,7 +43,7 @@ describe('T72 the list of files that an agent obeys', () => {
     }
   });
 
-  test('of a program that nobody knows is all lists, and switches nothing off', () => {
+  test('of an unknown program is the union of all lists, and turns nothing off', () => {
     const paths = new Set(generic.repositoryFiles.files.map(({ path }) => path));
     const missing = lists.flatMap(([, { files }]) => files.filter(({ path }) => !paths.has(path)));
     expect(missing).toEqual([]);

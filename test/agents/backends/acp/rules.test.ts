@@ -17,7 +17,7 @@ const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona
 
 type Told = { readonly updates?: readonly object[]; readonly options?: readonly object[]; readonly isOwn?: boolean };
 
-/** What the agent is answered, and how often people were asked; they say yes. */
+/** Returns the answer to the agent, and how often people were asked. People allow everything. */
 async function answered(
   lists: ToolLists,
   toolCall: object,
@@ -47,53 +47,53 @@ async function answered(
 const bash = (command: string) => ({ kind: 'execute', rawInput: { command } });
 
 describe('a coding agent that asks', () => {
-  test('is answered yes for once when the rules allow it, and nobody is asked', async () => {
+  test('is allowed once when the rules allow it, without asking people', async () => {
     expect(await answered({ allow: ['Bash(npm test)'] }, bash('npm test'))).toBe('once');
   });
 
-  test('is answered no when the rules refuse it', async () => {
+  test('is denied when the rules deny it', async () => {
     expect(await answered({ deny: ['Bash(curl *)'], default: 'allow' }, bash('ls | curl x'))).toBe('no');
     expect(await answered({ allow: ['Read'] }, bash('npm test'))).toBe('no');
   });
 
-  test('has people asked when the rules ask', async () => {
+  test('asks people when the rules ask', async () => {
     expect(await answered({ ask: ['Bash'] }, bash('npm test'))).toBe('asked, once');
     expect(await answered({}, { kind: 'edit', rawInput: { path: '/work/a' } })).toBe('asked, once');
   });
 
-  test('may read in its folder without any rules', async () => {
+  test('may read in its folder without any rule', async () => {
     expect(await answered({}, { kind: 'read', locations: [{ path: '/work/src/a.ts' }] })).toBe('once');
     expect(await answered({}, { kind: 'read', locations: [{ path: '/etc/passwd' }] })).toBe('asked, once');
   });
 
-  test('has people asked when it takes no yes for this once', async () => {
+  test('asks people when it cannot be allowed once', async () => {
     const options = OPTIONS.filter(({ optionId }) => optionId !== 'once');
     expect(await answered({ allow: ['Bash'] }, bash('ls'), { options })).toContain('asked');
   });
 
-  test('has the request taken back when it takes no no', async () => {
+  test('has its request cancelled when it offers no denial', async () => {
     const options = OPTIONS.filter(({ optionId }) => optionId !== 'no');
     expect(await answered({ deny: ['Bash'] }, bash('ls'), { options })).toBe('cancelled');
   });
 
-  test('uses the tools of the floor whatever the rules say', async () => {
+  test("uses the floor's tools whatever the rules say", async () => {
     expect(await answered({ deny: ['*'] }, { kind: 'other', name: 'say' }, { isOwn: true })).toBe('once');
   });
 });
 
-describe('what a request is judged by', () => {
-  test('is never its title', async () => {
+describe('a request is judged by', () => {
+  test('never its title', async () => {
     expect(await answered({ allow: ['Bash(npm test)'] }, { ...bash('rm x'), title: 'npm test' })).toBe('no');
     expect(await answered({ allow: ['mcp__files__read'] }, { kind: 'other', title: 'mcp__files__read' })).toBe('no');
   });
 
-  test('is the name that the agent gives the tool', async () => {
+  test('the name that the agent gives the tool', async () => {
     const named = { kind: 'read', _meta: { claudeCode: { toolName: 'mcp__files__write' } }, rawInput: { path: 'a' } };
     expect(await answered({ allow: ['mcp__files__write'] }, named)).toBe('once');
     expect(await answered({ allow: ['read'] }, named)).toBe('no');
   });
 
-  test('is every name and every kind that it goes by', async () => {
+  test('every name and every kind of the tool', async () => {
     const two = { kind: 'read', name: 'Read', _meta: { toolName: 'Bash' }, rawInput: { path: '/work/a' } };
     expect(await answered({ allow: ['read'] }, two)).toBe('no');
     const update = { sessionUpdate: 'tool_call', toolCallId: 't1', title: 'x', kind: 'execute' };
@@ -101,20 +101,20 @@ describe('what a request is judged by', () => {
     expect(await answered({ deny: ['execute'], allow: ['read'] }, toolCall, { updates: [update] })).toBe('no');
   });
 
-  test('is all that was told of it: a command that the request cuts is judged whole', async () => {
+  test('all that was reported about it: a command that the request shortens is judged completely', async () => {
     const update = { sessionUpdate: 'tool_call', toolCallId: 't1', title: 'x', ...bash('npm test && rm -rf x') };
     expect(await answered({ allow: ['Bash(npm test)'] }, bash('npm test'), { updates: [update] })).toBe('no');
     const bare = { sessionUpdate: 'tool_call', toolCallId: 't1', title: 'x', kind: 'execute' };
     expect(await answered({ allow: ['Bash(npm test)'] }, bash('npm test'), { updates: [bare] })).toBe('once');
   });
 
-  test('is the paths of its diffs, too', async () => {
+  test('the paths of its diffs, too', async () => {
     const edit = (path: string) => ({ kind: 'edit', content: [{ type: 'diff', path, oldText: '', newText: 'x' }] });
     expect(await answered({ allow: ['Edit(src/**)'] }, edit('/work/src/a'))).toBe('once');
     expect(await answered({ allow: ['Edit(src/**)'] }, edit('/work/b'))).toBe('no');
   });
 
-  test('is a bare text as the command that it is', async () => {
+  test('a plain text as a command', async () => {
     expect(await answered({ allow: ['Bash(ls)'] }, { kind: 'execute', rawInput: 'ls' })).toBe('once');
   });
 });

@@ -22,7 +22,7 @@ afterEach(async () => {
   [rig, session] = [null, null];
 });
 
-/** What a tool that ran without a question comes to. */
+/** Returns the result of a turn in which a tool ran without asking. */
 async function unasked(kind: string): Promise<unknown> {
   rig = await acpRig(MODES, { ...START, trusted: true });
   session = await rig.backend.open(SEAT);
@@ -37,7 +37,7 @@ async function unasked(kind: string): Promise<unknown> {
   return await session.prompt(prompt({ messages: [person(1, 'go')], text: 'go' }), report).catch(String);
 }
 
-describe('T73 an agent that is known to act unasked', () => {
+describe('T73 an agent known to act without asking', () => {
   test('is not started, and the error says what to set', async () => {
     rig = await acpRig(MODES, START);
     const error: unknown = await rig.backend.open(SEAT).catch((reason: unknown) => reason);
@@ -52,11 +52,11 @@ describe('T73 an agent that is known to act unasked', () => {
     expect(await unasked('edit')).toEqual({ how: 'completed' });
   });
 
-  test('is stopped for all else that it does unasked, also when it is trusted', async () => {
+  test('is stopped for everything else that it does without asking, also when it is trusted', async () => {
     expect(await unasked('execute')).toContain('ran "x" without asking');
   });
 
-  test('is one whose profile says so, in the words that the configuration has', () => {
+  test('is known by its profile, in the words of the configuration', () => {
     const profiles: readonly (readonly [string, AcpProfile])[] = Object.entries(ACP_PROFILES);
     const known = profiles.flatMap(([name, { actsUnasked }]) => (actsUnasked ? [[name, actsUnasked.words]] : []));
     expect(Object.fromEntries(known)).toEqual(ACTS_UNASKED);

@@ -4,7 +4,7 @@ import { unifiedDiff } from '../../../../src/agents/backends/acp/acp-permission.
 
 const numbered = (count: number): string => Array.from({ length: count }, (_, index) => `line ${index + 1}\n`).join('');
 
-test('shows what changes with three lines on both sides, and how much', () => {
+test('shows changes with three lines of context, and their number', () => {
   const before = numbered(20);
   const after = before.replace('line 10\n', 'line ten\nand more\n');
   expect(unifiedDiff('a.txt', before, after).split('\n')).toEqual([
@@ -22,31 +22,31 @@ test('shows what changes with three lines on both sides, and how much', () => {
   ]);
 });
 
-test('shows a new file, an empty one and one that goes', () => {
+test('shows a new, an empty and a deleted file', () => {
   expect(unifiedDiff('a.txt', null, 'x\n')).toBe('a.txt (a new file, +1 -0)\n@@ -0,0 +1,1 @@\n+x');
   expect(unifiedDiff('a.txt', 'x\n', '')).toBe('a.txt (+0 -1)\n@@ -1,1 +0,0 @@\n-x');
   expect(unifiedDiff('a.txt', 'x\n', 'x\n')).toBe('a.txt (+0 -0)');
 });
 
-test('shows that only the end of the last line changes', () => {
+test("shows a change of the last line's end only", () => {
   expect(unifiedDiff('a.txt', 'x', 'x\n').split('\n').slice(2)).toEqual(['-x', '\\ No newline at end of file', '+x']);
 });
 
-test('shows every line of two files that have nothing in common, however long', () => {
+test('shows every line of two files without common lines, however long', () => {
   const [before, after] = [numbered(2_500), numbered(2_500).replaceAll('line', 'row')];
   const lines = unifiedDiff('a.txt', before, after).split('\n');
   expect(lines.filter((line) => line.startsWith('+row'))).toHaveLength(2_500);
   expect(lines.filter((line) => line.startsWith('-line'))).toHaveLength(2_500);
 });
 
-test('whoever applies it to the old text has the new one', () => {
+test('applied to the old text gives the new text', () => {
   const text = fc
     .array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 30, size: 'max' })
     .map((lines) => lines.join('\n'));
   fc.assert(fc.property(text, text, (before, after) => applied(before, unifiedDiff('f', before, after)) === after));
 });
 
-/** Applies a diff as `patch` would. */
+/** Applies a diff like `patch`. */
 function applied(before: string, diff: string): string {
   const old = before === '' ? [] : before.split(/(?<=\n)/);
   const made: string[] = [];

@@ -9,7 +9,7 @@ import type { Act, Rig } from '../contract.ts';
 
 contract('command', commandRig);
 
-/** Commands that ask this process, over a socket, what to do. */
+/** Commands that get their acts from this process over a socket. */
 async function commandRig(): Promise<Rig> {
   const plays: (readonly Act[])[] = [];
   const seen: string[] = [];

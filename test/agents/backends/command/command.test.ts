@@ -23,7 +23,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A backend that runs a line of shell, in a folder of its own. */
+/** Opens a session whose command is a line of shell, in its own folder. */
 async function open(line: string, more: Partial<CommandOptions> = {}): Promise<AgentSession> {
   const backend = createCommandBackend({
     command: 'sh',
@@ -60,7 +60,7 @@ async function failure(line: string, more: Partial<CommandOptions> = {}) {
   throw new Error('impossible: the command did not fail');
 }
 
-/** The process ids that a command wrote to a file. */
+/** Reads the process ids that a command wrote to a file. */
 const pids = () => readFileSync(join(folder, 'pids'), 'utf8').trim().split('\n').map(Number);
 
 describe('a command with text', () => {
@@ -70,7 +70,7 @@ describe('a command with text', () => {
     expect(events).toEqual(['host 1', 'host 0']);
   });
 
-  test('takes the prompt as its last argument, whatever is in it', async () => {
+  test('gets the prompt as its last argument, whatever it contains', async () => {
     const text = '$(touch owned) `touch owned`; "quoted" \'too\' -rf \0 end';
     const { said } = await run(
       'printf %s "$1"; ls',
@@ -80,17 +80,17 @@ describe('a command with text', () => {
     expect(said.join('')).toBe(`${text.replace('\0', '')}|`);
   });
 
-  test('takes no prompt as an argument that is too long for one', async () => {
+  test('refuses a prompt that is too long for an argument', async () => {
     const agent = await open('cat', { input: 'arg' });
     await expect(ask(agent, { text: 'x'.repeat(200_000) }).over).rejects.toThrow('set "input" to "stdin"');
   });
 
-  test('takes a long prompt that it does not read', async () => {
+  test('works when it does not read a long prompt', async () => {
     const { said } = await run('echo Done', {}, { text: 'x'.repeat(1_000_000) });
     expect(said).toEqual(['Done\n']);
   });
 
-  test('passes with no answer', async () => {
+  test('without output passes', async () => {
     expect((await run('true')).ending).toEqual({ how: 'passed' });
   });
 
@@ -100,7 +100,7 @@ describe('a command with text', () => {
 });
 
 describe('a command with JSON', () => {
-  test('reads the parts of the prompt', async () => {
+  test('gets the fields of the prompt', async () => {
     const turn = { messages: [person(1, 'Hello')], epoch: 7, reason: 'resume', saidSoFar: ['So far.'] } as const;
     await run('cat > given', { output: 'json' }, turn);
     const given: unknown = JSON.parse(readFileSync(join(folder, 'given'), 'utf8'));
@@ -120,12 +120,12 @@ describe('a command with JSON', () => {
     expect(await run(`printf %s '${json}'`, { output: 'json' })).toMatchObject({ said, ending });
   });
 
-  test('answers on several lines, each in one piece', async () => {
+  test('answers on several lines, each posted at once', async () => {
     const line = `printf '{"text":"O'; sleep 0.05; printf 'ne."}\n{"text":"Two."}\n\n{"text":"Three."}'`;
     expect((await run(line, { output: 'jsonl' })).said).toEqual(['One.', 'Two.', 'Three.']);
   });
 
-  test.each(['json', 'jsonl'] as const)('that writes something else has failed: %s', async (output) => {
+  test.each(['json', 'jsonl'] as const)('that writes anything else fails: %s', async (output) => {
     const message = 'wrote no valid JSON answer: Oh no!';
     expect(await failure('echo "Oh   no!"', { output })).toEqual({ message, terminal: false });
   });
@@ -150,7 +150,7 @@ describe('the output of a command, in a channel', () => {
 describe('the environment of a command', () => {
   const environment = { PATH: process.env['PATH'], HOME: '/home/me', DISCORD_TOKEN: 'secret', MY_NAME: 'Anna' };
 
-  test('holds ordinary variables, those that are passed and those that are set', async () => {
+  test('holds default variables, inherited ones and those that are set', async () => {
     const { said } = await run('env', { environment, env: ['MY_NAME'], set: { COLOUR: 'blue' } });
     const names = said
       .join('')
@@ -178,18 +178,18 @@ describe('a command that fails', () => {
     expect(await failure(line)).toEqual({ message, terminal: false });
   });
 
-  test('does not show a secret that it was given', async () => {
+  test('never shows a secret of its environment', async () => {
     const { message } = await failure('echo "bad key $MY_KEY" >&2; exit 1', { set: { MY_KEY: 'abcdef-123' } });
     expect(message).toBe('exited with code 1: bad key [secret]');
   });
 
-  test('keeps what it had said', async () => {
+  test('keeps the text posted before', async () => {
     const { over, said } = ask(await open('echo Half; exit 1'));
     await expect(over).rejects.toThrow('exited with code 1');
     expect(said()).toEqual(['Half\n']);
   });
 
-  test.each(['no-such-program', './no-such-program', '/no/such/program'])('is not there: %s', async (command) => {
+  test.each(['no-such-program', './no-such-program', '/no/such/program'])('does not exist: %s', async (command) => {
     const message = `there is no program "${command}"`;
     await expect(open('', { command })).rejects.toMatchObject({ message, terminal: true });
   });
@@ -199,17 +199,17 @@ describe('a command that fails', () => {
     expect(await failure('true', { cwd })).toEqual({ message: `there is no folder ${cwd}`, terminal: true });
   });
 
-  test('floods, and is cut off with what it had started', async () => {
+  test('writes too much: it is stopped with its child processes', async () => {
     const { message } = await failure('echo $$ > pids; sleep 100 & echo $! >> pids; yes');
     expect(message).toBe('wrote more than 10000 bytes');
     await expect.poll(() => pids().filter(isAlive)).toEqual([]);
   });
 
-  test('floods its standard error without harm', async () => {
+  test('may write any amount to its standard error', async () => {
     expect((await run('head -c 5000000 /dev/zero >&2; echo Done')).said).toEqual(['Done\n']);
   });
 
-  test('T18 hangs: its own limit ends its turn, whatever the turn’s is, and what it had started', async () => {
+  test("T18 hangs: its own timeout ends its turn and its child processes, whatever the turn's limit", async () => {
     const hanging = { command: 'sh', args: ['-c', 'echo $$ > pids; sleep 100 & echo $! >> pids; wait'], cwd: folder };
     const limits = { timeoutMs: 400, maxOutputBytes: 10_000 };
     const channel = await openChannel(createCommandBackend({ ...hanging, ...limits, input: 'stdin', output: 'text' }), {
@@ -225,7 +225,7 @@ describe('a command that fails', () => {
 });
 
 describe('a command that is interrupted', () => {
-  test('has not succeeded, although it exits with code 0', async () => {
+  test('counts as interrupted although it exits with code 0', async () => {
     const agent = await open("trap 'echo late; exit 0' TERM; echo Half; while :; do sleep 0.02; done");
     const { over, spoken, said } = ask(agent);
     await spoken;
@@ -245,7 +245,7 @@ describe('a command that is interrupted', () => {
     await expect.poll(() => pids().filter(isAlive)).toEqual([]);
   });
 
-  test('before it has started never answers', async () => {
+  test('before its start never answers', async () => {
     const agent = await open('sleep 1; echo Answer');
     const { over, said } = ask(agent);
     await agent.interrupt(100);
@@ -254,14 +254,14 @@ describe('a command that is interrupted', () => {
 });
 
 describe('a command that ends', () => {
-  test('leaves no process of its own behind, and nobody waits for it', async () => {
+  test('leaves no child process behind, and is not waited for', async () => {
     const { said } = await run('echo $$ > pids; sleep 100 & echo $! >> pids; echo Done');
     expect(said).toEqual(['Done\n']);
     await expect.poll(() => pids().filter(isAlive)).toEqual([]);
   });
 });
 
-/** Whether a process runs; one that has ended and is not yet collected does not. */
+/** Returns whether a process runs. A zombie process does not count. */
 function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -276,7 +276,7 @@ describe('T72 a folder with a file that any known agent obeys', () => {
     writeFileSync(join(folder, '.codex/config.toml'), 'notify = ["./x"]');
   };
 
-  test('is opened by no command, whatever the file', async () => {
+  test('is not opened for any command', async () => {
     add();
     await expect(open('touch ran')).rejects.toBeInstanceOf(UntrustedError);
   });

@@ -5,7 +5,10 @@ import type { ModelPrices } from '../../../../src/agents/backends/llm/llm-models
 
 const PRICES = { inputUsdPerMTok: 2.5, outputUsdPerMTok: 10 };
 
-/** What a call is told to have cost of whose 4,500 tokens of input 3,000 were kept and 500 are kept anew, and that wrote 100. */
+/**
+ * Returns the reported usage of a call with 4,500 input tokens (3,000 read from the cache, 500 written to it) and 100
+ * output tokens.
+ */
 function told(prices: ModelPrices, [read, kept]: readonly (number | undefined)[] = [3_000, 500]): Usage | undefined {
   const used: Usage[] = [];
   const call = new LlmCall(
@@ -28,7 +31,7 @@ function told(prices: ModelPrices, [read, kept]: readonly (number | undefined)[]
   return used[0];
 }
 
-describe('input that its provider keeps', () => {
+describe('cached input', () => {
   test.each([
     [{}, 12_250],
     [{ cachedInputUsdPerMTok: 0.25 }, 5_500],
@@ -39,15 +42,15 @@ describe('input that its provider keeps', () => {
     expect(told({ ...PRICES, ...ofCache })).toMatchObject({ tokens: 4_600, costMicros, use });
   });
 
-  test('has no price where input has none', () => {
+  test('has no price when input has none', () => {
     expect(told({ outputUsdPerMTok: 10, cachedInputUsdPerMTok: 1 })).toMatchObject({ use: { source: 'unpriced' } });
   });
 
-  test('never makes the rest of the input less than nothing', () => {
+  test('never makes the other input negative', () => {
     expect(told({ ...PRICES, cachedInputUsdPerMTok: 1 }, [6_000, 0])).toMatchObject({ costMicros: 7_000 });
   });
 
-  test('is all input where nobody counts it', () => {
+  test('counts as ordinary input when the provider does not report it', () => {
     expect(told({ ...PRICES, cachedInputUsdPerMTok: 1 }, [])).toMatchObject({ costMicros: 12_250 });
   });
 });

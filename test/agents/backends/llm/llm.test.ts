@@ -31,7 +31,7 @@ async function again(more: Partial<LlmOptions>, provider: LlmOptions['provider']
   await begin(more, provider);
 }
 
-/** Prompts the session, with what it posted since the last time, and keeps what it tells. */
+/** Prompts the session with what it has posted since the last prompt, and records its reports. */
 function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPrompt> = {}, leftMs = 0) {
   const heard = recorder();
   const chunks: string[] = [];
@@ -50,7 +50,7 @@ function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPro
   return { over, chunks, used, text: heard.text };
 }
 
-/** Who said what in the last request, without the instructions. */
+/** The roles and texts of the last request, without the instructions. */
 function told(): readonly (readonly [string, string])[] {
   const messages = messagesOf(rig.mock.getLastRequest()?.body);
   return messages.filter(([role]) => role !== 'system');
@@ -81,7 +81,7 @@ const failure = async (text: string): Promise<BackendError> => {
 };
 
 describe('an answer', () => {
-  test('is heard while it is generated', async () => {
+  test('is reported while it is generated', async () => {
     rig.play({ do: 'write', text: 'A somewhat longer answer in many pieces.' });
     const { over, chunks } = ask('Go');
     await over;
@@ -94,14 +94,14 @@ describe('an answer', () => {
     expect(await ask('Go').over).toEqual({ how: 'passed' });
   });
 
-  test('that the provider cut off before a word is a failure', async () => {
+  test('that the provider cuts off before any text is a failure', async () => {
     const response: FixtureResponse = { content: '', finishReason: 'content_filter' };
     await again({}, 'openai-compatible');
     rig.mock.prependFixture({ match: { predicate: () => true }, response });
     expect((await failure('Go')).message).toBe('the model stopped without an answer (content-filter)');
   });
 
-  test('is asked for without tools when the model takes none', async () => {
+  test('is requested without tools when the model takes none', async () => {
     await again({ tools: false }, 'openai-compatible');
     rig.play({ do: 'write', text: 'Plain.' });
     expect(await ask('Go').over).toEqual({ how: 'completed' });
@@ -126,7 +126,7 @@ describe('an answer', () => {
     expect(rig.mock.getRequests().map(({ body }) => isOffered(body ?? {}))).toEqual([true, false, false]);
   });
 
-  test('T29 is refused with its reason when that is another one', async () => {
+  test('T29 is refused with its reason when the reason is another one', async () => {
     await again({}, 'openai-compatible');
     const response: FixtureResponse = { error: { message: 'temperature is not supported' }, status: 400 };
     rig.mock.prependFixture({ match: { predicate: () => true }, response });
@@ -134,7 +134,7 @@ describe('an answer', () => {
     expect(rig.mock.getRequests()).toHaveLength(1);
   });
 
-  test('ends after as many steps as a turn may have', async () => {
+  test('ends at the step limit of a turn', async () => {
     await again({ maxSteps: 2 });
     rig.play(...['One.', 'Two.', 'Three.', 'Four.'].map((text) => ({ do: 'say' as const, text })));
     const turn = ask('Go');
@@ -144,7 +144,7 @@ describe('an answer', () => {
 });
 
 describe('a conversation', () => {
-  test('takes a message in between two steps', async () => {
+  test('includes a message between two steps', async () => {
     rig.play({ do: 'say', text: 'First.' }, { do: 'pause' }, { do: 'write', text: 'Second.' });
     const turn = ask('What is one?');
     await rig.paused();
@@ -156,7 +156,7 @@ describe('a conversation', () => {
     expect((await rig.seen()).at(-1)).toContain('in violet');
   });
 
-  test('T9 is what was posted, and not what the model wrote', async () => {
+  test('T9 holds what was posted, not what the model wrote', async () => {
     rig.play({ do: 'write', text: 'One, two, three, four.' });
     await ask('Count').over;
     rig.play({ do: 'write', text: 'Never posted.' });
@@ -170,12 +170,12 @@ describe('a conversation', () => {
     ]);
   });
 
-  test('that the agent itself began is begun by the host', async () => {
+  test("that begins with the agent's own text gets a first line of the host", async () => {
     await ask('Go on.', ['I begin.']).over;
     expect(told().map(([role]) => role)).toEqual(['user', 'assistant', 'user']);
   });
 
-  test.each([2_000, 8_000])('T24 is never longer than %i tokens with all that belongs to a request', async (tokens) => {
+  test.each([2_000, 8_000])('T24 is never longer than %i tokens with everything in the request', async (tokens) => {
     await again({}, 'openai-compatible');
     const longest = tokens * 4;
     const system = 'You are Developer. '.repeat(50);
@@ -186,7 +186,7 @@ describe('a conversation', () => {
     expect(Math.min(...sizes.slice(20))).toBeGreaterThan(longest * 0.3);
   });
 
-  test('T25 is cut seldom and in large steps: nine tenths of a request are the one before', async () => {
+  test('T25 is cut rarely and in large steps: 9/10 of requests begin as the one before', async () => {
     await again({}, 'openai-compatible');
     const longest = 60_000;
     for (let turn = 0; turn < 100; turn++)
@@ -197,7 +197,7 @@ describe('a conversation', () => {
     expect(shares.filter((share) => share < 0.5).length).toBeLessThan(10);
   });
 
-  test('T25 has marks for Anthropic behind the instructions, the last request and this one', async () => {
+  test('T25 has cache marks for Anthropic after the instructions, the last request and this one', async () => {
     await again({}, 'anthropic');
     rig.play({ do: 'write', text: 'One.' });
     await ask('Say one', [], { system: 'You are Developer.' }).over;
@@ -230,7 +230,7 @@ describe('a conversation', () => {
     expect(marked[2]).toContain('Say two');
   });
 
-  test('T61 asks the model for which the session was opened, of which no price is known', async () => {
+  test('T61 uses the model of the session, whose price is unknown', async () => {
     await again({ inputUsdPerMTok: 1, outputUsdPerMTok: 1 });
     rig.play({ do: 'write', text: 'One.' });
     const small = await rig.backend.open({ ...SEAT, model: 'small' });
@@ -241,7 +241,7 @@ describe('a conversation', () => {
     expect(usages.at(-1)).toMatchObject({ costMicros: 0, use: { model: 'small', source: 'unpriced' } });
   });
 
-  test('has what a person writes in the middle inside a boundary, attributed by the host', async () => {
+  test('has injected messages inside a boundary, attributed by the host', async () => {
     rig.play({ do: 'say', text: 'First.' }, { do: 'pause' }, { do: 'write', text: 'Second.' });
     const turn = ask('Go');
     await rig.paused();
@@ -255,7 +255,7 @@ describe('a conversation', () => {
     );
   });
 
-  test('does not take a message after the floor tool that ends the turn', async () => {
+  test('takes no message after the floor tool that ends the turn', async () => {
     rig.play({ do: 'pause' }, { do: 'hand_to', agent: 'qa' });
     const turn = ask('Go');
     await rig.paused();
@@ -284,7 +284,7 @@ describe('what a turn uses', () => {
     expect(used).toEqual([{ tokens: 1_100, costMicros: 3_500, use }]);
   });
 
-  test('is estimated for a step that was interrupted', async () => {
+  test('is estimated for an interrupted step', async () => {
     await again({ inputUsdPerMTok: 1, outputUsdPerMTok: 2 });
     rig.play({ do: 'pause' });
     const { over, used } = ask('x'.repeat(4_000));
@@ -309,7 +309,7 @@ describe('what a turn uses', () => {
     },
   );
 
-  test('is told once for each round, and once for an answer that says nothing', async () => {
+  test('is reported once for each round, and once for an answer without text', async () => {
     rig.play({ do: 'say', text: 'One.' }, { do: 'write', text: 'Two.' });
     const { over, used } = ask('Go');
     await over;
@@ -320,7 +320,7 @@ describe('what a turn uses', () => {
     expect(silent.used.map(({ use }) => use.outcome)).toEqual(['passed']);
   });
 
-  test('is told as nothing for a request that was refused, and as a failure when nothing came of it', async () => {
+  test('is zero for a refused request, and reported as a failure when the turn fails', async () => {
     rig.play({ do: 'crash' });
     const { over, used } = ask('Go');
     await over.catch(() => {});
@@ -352,13 +352,13 @@ describe('a model that fails', () => {
     }
   });
 
-  test('is asked once when its turn has no time left', async () => {
+  test('is called once when its turn has no time left', async () => {
     rig.play({ do: 'crash' });
     await failure('Go');
     expect(await rig.seen()).toHaveLength(1);
   });
 
-  describe('for a while', () => {
+  describe('temporarily', () => {
     const waits: number[] = [];
     const timers = {
       after(ms: number, run: () => void) {
@@ -396,14 +396,14 @@ describe('a model that fails', () => {
       },
     );
 
-    test('T23 is asked again no sooner than it asks for', async () => {
+    test('T23 is called again after the wait that it asks for', async () => {
       await again({ timers }, 'openai-compatible');
       fails(busy(429, { retryAfter: 7 }));
       await insisting().over;
       expect(waits).toEqual([7_000]);
     });
 
-    test('T23 fails at once when it asks for more time than the turn has', async () => {
+    test('T23 fails at once when it asks for a longer wait than the turn has', async () => {
       await again({ timers }, 'openai-compatible');
       fails(busy(429, { retryAfter: 90 }));
       await expect(insisting().over).rejects.toMatchObject({
@@ -413,7 +413,7 @@ describe('a model that fails', () => {
       expect(waits).toEqual([]);
     });
 
-    test('T23 is not asked again by anybody who stopped it meanwhile', async () => {
+    test('T23 is not called again when the turn was stopped meanwhile', async () => {
       const held: (() => void)[] = [];
       await again({ timers: { after: (_ms, run) => (held.push(run), { cancel: () => {} }) } }, 'openai-compatible');
       fails(busy(500));
@@ -425,7 +425,7 @@ describe('a model that fails', () => {
       expect(await rig.seen()).toEqual([]);
     });
 
-    test('T23 goes on from what it had written when the connection broke', async () => {
+    test('T23 continues from its text when the connection broke', async () => {
       await again({ timers }, 'openai-compatible');
       let broken = false;
       const response: FixtureResponse = { content: 'A somewhat longer answer in many pieces.' };
@@ -446,28 +446,28 @@ describe('a model that fails', () => {
       ]);
     });
 
-    test('T23 with a rejected key is never asked again', async () => {
+    test('T23 with a rejected key is never called again', async () => {
       await again({ timers });
       fails(busy(401));
       await expect(insisting().over).rejects.toMatchObject({ terminal: true, retryAfterMs: null });
     });
   });
 
-  test('with a rejected key is said by Anthropic in the same words', async () => {
+  test('with a rejected key has the same error from Anthropic', async () => {
     await again({}, 'anthropic');
     rig.mock.prependFixture({ match: { predicate: () => true }, response: { error: { message: 'no' }, status: 401 } });
     const { message, terminal } = await failure('Go');
     expect([message, terminal]).toEqual(['API key rejected (401)', true]);
   });
 
-  test('never answers: the step is given up', async () => {
+  test('that never answers fails at the step timeout', async () => {
     await again({ stepTimeoutMs: 200 });
     rig.play({ do: 'hang' });
     const { message, terminal } = await failure('Go');
     expect([message, terminal]).toEqual(['the model did not answer within 0.2 s', false]);
   });
 
-  test('breaks off in the middle of an answer', async () => {
+  test('that breaks off during an answer is a failure', async () => {
     const response: FixtureResponse = { content: 'A somewhat longer answer in many pieces.' };
     rig.mock.prependFixture({ match: { predicate: () => true }, response, truncateAfterChunks: 4 });
     const { message, terminal } = await failure('Go');
@@ -475,7 +475,7 @@ describe('a model that fails', () => {
     expect(terminal).toBe(false);
   });
 
-  test('cannot be reached', async () => {
+  test('that cannot be reached is a failure', async () => {
     const backend = createLlmBackend({
       provider: 'openai-compatible',
       model: 'm',
@@ -488,17 +488,17 @@ describe('a model that fails', () => {
     expect(terminal).toBe(false);
   });
 
-  test('has no key at all', async () => {
+  test('without a key is a failure', async () => {
     const backend = createLlmBackend({ provider: 'anthropic', model: 'm', stepTimeoutMs: 5_000, apiKey: '' });
     await expect(backend.open(SEAT)).rejects.toMatchObject({ message: 'the API key is missing', terminal: true });
   });
 
-  test('has no address', async () => {
+  test('without a base URL is a failure', async () => {
     const backend = createLlmBackend({ provider: 'openai-compatible', model: 'm', stepTimeoutMs: 5_000 });
     await expect(backend.open(SEAT)).rejects.toThrow('no base URL is set for the model');
   });
 
-  test('never has a key in its cause', () => {
+  test('never shows a key in the cause', () => {
     const error = new APICallError({
       message: 'bad sk-proj-abcdef12345',
       url: '',
@@ -527,7 +527,7 @@ describe('a facilitator', () => {
     expect((await rig.seen()).join('\n')).toContain('Is it tested?');
   });
 
-  test('that fails has a cause', async () => {
+  test('that fails reports a cause', async () => {
     rig.play({ do: 'crash' });
     await expect(session.choose?.(['pm', 'qa'], [], report)).rejects.toThrow("the model's service failed (500)");
     expect(used).toMatchObject([{ tokens: 0, use: { outcome: 'failed' } }]);

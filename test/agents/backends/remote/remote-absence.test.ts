@@ -7,8 +7,8 @@ const absence = () => {
   return { error: new AbsentError('is not connected', { returns, graceMs: 10_000 }), comes };
 };
 
-describe('an agent that comes to us and is not there at the start', () => {
-  test('holds nobody up and counts no error, however long it stays away', async () => {
+describe('a remote agent that is not connected at the start', () => {
+  test('delays nobody and counts no error, however long it is away', async () => {
     const { time, supervisor, sessions, logged } = await bench({ failures: [absence().error] });
     await time.advance(3_600_000);
     expect(sessions).toHaveLength(0);
@@ -18,7 +18,7 @@ describe('an agent that comes to us and is not there at the start', () => {
     expect(logged).toEqual([]);
   });
 
-  test('joins when it comes', async () => {
+  test('joins when it connects', async () => {
     const { error, comes } = absence();
     const { time, floors } = await bench({ failures: [error] });
     comes();
@@ -26,7 +26,7 @@ describe('an agent that comes to us and is not there at the start', () => {
     expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
   });
 
-  test('T28 loses a turn that a restart left open when it is not back 10,000 ms after the start, not 9,999', async () => {
+  test('T28 loses a turn left open by a restart when it is not back 10,000 ms after the start, not 9,999', async () => {
     const { time, floors } = await bench({ failures: [absence().error] });
     await time.advance(9_999);
     expect(floors.told).toEqual([]);
@@ -34,7 +34,7 @@ describe('an agent that comes to us and is not there at the start', () => {
     expect(floors.told).toEqual([{ type: 'leave', agent: 'dev', cause: 'is not connected' }]);
   });
 
-  test('comes once only, even after an operator restarted it meanwhile', async () => {
+  test('joins only once, even after an operator restarted it meanwhile', async () => {
     const [first, second] = [absence(), absence()];
     const { time, supervisor, sessions } = await bench({ failures: [first.error, second.error] });
     expect(await supervisor.restart('dev')).toEqual({ ok: true, text: 'dev is restarted.' });
@@ -45,8 +45,8 @@ describe('an agent that comes to us and is not there at the start', () => {
   });
 });
 
-describe('an agent that comes to us and is lost in its turn', () => {
-  test('is OFFLINE with the cause, and joins again when it is back, with one error counted', async () => {
+describe('a remote agent that disconnects in its turn', () => {
+  test('is OFFLINE with the cause, and joins again when it reconnects, with one error counted', async () => {
     const { error, comes } = absence();
     const { time, floors, failures, prompt, session, supervisor } = await bench();
     floors.view = holding('dev', 1);
@@ -64,8 +64,8 @@ describe('an agent that comes to us and is lost in its turn', () => {
   });
 });
 
-describe('an agent that has forgotten the conversation within its session', () => {
-  test('is told again what was said before', async () => {
+describe('a remote agent that forgot the conversation within its session', () => {
+  test('gets the earlier conversation again', async () => {
     const { floors, prompt, session } = await bench();
     const author = { kind: 'person', id: 'u1', name: 'Anna' } as const;
     const line = (n: number, text: string) => ({

@@ -11,8 +11,8 @@ import type { FakeManners } from '../acp/fake-acp-acts.ts';
 import { remoteRig, until } from './remote-rig.ts';
 
 /**
- * The fake agent as a program elsewhere that dials out and speaks over a WebSocket. When its connection is closed it comes
- * back at once as another process; when it has crashed it stays away, and its grace is over at once.
+ * The fake agent as a separate program that connects over a WebSocket. When its connection closes, it reconnects at
+ * once as a new process. After a crash it stays away, and its grace period ends at once.
  */
 export async function fakeRemoteRig(manners: FakeManners = {}): Promise<AcpRig> {
   const rig = await acpRig(manners);
@@ -58,7 +58,7 @@ function fakeAgent(rig: AcpRig): Promise<ProcessGroup> {
   return startProcessGroup({ command: process.execPath, args: [FAKE_ACP], cwd, env, timers: systemTimers });
 }
 
-/** Every line of the program is a message of the connection, and the other way round, from its very first on. */
+/** Passes each line of the program on as a message of the connection, and back. */
 function join(group: ProcessGroup, socket: WebSocket): void {
   createInterface({ input: group.stdout }).on('line', (line) => socket.send(line, () => undefined));
   group.stdin.on('error', () => undefined);

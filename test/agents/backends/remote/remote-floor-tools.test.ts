@@ -17,7 +17,7 @@ afterEach(() => rig.stop());
 
 const connected = (of = rig) => until(() => of.host.slot('dev').link !== null, 'the connection');
 
-/** The floor tools of one session of dev, who is connected. */
+/** Opens the floor tools of one session of the connected agent dev. */
 async function opened(of = rig, headers: Record<string, string> = {}): Promise<ToolEndpoint> {
   of.dial({ Authorization: `Bearer ${of.token}`, ...headers });
   await connected(of);
@@ -33,7 +33,7 @@ async function client({ url, token }: Pick<ToolEndpoint, 'url' | 'token'>): Prom
 
 type Call = Omit<RequestInit, 'headers'> & { readonly path?: string; readonly headers?: Record<string, string> };
 
-/** The status of one call. */
+/** Returns the HTTP status of one call. */
 async function status(token: string, more: Call = {}): Promise<number> {
   const { path = '/mcp', headers, ...init } = more;
   const response = await fetch(rig.url.replace('ws:', 'http:').replace('/agent', path), {
@@ -52,7 +52,7 @@ async function status(token: string, more: Call = {}): Promise<number> {
 }
 
 describe('the floor tools of a remote agent', () => {
-  test('are tools on the port that it has dialled, and act on its turn', async () => {
+  test('are on the port that it connected to, and act on its turn', async () => {
     const endpoint = await opened();
     expect(endpoint.url).toBe(rig.url.replace('ws:', 'http:').replace('/agent', '/mcp'));
     const { report, messages } = recorder();
@@ -65,21 +65,21 @@ describe('the floor tools of a remote agent', () => {
     expect(messages).toEqual(['Hello', '']);
   });
 
-  test("open to their session's token alone, not to the token that the agent connects with", async () => {
+  test("accept only their session's token, not the token that the agent connects with", async () => {
     const endpoint = await opened();
     const strangers = ['', endpoint.token.slice(1), rig.token];
     expect(await Promise.all(strangers.map((token) => status(token)))).toEqual([401, 401, 401]);
     expect(await status(endpoint.token)).toBe(200);
   });
 
-  test('are closed to the token of a session that ended, even if that asks for an earlier token afterwards', async () => {
+  test('refuse the token of an ended session, even if a later session asks for an earlier token', async () => {
     const [one, two] = [await opened(), rig.host.openToolEndpoint(rig.host.slot('dev').link!)!];
     one.close();
     one.admit('earlier');
     expect(await Promise.all([one.token, 'earlier', two.token].map((token) => status(token)))).toEqual([401, 401, 200]);
   });
 
-  test('take an earlier token of the same session until that ends', async () => {
+  test('accept an earlier token of the same session until the session ends', async () => {
     const endpoint = await opened();
     endpoint.admit('earlier');
     expect(await status('earlier')).toBe(200);
@@ -87,13 +87,13 @@ describe('the floor tools of a remote agent', () => {
     expect(await status('earlier')).toBe(401);
   });
 
-  test('are closed to pages in a browser unless their origin is listed', async () => {
+  test('refuse pages in a browser unless their origin is listed', async () => {
     const { token } = await opened();
     const from = (Origin: string) => status(token, { headers: { Origin } });
     expect([await from('https://evil.example'), await from('https://allowed.example')]).toEqual([403, 200]);
   });
 
-  test('take as much as a message of the connection, not more', async () => {
+  test('accept calls as long as a message of the connection, and no longer', async () => {
     const { token } = await opened();
     const around = '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x":""}}}';
     const body = (bytes: number) => around.replace('""', `"${'x'.repeat(bytes - around.length)}"`);
@@ -104,7 +104,7 @@ describe('the floor tools of a remote agent', () => {
     expect(await status(token, { body: endless, duplex: 'half' })).toBe(413);
   });
 
-  test('T49 called without end are told to come again later, as often as the connection may send, and work again then', async () => {
+  test("T49 called too often ask to retry later, at the connection's rate, and then work again", async () => {
     const time = createTime();
     const other = await remoteRig({ limits: { messagesPerSecond: 5 }, timers: time.timers, clock: time.clock });
     try {
@@ -129,14 +129,14 @@ describe('the floor tools of a remote agent', () => {
     }
   });
 
-  test('are nowhere else, and nothing but calls is taken there', async () => {
+  test('are at no other address, and only calls are accepted there', async () => {
     const { token } = await opened();
     expect(await status(token, { path: '/' })).toBe(426);
     expect(await status(token, { path: '/mcp?x' })).toBe(426);
     expect(await status(token, { method: 'DELETE' })).toBe(405);
   });
 
-  test('behind a proxy are at the name of the proxy, and only for calls that it got encrypted', async () => {
+  test("behind a proxy are at the proxy's name, and only for encrypted calls", async () => {
     const other = await remoteRig({ behindProxy: true });
     try {
       const proxied = { 'X-Forwarded-Proto': 'https', Host: 'chat.example.org' };
@@ -156,7 +156,7 @@ describe('the floor tools of a remote agent', () => {
   });
 });
 
-describe('the address of the floor tools', () => {
+describe('the URL of the floor tools', () => {
   const dialled = (host?: string, more: Record<string, string> = {}) => ({
     headers: { ...more, ...(host !== undefined && { host }) },
   });
@@ -184,15 +184,15 @@ describe('the address of the floor tools', () => {
     expect(toolsUrlOf(dialled(host), {})).toBeNull();
   });
 
-  test('is what a proxy says in X-Forwarded-Host, which counts only behind one', () => {
+  test('uses X-Forwarded-Host only behind a proxy', () => {
     const request = dialled('10.0.0.5:7421', { 'x-forwarded-host': 'spoofed.example, chat.example.org' });
     expect(toolsUrlOf(request, { behindProxy: true })).toBe('https://chat.example.org/mcp');
     expect(toolsUrlOf(request, {})).toBe('http://10.0.0.5:7421/mcp');
   });
 });
 
-describe('an agent that comes back', () => {
-  /** An agent that answers what it has to and keeps the tokens that it is told. */
+describe('an agent that reconnects', () => {
+  /** An agent that gives the required answers and records the tokens that it receives. */
   const agent = (tokens: string[], sessionCapabilities: object) => {
     const socket = rig.dial({ Authorization: `Bearer ${rig.token}` });
     socket.on('message', (bytes: Buffer) => {
@@ -238,7 +238,7 @@ type Asked = {
 };
 
 describe('an agent behind a bridge', () => {
-  test('whose connection is lost in the middle of a turn still has the floor tools, though nobody tells it of a new token', async () => {
+  test('keeps the floor tools over a lost connection in a turn, although nobody tells it a new token', async () => {
     const fake = await acpRig();
     const stop = new AbortController();
     const over = runBridge({

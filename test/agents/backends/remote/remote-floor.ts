@@ -9,19 +9,19 @@ import type { Page } from '../../../kill/page.ts';
 
 export const CHANNEL = 'console:demo';
 
-/** A running Conch with the remote agent dev and, after it, the scripted agent qa; and what it takes to run dev. */
+/** A running Conch with the remote agent dev, then the scripted agent qa. */
 export type RemoteFloor = {
   readonly page: Page;
   readonly bot: Bot;
   readonly url: string;
-  /** Starts a program as dev; its token is in CONCH_AGENT_TOKEN. Ends with the floor. */
+  /** Starts a program as dev, with the token in CONCH_AGENT_TOKEN. It ends with the floor. */
   readonly run: (command: string, args: readonly string[]) => ChildProcess;
   readonly status: (agent: string) => string | undefined;
-  /** Kills Conch and starts it again: its new page. */
+  /** Kills Conch and starts it again. Returns its new page. */
   readonly restart: () => Promise<Page>;
 };
 
-/** Runs `use` on a floor of its own; `turnConfig` goes before short intervals. */
+/** Runs `use` on a new floor. `turnConfig` overrides the short intervals. */
 export async function onRemoteFloor(turnConfig: object, use: (floor: RemoteFloor) => Promise<void>): Promise<void> {
   const port = await freePort();
   const config = {
@@ -62,7 +62,7 @@ export async function onRemoteFloor(turnConfig: object, use: (floor: RemoteFloor
   });
 }
 
-/** Resolves when a program has ended; kills it if it has not. */
+/** Resolves when a program has ended. Kills it first. */
 export async function ended(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const closed = once(child, 'exit');

@@ -28,21 +28,21 @@ afterEach(() => rig.stop());
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
 describe('a token', () => {
-  test('is 256 random bits, of which only the SHA-256 is kept, for the owner alone', () => {
+  test('is 256 random bits, of which only the SHA-256 is stored, readable by the owner alone', () => {
     const path = join(rig.dataDir, 'agent-tokens.json');
     expect(Buffer.from(rig.token, 'base64url')).toHaveLength(32);
     expect(readFileSync(path, 'utf8')).not.toContain(rig.token);
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  test('is made once for an agent; rotating and revoking need one', () => {
+  test('is made once for an agent; rotating and revoking require one', () => {
     expect(() => addAgentToken(rig.dataDir, 'dev', { at: 0 })).toThrow(TokenError);
     expect(() => rotateAgentToken(rig.dataDir, 'qa', 0)).toThrow(/conch agent add qa/);
     expect(() => revokeAgentToken(rig.dataDir, 'qa')).toThrow(TokenError);
     expect(() => addAgentToken(rig.dataDir, '../qa', { at: 0 })).toThrow(/not a valid agent id/);
   });
 
-  test('lets its agent in; the list tells who has one and since when', async () => {
+  test('admits its agent; the list shows who has one and since when', async () => {
     expect(await rig.handshakeStatus(bearer(rig.token))).toBe(101);
     addAgentToken(rig.dataDir, 'qa', { at: 1_000, channels: ['console:demo'] });
     expect(listAgentTokens(rig.dataDir)).toEqual([
@@ -61,7 +61,7 @@ describe('a token', () => {
     expect(await rig.handshakeStatus(headers(rig.token))).toBe(401);
   });
 
-  test('that was replaced or revoked under the running program is refused, and the new one let in', async () => {
+  test('that was replaced or revoked at run time is refused, and the new one admitted', async () => {
     const next = rotateAgentToken(rig.dataDir, 'dev', 5);
     expect(await rig.handshakeStatus(bearer(rig.token))).toBe(401);
     expect(await rig.handshakeStatus(bearer(next))).toBe(101);
@@ -69,7 +69,7 @@ describe('a token', () => {
     expect(await rig.handshakeStatus(bearer(next))).toBe(401);
   });
 
-  test('that is revoked takes the connection away', async () => {
+  test('that is revoked closes the connection', async () => {
     const time = createTime();
     const other = await remoteRig({ timers: time.timers, clock: time.clock, heartbeatMs: 1_000 });
     try {
@@ -83,13 +83,13 @@ describe('a token', () => {
     }
   });
 
-  test('in the address is refused, and so is one of an agent that the configuration does not have', async () => {
+  test('in the URL is refused, and so is a token of an unknown agent', async () => {
     expect(await rig.handshakeStatus({}, `${rig.url}?token=${rig.token}`)).toBe(400);
     expect(await rig.handshakeStatus(bearer(addAgentToken(rig.dataDir, 'stranger', { at: 0 })))).toBe(403);
     expect(await rig.handshakeStatus(bearer(rig.token), rig.url.replace('/agent', '/'))).toBe(404);
   });
 
-  test('file that is damaged lets nobody in until it is whole again, and says what to do', async () => {
+  test('file that is damaged admits nobody until it is repaired, and the error says what to do', async () => {
     const path = join(rig.dataDir, 'agent-tokens.json');
     const whole = readFileSync(path);
     writeFileSync(path, '{"dev":{"sha256":"short"}}');
@@ -99,7 +99,7 @@ describe('a token', () => {
     expect(await rig.handshakeStatus(bearer(rig.token))).toBe(101);
   });
 
-  test("is nobody's in a folder without tokens, and an agent may be called like a part of every object", () => {
+  test("is unknown in a folder without tokens, and an agent can have the name of an object's property", () => {
     const book = openTokenBook(join(rig.dataDir, 'nowhere'));
     expect(book.holderOf(rig.token)).toBeNull();
     expect(book.digestOf('constructor')).toBeNull();
@@ -107,7 +107,7 @@ describe('a token', () => {
 });
 
 describe('a handshake', () => {
-  test.each(ODD_TARGETS)('T1 answers an upgrade of "%s" with 400 and goes on', async (target) => {
+  test.each(ODD_TARGETS)('T1 answers an upgrade of "%s" with 400, and the server keeps running', async (target) => {
     const port = Number(new URL(rig.url).port);
     expect(statusOf(await sendRaw(port, handshake(target)))).toBe(400);
     expect(statusOf(await sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`))).toBe(400);
@@ -121,7 +121,7 @@ describe('a handshake', () => {
     expect(await rig.handshakeStatus({ ...headers, Origin: 'https://allowed.example' })).toBe(101);
   });
 
-  test('locks an address out after ten different wrong tokens until a minute is over', () => {
+  test('locks an address out for a minute after ten different wrong tokens', () => {
     const time = createTime();
     const limiter = new HandshakeLimiter(time.clock, HANDSHAKE_LIMITS);
     const guesses = Array.from({ length: 10 }, (_, n) => limiter.wrong('10.0.0.1', `guess ${n}`));
@@ -130,7 +130,7 @@ describe('a handshake', () => {
     expect([limiter.admit('10.0.0.1'), limiter.admit('10.0.0.2')]).toEqual([60, 0]);
   });
 
-  test('opens again 60,000 ms later, not 59,999', async () => {
+  test('is possible again 60,000 ms later, not 59,999', async () => {
     const time = createTime();
     const limiter = new HandshakeLimiter(time.clock, HANDSHAKE_LIMITS);
     for (let n = 0; n < 10; n += 1) limiter.wrong('10.0.0.1', `guess ${n}`);
@@ -140,12 +140,12 @@ describe('a handshake', () => {
     expect(limiter.admit('10.0.0.1')).toBe(0);
   });
 
-  test('takes the same old token, again and again, for a mistake', () => {
+  test('with the same old token again and again counts as one mistake', () => {
     const limiter = new HandshakeLimiter(createTime().clock, HANDSHAKE_LIMITS);
     expect(Array.from({ length: 1_000 }, () => limiter.wrong('10.0.0.1', 'old')).some(Boolean)).toBe(false);
   });
 
-  test('takes 60 handshakes of one address in ten seconds, not 61', async () => {
+  test('is allowed 60 times in ten seconds for one address, not 61 times', async () => {
     const time = createTime();
     const limiter = new HandshakeLimiter(time.clock, HANDSHAKE_LIMITS);
     expect(Array.from({ length: 60 }, () => limiter.admit('10.0.0.1')).every((seconds) => seconds === 0)).toBe(true);
@@ -154,7 +154,7 @@ describe('a handshake', () => {
     expect(limiter.admit('10.0.0.1')).toBe(0);
   });
 
-  test('T29 is shut to guesses over the wire, with one line in the log, and open to the agent at the same address', async () => {
+  test('T29 with guessed tokens is refused with one log line, while the agent at the same address is admitted', async () => {
     const statuses: number[] = [];
     for (let n = 0; n < 12; n += 1) statuses.push(await rig.handshakeStatus(bearer(`guess-${n}`)));
     statuses.push(await rig.handshakeStatus(bearer(rig.token)));
@@ -164,11 +164,11 @@ describe('a handshake', () => {
     ]);
   });
 
-  test('does not open without encryption beyond this machine', async () => {
+  test('is not offered without encryption beyond this machine', async () => {
     await expect(remoteRig({ host: '0.0.0.0' })).rejects.toThrow(/without encryption\. Set remote\.tls/);
   });
 
-  test('behind a proxy opens only to what the proxy got encrypted', async () => {
+  test('behind a proxy requires an encrypted connection to the proxy', async () => {
     const other = await remoteRig({ behindProxy: true });
     try {
       expect(await other.handshakeStatus(bearer(other.token))).toBe(403);
@@ -178,7 +178,7 @@ describe('a handshake', () => {
     }
   });
 
-  test('hangs up on who does not finish the handshake in time', async () => {
+  test('that is not finished in time is disconnected', async () => {
     const other = await remoteRig({ limits: { handshakeMs: 50 } });
     try {
       const socket = connect(Number(new URL(other.url).port), '127.0.0.1');
@@ -190,7 +190,7 @@ describe('a handshake', () => {
     }
   });
 
-  test('with a certificate takes encrypted connections', async ({ skip }) => {
+  test('with a certificate accepts encrypted connections', async ({ skip }) => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-tls-'));
     const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
     const words = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=conch -addext subjectAltName=IP:127.0.0.1 -keyout ${key} -out ${cert}`;
@@ -211,14 +211,14 @@ describe('a handshake', () => {
     }
   });
 
-  test('whose port is taken says so', async () => {
+  test('whose port is taken fails with a clear error', async () => {
     const port = Number(new URL(rig.url).port);
     await expect(remoteRig({ port })).rejects.toThrow(`Port ${port} is taken`);
   });
 });
 
 describe('a connection', () => {
-  test('gives way to a newer one of the same agent', async () => {
+  test('is replaced by a newer one of the same agent', async () => {
     const old = await rig.connected();
     const closed = closing(old);
     const next = await rig.connected();
@@ -226,7 +226,7 @@ describe('a connection', () => {
     expect(next.readyState).toBe(next.OPEN);
   });
 
-  test('that sends 50 MB in one frame is closed, and others go on', async () => {
+  test('that sends 50 MB in one frame is closed, and the others continue', async () => {
     rig.host.slot('qa');
     const other = await rig.connected(addAgentToken(rig.dataDir, 'qa', { at: 0 }));
     const socket = await rig.connected();
@@ -249,7 +249,7 @@ describe('a connection', () => {
     expect((await closed).code).toBe(1007);
   });
 
-  describe('T49 that sends more than it may', () => {
+  describe('T49 that exceeds its rate', () => {
     const MESSAGE = JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: 'x' } });
     const flooded = async () => {
       const time = createTime();
@@ -264,7 +264,7 @@ describe('a connection', () => {
     };
     const SLOW = { jsonrpc: '2.0', method: '_conch/slow', params: { messagesPerSecond: 100, waitMs: 260 } };
 
-    test('at once is told to slow down and read later, and keeps its connection', async () => {
+    test('in a burst is told to slow down, read later, and stays open', async () => {
       const { time, other, socket, told, send } = await flooded();
       try {
         send(200);
@@ -291,7 +291,7 @@ describe('a connection', () => {
       }
     });
 
-    test('for half a minute, whatever it is told, is closed', async () => {
+    test('for 30 s is closed, whatever it is told', async () => {
       const { time, other, socket, told, send } = await flooded();
       try {
         const closed = closing(socket);
@@ -309,7 +309,7 @@ describe('a connection', () => {
       }
     });
 
-    test('is not taken for silent while nothing is read of it', async () => {
+    test('does not count as silent while nothing is read from it', async () => {
       const time = createTime();
       const heartbeat = { heartbeatMs: 100, heartbeatTimeoutMs: 100 };
       const other = await remoteRig({
@@ -331,7 +331,7 @@ describe('a connection', () => {
     });
   });
 
-  test('that does not read is dropped when too much waits for it', async () => {
+  test('that does not read is closed when too much is queued', async () => {
     const other = await remoteRig({ limits: { unreadBytes: 1_000_000 } });
     try {
       const socket = await other.connected();
@@ -348,7 +348,7 @@ describe('a connection', () => {
     }
   });
 
-  test('that leaves pings unanswered is dropped after the timeout, and not when this program itself was asleep', async () => {
+  test('with unanswered pings is closed after the timeout, but not when Conch itself was asleep', async () => {
     const time = createTime();
     const heartbeat = { heartbeatMs: 1_000, heartbeatTimeoutMs: 3_000 };
     const other = await remoteRig({ timers: time.timers, clock: time.clock, ...heartbeat });

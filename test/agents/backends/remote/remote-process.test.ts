@@ -6,7 +6,7 @@ import type { RemoteFloor } from './remote-floor.ts';
 
 const AGENT = new URL('fixtures/remote-agent.ts', import.meta.url).pathname;
 
-/** The agent holds the floor and has said half of its answer. */
+/** Resolves when the agent holds the floor and has said half of its answer. */
 async function halfway({ page, run, url, status }: RemoteFloor, ...args: readonly string[]) {
   const child = run(process.execPath, [AGENT, url, ...args]);
   await page.until(() => status('dev') === 'QUEUED', 'dev at the floor');
@@ -38,7 +38,7 @@ describe('a remote agent that holds the floor', () => {
     });
   });
 
-  test('and is back within the grace keeps its turn', async () => {
+  test('and reconnects within the grace period keeps its turn', async () => {
     await onRemoteFloor({ reconnectGraceSeconds: 10 }, async (floor) => {
       const { page, bot } = floor;
       await halfway(floor, 'once');
@@ -51,8 +51,8 @@ describe('a remote agent that holds the floor', () => {
   });
 });
 
-describe('a remote agent whose turn a crash of Conch left open', () => {
-  test('goes on with it when it is back within the grace', async () => {
+describe('a remote agent with a turn left open by a crash of Conch', () => {
+  test('continues the turn when it reconnects within the grace period', async () => {
     await onRemoteFloor({ reconnectGraceSeconds: 10 }, async (floor) => {
       const child = await halfway(floor);
       await drafted(floor);
@@ -66,7 +66,7 @@ describe('a remote agent whose turn a crash of Conch left open', () => {
     });
   });
 
-  test('loses it when it is not back within the grace', async () => {
+  test('loses the turn when it does not reconnect within the grace period', async () => {
     await onRemoteFloor({}, async (floor) => {
       const child = await halfway(floor);
       await drafted(floor);
@@ -78,8 +78,8 @@ describe('a remote agent whose turn a crash of Conch left open', () => {
   });
 });
 
-describe('a remote agent that works while Conch stands still', () => {
-  test('T84 keeps its turn, and all its words are posted', async () => {
+describe('a remote agent that works while Conch is frozen', () => {
+  test('T84 keeps its turn, and all its text is posted', async () => {
     const limits = { defaultTimeoutSeconds: 2, maxTurnSeconds: 6, reconnectGraceSeconds: 2 };
     await onRemoteFloor(limits, async ({ page, run, url, status, bot }) => {
       run(process.execPath, [AGENT, url]);

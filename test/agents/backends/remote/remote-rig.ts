@@ -15,7 +15,7 @@ import { systemClock, systemTimers } from '../../../../src/lib/time.ts';
 
 export const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 
-/** A host on a free port with one remote agent, dev, and what it logged. */
+/** A host on a free port with the remote agent dev, and the host's log. */
 export async function remoteRig(
   more: Partial<RemoteHostOptions> = {},
   backendOptions: Partial<RemoteBackendOptions> = {},
@@ -60,13 +60,13 @@ export async function remoteRig(
     dataDir,
     logged,
     dial,
-    /** An open connection of dev. */
+    /** Opens a connection as dev. */
     async connected(how: string = token) {
       const socket = dial({ Authorization: `Bearer ${how}` });
       await once(socket, 'open');
       return socket;
     },
-    /** The status of a refused handshake; 101 when it is let in. */
+    /** Returns the HTTP status of a handshake; 101 when it is accepted. */
     async handshakeStatus(headers: Record<string, string>, address = url): Promise<number> {
       const socket = dial(headers, address);
       const { promise, resolve, reject } = Promise.withResolvers<number>();
@@ -86,13 +86,13 @@ export async function remoteRig(
 
 export type RemoteRig = Awaited<ReturnType<typeof remoteRig>>;
 
-/** How a connection was closed. */
+/** Returns the code and reason with which a connection was closed. */
 export async function closing(socket: WebSocket): Promise<{ readonly code: number; readonly reason: string }> {
   const [code, reason] = (await once(socket, 'close')) as [number, Buffer];
   return { code, reason: reason.toString('utf8') };
 }
 
-/** Resolves as soon as something holds; rejects, naming `what`, when it does not in time. */
+/** Resolves as soon as a condition holds. Rejects with `what` in the message after the limit. */
 export async function until(holds: () => boolean, what: string, limitMs = 60_000): Promise<void> {
   const limit = performance.now() + limitMs;
   while (!holds()) {
@@ -101,15 +101,18 @@ export async function until(holds: () => boolean, what: string, limitMs = 60_000
   }
 }
 
-/** What an agent in this process does with a prompt. */
+/** How an agent in this process answers a prompt. */
 export type Answering = (
   text: string,
   say: (text: string) => Promise<void>,
-  /** Asks for permission. */
+  /** Requests permission. */
   ask: (title: string) => Promise<unknown>,
 ) => Promise<PromptResponse>;
 
-/** An agent that speaks ACP over an open connection; `sessions` are those that it was asked to open, `servers` of tools what it was given for them. With `steering` it takes messages into a running turn. */
+/**
+ * An agent that speaks ACP over an open connection. `sessions`: the sessions that it was asked to open. `servers`:
+ * their tool servers. `steering`: it takes messages in a running turn.
+ */
 export function speak(socket: WebSocket, answering: Answering, capabilities: object = {}) {
   const sessions: string[] = [];
   const calls: string[] = [];

@@ -14,7 +14,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** An agent elsewhere that is connected, and what it does as a client of the tools that it was given. */
+/** A connected remote agent, and its calls as a client of the tools that it was given. */
 async function begun() {
   const { ports } = mcpPorts();
   const pool = new McpPool(() => ({ raw: toolsServer(['tool=pid']) }), ports);
@@ -50,7 +50,7 @@ async function begun() {
   return { rig, pool, session, socket, servers, connect, turn, asked, settled };
 }
 
-/** A client of the server that an agent was given last. */
+/** A client of the tool server that the agent was given last. */
 async function clientOf(servers: Awaited<ReturnType<typeof begun>>['servers']): Promise<Client> {
   const server = servers.at(-1);
   if (server === undefined || !('url' in server)) throw new Error('no server was given');
@@ -61,8 +61,8 @@ async function clientOf(servers: Awaited<ReturnType<typeof begun>>['servers']): 
   return client;
 }
 
-describe('an agent elsewhere with tools of servers', () => {
-  test('finds beside those of the floor what the rules ever let through', async () => {
+describe('a remote agent with MCP tools', () => {
+  test('finds the tools that the rules can allow beside those of the floor', async () => {
     const { servers } = await begun();
     const { tools } = await (await clientOf(servers)).listTools();
     const names = tools.map(({ name }) => name);
@@ -70,7 +70,7 @@ describe('an agent elsewhere with tools of servers', () => {
     expect(names).not.toContain('raw__write');
   });
 
-  test('has its calls decided about, carried out and put on record by Conch', async () => {
+  test('has its calls decided, run and recorded by Conch', async () => {
     const { servers, turn, asked, settled } = await begun();
     const client = await clientOf(servers);
     const call = () => client.callTool({ name: 'raw__echo', arguments: { text: 'a' } });
@@ -82,14 +82,14 @@ describe('an agent elsewhere with tools of servers', () => {
     expect(settled).toHaveLength(1);
   });
 
-  test('runs nothing while it does not have the floor', async () => {
+  test('runs nothing while it does not hold the floor', async () => {
     const { servers, asked } = await begun();
     const client = await clientOf(servers);
     const came = await client.callTool({ name: 'raw__echo', arguments: { text: 'a' } });
     expect([JSON.stringify(came), asked]).toEqual([expect.stringContaining('You do not have the floor'), []]);
   });
 
-  test('finds the server that it had when its connection comes back, and leaves none behind', async () => {
+  test('finds the same server after a reconnect, and leaves none behind', async () => {
     const { rig, pool, session, socket, servers, connect, turn } = await begun();
     const pid = async (given: typeof servers) => {
       const client = await clientOf(given);

@@ -31,7 +31,7 @@ const open = async (of: RemoteRig = rig, channel = SEAT.channel) => {
   return session;
 };
 
-/** An agent of this process that is connected. */
+/** Connects an agent in this process. */
 const connect = async (answering: Answering = echo, capabilities: object = {}, of: RemoteRig = rig) => {
   const before = of.host.slot('dev').link;
   const socket = of.dial({ Authorization: `Bearer ${of.token}` });
@@ -48,7 +48,7 @@ const begin = (session: AgentSession, text: string) => {
   return { over, said };
 };
 
-/** An agent that says half of its answer and goes on when it is told to. */
+/** An agent that says half of its answer and continues when released. */
 const halting = () => {
   const texts: string[] = [];
   const go = Promise.withResolvers<void>();
@@ -62,7 +62,7 @@ const halting = () => {
 };
 
 describe('an agent that is not connected', () => {
-  test('is absent, which says when to try again', async () => {
+  test('is absent, and the error says when to retry', async () => {
     const error = await open().catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(AbsentError);
     const { returns, graceMs, message, terminal } = error as AbsentError;
@@ -81,7 +81,7 @@ describe('a connected agent', () => {
     expect(said()).toEqual(['Heard Build a bridge']);
   });
 
-  test('has one connection and a session for every channel, greeted once, each hearing its own', async () => {
+  test('has one connection with a session for each channel, one handshake, and gets only its own messages', async () => {
     const { calls, sessions } = await connect();
     const [one, two] = await Promise.all([open(), open(rig, 'console:other')]);
     const turns = [begin(one, 'one'), begin(two, 'two')];
@@ -91,13 +91,13 @@ describe('a connected agent', () => {
     expect(calls.filter((call) => call === 'initialize')).toHaveLength(1);
   });
 
-  test('answers pings', async () => {
+  test('answers liveness checks', async () => {
     const { calls } = await connect();
     await (await open()).ping();
     expect(calls).toEqual(['initialize', 'session/new']);
   });
 
-  test('is not let into a channel that its token does not name', async () => {
+  test('is refused a channel that its token does not allow', async () => {
     rig.host.slot('qa');
     const token = addAgentToken(rig.dataDir, 'qa', { at: 0, channels: ['console:other'] });
     await rig.connected(token);
@@ -105,7 +105,7 @@ describe('a connected agent', () => {
     expect([rig.host.mayServe('qa', 'console:demo'), rig.host.mayServe('qa', 'console:other')]).toEqual([false, true]);
   });
 
-  test('that does not stop when it is interrupted is dropped after the grace, and prompted again when it is back', async () => {
+  test('that does not stop when interrupted is disconnected after the grace, and prompted again after reconnecting', async () => {
     const { socket, calls } = await connect(() => new Promise(() => undefined));
     const session = await open();
     const { over } = begin(session, 'work');
@@ -119,7 +119,7 @@ describe('a connected agent', () => {
     expect(next.said()).toEqual(['Heard stop that']);
   });
 
-  test('that gives two channels the same session is refused the second', async () => {
+  test('that gives two channels the same session id is refused the second', async () => {
     const socket = await rig.connected();
     socket.on('message', (bytes: Buffer) => {
       const { id, method } = JSON.parse(bytes.toString('utf8')) as { id?: number; method?: string };
@@ -143,7 +143,7 @@ describe('a prompt that is stopped before it is sent', () => {
   });
 });
 
-test('T52 an agent elsewhere that leaves the mode in which it asks is not prompted again', async () => {
+test('T52 a remote agent that leaves the mode in which it asks is not prompted again', async () => {
   const own = await remoteRig({}, { profile: 'claude-code' });
   const asked: string[] = [];
   const socket = own.dial({ Authorization: `Bearer ${own.token}` });
@@ -174,8 +174,8 @@ test('T52 an agent elsewhere that leaves the mode in which it asks is not prompt
   }
 });
 
-describe('a connection that breaks in the middle of a turn', () => {
-  test('and is back within the grace keeps the turn: the agent is prompted again and told what had arrived', async () => {
+describe('a connection that breaks during a turn', () => {
+  test('keeps the turn when the agent reconnects within the grace period: it is prompted again with the part that arrived', async () => {
     const { answering, texts } = halting();
     const { socket } = await connect(answering);
     const session = await open();
@@ -193,7 +193,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     expect(session.memory).not.toBe(memory);
   });
 
-  test('T2 tells an agent that is back what was put into the turn that it lost', async () => {
+  test('T2 repeats injected messages to the agent after it reconnects', async () => {
     const { answering, texts } = halting();
     const { socket } = await connect(answering, { steering: true });
     const session = await open();
@@ -208,7 +208,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     expect(texts[1]).toContain('\nMake it blue\n');
   });
 
-  test('and is back with its session goes on in it', async () => {
+  test('continues the session when the agent reconnects with it', async () => {
     const { answering } = halting();
     const { socket } = await connect(answering, RESUMES);
     const session = await open();
@@ -222,7 +222,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     expect(session.memory).toBe(memory);
   });
 
-  test('and stays away loses the session with the cause once the grace is over', async () => {
+  test('loses the session with the cause when the grace period ends', async () => {
     const other = await remoteRig({}, { reconnectGraceMs: 50 });
     try {
       const { answering } = halting();
@@ -239,7 +239,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     }
   });
 
-  test('T86 leaves no timer armed when it is closed while the agent is away', async () => {
+  test('T86 leaves no timer behind when it is closed while the agent is away', async () => {
     const armed = new Set<object>();
     const timers = {
       after: (ms: number, run: () => void) => {
@@ -279,7 +279,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     expect(await over).toEqual({ how: 'interrupted' });
   });
 
-  test('T7 while people are asked for a yes takes the question back, and the agent has to ask again', async () => {
+  test('T7 while an approval is open closes the question, and the agent must ask again', async () => {
     const { socket } = await connect(async (_text, _say, ask) => {
       await ask('Delete it');
       return END;
@@ -312,7 +312,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     expect(heard.messages.at(-1)).toBe('Deleted.');
   });
 
-  test('because of what the agent sent has no grace', async () => {
+  test("because of the agent's misconduct has no grace period", async () => {
     await connect(async (_text, say) => {
       await say('x'.repeat(2_000_000));
       return END;
@@ -323,7 +323,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     await expect(session.ping()).rejects.toThrow('sent a message of more than 1 MiB');
   });
 
-  test('again and again is prompted four times in all, not more', async () => {
+  test('again and again is prompted four times in all, no more', async () => {
     let prompts = 0;
     const leaving = async () => {
       const leave = Promise.withResolvers<void>();
@@ -342,7 +342,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     expect(prompts).toBe(4);
   });
 
-  test('because a newer connection took its place goes on over that', async () => {
+  test('because a newer connection replaced it continues over that connection', async () => {
     const { answering } = halting();
     await connect(answering);
     const { over, said } = begin(await open(), 'Write a page');

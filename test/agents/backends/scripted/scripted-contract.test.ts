@@ -7,7 +7,7 @@ import type { Act, Rig } from '../contract.ts';
 
 contract('scripted', async () => scriptedRig());
 
-/** Scripts take no time, but for work: that lasts until the rig releases it. */
+/** Scripts that take no time, except `work`, which lasts until the rig releases it. */
 function scriptedRig(): Rig {
   const plays: (readonly Act[])[] = [];
   const seen: string[] = [];

@@ -26,7 +26,7 @@ async function turn(session: AgentSession, time: Time, more: Partial<TurnPrompt>
   return { heard, run, text: () => heard.text(), ending: () => ending };
 }
 
-/** One whole turn of a fresh agent. */
+/** Runs one whole turn of a new agent. */
 async function once(script: ScriptName, more: Partial<TurnPrompt>) {
   const time = createTime();
   const { text, ending, heard } = await turn(await open(script, time), time, more);
@@ -36,7 +36,7 @@ async function once(script: ScriptName, more: Partial<TurnPrompt>) {
 const m1 = person(1, 'Please build a login page with email and password');
 
 describe('the demo exchange', () => {
-  test('answers what was said: a spec, code, checks', async () => {
+  test('answers the request: a spec, code, checks', async () => {
     const spec = await once('pm', { messages: [m1] });
     expect(spec.text).toContain('**A login page with email and password**: what we build for Anna');
     expect(spec.text).toContain('"email" is covered, with a clear message when something is wrong with it.');
@@ -54,7 +54,7 @@ describe('the demo exchange', () => {
     expect(checks.ending).toEqual({ how: 'completed' });
   });
 
-  test('takes between 15 and 25 seconds at typing speed', async () => {
+  test('takes 15 to 25 seconds at typing speed', async () => {
     let ms = 0;
     const sleep = async (length: number) => void (ms += length);
     const lines = [m1];
@@ -69,14 +69,14 @@ describe('the demo exchange', () => {
     expect(ms).toBeLessThan(25_000);
   });
 
-  test.each(['pm', 'dev', 'qa'] as const)('%s passes when there is nothing for it', async (script) => {
+  test.each(['pm', 'dev', 'qa'] as const)('%s passes when nothing is for it', async (script) => {
     const ops = person(1, '@ops restart the server');
     const roster = ['ops', script].map((id) => ({ id, name: id, status: 'QUEUED', description: '' }));
     const { text, ending } = await once(script, { lines: [ops], messages: [ops], roster });
     expect([text, ending]).toEqual(['', { how: 'passed' }]);
   });
 
-  test('a greeting is answered by pm alone', async () => {
+  test('a greeting is answered only by pm', async () => {
     const hello = person(1, 'Hello everybody!');
     const welcome = await once('pm', { messages: [hello] });
     expect(welcome.text).toContain('Hello Anna!');
@@ -85,13 +85,13 @@ describe('the demo exchange', () => {
     expect((await once('qa', { lines })).ending).toEqual({ how: 'passed' });
   });
 
-  test('a request for dev is not built by anybody else', async () => {
+  test('a request for dev is built only by dev', async () => {
     const forDev = person(1, 'dev: build a clock');
     expect((await once('dev', { messages: [forDev] })).text).toContain('export function clock(input: string)');
     expect((await once('pm', { lines: [forDev], messages: [] })).ending).toEqual({ how: 'passed' });
   });
 
-  test('an agent that is not here is handed nothing', async () => {
+  test('an agent that is not present gets no hand-over', async () => {
     const roster = [{ id: 'pm', name: 'pm', status: 'ACTIVE', description: '' }];
     expect((await once('pm', { messages: [m1], roster })).ending).toEqual({ how: 'completed' });
   });
@@ -113,7 +113,7 @@ describe('the demo exchange', () => {
     },
   );
 
-  test('what is not a name for code becomes one', async () => {
+  test('words that are no identifier become one', async () => {
     const { text } = await once('dev', { messages: [person(1, 'build 3D größe-würfel «日本» 🎉')] });
     expect(text).toMatch(/export function [A-Za-z]\w*\(/);
   });
@@ -136,15 +136,15 @@ describe('an ambiguous request', () => {
     expect(second.ending()).toEqual({ how: 'completed', handTo: 'dev' });
   });
 
-  test('with "which" is asked about too', async () => {
+  test('with "which" gets a question, too', async () => {
     expect((await once('pm', { messages: [person(1, 'Which colour is best?')] })).ending).toMatchObject({
       how: 'waiting',
     });
   });
 });
 
-describe('a message in the middle of a turn', () => {
-  test('is taken up after the next whole sentence', async () => {
+describe('a message injected into a turn', () => {
+  test('is answered after the next whole sentence', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const { heard, run, ending } = await turn(dev, time, { messages: [m1] }, 2_500);
@@ -167,7 +167,7 @@ describe('a message in the middle of a turn', () => {
     expect(heard.text()).toMatch(/\n```\n\n@qa, please try to break it\.\n\nNoted: use passkeys instead/);
   });
 
-  test('that is edited is taken up again in its new words', async () => {
+  test('that is edited is answered again', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const { heard } = await turn(dev, time, { messages: [m1] }, 2_500);
@@ -178,7 +178,7 @@ describe('a message in the middle of a turn', () => {
     expect(heard.text()).not.toContain('forget me');
   });
 
-  test('that is observed and for nobody in particular leaves the text alone', async () => {
+  test('that is observed and addresses nobody does not change the text', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const { heard } = await turn(dev, time, { messages: [m1] }, 4_000);
@@ -187,7 +187,7 @@ describe('a message in the middle of a turn', () => {
     expect(heard.text()).not.toContain('Noted');
   });
 
-  test('comes with the next prompt when the agent is idle', async () => {
+  test('waits for the next prompt when the agent is idle', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     expect(await dev.inject(person(2, 'hello?'), false)).toBe('next-prompt');
@@ -196,7 +196,7 @@ describe('a message in the middle of a turn', () => {
     expect(again.ending()).toEqual({ how: 'completed' });
   });
 
-  test('comes with the next prompt when the agent is about to pass, and is answered as if it had come first', async () => {
+  test('waits for the next prompt when the agent is about to pass, and is answered as if it had come first', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const { run, ending } = await turn(dev, time, { messages: [] }, 300);
@@ -210,7 +210,7 @@ describe('a message in the middle of a turn', () => {
 });
 
 describe('an interrupted turn', () => {
-  test('stops at once; the message is answered first, then what was open is finished, nothing said twice', async () => {
+  test('stops at once; the message is answered first, then the rest is finished, and nothing is repeated', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const whole = (await once('dev', { messages: [m1] })).text;
@@ -231,7 +231,7 @@ describe('an interrupted turn', () => {
     expect(end()).toEqual({ how: 'completed', handTo: 'qa' });
   });
 
-  test('says again what had not reached the channel', async () => {
+  test('repeats text that did not reach the channel', async () => {
     const time = createTime();
     const pm = await open('pm', time);
     const { run } = await turn(pm, time, { messages: [m1] }, 3_000);
@@ -241,7 +241,7 @@ describe('an interrupted turn', () => {
     expect(text()).toBe((await once('pm', { messages: [m1] })).text);
   });
 
-  test('takes up afterwards what it was told just before', async () => {
+  test('answers afterwards the message injected just before', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const { heard, run } = await turn(dev, time, { messages: [m1] }, 4_500);
@@ -267,7 +267,7 @@ describe('an interrupted turn', () => {
     expect(text()).not.toContain('what we build');
   });
 
-  test('continues after a restart where the channel says that it was', async () => {
+  test('continues after a restart from the text in the channel', async () => {
     const whole = (await once('pm', { messages: [m1] })).text;
     const said = whole.slice(0, 60).trimEnd();
     const { text } = await once('pm', { reason: 'resume', lines: [m1], messages: [], saidSoFar: [said] });
@@ -297,7 +297,7 @@ describe('a demo word', () => {
     );
   });
 
-  test('T67 "ask" asks once, and goes on with the answer', async () => {
+  test('T67 "ask" asks once, and continues with the answer', async () => {
     const time = createTime();
     const pm = await open('pm', time);
     const first = await turn(pm, time, { messages: [person(1, 'pm: ask')] });
@@ -311,7 +311,7 @@ describe('a demo word', () => {
     expect(third.ending()).toEqual({ how: 'waiting', reason: 'answer' });
   });
 
-  test('works beside the floor, too, where the host has something to add', async () => {
+  test('works in a background run, too, where the host appends a note', async () => {
     const { text } = await once('dev', { messages: [person(1, 'write a note\n\n(This is a background run.)')] });
     expect(text).toMatch(/^I write that down\./);
   });
@@ -325,14 +325,14 @@ describe('a demo word', () => {
     expect(ending()).toEqual({ how: 'completed' });
   });
 
-  test('"refuse inject" puts messages off to the next prompt', async () => {
+  test('"refuse inject" delays messages to the next prompt', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     await turn(dev, time, { messages: [person(1, 'dev: refuse inject')] }, 5_000);
     expect(await dev.inject(person(2, 'hello?'), false)).toBe('next-prompt');
   });
 
-  test('"crash" in the middle of a turn ends the session', async () => {
+  test('"crash" during a turn ends the session', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     const { run, ending } = await turn(dev, time, { messages: [m1] }, 3_000);
@@ -342,17 +342,17 @@ describe('a demo word', () => {
     await expect(dev.ping()).rejects.toThrow('exited with code 137');
   });
 
-  test('for another agent is not performed', async () => {
+  test('for another agent is ignored', async () => {
     expect((await once('pm', { messages: [person(1, 'dev: crash')] })).ending).toEqual({ how: 'passed' });
   });
 
-  test('inside a longer message is an ordinary word', async () => {
+  test('inside a longer message is ordinary text', async () => {
     const { ending } = await once('pm', { messages: [person(1, 'build a crash test')] });
     expect(ending).toEqual({ how: 'completed', handTo: 'dev' });
   });
 });
 
-describe('a session that is idle', () => {
+describe('an idle session', () => {
   test('remembers what it observed', async () => {
     const time = createTime();
     const dev = await open('dev', time);
@@ -361,7 +361,7 @@ describe('a session that is idle', () => {
     expect(heard.messages[0]).toBe('I saw what Anna wrote: mind the colours.');
   });
 
-  test('chooses the next of its chain, never who spoke last', async () => {
+  test('chooses the next agent of its chain, never the last speaker', async () => {
     const dev = await open('dev', createTime());
     expect(await dev.choose?.(['pm', 'dev', 'qa'], [m1], UNHEARD)).toBe('pm');
     expect(await dev.choose?.(['pm', 'dev', 'qa'], [m1, spoken(2, 'pm', 'x')], UNHEARD)).toBe('dev');
@@ -369,7 +369,7 @@ describe('a session that is idle', () => {
     expect(await dev.choose?.([], [m1], UNHEARD)).toBeNull();
   });
 
-  test('answers pings until it is closed, and takes no prompt afterwards', async () => {
+  test('answers liveness checks until it is closed, and then accepts no prompt', async () => {
     const time = createTime();
     const dev = await open('dev', time);
     await expect(dev.ping()).resolves.toBeUndefined();
