@@ -38,7 +38,7 @@ export class BridgeRelay {
     this.#patience = patience;
   }
 
-  /** A host is connected. */
+  /** Called when a host has connected. */
   connect(host: Send): void {
     this.#host = host;
   }
@@ -109,7 +109,7 @@ export class BridgeRelay {
     for (const { message: waited, to } of next) this.#ask(waited, to);
   }
 
-  /** The answer under the host's id. A greeting is stored, and says that sessions can be resumed. */
+  /** Returns an answer with the host's request id. A greeting is stored, and promises that sessions can be resumed. */
   #told(message: Response, { id, method }: Asked): AnyMessage {
     if (!('result' in message) || method !== 'initialize') return { ...message, id };
     const greeting = greetingOf.safeParse(message.result);

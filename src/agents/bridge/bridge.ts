@@ -116,7 +116,7 @@ async function listen(readable: ReadableStream<AnyMessage>, relay: BridgeRelay):
   try {
     for await (const message of readable) await relay.fromAgent(message);
   } catch {
-    // What the agent sent cannot be read: it is stopped, and started again.
+    // The agent's output is unreadable. It is stopped and started again.
   }
 }
 

@@ -70,7 +70,7 @@ export class LoginStore {
   readonly #dataDir: string;
   readonly #folder: string;
   #secrets: readonly string[] = [];
-  /** Logins that could not be written. The stored tokens before them are used up. */
+  /** Logins that could not be written. The file still has tokens that are already used up. */
   readonly #unsaved = new Map<string, Login>();
 
   constructor(dataDir: string) {
@@ -118,7 +118,7 @@ export class LoginStore {
   remove(url: string): boolean {
     const path = this.#pathOf(url, 'json');
     const had = this.#unsaved.delete(path) || this.#readFile(path) !== null;
-    // A process that was killed may have left what it was writing.
+    // Also deletes temporary files of processes that were killed while writing.
     const all = filesIn(this.#folder).map((file) => join(this.#folder, file));
     for (const each of all) if (each.startsWith(path)) rmSync(each, { force: true });
     return had;
@@ -178,7 +178,7 @@ export class LoginStore {
   }
 }
 
-/** Together longer than a service may take to renew a token. */
+/** How often the lock is tried. In total longer than a service may take to renew a token. */
 const MOST_TRIES = 400;
 const TRY_AGAIN_MS = 100;
 /** Most secrets that are remembered; older tokens have expired. */

@@ -332,7 +332,7 @@ const LONGEST_CALL_MS = 600_000;
 const STOP_MS = 2_000;
 /** Most questions that a server may ask by its answers to one call. */
 const MOST_ROUNDS = 3;
-/** Turns the library's timers off: our own take the injected clock. */
+/** A timeout that never fires in practice. Turns the library's timers off, because ours use the injected clock. */
 const NEVER_MS = 2_147_483_647;
 
 /** The invalid entries of a server's list of tools, each with the reason. `take` returns and clears them. */

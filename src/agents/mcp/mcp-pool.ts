@@ -17,7 +17,10 @@ export type OfferedTools = {
   readonly tools: readonly ServerTool[];
   /** Tools that the rules always deny: a call of one is answered, not run. */
   readonly withheld: readonly ServerTool[];
-  /** Servers whose tools the rules all deny. They are not asked for their tools, and calls of them are answered. */
+  /**
+   * Servers for which the rules deny every tool. They are not started. Calls to their tools are answered with a
+   * refusal.
+   */
   readonly unused: readonly string[];
   /** Servers whose tools are missing, each with a note for the model. */
   readonly absent: ReadonlyMap<string, string>;

@@ -79,7 +79,7 @@ export class McpServer {
     try {
       const outcome = await this.#use((connection) => connection.call(tool, call));
       if (outcome.code === null) this.#failures = 0;
-      // A server knows what it was told, and may say it.
+      // A server knows its tokens and may repeat them in its output.
       return { ...outcome, text: this.#ports.logins?.scrub(outcome.text) ?? outcome.text };
     } catch (error) {
       return { text: `It was not run: ${wordsOf(error)}.`, images: [], isError: true, code: 'TOOL_FAILED' };
@@ -136,7 +136,7 @@ export class McpServer {
     }
   }
 
-  /** The library is loaded with the first server: most programs have none. */
+  /** Loads the library with the first server, because most programs have no server. */
   async #connect(): Promise<McpConnection> {
     await this.#closing;
     const { connectServer } = await import('./mcp-connection.ts');

@@ -44,7 +44,10 @@ export function readTools(server: string, listed: readonly Tool[], wanted: reado
   return { tools, refused: hidden.map(({ name }) => `${shown(name)}: ${why}`) };
 }
 
-/** The tool behind an alias, of a server that was not asked for its list; `null` when it is of no such server. */
+/**
+ * Returns the tool for an alias of a server whose tools were not listed. Returns `null` when the alias belongs to none
+ * of these servers.
+ */
 export function unlistedTool(servers: readonly string[], alias: string): ServerTool | null {
   const server = servers.find((id) => alias.startsWith(`${id}__`));
   return server === undefined

@@ -107,7 +107,7 @@ export class StdioTransport implements Transport {
       from = end + 1;
     }
     this.#line.add(chunk.subarray(from));
-    // Nobody else reads it, and the collector does not hurry for memory that it does not see.
+    // Frees the bytes at once. The garbage collector does not count them, so it would free them late.
     if (chunk.buffer instanceof ArrayBuffer && chunk.length === chunk.buffer.byteLength) chunk.buffer.transfer(0);
   }
 
@@ -127,7 +127,7 @@ export class StdioTransport implements Transport {
   #break(why: string): void {
     this.#ended = why;
     this.#line.forget();
-    // It may have much more to say: nobody reads it.
+    // Stops reading: nobody needs the rest of an output that is too long.
     this.#group?.stdout.destroy();
     void this.close();
   }

@@ -140,7 +140,7 @@ export class ServerLogins {
     if (login.tokens === null) throw over(id, login);
     if (login.tokens.access !== stale) return login.tokens.access;
     if (login.tokens.refresh === null) throw this.#refuse(id, login, 'it has ended');
-    // The library is loaded with the first server that needs it.
+    // Loads the library with the first server that needs it.
     const { refusalOf, renewed } = await import('./sign-in.ts');
     try {
       const next = await renewed(login, this.#now());

@@ -10,7 +10,7 @@ import type { SessionKnowledge, Work } from '../prompt/prompt.ts';
 import { SessionExecutor } from './session-executor.ts';
 import type { AgentSpec, SessionPorts } from './session-executor.ts';
 
-/** The order for a background run, under a session's number. */
+/** What a background run is asked to do. */
 export type AsideOrder = {
   readonly channel: ChannelId;
   readonly session: number;
@@ -28,8 +28,8 @@ export type AsideOrder = {
 };
 
 /**
- * Hears of a background run: its draft, its signs of work, its end with the whole text, its loss. `told`: costs and
- * missing tools, which its floor must learn.
+ * Callbacks of a background run. `told`: reports costs and missing tools for the floor. The others report its draft,
+ * its signs of work, its end with the whole text, and its loss.
  */
 export type AsideListener = {
   drafted(text: string | null): void;
@@ -76,7 +76,7 @@ export class AsideSession {
     this.#begin().catch((error: unknown) => this.#lose({ message: String(error), code: codeOf(error), final: false }));
   }
 
-  /** The texts so far, with the draft. */
+  /** Returns all texts so far, the draft included. */
   written(): string {
     const draft = this.executor.generation?.draft?.text ?? '';
     return [...this.#said, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
@@ -87,7 +87,7 @@ export class AsideSession {
     return this.#isOver;
   }
 
-  /** Ends the run without a call of the listener. */
+  /** Ends the run without calling the listener. */
   async stop(): Promise<void> {
     this.#isOver = true;
     this.executor.generation?.abandon();
@@ -103,7 +103,7 @@ export class AsideSession {
     executor.prompt(executor.promptFor(session, (knowledge) => this.#work(knowledge)).turn);
   }
 
-  /** The conversation, and one message to answer that stands outside it. */
+  /** Returns the run's work: the conversation, and its order as a message to answer that is not part of it. */
   #work(knowledge: SessionKnowledge): Work {
     const { channel, session: epoch, by, prompt } = this.#order;
     const { floors, clock } = this.#ports;
@@ -151,7 +151,7 @@ export class AsideSession {
   }
 }
 
-/** An id that no platform gives a message. */
+/** The id of the order. No platform gives a message such an id. */
 const ORDER = '\u0001order';
 const ABSENT: SessionFailure = { message: 'it is not there', code: EXECUTION_ERROR, final: false };
 

@@ -3,7 +3,7 @@ import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.t
 import type { Applied } from '../../turns/floor-store.ts';
 import type { Line, FloorView } from '../../turns/view.ts';
 
-/** The floors as agents use them. */
+/** What agents read from floors and change in them. */
 export type FloorPort = {
   /** Applies a command. Resolves once its facts are durable; a refusal is a value. Rejects when nothing was written. */
   apply(channel: ChannelId, command: AgentCommand): Promise<Applied>;
@@ -30,7 +30,10 @@ export type FloorPort = {
 
 /** Sends one agent's commands to its floor. */
 export type CommandSender = {
-  /** Resolves when the command was applied or refused; with `null` when it was given up. Never rejects. */
+  /**
+   * Sends a command. Resolves when it was applied or refused. Resolves with `null` when the queue was closed first.
+   * Never rejects.
+   */
   send(command: AgentCommand): Promise<Applied | null>;
   /** Stops all retries. Resolves when every command sent so far has an outcome. */
   close(): Promise<void>;

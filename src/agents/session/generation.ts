@@ -38,7 +38,7 @@ type GenerationPorts = {
   readonly gate: () => ToolGate;
 };
 
-/** One generation of one turn: turns the session's stream into a draft, signs of work, and messages for the floor. */
+/** One generation of one turn. Turns the session's stream into a draft, signs of work, and messages for the floor. */
 export class Generation {
   readonly epoch: number;
   readonly report: Report;
@@ -55,7 +55,7 @@ export class Generation {
   /** True when the text holds more than white space. */
   #visible = false;
   #scanner: SignalScanner;
-  /** True when a draft was taken to be posted. */
+  /** True when at least one draft was handed out for posting. */
   #said = false;
   /** True when the last message ended with the signal; `#argument` is the agent named behind it. */
   #signalled = false;
@@ -67,7 +67,7 @@ export class Generation {
   #open = 0;
   /** The number of calls that wait for the gate's verdict. */
   #asking = 0;
-  /** Ends the wait for a paused run. */
+  /** Ends the wait for the decision on a paused run. */
   #unheld: (() => void) | null = null;
   /** Aborted when the generation is over or muted. Made lazily: most generations call no tools. */
   #over: AbortController | null = null;
@@ -80,7 +80,7 @@ export class Generation {
    * Shortest time between two reported signs of work, in milliseconds; shorter for an agent with a short time limit.
    */
   #beatMs: number | null = null;
-  /** True while a report of a sign of work without text is scheduled. */
+  /** True while a delayed report of a sign of work is scheduled. */
   #isUntold = false;
   /** When the agent last gave a sign of work. */
   #workedAt: Instant;
@@ -110,7 +110,7 @@ export class Generation {
     return this.#generating;
   }
 
-  /** True when further output is dropped. */
+  /** True when further output of the session is dropped. */
   get muted(): boolean {
     return this.#muted;
   }
@@ -160,7 +160,7 @@ export class Generation {
     this.#injections.add(injection);
   }
 
-  /** Called when the session has stopped generating. */
+  /** Called when the session has finished its output. */
   generated(): void {
     this.#generating = false;
     this.#quiet?.cancel();
@@ -203,7 +203,7 @@ export class Generation {
     this.mute();
   }
 
-  /** Ends the generation at once and resolves `done`. */
+  /** Resolves `done` at once, without waiting for reports. */
   close(): void {
     this.mute();
     this.generated();

@@ -33,9 +33,9 @@ export class SeatedAgent {
   readonly executor: SessionExecutor;
   #joined = false;
   #busyAt: Instant;
-  /** Prompts and messages of this epoch and earlier ones are dropped. */
+  /** Prompts and messages of this epoch and of earlier epochs are dropped. */
   #fence = 0;
-  /** The rows and messages that were handed over, so that none is handed over twice. */
+  /** Ids of the rows and messages passed to the session. Prevents that one is passed on twice. */
   readonly #handed = new BoundedMap<string, true>(REMEMBERED);
 
   constructor(spec: AgentSpec, channel: ChannelId, ports: SeatedAgentPorts) {
@@ -82,7 +82,7 @@ export class SeatedAgent {
     const { turn, left } = this.executor.promptFor(session, (knowledge) =>
       floorWork(effect, this.#ports.floors, this.channel, knowledge),
     );
-    // A message to answer for which the prompt had no room comes with the next one.
+    // A message without room in the prompt goes into the next one.
     for (const id of left) void this.#commands.send({ type: 'injected', agent, epoch, id, outcome: 'no-room' });
     this.executor.prompt(turn);
     return CONFIRMED;

@@ -70,7 +70,7 @@ export type SessionPorts = {
   readonly boundary: () => string;
 };
 
-/** Gives a session work and hears of it: a seat at a floor, or a background run. */
+/** Callbacks for the owner of a session's work: a seat at a floor, or a background run. */
 type WorkListener = {
   readonly commands: Pick<CommandSender, 'send'>;
   /** Called with the draft; `null` removes it. */
@@ -99,8 +99,8 @@ type SessionPlace = {
 export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };
 
 /**
- * One agent's session, its knowledge, and its piece of work. Reports events to the session machine and carries out the
- * machine's effects. A failed session is opened again after its backoff, until it is stopped.
+ * Runs one agent's session and its work. Reports events to the session machine and carries out the machine's effects.
+ * Reopens a failed session after its backoff, until it is stopped.
  */
 export class SessionExecutor {
   readonly knowledge = new SessionKnowledge();
@@ -115,7 +115,7 @@ export class SessionExecutor {
   #state: SessionState = NEW_SESSION;
   #session: AgentSession | null = null;
   #generation: Generation | null = null;
-  /** Resolves when the last attempt to open a session is over. */
+  /** Resolves when the running attempt to open a session has ended. */
   #attempt: PromiseWithResolvers<void> | null = null;
   /** Resolves when the last session is closed. */
   #closing: Promise<void> = Promise.resolve();
@@ -123,7 +123,7 @@ export class SessionExecutor {
   #untrusted: string | null = null;
   #lastCause: string | null = null;
   #ping: { readonly session: AgentSession; missed: number } | null = null;
-  /** True once the session was stopped for good and its counters were reset. */
+  /** True once the session is stopped for good with its counters reset. */
   #isLeaving = false;
   #closed = false;
 
@@ -378,7 +378,7 @@ export class SessionExecutor {
       case 'StorePrompt':
         return void this.#generate(effect.prompt);
       case 'CancelSession':
-        // Closing a session ends what it generates.
+        // Closing the session also ends its generation.
         return effect.graceMs === null ? this.#drop() : this.#cancel(effect.graceMs);
       case 'ForceStopSession':
         return this.#drop();
@@ -389,7 +389,10 @@ export class SessionExecutor {
     }
   }
 
-  /** Moves an idle machine on: a workspace is always ready, and a session is opened before its first prompt. */
+  /**
+   * Takes the machine's next steps while it is idle: marks the workspace as ready, and opens a session before the
+   * first prompt.
+   */
   #goOn(): void {
     const { phase } = this.#state;
     if (phase.name === 'Initializing' || phase.name === 'SessionComplete') this.#step({ type: 'WorktreeReady' });
@@ -523,7 +526,7 @@ export class SessionExecutor {
     await this.#inTime(session.close().catch(failed));
   }
 
-  /** Waits for the work, at most 5 s. */
+  /** Waits at most 5 s for the work. */
   async #inTime(work: Promise<unknown>): Promise<void> {
     const { promise: limit, resolve } = Promise.withResolvers<void>();
     const timer = this.#ports.timers.after(CLOSE_MS, resolve);
@@ -538,7 +541,7 @@ export class SessionExecutor {
 
 const HAS_PROMPT: ReadonlySet<Phase['name']> = new Set(['Spawning', 'Running']);
 const HAVE_NO_SESSION: ReadonlySet<Phase['name']> = new Set(['Initializing', 'CoolingDown', 'Stopped']);
-/** Longest wait for a session to close and for its last moves to be stored. */
+/** Longest wait for a session to close and for its last moves to be stored, in milliseconds. */
 const CLOSE_MS = 5_000;
 const TIMED_OUT = 'its turn timed out without a sign of work';
 const UNKNOWN_CAUSE = 'its session failed';

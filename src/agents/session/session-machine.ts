@@ -28,7 +28,7 @@ const phaseSchema = z.discriminatedUnion('name', [
   z.object({ name: z.literal('Stopped'), why: z.string() }),
 ]);
 
-/** What one agent session is doing. Durations are in milliseconds. */
+/** The phase of one agent session. Durations are in milliseconds. */
 export type Phase = Readonly<z.infer<typeof phaseSchema>>;
 
 const count = z.int().nonnegative();
@@ -50,7 +50,7 @@ export type Exit =
   | { readonly how: 'Error'; readonly message: string }
   | { readonly how: 'Timeout' };
 
-/** The events of the machine: those of the specification, and four of ours. The rows with `departs` explain ours. */
+/** The events of the machine: those of the specification, and four additional ones. `departs` in the table says why. */
 export type SessionEvent =
   | { readonly type: 'WorktreeReady' | 'GraceExceeded' | 'BackoffElapsed' | 'OperatorStop' }
   | { readonly type: 'PromptReady'; readonly prompt: TurnPrompt }
@@ -60,7 +60,7 @@ export type SessionEvent =
   | { readonly type: 'FatalError'; readonly message: string }
   | { readonly type: 'SessionOpening' | 'SessionOpened' | 'SessionAbsent' | 'OperatorRestart' };
 
-/** The effects of transitions, by the names of the specification's table; `OpenSession` is ours. */
+/** The effects of transitions, named as in the specification. `OpenSession` is additional. */
 export type SessionEffect =
   | { readonly type: 'StorePrompt'; readonly prompt: TurnPrompt }
   /** `null`: the session is closed without a grace. */
@@ -107,7 +107,7 @@ type Row = {
    * prompt.
    */
   readonly during?: 'opening' | 'prompted';
-  /** Why we have a row that the specification's table does not have. */
+  /** Why the table has a row that the specification does not have. */
   readonly departs?: string;
 };
 
@@ -219,7 +219,7 @@ export function outlives(
   return isCounted || (from === 'Stopped') !== (to.name === 'Stopped');
 }
 
-/** How long a backend may take to open a session. */
+/** The longest time for a backend to open a session, in milliseconds. */
 export const OPEN_MS = 60_000;
 /** Extra time after the grace before the session is stopped by force. */
 const GRACE_MARGIN_MS = 1_000;
@@ -265,7 +265,7 @@ function react({ effect }: SessionFact): readonly SessionEffect[] {
   return effect === null ? [] : [effect];
 }
 
-/** When BackoffElapsed, GraceExceeded, or SessionExited(Timeout) of a session that does not open is due. */
+/** Returns when BackoffElapsed, GraceExceeded, or SessionExited(Timeout) of an opening session is due. */
 function nextDeadline({ phase }: SessionState): Instant | null {
   if (phase.name === 'CoolingDown') return phase.endsAt;
   if (phase.name === 'Interrupting') return phase.graceEndsAt;
@@ -297,7 +297,7 @@ function countersOf({ sessionSeq, consecutiveErrors, totalErrors }: SessionState
   return { sessionSeq, consecutiveErrors, totalErrors };
 }
 
-/** Which threshold is reached, in words; `null` for none. */
+/** Returns the exceeded threshold in words, or `null`. */
 function exceeded({ consecutiveErrors, totalErrors }: Counters, thresholds: Thresholds): string | null {
   if (consecutiveErrors >= thresholds.maxConsecutiveErrors) return `${consecutiveErrors} errors in a row`;
   return totalErrors >= thresholds.maxTotalErrors ? `${totalErrors} errors in all` : null;

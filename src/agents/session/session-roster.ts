@@ -5,7 +5,9 @@ import type { SeatedAgent } from './seated-agent.ts';
 import type { AgentSpec } from './session-executor.ts';
 import type { Phase } from './session-machine.ts';
 
-/** Where an agent sits: the channels of its seats, those in which an operator disabled it, and its sessions that run. */
+/**
+ * An agent's seats: the channels of its seats, the channels where an operator disabled it, and its running sessions.
+ */
 export type Presence = {
   readonly channels: readonly ChannelId[];
   readonly disabled: readonly ChannelId[];
@@ -73,7 +75,7 @@ function isDisabled({ channels, disabled }: Presence): boolean {
 const DISABLED = 'disabled (until /agent enable)';
 const AT_REST = 'at rest (opened again for its next turn)';
 
-/** "acp", with a warning when its agents may change things unasked. */
+/** Returns the backend's kind, such as "acp", with a warning when its agents may change things without asking. */
 function kindWords({ kind, promisesToAsk, actsUnasked = null }: AgentBackend): string {
   if (actsUnasked !== null) return `${kind} (⚠ ${actsUnasked})`;
   return promisesToAsk ? kind : `${kind} (⚠ does not promise to ask)`;
@@ -97,7 +99,9 @@ function worst(seated: readonly SeatedAgent[]): SeatedAgent | null {
   return seated.toSorted((one, other) => concern(one) - concern(other))[0] ?? null;
 }
 
-/** "BuildingPrompt (ready)". While a session is being opened, the word is "connecting". */
+/**
+ * Returns a session's state in words: "BuildingPrompt (ready)". While a session is opened, the word is "connecting".
+ */
 function stateWords(agent: SeatedAgent | null): string {
   if (agent === null) return 'not running';
   const { session, state, untrusted } = agent.executor;

@@ -78,7 +78,7 @@ export class CommandQueue implements CommandSender {
   }
 
   async #carryAll(): Promise<void> {
-    // What else is sent in this task goes along.
+    // Waits for the other commands sent in this task, so that they share the commit.
     await Promise.resolve();
     while (this.#waiting.length > 0) await this.#carry(this.#waiting.splice(0));
     this.#carrying = null;
@@ -88,7 +88,7 @@ export class CommandQueue implements CommandSender {
     const { channel, timers, log } = this.#ports;
     const { signal } = this.#closing;
     let left = batch;
-    // What waited when the queue was closed is still tried once.
+    // After the close, commands that still wait are tried once more.
     const ports = signal.aborted ? { timers } : { timers, signal };
     const attempt = async (): Promise<void> => {
       const outcomes = await Promise.allSettled(left.map((each) => this.#apply(each)));
@@ -187,8 +187,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Brings the sessions of a channel in step with its seats: an agent that is there has its session opened when it has work.
-   * Resolves as `start` does.
+   * Adjusts a channel's sessions to its seats. Agents without a seat lose their session. Agents whose seat is OFFLINE get
+   * a session now, other agents when they have work. Resolves as `start` does.
    */
   async seat(channel: ChannelId): Promise<void> {
     if (!this.#running) return;
@@ -288,8 +288,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * The receiver of an effect. Effects with work open a resting agent's session; others do not, because it reads the
-   * channel later.
+   * Returns the seated agent that an effect is for. Opens a resting agent's session only for effects with work: others
+   * are read later from the channel.
    */
   async #seatedFor(channel: ChannelId, id: AgentId, wakes: boolean): Promise<SeatedAgent | 'at rest' | null> {
     const seated = this.#seated.get(keyOf(channel, id));
@@ -313,7 +313,7 @@ export class Supervisor implements Roster {
     return agent;
   }
 
-  /** A seated agent, also one at rest: it still holds its seat. */
+  /** Returns a seated agent. A resting one keeps its seat. */
   #known(spec: AgentSpec, channel: ChannelId): SeatedAgent {
     return this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
   }

@@ -74,7 +74,7 @@ export class FloorTools {
     this.#calls += 1;
   }
 
-  /** True once a floor tool has ended the turn: further output is not needed. */
+  /** True once a floor tool has ended the turn. Further output is dropped. */
   get over(): boolean {
     return this.#end !== null;
   }
@@ -97,12 +97,12 @@ export class FloorTools {
     this.#report.text(chunk);
   }
 
-  /** Starts a new message with the text that follows. */
+  /** Makes the text that follows a new message. */
   apart(): void {
     this.#apart = true;
   }
 
-  /** Posts a message of its own, unless the text under way says the same. */
+  /** Posts a separate message, unless the current text says the same. */
   say(message: string): void {
     if (this.#written.trim() !== '') {
       const repeated = this.#written.includes(message.trim());

@@ -31,8 +31,8 @@ function formsOf(value: string): readonly string[] {
 }
 
 /**
- * A value inside a longer Base64 text has one of three forms, by its offset modulo 3. Its first and last characters
- * also hold bits of its neighbours, so they are cut.
+ * Returns the three forms of a value inside a longer Base64 text, one for each offset modulo 3. Characters at its
+ * start and end are cut, because they also hold bits of neighbouring text.
  */
 function base64Of(value: string): readonly string[] {
   return [0, 1, 2].flatMap((before) => {

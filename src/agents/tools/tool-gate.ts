@@ -10,7 +10,7 @@ export type GatedCall = {
   readonly input: Readonly<Record<string, unknown>>;
   /** Digest of the definition that the model was shown; `null` for tools without one. */
   readonly definition: string | null;
-  /** True when a trusted person says that the tool changes nothing. */
+  /** True when a trusted person declared that the tool changes nothing. */
   readonly repeatable: boolean;
   /** The call in words for people. Default: the tool's name. */
   readonly title?: string;
@@ -39,15 +39,13 @@ export type GatedCall = {
   readonly showsAnswer?: true;
 };
 
-/**
- * One answer of the model: its text, and what is stored to resume here after a restart; `null` when it cannot resume.
- */
+/** One answer of the model. `kept`: what is stored to resume here after a restart; `null` when it cannot resume. */
 export type ModelStep = { readonly text: string; readonly kept: KeptStep | null };
 
 /** The conversation since the step before, and the calls of this step, in the backend's own form. */
 type KeptStep = { readonly said: string; readonly calls: string };
 
-/** What a generation of this turn left when a restart cut it: its steps, and the outcomes of its calls by their ids. */
+/** The steps and call outcomes of a turn that a restart interrupted. */
 export type LeftSteps = {
   readonly steps: readonly KeptStep[];
   readonly results: ReadonlyMap<string, LeftResult>;
@@ -79,25 +77,23 @@ export type CallResult = {
 export type ToolGate = {
   /** Called with every answer of the model, before its calls. `stop`: the generation must end here. */
   step(step: ModelStep): Promise<'go' | 'stop'>;
-  /** Called when the agent's own limit is reached. Resolves once people have decided whether it goes on. */
+  /** Called when the agent's own step limit is reached. Resolves with people's decision whether it continues. */
   spent(): Promise<'go' | 'stop'>;
-  /**
-   * Resolves once people have decided on a run that is paused at its limit or for a repeated call; `null` when it is
-   * not paused.
-   */
+  /** Resolves with people's decision on a paused run. `null` when the run is not paused. */
   standing(): Promise<'go' | 'stop'> | null;
   /**
-   * The work that a restart cut; `null` for none. Calls without a result must be asked for again under the same ids.
+   * Returns the work that a restart interrupted, or `null`. Calls without a result must be requested again under the
+   * same ids.
    */
   left(): Promise<LeftSteps | null>;
   /**
-   * Resolves with the verdict. The caller carries out an allowed call once, at once. One call at a time, in order.
-   * Never rejects.
+   * Resolves with the verdict. The caller must run an allowed call at once, and only once. Calls are asked one at a
+   * time, in order. Never rejects.
    */
   ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict>;
   /** Called with the outcome of an allowed call, before the model gets it. */
   settled(call: GatedCall, result: CallResult): Promise<void>;
-  /** Called with a call that an agent carried out without asking. Only stores it. */
+  /** Stores a call that an agent ran without asking. */
   reported(call: GatedCall, result: CallResult): Promise<void>;
   /** Called when the generation is over. Calls that are still open get the outcome `UNKNOWN`. */
   close(): Promise<void>;

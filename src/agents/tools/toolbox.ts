@@ -37,7 +37,7 @@ type ToolboxParts = {
   readonly since?: () => readonly ModelMessage[];
 };
 
-/** A turn that a restart cut in the middle of a step. */
+/** A turn that a restart interrupted during a step. */
 type LeftTurn = {
   readonly said: readonly ModelMessage[];
   readonly calls: readonly ModelCall[];
@@ -55,7 +55,7 @@ export class Toolbox {
   #isStepping = false;
   #offered: OfferedTools = NOTHING;
   #size = 0;
-  /** One line per call, with its outcome. */
+  /** One line for each call with its outcome. */
   readonly #done: string[] = [];
 
   constructor(parts: ToolboxParts) {
@@ -78,7 +78,10 @@ export class Toolbox {
     ].join('\n');
   }
 
-  /** True once the gate was told of an answer. It is then told of every further answer, and limits their number. */
+  /**
+   * True once a model's answer was reported to the gate. Then every further answer is reported, and the gate limits
+   * their number.
+   */
   get isStepping(): boolean {
     return this.#isStepping;
   }
@@ -107,7 +110,10 @@ export class Toolbox {
     return Object.fromEntries([...floor, ...server, ...reading]);
   }
 
-  /** Reports an answer of the model to the gate, from the first answer with a call for it on. */
+  /**
+   * Reports an answer of the model to the gate. Answers before the first one with a server's tool call are not
+   * reported.
+   */
   async step(text: string, calls: readonly ModelCall[]): Promise<'go' | 'stop'> {
     if (this.#served === null) return 'go';
     this.#isStepping ||= calls.some(({ name, input }) => this.#find(name) !== null && record(input) !== null);
@@ -117,7 +123,10 @@ export class Toolbox {
     return await this.#served.gate.step({ text, kept });
   }
 
-  /** What a restart cut of this turn: its messages, and the calls of its last step; `null` for nothing. */
+  /**
+   * Returns the interrupted turn: its messages, and the calls of its last step. Returns `null` when no restart
+   * interrupted it.
+   */
   async left(): Promise<LeftTurn | null> {
     const left = (await this.#served?.gate.left()) ?? null;
     if (left === null) return null;
@@ -128,7 +137,7 @@ export class Toolbox {
     return { said, calls, results: left.results, steps: left.steps.length };
   }
 
-  /** Finishes the calls that a restart cut. Calls with a result, and calls before them, are not run again. */
+  /** Finishes the calls that a restart interrupted. Calls before the last one with a result are not run again. */
   async resume({ calls, results }: LeftTurn, said: readonly string[]): Promise<readonly ModelMessage[]> {
     await this.offer();
     const last = calls.findLastIndex(({ key }) => results.has(key));
@@ -231,7 +240,7 @@ export class Toolbox {
     return absent === undefined ? `There is no tool "${name}".` : `It was not run. ${absent[1]}`;
   }
 
-  /** Finds a tool, also one that is not offered: the gate answers its calls. */
+  /** Finds a tool by name, even one that is not offered: the gate answers its calls. */
   #find(name: string): ServerTool | null {
     const { tools, withheld, unused } = this.#offered;
     return [...tools, ...withheld].find(({ alias }) => alias === name) ?? unlistedTool(unused, name);
@@ -244,7 +253,7 @@ type Found = {
   readonly session: SessionTools;
 };
 
-/** A call as it is now. */
+/** Returns a call for the gate, with the tool's present definition. */
 function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedCall {
   const secrets = session.secrets();
   const words = inputWords(input);

@@ -146,7 +146,7 @@ async function upToRoot(chain: readonly string[]): Promise<readonly string[]> {
 
 async function gitEntries(folder: string): Promise<readonly string[]> {
   const names = await readdir(folder).catch(() => []);
-  // A name that begins with a letter or a digit never folds to one that begins with a dot.
+  // A cheap first test: a name that begins with a letter or digit is never a form of ".git".
   const found = names.filter((name) => !/^\w/.test(name) && folded(name) === '.git');
   return found.length > 0 || !(await isThere(join(folder, '.git'))) ? found : ['.git'];
 }

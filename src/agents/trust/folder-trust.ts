@@ -163,7 +163,7 @@ export class FolderTrust implements TrustCommands {
       if (folder.refused === null) return;
       this.#tellAll(agent, { type: 'dropTrust', agent, keeps: null });
       folder.refused = null;
-      // The agent's other channels wait for the change that this channel saw first.
+      // Wakes the agent's other channels, which wait for the same change.
       folder.wake();
       return;
     }
@@ -259,7 +259,7 @@ class WatchedFolder {
     return scan;
   }
 
-  /** True when the next scan is due: scans take at most a fiftieth of the time. */
+  /** Returns whether the next scan is due. Scans may take at most 2 % of the time. */
   isLookDue(): boolean {
     return this.#look === null || this.#clock.now() - this.#look.at >= this.#look.tookMs * RARER;
   }

@@ -192,7 +192,7 @@ export const KIMI_FILES: RepositoryFiles = {
   ]),
 };
 
-/** The files that any known agent obeys: for a program that nobody knows, at which Conch switches nothing off. */
+/** The files that any known agent obeys. Used for unknown programs, for which Conch switches no file off. */
 export const ALL_FILES: RepositoryFiles = {
   release: 'all profiles',
   files: [CLAUDE_FILES, CODEX_FILES, OPENCODE_FILES, GEMINI_FILES, QWEN_FILES, COPILOT_FILES, KIMI_FILES]

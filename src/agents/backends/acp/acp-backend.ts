@@ -158,7 +158,7 @@ class LastingSession implements AgentSession {
     await this.#opened?.session.close();
   }
 
-  /** Ends the process, with the sessions of all channels, as soon as its folder is not trusted. */
+  /** Ends the process with the sessions of all channels when its folder is not trusted. */
   async #unlessUntrusted(admitted: Promise<void>): Promise<void> {
     try {
       await admitted;
