@@ -291,7 +291,7 @@ describe('a message that its author changes', () => {
     },
   );
 
-  test('T55 stays deleted when an edit comes behind the deletion', async () => {
+  test('T55 stays deleted when an edit arrives after the deletion', async () => {
     const play = new Play();
     await play.begin({});
     await play.receive();

@@ -70,7 +70,7 @@ describe('a sign of work of the holder', () => {
   const worked = (commits: readonly Commit[]) =>
     commits.flatMap(({ command, at }) => (command.type === 'work' ? [at] : []));
 
-  test('has no commit of its own: it goes along with what comes next, from when it was given', async () => {
+  test('has no commit of its own: it is written with the next commit, at its own time', async () => {
     const { time, manager, floors, granted, commits } = rig({});
     await granted(A);
     await time.advance(1_000);
@@ -84,7 +84,7 @@ describe('a sign of work of the holder', () => {
     expect(floors.state(A)?.turn).toMatchObject({ deadlineAt: given + LIMIT_MS });
   });
 
-  test('counts before the deadline that it puts off', async () => {
+  test('counts before the deadline that it moves', async () => {
     const { time, manager, granted, ticks, floors } = rig({});
     await granted(A);
     await time.advance(LIMIT_MS - 1);
@@ -98,7 +98,7 @@ describe('a sign of work of the holder', () => {
     expect(floors.state(A)?.turn?.agent).toBe('dev');
   });
 
-  test('counts within five seconds, however many follow', async () => {
+  test('counts within 5 s, however many follow', async () => {
     const { time, manager, granted, commits } = rig({});
     await granted(A);
     for (let second = 0; second < 5; second += 1) {
@@ -108,7 +108,7 @@ describe('a sign of work of the holder', () => {
     expect(worked(commits)).toHaveLength(1);
   });
 
-  test('is left out when the holder says something, which is one itself', async () => {
+  test('is dropped when the holder posts text, which is a sign of work itself', async () => {
     const { time, manager, granted, commits } = rig({});
     await granted(A);
     await manager.apply(A, work(0));
@@ -117,7 +117,7 @@ describe('a sign of work of the holder', () => {
     expect(worked(commits)).toEqual([]);
   });
 
-  test('is durable at once when it opens a tool call, and refused when it is of an older turn', async () => {
+  test('is durable at once when it opens a tool call, and refused for an older turn', async () => {
     const { manager, granted, commits } = rig({});
     await granted(A);
     await manager.apply(A, work(1));
@@ -125,7 +125,7 @@ describe('a sign of work of the holder', () => {
     expect(await manager.apply(A, work(1, 0))).toMatchObject({ ok: false, refusal: 'stale-epoch' });
   });
 
-  test('is nothing any more when the program ends', async () => {
+  test('is dropped when the program ends', async () => {
     const { time, manager, granted } = rig({});
     await granted(A);
     await manager.apply(A, work(0));
@@ -134,8 +134,8 @@ describe('a sign of work of the holder', () => {
   });
 });
 
-describe('time that passes while a deadline is met', () => {
-  test('T48 brings what falls due meanwhile into the same round', async () => {
+describe('time that passes while a deadline is handled', () => {
+  test('T48 handles deadlines that become due meanwhile in the same round', async () => {
     const time = createTime();
     const expired: { readonly channel: ChannelId; readonly at: Instant }[] = [];
     const store = open(':memory:', {
@@ -170,7 +170,7 @@ describe('time that passes while a deadline is met', () => {
     expect(time.pending()).toBe(0);
   });
 
-  test('T48 is no loss when the store answers late, whenever that is', async () => {
+  test('T48 loses no deadline when the store answers late', async () => {
     for (const slow of ['look', 'look is answered', 'commit', 'commit is answered'] as const) {
       const { time, granted, ticks } = rig({
         pass: ({ before }, { timers }) =>
@@ -189,7 +189,7 @@ describe('time that passes while a deadline is met', () => {
     }
   });
 
-  test('T48 loses none of 10,000 deadlines, meets none early, late or twice, and all in order', async () => {
+  test('T48 handles each of 10,000 deadlines once, in order, never early', async () => {
     let looks = 0;
     const { time, granted, ticks, commits, floors } = rig({
       pass: (moment, passing) => {
@@ -224,7 +224,7 @@ describe('time that passes while a deadline is met', () => {
     assert.equal(time.pending(), 0);
   });
 
-  test.for([1, 2, 3, 4, 5, 6])('T48 ends no turn without what people saw of it, due %i ms later', async (laterMs) => {
+  test.for([1, 2, 3, 4, 5, 6])('T48 ends no turn without its shown text, due %i ms later', async (laterMs) => {
     const drafts: TurnDraft[] = [{ agent: 'dev', epoch: 2, text: 'half a', mentions: [], workedAt: 0 }];
     const { time, manager, granted, commits } = rig({
       lookMs: 1,
@@ -241,7 +241,7 @@ describe('time that passes while a deadline is met', () => {
   });
 });
 
-test('T18 a turn whose unsaid text its own deadline brings out ends then, and not a limit later', async () => {
+test('T18 a turn whose deadline posts its text ends then, not one limit later', async () => {
   const drafts: TurnDraft[] = [];
   const { time, granted, floors, commits } = rig({ takeDraft: () => drafts.pop() ?? null });
   await granted(A);
@@ -256,7 +256,7 @@ test('T18 a turn whose unsaid text its own deadline brings out ends then, and no
 });
 
 describe('a deadline that cannot be written', () => {
-  test('T48 keeps no other waiting, and is met as soon as it can be', async () => {
+  test('T48 delays no other, and is handled as soon as possible', async () => {
     const full = new Error('no room');
     let isFull = true;
     const { time, granted, ticks, failures } = rig({
@@ -280,7 +280,7 @@ describe('a deadline that cannot be written', () => {
     expect(ticks().map(({ channel }) => channel)).toEqual([B, 'test:c', A]);
   });
 
-  test('T48 is told of once for all that share its commit', async () => {
+  test('T48 is reported once for all that share its commit', async () => {
     const full = new Error('no room');
     const { time, granted, failures } = rig({
       pass: (moment) => {
@@ -292,7 +292,7 @@ describe('a deadline that cannot be written', () => {
     expect(failures).toEqual([full]);
   });
 
-  test('T48 fails once with the draft that goes before it', async () => {
+  test('T48 fails once together with the draft before it', async () => {
     const draft = { agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt: 0 };
     let isFull = false;
     const { manager, granted } = rig({
@@ -306,7 +306,7 @@ describe('a deadline that cannot be written', () => {
     await expect(manager.apply(A, { type: 'stop', by: 'ada' })).rejects.toThrow('no room');
   });
 
-  test('T48 is looked for again when what is due could not be read', async () => {
+  test('T48 is read again when the due floors could not be read', async () => {
     let broken = 1;
     const { time, granted, ticks, failures } = rig({
       pass: ({ before }) => {
@@ -323,7 +323,7 @@ describe('a deadline that cannot be written', () => {
   });
 });
 
-test('T48 a channel that stays due after its tick is a fault that is told of, and no work without end', async () => {
+test('T48 a channel that stays due after its tick is a reported fault, and no endless loop', async () => {
   let looks = 0;
   const time = createTime();
   const { port } = new SlowFloors({ pass: async () => undefined });

@@ -19,39 +19,39 @@ async function resting(): Promise<Bound> {
   return bound.floor({ type: 'stop', by });
 }
 
-describe('who asked for a turn', () => {
-  test('is whoever wrote the message that began it', async () => {
+describe('the requesters of a turn', () => {
+  test('are the author of the message that began it', async () => {
     const bound = await (await resting()).hears('1', 'bob');
     expect(requesters(bound, 'dev')).toEqual(['bob']);
   });
 
-  test('is everybody whose message the turn was given, also in its middle', async () => {
+  test('are all authors of its messages, injected ones included', async () => {
     const bound = await (await resting()).hears('1', 'bob');
     await bound.hears('2', 'carol');
     expect(requesters(bound, 'dev')).toEqual(['bob', 'carol']);
   });
 
-  test('is whoever asked for the turn that handed over, or was before it', async () => {
+  test('are those of the turn that handed over, or of the turns before it', async () => {
     const bound = await (await resting()).hears('1', 'bob');
     await bound.floor(ends('dev', 2, 'pm'));
     expect([bound.hall.turn?.agent, requesters(bound, 'pm')]).toEqual(['pm', ['bob']]);
   });
 
-  test('is whoever wrote into the turn that handed over', async () => {
+  test('are the authors of messages injected into the turn that handed over', async () => {
     const bound = await (await resting()).hears('1', 'bob');
     await bound.hears('2', 'carol');
     await bound.floor({ type: 'injected', agent: 'dev', epoch: 2, id: '2', outcome: 'injected' }, ends('dev', 2, 'pm'));
     expect(requesters(bound, 'pm')).toEqual(['carol']);
   });
 
-  test('is nobody when an operator had it granted', async () => {
+  test('are empty when an operator granted the turn', async () => {
     expect(requesters(await new Bound().granted(), 'pm')).toEqual([]);
     const bound = await (await resting()).hears('1', 'bob');
     await bound.floor({ type: 'grant', by, agent: 'pm' }, ends('dev', 2));
     expect([bound.hall.turn?.agent, requesters(bound, 'pm')]).toEqual(['pm', []]);
   });
 
-  test('is somebody unknown when nothing tells of it any more', () => {
+  test('are unknown when no record is left', () => {
     expect(requestersOf(null, 'pm', { newest: () => [], authorOf: () => null })).toMatchObject([{ id: '' }]);
   });
 });

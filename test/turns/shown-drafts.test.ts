@@ -48,8 +48,8 @@ function saidIn(store: FloorStore): readonly string[] {
   return store.floors.journal(A, Infinity).flatMap(({ fact }) => (fact.type === 'said' ? [fact.text] : []));
 }
 
-describe('what people see of a text that is not said yet', () => {
-  test('is kept after a second, and not a millisecond before', async () => {
+describe('a shown draft', () => {
+  test('is stored after a second, and not a millisecond before', async () => {
     const store = open();
     const { time } = await streaming(store);
     await time.advance(999);
@@ -80,7 +80,7 @@ describe('what people see of a text that is not said yet', () => {
     await store.close();
   });
 
-  test('is said with a stop by a process that has not seen its agent, in the same commit', async () => {
+  test('is posted with a stop by a process that has not seen its agent, in the same commit', async () => {
     const store = open();
     const { time } = await streaming(store);
     await time.advance(1_000);
@@ -93,7 +93,7 @@ describe('what people see of a text that is not said yet', () => {
     expect(store.keyValues.remembered('drafts').size).toBe(0);
   });
 
-  test('is not said again once its agent has said it', async () => {
+  test('is not posted again once its agent has posted it', async () => {
     using place = folder();
     const killed = open(place.file());
     const { time, manager } = await streaming(killed);
@@ -110,7 +110,7 @@ describe('what people see of a text that is not said yet', () => {
     await store.close();
   });
 
-  test('is what this process has of it, if its agent is here', async () => {
+  test("is this process's own text if its agent runs here", async () => {
     const store = open();
     const drafts: TurnDraft[] = [{ ...SEEN, text: 'half a sentence' }];
     const { time } = await streaming(store);
@@ -123,7 +123,7 @@ describe('what people see of a text that is not said yet', () => {
     expect(store.keyValues.remembered('drafts').size).toBe(0);
   });
 
-  test('of an earlier turn is said by nobody', async () => {
+  test('of an earlier turn is not posted', async () => {
     const store = open();
     const { time } = await streaming(store);
     await time.advance(1_000);
@@ -133,7 +133,7 @@ describe('what people see of a text that is not said yet', () => {
     expect([store.floors.state(A)?.epoch, saidIn(store)]).toEqual([2, []]);
   });
 
-  test('stays kept when the commit that says it fails, and goes with the next one', async () => {
+  test('stays stored when the commit that posts it fails, and is removed with the next one', async () => {
     const store = open();
     const { time, manager } = await streaming(store);
     await time.advance(1_000);
@@ -146,7 +146,7 @@ describe('what people see of a text that is not said yet', () => {
     expect([store.keyValues.remembered('drafts').size, saidIn(store)]).toEqual([0, ['half a']]);
   });
 
-  test('that cannot be kept is tried again each second, and holds nothing up', async () => {
+  test('that cannot be stored is retried each second, and delays nothing', async () => {
     const store = open();
     const { time, manager, failures } = await streaming(store);
     const { db } = store.tables;

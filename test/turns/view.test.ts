@@ -73,8 +73,8 @@ const SETTINGS: readonly Partial<FloorSettings>[] = [
   { maxHeld: 1 },
 ];
 
-describe('what would become of a message', () => {
-  test.each(SITUATIONS)('T44 is what becomes of it, when %s', (_when, bring) => {
+describe('the delivery preview', () => {
+  test.each(SITUATIONS)('T44 matches what happens to a message, when %s', (_when, bring) => {
     for (const settings of SETTINGS) {
       for (const addressed of [null, 'pm', 'dev', 'qa']) {
         const play = stage({ settings });
@@ -87,7 +87,7 @@ describe('what would become of a message', () => {
     }
   });
 
-  test('T44 during an approval is no answer to it: it is held, whatever the mode', () => {
+  test('T44 during an approval: the message is no answer, it is held in every mode', () => {
     for (const mode of ['inject', 'interrupt'] as const) {
       const play = stage({ settings: { mode } });
       play.person('m1');
@@ -96,7 +96,7 @@ describe('what would become of a message', () => {
     }
   });
 
-  test('T44 under the order mention is that nobody gets it, unless it names somebody', () => {
+  test('T44 with the order mention: nobody gets the message unless it names an agent', () => {
     const play = stage({ settings: { order: 'mention' } });
     const { unaddressed, addressed } = outlookOf(play.floor, play.at);
     expect(fateWords(unaddressed)).toBe('reached no agent: nobody addressed');
@@ -104,14 +104,14 @@ describe('what would become of a message', () => {
   });
 });
 
-describe('T37 where an agent speaks when threads share the floor', () => {
+describe('T37 the thread in which an agent speaks when threads share the floor', () => {
   /** Messages whose id begins with "t" are in a thread. */
   const threadIn = ({ journal }: Stage, line: number | null = null): string | null =>
     threadOf(journal.toReversed(), line, {
       message: (id: string) => (id.startsWith('t') ? { thread: 'test:one/thread' } : {}),
     });
 
-  test('is where the newest message stands that an agent was given', () => {
+  test('is that of the newest message that an agent was given', () => {
     const play = stage();
     play.person('t1');
     expect(threadIn(play)).toBe('test:one/thread');
@@ -119,7 +119,7 @@ describe('T37 where an agent speaks when threads share the floor', () => {
     expect(threadIn(play)).toBeNull();
   });
 
-  test('stays there for those who are granted the floor after it', () => {
+  test('stays the same for agents that get the floor after it', () => {
     const play = stage();
     play.person('t1');
     play.speaks('pm');
@@ -127,7 +127,7 @@ describe('T37 where an agent speaks when threads share the floor', () => {
     expect(threadIn(play)).toBe('test:one/thread');
   });
 
-  test('is not where a message stands that is held until the turn is over', () => {
+  test('is not that of a message held until the turn ends', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.person('m1');
     play.person('t2');
@@ -136,7 +136,7 @@ describe('T37 where an agent speaks when threads share the floor', () => {
     expect(threadIn(play)).toBe('test:one/thread');
   });
 
-  test('is known of every line, whatever came after it', () => {
+  test('is known for every line, whatever came after it', () => {
     const play = stage({ agents: ['pm'] });
     play.person('t1');
     play.speaks('pm');
@@ -146,7 +146,7 @@ describe('T37 where an agent speaks when threads share the floor', () => {
     expect(lines.map((line) => threadIn(play, line))).toEqual(['test:one/thread', null]);
   });
 
-  test('is the channel for a new exchange that no message opened, and goes on where it was after a limit', () => {
+  test('is the channel for a new exchange without a message, and continues after a limit', () => {
     const ended = stage({ agents: ['pm'] });
     ended.person('t1');
     ended.speaks('pm');

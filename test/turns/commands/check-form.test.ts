@@ -54,18 +54,18 @@ describe('the words that answer a form', () => {
     expect(checkForm(words, ISSUE)).toEqual({ ok: false, text: expect.any(String), fields });
   });
 
-  test('need names, unless there is one field, which takes all that was said', () => {
+  test('need field names, except for a single field, whose value can be the whole text', () => {
     expect(checkForm('Broken link', ISSUE)).toMatchObject({ ok: false, text: expect.stringContaining('name=value') });
     const one = [field('name', { required: true })];
     expect(checkForm('Ann = Lee', one)).toEqual({ ok: true, content: { name: 'Ann = Lee' } });
     expect(checkForm('name=Ann', one)).toEqual({ ok: true, content: { name: 'Ann' } });
   });
 
-  test('of a form without fields are any', () => {
+  test('can be anything for a form without fields', () => {
     expect(checkForm('done', [])).toEqual({ ok: true, content: {} });
   });
 
-  test('leave nothing behind of a field that is called like a part of every object', () => {
+  test('ignore object properties such as "constructor"', () => {
     const odd = [field('__proto__'), field('constructor')];
     expect(checkForm('__proto__=a constructor=b', odd)).toMatchObject({ ok: true });
     expect(checkForm('constructor=b', [field('constructor'), field('toString', { required: true })])).toMatchObject({
@@ -74,7 +74,7 @@ describe('the words that answer a form', () => {
     });
   });
 
-  test('that are made from what was filled in say exactly that, as a command line too', () => {
+  test('made from a filled-in form give the same values again, also in a command line', () => {
     const names = ['title', 'a', 'kind of', 'x=y', 'a.b'];
     const value = oneof(string(), constantFrom('a=b title=c', ' "x" ', 'two\nlines', 'a, a=1', '[1]', '\\', '"'));
     const filled = record(Object.fromEntries(names.map((name) => [name, value])));
@@ -89,7 +89,7 @@ describe('the words that answer a form', () => {
     );
   });
 
-  test('that are made from several choices say exactly those', () => {
+  test('made from several choices give the same choices again', () => {
     const many = [field('of', { kind: 'some', options: options('a', 'b,c', '[d') }), field('to')];
     const content = { of: ['b,c', '[d'], to: 'x' };
     expect(checkForm(formWords(content), many)).toEqual({ ok: true, content });

@@ -35,7 +35,7 @@ describe('an unfinished line', () => {
     expect(completions(line, KNOWN).map((each) => each.line)).toEqual(lines);
   });
 
-  test('T7 offers the numbers of the questions that are open, and what each is about', () => {
+  test('T7 offers the numbers and titles of open questions', () => {
     const asked = [8, 9].map((question) => ({ question: { question, title: 'rm -rf build' } }));
     expect(completions('/allow ', { ...KNOWN, asked })).toEqual([
       { value: '8', line: '/allow 8', summary: 'rm -rf build' },
@@ -50,7 +50,7 @@ describe('an unfinished line', () => {
     expect(completions('/floor grant ', { agents })).toHaveLength(MAX_COMPLETIONS);
   });
 
-  test('is understood once it is completed', () => {
+  test('can be parsed once it is completed', () => {
     for (const { line } of completions('/floor grant ', KNOWN)) expect(parseLine(line)).toMatchObject({ ok: true });
   });
 });

@@ -5,11 +5,11 @@ const OPERATORS = { users: ['7', 'dev'], roles: ['admins'] };
 const person = (id: string, roles: readonly string[] = []) => ({ id, name: 'Ann', roles });
 
 describe('the operator role', () => {
-  test('belongs to a named id', () => {
+  test('belongs to a listed id', () => {
     expect(mayOperate(person('7'), OPERATORS, [])).toBe(true);
   });
 
-  test('belongs to whoever has a named role', () => {
+  test('belongs to a person with a listed role', () => {
     expect(mayOperate(person('8', ['staff', 'admins']), OPERATORS, [])).toBe(true);
   });
 
@@ -18,7 +18,7 @@ describe('the operator role', () => {
     expect(mayOperate(person('7'), { users: [], roles: [] }, [])).toBe(false);
   });
 
-  test('is not given by a name, a part of an id or another case', () => {
+  test('is not given by a name, a part of an id, or other letter case', () => {
     expect(mayOperate({ id: '8', name: '7', roles: [] }, OPERATORS, [])).toBe(false);
     expect(mayOperate(person('77'), OPERATORS, [])).toBe(false);
     expect(mayOperate(person('8', ['Admins']), OPERATORS, [])).toBe(false);
@@ -30,11 +30,11 @@ describe('the operator role', () => {
     expect(mayOperate(person('8', ['']), careless, [])).toBe(false);
   });
 
-  test('never belongs to a bot, even a named one', () => {
+  test('never belongs to a bot, even a listed one', () => {
     expect(mayOperate({ ...person('7', ['admins']), bot: true }, OPERATORS, [])).toBe(false);
   });
 
-  test('never belongs to an agent, even a named one', () => {
+  test('never belongs to an agent, even a listed one', () => {
     expect(mayOperate(person('dev', ['admins']), OPERATORS, ['pm', 'dev'])).toBe(false);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { COMMANDS } from '../../../src/turns/commands/command-table.ts';
 import { ANN, OLA, room, seats, T0, view } from './room.ts';
 
-describe('somebody who is not an operator', () => {
+describe('a person who is not an operator', () => {
   const changing = COMMANDS.filter((row) => row.needs === 'operate').map((row) => row.example);
   const reading = COMMANDS.filter((row) => row.needs === 'read').map((row) => row.example);
 
@@ -24,19 +24,19 @@ describe('somebody who is not an operator', () => {
     expect(audit).toEqual([]);
   });
 
-  test('is refused when a bot borrows an operator’s id', async () => {
+  test('is refused when a bot uses an operator’s id', async () => {
     const { run, commands } = room();
     expect((await run('/stop', { ...OLA, bot: true })).ok).toBe(false);
     expect(commands).toEqual([]);
   });
 
-  test('is refused when an agent is named as an operator', async () => {
+  test('is refused when an agent is listed as an operator', async () => {
     const { run, commands } = room({ operators: { users: ['dev'], roles: [] } });
     expect((await run('/stop', { id: 'dev', name: 'dev', roles: [] })).ok).toBe(false);
     expect(commands).toEqual([]);
   });
 
-  test('is refused as soon as the role is taken away', async () => {
+  test('is refused as soon as the role is removed', async () => {
     const operators = { users: ['ola'], roles: [] as string[] };
     const { run, commands } = room({ operators });
     expect((await run('/floor pause', OLA)).ok).toBe(true);
@@ -70,7 +70,7 @@ describe('an operator', () => {
     expect(audit).toMatchObject([{ by: 'ola', line, ok: true }]);
   });
 
-  test('is told who was skipped and who is next', async () => {
+  test('reads who was skipped and who is next', async () => {
     const { run } = room({
       facts: [
         {
@@ -91,7 +91,7 @@ describe('an operator', () => {
     });
   });
 
-  test('is told what stop did', async () => {
+  test('reads what stop did', async () => {
     const { run } = room({
       facts: [
         {
@@ -106,7 +106,7 @@ describe('an operator', () => {
     expect((await run('/stop', OLA)).text.split('\n')[0]).toBe('⏹ Stopped Developer. 1 message kept.');
   });
 
-  test('is told whether a grant was given at once', async () => {
+  test('reads whether the agent got the floor at once', async () => {
     const granted = {
       type: 'turnGranted',
       agent: 'qa',
@@ -120,7 +120,7 @@ describe('an operator', () => {
     expect((await room().run('/floor grant qa', OLA)).text).toMatch(/^qa is next\./);
   });
 
-  test('changes an agent in all its channels', async () => {
+  test('enables and disables an agent in all its channels', async () => {
     const { run, commands } = room();
     expect(await run('/agent disable dev', OLA)).toEqual({ ok: true, text: 'Disabled Developer in 2 channels.' });
     expect(commands).toEqual([
@@ -135,7 +135,7 @@ describe('an operator', () => {
     expect(restarted).toEqual(['qa']);
   });
 
-  test('lets in an agent that the channel does not name, with the seat it would have', async () => {
+  test('adds an agent that the channel does not list, with its default seat', async () => {
     const seat = { agent: 'qa', priority: 5, timeoutMs: 60_000, rejoin: 'auto' } as const;
     const { run, commands } = room({ seat: () => seat });
     await run('/floor add qa', OLA);
@@ -144,7 +144,7 @@ describe('an operator', () => {
 });
 
 describe('a refusal', () => {
-  test('is put into words', async () => {
+  test('is explained in words', async () => {
     const { run } = room({ refusal: 'nothing-to-stop' });
     expect(await run('/stop', OLA)).toEqual({ ok: false, text: 'refused: nothing-to-stop (Developer)' });
   });
@@ -159,7 +159,7 @@ describe('a refusal', () => {
     expect(await run('/agent enable dev', OLA)).toEqual({ ok: false, text: 'refused: already (Developer)' });
   });
 
-  test('of an agent nobody knows lists those there are', async () => {
+  test('of an unknown agent lists the known ones', async () => {
     const { run, commands } = room();
     expect(await run('/floor grant dve', OLA)).toEqual({
       ok: false,
@@ -169,7 +169,7 @@ describe('a refusal', () => {
     expect(commands).toEqual([]);
   });
 
-  test('of a channel without a floor says where to add it', async () => {
+  test('of a channel without a floor says where to add one', async () => {
     const { run, commands } = room({ view: null });
     expect((await run('/floor skip', OLA)).text).toBe(
       'This channel has no floor: add it to "channels" in turnConfig.json.',
@@ -179,18 +179,18 @@ describe('a refusal', () => {
 });
 
 describe('a button', () => {
-  test('carries the turn it was drawn for', async () => {
+  test('applies only to the turn that it was drawn for', async () => {
     const { run, commands } = room();
     await run('/floor skip', OLA, 'tx.2');
     expect(commands[0]?.command).toEqual({ type: 'skip', by: 'ola', epoch: 2 });
   });
 
-  test('of a turn that is over says so', async () => {
+  test('of an ended turn says so', async () => {
     const { run } = room({ refusal: 'stale-epoch' });
     expect(await run('/floor skip', OLA, 'tx.1')).toEqual({ ok: false, text: 'That turn is over.' });
   });
 
-  test('of a turn that is over does not extend another', async () => {
+  test('of an ended turn does not extend another turn', async () => {
     const { run, commands } = room();
     expect((await run('/floor extend', OLA, 'tx.2')).text.split('\n')[0]).toBe('Developer has 1:00 more.');
     expect(commands[0]?.command).toEqual({ type: 'extend', by: 'ola', ms: 60_000, epoch: 2 });
@@ -201,7 +201,7 @@ describe('T7 a question', () => {
   const approval = { question: 8, key: 'K8', title: 'rm -rf build', detail: 'rm -rf build', shown: true };
   const asking = view({ holder: { ...view().holder!, status: 'WAITING', waitingFor: 'approval', approval } });
 
-  test('is answered by its number, from a button or typed', async () => {
+  test('is answered by its number, by button or command', async () => {
     const { run, commands } = room({ view: asking });
     expect((await run('/allow 8', OLA, 'qK8')).text).toContain('Allowed once.');
     expect((await run('!reject #7', OLA)).text).toContain('Denied.');
@@ -211,7 +211,7 @@ describe('T7 a question', () => {
     ]);
   });
 
-  test('is answered by nothing else: whoever gives no number is told it, and what it is about', async () => {
+  test('is not answered without a number: the answer lists the open questions', async () => {
     const { run, commands } = room({ view: asking });
     const text = 'Developer waits for approval: rm -rf build. To decide: /allow 8 or /reject 8';
     for (const line of ['/allow', '/reject']) expect(await run(line, OLA)).toEqual({ ok: false, text });
@@ -220,7 +220,7 @@ describe('T7 a question', () => {
     expect(commands).toEqual([]);
   });
 
-  describe('that is answered in words', () => {
+  describe('that needs an answer in words', () => {
     const field = { label: 'Colour', hint: '', kind: 'one', required: true } as const;
     const options = ['red', 'blue'].map((value) => ({ value, label: value }));
     const about = { step: 1, steps: 9, tool: 'ask of files', folder: null, why: 'it asks', says: null };
@@ -229,7 +229,7 @@ describe('T7 a question', () => {
     const form = [{ name: 'colour', ...field, options }];
     const colour = withAbout({ answer: '<colour>', form });
 
-    test('takes what fills in its form, by whatever word', async () => {
+    test('accepts words that fill in its form, with any command word', async () => {
       const { run, commands } = room({ view: colour });
       expect((await run('/answer 8 Blue', OLA, 'qK8')).text).toContain('Answered.');
       expect((await run('/reject 8', OLA)).text).toContain('Declined.');
@@ -239,7 +239,7 @@ describe('T7 a question', () => {
       ]);
     });
 
-    test('takes nothing else, says what is wrong with each field, and stays open', async () => {
+    test('refuses other words, reports each wrong field, and stays open', async () => {
       const { run, commands } = room({ view: colour });
       const wrong = expect.stringContaining('Invalid option');
       expect(await run('/answer 8 green', OLA)).toEqual({ ok: false, text: wrong, fields: { colour: wrong } });
@@ -250,31 +250,31 @@ describe('T7 a question', () => {
       expect(commands).toEqual([]);
     });
 
-    test('and has no form takes any, and a plain yes', async () => {
+    test('without a form accepts any words, and a plain approval', async () => {
       const { run, commands } = room({ view: withAbout({ answer: 'done' }) });
       for (const line of ['/answer 8 done', '/allow 8']) expect((await run(line, OLA)).ok).toBe(true);
       expect(commands).toHaveLength(2);
     });
 
-    test('takes no words when it wants a yes or a no', async () => {
+    test('about a call accepts no words', async () => {
       const { run, commands } = room({ view: asking });
       expect((await run('/answer 8 yes', OLA)).text).toBe('Request 8 takes no words. Use /allow 8 or /reject 8');
       expect(commands).toEqual([]);
     });
 
-    test('tells whoever opens it late by whom it was answered', async () => {
+    test('already answered says by whom', async () => {
       const { run } = room({ view: asking, refusal: 'stale-question' });
       expect((await run('/answer 1', OLA)).text).toContain('bob');
     });
   });
 
-  test('is nothing to answer when nobody asks', async () => {
+  test('does not exist when nothing is asked', async () => {
     expect((await room().run('/allow', OLA)).text).toMatch(/^No request is open here/);
   });
 });
 
 describe('status', () => {
-  test('shows the holder, the time left, who is next, the settings and every seat', async () => {
+  test('shows the holder, the time left, the next agents, the settings and every seat', async () => {
     expect((await room().run('/floor status', ANN)).text).toBe(
       [
         '🎤 Developer · 1:12 left · next: qa, pm',
@@ -285,7 +285,7 @@ describe('status', () => {
     );
   });
 
-  test('shows a holder who waits, and for what', async () => {
+  test('shows a waiting holder, and what it waits for', async () => {
     const holder = { ...view().holder!, status: 'WAITING', waitingFor: 'answer', deadlineAt: T0 + 598_001 } as const;
     const { run } = room({ view: view({ holder }) });
     expect((await run('/floor status', ANN)).text).toMatch(
@@ -293,14 +293,14 @@ describe('status', () => {
     );
   });
 
-  test('shows a holder whom a tool call keeps at work', async () => {
+  test('shows a holder that a tool call keeps at work', async () => {
     const holder = { ...view().holder!, deadlineAt: T0 + 600_000, working: true };
     expect((await room({ view: view({ holder }) }).run('/floor status', ANN)).text).toMatch(
       /^🎤 Developer · working · 10:00 left · next/,
     );
   });
 
-  test('shows a limit, and the way on', async () => {
+  test('shows a limit, and how to continue', async () => {
     const { run } = room({
       view: view({
         holder: null,
@@ -347,7 +347,7 @@ describe('reading', () => {
     );
   });
 
-  test('the fate of a message is told step by step', async () => {
+  test('why shows the fate of a message step by step', async () => {
     expect((await room().run('/why 1234567890', ANN)).text).toBe(
       [
         '20:59:50  Ann wrote (edited): please wait for me',
@@ -358,7 +358,7 @@ describe('reading', () => {
     );
   });
 
-  test('a message that is held is told with what keeps the floor from the agents', async () => {
+  test('why shows what keeps a held message from the agents', async () => {
     const { run } = room({
       view: view({ holder: null, obstacles: [{ why: 'paused' }, { why: 'resting', after: 'rounds' }] }),
     });
@@ -378,7 +378,7 @@ describe('reading', () => {
     expect((await run('/why injected', ANN)).text.split('\n').at(-1)).toBe(`Now: delivered to Developer ${how}.`);
   });
 
-  test('the fate of a message of another channel is not told', async () => {
+  test('why does not show messages of another channel', async () => {
     const { run } = room();
     const other = await run('/why secret', ANN);
     expect(other).toEqual({ ok: false, text: 'This channel received no message "secret".' });

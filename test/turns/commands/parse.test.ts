@@ -5,7 +5,7 @@ import type { Parsed } from '../../../src/turns/commands/parse.ts';
 import { COMMAND_WORDS, COMMANDS } from '../../../src/turns/commands/command-table.ts';
 
 describe('the command table', () => {
-  test.each(COMMANDS)('$path is understood from its own example', (row) => {
+  test.each(COMMANDS)('$path is parsed from its own example', (row) => {
     expect(parseLine(row.example)).toMatchObject({ ok: true, invocation: { path: row.path, needs: row.needs } });
   });
 
@@ -17,11 +17,11 @@ describe('the command table', () => {
     for (const argument of row.arguments) expect(usage(row)).toContain(argument.name);
   });
 
-  test('names no command twice', () => {
+  test('lists each command once', () => {
     expect(new Set(COMMANDS.map((row) => row.path)).size).toBe(COMMANDS.length);
   });
 
-  test('has one argument of a kind at most, apart from the rest', () => {
+  test('has at most one argument of each kind, except rest arguments', () => {
     const doubled = COMMANDS.filter((row) => {
       const single = row.arguments.filter((each) => !('rest' in each)).map((each) => each.kind);
       return new Set(single).size !== single.length;
@@ -65,11 +65,11 @@ describe('a line', () => {
     expect(parseLine(line)).toEqual({ ok: true, invocation: { path: 'stop', needs: 'operate', values: {} } });
   });
 
-  test('gives an agent without its at sign', () => {
+  test('removes the "@" of an agent', () => {
     expect(valuesOf('/floor grant @dev')).toEqual({ agent: 'dev' });
   });
 
-  test('keeps an agent with a space together when it is quoted', () => {
+  test('keeps a quoted agent with a space together', () => {
     expect(valuesOf('/floor grant "Dev Two"')).toEqual({ agent: 'Dev Two' });
   });
 
@@ -110,15 +110,15 @@ describe('a line', () => {
     expect(valuesOf(line)).toEqual(values);
   });
 
-  test('takes a policy and any number of agents', () => {
+  test('accepts an order and any number of agents', () => {
     expect(valuesOf('/floor order priority dev @qa pm')).toEqual({ order: 'priority', agents: ['dev', 'qa', 'pm'] });
   });
 
-  test('takes a whole command after help', () => {
+  test('accepts a whole command after help', () => {
     expect(valuesOf('/help /floor skip')).toEqual({ command: 'floor skip' });
   });
 
-  test('only reads when mode or order come without an argument', () => {
+  test('only reads when mode or order have no argument', () => {
     expect(needsOf('/floor mode')).toBe('read');
     expect(needsOf('/floor order')).toBe('read');
     expect(needsOf('/floor mode queue')).toBe('operate');
@@ -126,7 +126,7 @@ describe('a line', () => {
   });
 });
 
-describe('a line that is not understood', () => {
+describe('a line that cannot be parsed', () => {
   test.each([
     ['', 'Expected a command. /help shows them all.'],
     ['/', 'Expected a command. /help shows them all.'],
@@ -154,7 +154,7 @@ describe('a line that is not understood', () => {
     expect(parseLine(line)).toEqual({ ok: false, message });
   });
 
-  test('is repeated short, on one line and without mentions', () => {
+  test('is quoted shortened, on one line and without mentions', () => {
     const message = messageOf(`/@everyone<!channel>\u202e${'x'.repeat(500)}`);
     expect(message).not.toMatch(/[@<>\u202e]/u);
     expect(message.length).toBeLessThan(120);
@@ -164,12 +164,12 @@ describe('a line that is not understood', () => {
     expect(messageOf('x'.repeat(1_000_000))).toBe('That line is too long: a command has at most 2000 characters.');
   });
 
-  test('never throws, whatever it holds', () => {
+  test('never throws, whatever it contains', () => {
     const understood = property(string({ unit: 'binary', maxLength: 200 }), (line) => 'ok' in parseLine(line));
     expect(() => assert(understood)).not.toThrow();
   });
 
-  test('does not find a command among the properties of objects', () => {
+  test('finds no command among the properties of objects', () => {
     expect(parseLine('/constructor').ok).toBe(false);
     expect(parseLine('/floor __proto__').ok).toBe(false);
   });
@@ -185,7 +185,7 @@ describe('words', () => {
     expect(valuesOf(line)).toEqual({ question: 8, words });
   });
 
-  test('are parted by any white space, and quotes keep them together', () => {
+  test('are separated by white space, except in quotes', () => {
     expect(lineWords('a  "b c"\td\n"e')).toEqual(['a', 'b c', 'd', 'e']);
   });
 });

@@ -40,19 +40,19 @@ describe('a time', () => {
     expect(timeWords('UTC')(now - 86_400_000, now)).toBe('2026-02-03 21:00:00');
   });
 
-  test('is the one of the zone', () => {
+  test('is in the given time zone', () => {
     expect(timeWords('Asia/Kathmandu')(now, now)).toBe('02:45:00');
   });
 });
 
 describe('a number', () => {
-  test('has its noun', () => {
+  test('has a noun in the right form', () => {
     expect([counted(0, 'turn'), counted(1, 'turn'), counted(2, 'turn')]).toEqual(['0 turns', '1 turn', '2 turns']);
   });
 });
 
 describe('an excerpt', () => {
-  test('is one line of at most so many letters, never half an emoji', () => {
+  test('is one line with a limit, and never cuts an emoji', () => {
     expect(excerpt('a\n\n b\tc')).toBe('a b c');
     expect(excerpt('a\u001b[2Jb\u202ec')).toBe('a [2Jb c');
     expect(excerpt('👩‍👩‍👧'.repeat(20), 5)).toBe(`${'👩‍👩‍👧'.repeat(4)}…`);
@@ -93,14 +93,14 @@ describe('an agent', () => {
     expect(findAgent(word, agents)).toEqual({ ok: true, agent });
   });
 
-  test('whose name two have must be named by its id', () => {
+  test('with a name that two agents have must be named by id', () => {
     expect(findAgent('Ada', agents)).toEqual({
       ok: false,
       message: 'Several agents are named "Ada". Use an id: dev, qa.',
     });
   });
 
-  test('nobody knows is nobody', () => {
+  test('that is unknown is not found', () => {
     expect(findAgent('zzz', [])).toEqual({ ok: false, message: 'There is no agent "zzz". Agents: nobody.' });
   });
 });

@@ -52,12 +52,12 @@ describe("a person's text", () => {
     expect(inPerson(text)).toEqual(agents);
   });
 
-  test('means the longest name that stands there', () => {
+  test('addresses the agent with the longest matching name', () => {
     expect(inPerson('@dev-ops')).toEqual(['dev-ops']);
     expect(inPerson('dev-ops: go')).toEqual(['dev-ops']);
   });
 
-  test('in a script without spaces may go on right after the name', () => {
+  test('in a script without spaces may continue right after the name', () => {
     expect(inPerson('@devさん、確認@qaお願い')).toEqual(['dev', 'qa']);
     expect(inPerson('@開発お願い')).toEqual(['jp']);
   });
@@ -110,20 +110,20 @@ describe("a person's text", () => {
     expect(addressedIn('@ : x', [{ id: 'dev', name: ' ' }])).toEqual([]);
   });
 
-  test('means the agent with the id when another has it as its name', () => {
+  test('addresses the agent with the id when another agent has it as its name', () => {
     expect(addressedIn('@dev', [AGENTS[1]!, { id: 'x', name: 'dev' }])).toEqual(['dev']);
   });
 });
 
 describe("an agent's text", () => {
-  test('mentions by "@" only', () => {
+  test('mentions only with "@"', () => {
     expect(inAgent('done, @pm please check')).toEqual(['pm']);
     expect(inAgent('dev: I did that. qa, look')).toEqual([]);
   });
 });
 
 describe('any text', () => {
-  test('gives known agents, each once', () => {
+  test('names known agents, each once', () => {
     const pieces = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('@', 'dev', 'Dev Name', ':', '`', '```\n', '\n'),
@@ -160,7 +160,7 @@ describe('a command', () => {
     expect(['/floor', '!floor skip', ' /Agent list\n'].filter((text) => !isCommandLine(text, known))).toEqual([]);
   });
 
-  test('T20 is stop with whatever follows it', () => {
+  test('T20 is "stop" with any text after it', () => {
     const texts = [
       '!stop',
       '/STOP!!',
@@ -175,13 +175,13 @@ describe('a command', () => {
     );
   });
 
-  test('is nothing else', () => {
+  test('is no other text', () => {
     const texts = ['!nice', '/floors', 'floor skip', '//floor', '/ floor', 'so /floor', '/floor\nskip', '!', ''];
     expect(texts.filter((text) => isCommandLine(text, known))).toEqual([]);
   });
 });
 
-describe('whom an agent asks or calls', () => {
+describe('the agent that an agent asks or mentions', () => {
   const agents = ['dev', 'qa', 'bob'].map((id) => ({ id, name: id }));
 
   test.each([

@@ -21,38 +21,38 @@ describe('an output that ends with the signal', () => {
     expect(whole('All done.\nTURN_COMPLETE')).toEqual(ended('All done.'));
   });
 
-  test('may have white space around it', () => {
+  test('may have white space around the signal', () => {
     expect(whole('All done. \n\n  TURN_COMPLETE \r\n\n')).toEqual(ended('All done.'));
   });
 
-  test('may have it as the last word of its last line', () => {
+  test('may have the signal as the last word of its last line', () => {
     expect(whole('I am done. TURN_COMPLETE')).toEqual(ended('I am done.'));
   });
 
-  test('may be nothing else', () => {
+  test('may consist of the signal alone', () => {
     expect(whole('TURN_COMPLETE')).toEqual(ended(''));
     expect(whole('\n TURN_COMPLETE\n')).toEqual(ended(''));
   });
 
-  test('hands over to whom it names', () => {
+  test('hands over to the agent named after the signal', () => {
     expect(whole('Please check.\nTURN_COMPLETE @qa')).toEqual(ended('Please check.', 'qa'));
     expect(whole('Please check.\nTURN_COMPLETE qa-2\n')).toEqual(ended('Please check.', 'qa-2'));
     expect(whole('Please check. TURN_COMPLETE @qa')).toEqual(ended('Please check.', 'qa'));
   });
 
-  test('may repeat it', () => {
+  test('may repeat the signal', () => {
     expect(whole('Done.\nTURN_COMPLETE\n\nTURN_COMPLETE')).toEqual(ended('Done.'));
     expect(whole('Done. TURN_COMPLETE @qa TURN_COMPLETE')).toEqual(ended('Done.', 'qa'));
     expect(whole('TURN_COMPLETE TURN_COMPLETE')).toEqual(ended(''));
   });
 
-  test('may have it after code, a quote and inline code', () => {
+  test('may have the signal after code, a quote and inline code', () => {
     expect(whole('```ts\na\n```\nTURN_COMPLETE')).toEqual(ended('```ts\na\n```'));
     expect(whole('See ```a``` and `b` TURN_COMPLETE')).toEqual(ended('See ```a``` and `b`'));
     expect(whole('> Say TURN_COMPLETE\nTURN_COMPLETE')).toEqual(ended('> Say TURN_COMPLETE'));
   });
 
-  test('may mention it earlier', () => {
+  test('may mention the signal earlier', () => {
     expect(whole('I say TURN_COMPLETE at the end.\nTURN_COMPLETE')).toEqual(ended('I say TURN_COMPLETE at the end.'));
   });
 
@@ -107,27 +107,27 @@ describe('a stream', () => {
     expect(scanner.end()).toEqual(ended(''));
   });
 
-  test('keeps nothing back but white space and a beginning of the signal', () => {
+  test('holds back only white space and a possible start of the signal', () => {
     const scanner = createSignalScanner({ signal: SIGNAL });
     const shown = ['He', 'llo ', 'T', 'om', ', TU', 'RN left', '\n', 'on'].map((chunk) => scanner.push(chunk));
     expect(shown).toEqual(['He', 'llo', '', ' Tom', ',', ' TURN left', '', '\non']);
     expect(scanner.end()).toEqual(plain(''));
   });
 
-  test('takes whom to hand over to from the same line only', () => {
+  test('reads the agent to hand over to from the same line only', () => {
     const scanner = createSignalScanner({ signal: SIGNAL });
     expect(scanner.push('TURN_COMPLETE\n')).toBe('');
     expect(scanner.push('@d')).toBe('TURN_COMPLETE\n@d');
     expect(scanner.end()).toEqual(plain(''));
   });
 
-  test('shows what it kept back when the output ends without a signal', () => {
+  test('shows the text held back when the output ends without a signal', () => {
     const scanner = createSignalScanner({ signal: SIGNAL });
     expect(scanner.push('```\nTURN_COMPLETE')).toBe('```');
     expect(scanner.end()).toEqual(plain('\nTURN_COMPLETE'));
   });
 
-  test('refuses a signal that is no word', () => {
+  test('refuses a signal that is not one word', () => {
     expect(() => createSignalScanner({ signal: 'TURN COMPLETE' })).toThrow('Expected `signal` to be one word');
   });
 });
@@ -150,7 +150,7 @@ describe('any output', () => {
     return { shown, end: scanner.end() };
   };
 
-  test('gives the same however it is cut', () => {
+  test('gives the same result however it is split', () => {
     fc.assert(
       fc.property(text, fc.array(fc.nat(), { size: 'max', maxLength: 60 }), (output, cuts) => {
         const { shown, end } = stream(output, cuts);
@@ -160,7 +160,7 @@ describe('any output', () => {
     );
   });
 
-  test('is a beginning of the output, and all of it without the signal at its end', () => {
+  test('shows a start of the output: all of it except the final signal', () => {
     fc.assert(
       fc.property(text, (output) => {
         const { text: shown, signalled } = whole(output);
@@ -171,7 +171,7 @@ describe('any output', () => {
     );
   });
 
-  test('never shows the signal that ends it, nor a piece of it on the way', () => {
+  test('never shows the final signal or a part of it', () => {
     const calm = text.filter((output) => !/[`~>]/.test(output) && !output.includes('TURN_'));
     fc.assert(
       fc.property(calm, fc.constantFrom('', ' @dev', '\n', ' \n\n'), fc.array(fc.nat()), (output, tail, cuts) => {

@@ -10,12 +10,12 @@ const letters = (text: string): string[] =>
 const withoutFences = (parts: readonly string[]): string => bare(parts.join('\n').replaceAll(/[`~]|z/g, ''));
 
 describe('a text that fits', () => {
-  test('is left as it is', () => {
+  test('is unchanged', () => {
     expect(splitText('  a\n\n', 5)).toEqual(['  a\n\n']);
     expect(splitText('x'.repeat(2_000), 2_000)).toHaveLength(1);
   });
 
-  test('gives no part when it is empty or blank', () => {
+  test('has no parts when it is empty or blank', () => {
     expect(splitText('', 100)).toEqual([]);
     expect(splitText(' \n\t\u00A0\n', 2)).toEqual([]);
   });
@@ -64,7 +64,7 @@ describe('a text that is too long', () => {
     expect(splitText('e\u0301e\u0301e\u0301', 3)).toEqual(['e\u0301', 'e\u0301', 'e\u0301']);
   });
 
-  test('cuts between code points a character that is longer than a part', () => {
+  test('is cut between code points in a character longer than a part', () => {
     expect(splitText(`a${'\u0301'.repeat(5)}`, 4)).toEqual(['a\u0301\u0301\u0301', '\u0301\u0301']);
     expect(splitText('👩‍👩‍👧', 3)).toEqual(['👩\u200D', '👩\u200D', '👧']);
   });
@@ -73,7 +73,7 @@ describe('a text that is too long', () => {
 describe('a code fence', () => {
   const code = Array.from({ length: 6 }, (_, index) => `line ${index};`).join('\n');
 
-  test('goes whole into the next part when it fits there', () => {
+  test('moves to the next part when it fits there', () => {
     const text = `Here is what I would do first.\n\`\`\`ts\n${code}\n\`\`\``;
     expect(splitText(text, 70)).toEqual(['Here is what I would do first.', `\`\`\`ts\n${code}\n\`\`\``]);
   });
@@ -85,7 +85,7 @@ describe('a code fence', () => {
     ]);
   });
 
-  test('is closed and opened again with its language when it must be cut', () => {
+  test('is closed, and opened again with its language, when it must be cut', () => {
     expect(splitText(`\`\`\`ts\n${code}\n\`\`\``, 40)).toEqual([
       '```ts\nline 0;\nline 1;\nline 2;\n```',
       '```ts\nline 3;\nline 4;\nline 5;\n```',
@@ -142,7 +142,7 @@ describe('any text', () => {
     )
     .map((pieces) => pieces.join(''));
 
-  test('loses nothing but white space, and no part is too long or blank', () => {
+  test('loses only white space, and no part is too long or blank', () => {
     fc.assert(
       fc.property(prose, fc.integer({ min: 2, max: 80 }), (text, limit) => {
         const parts = splitText(text, limit);
@@ -152,7 +152,7 @@ describe('any text', () => {
     );
   });
 
-  test('keeps its characters whole', () => {
+  test('keeps its characters complete', () => {
     fc.assert(
       fc.property(prose, fc.integer({ min: 60, max: 120 }), (text, limit) => {
         fc.pre(letters(text).every((letter) => letter.length < 30));
@@ -161,7 +161,7 @@ describe('any text', () => {
     );
   });
 
-  test('with code loses nothing but white space and fences', () => {
+  test('with code loses only white space and fences', () => {
     fc.assert(
       fc.property(mixed, fc.integer({ min: 24, max: 90 }), (text, limit) => {
         const parts = splitText(text, limit);
@@ -181,7 +181,7 @@ describe('any text', () => {
     },
   );
 
-  test('is refused when the limit is no length', () => {
+  test('is refused for an invalid limit', () => {
     expect(() => splitText('text', 1)).toThrow('Expected `limit` to be a whole number from 2 up, got 1');
     expect(() => splitText('text', 2.5)).toThrow('got 2.5');
   });

@@ -42,7 +42,7 @@ describe('T21 a question', () => {
     ]);
   });
 
-  test('shows the input whatever the texts of the configuration say', () => {
+  test('shows the input whatever the configured texts say', () => {
     expect(said(asks, { approval: '{agent}? {detail}' })).toBe('dev?\n```\ncommand: rm -rf build\n```');
     expect(said(asks, { approval: false })).toBe(said(asks));
     const known = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null };
@@ -52,14 +52,14 @@ describe('T21 a question', () => {
     expect(said(inWords, { approval: '{agent}?' })?.split('\n')[0]).toBe('dev?');
   });
 
-  test('has a heading of one short line that opens no code', () => {
+  test('has a heading of one short line without backticks', () => {
     const title = `a \`b\` ${'c'.repeat(200)}\nRequest 7: /allow 7`;
     const [heading = '', second] = said({ ...asks, title })?.split('\n') ?? [];
     expect(heading).toMatch(/^✋ dev wants to run a 'b' c{90,100}…$/);
     expect(second).toBe('Request 8: /allow 8 or /reject 8');
   });
 
-  test('shows the run, the reason, the words of the agent, the rules on offer and the deadline', () => {
+  test("shows the run, the reason, the agent's words, the offered rules and the deadline", () => {
     const about = {
       run: 'slack:C1 dev#2',
       step: 3,
@@ -114,17 +114,17 @@ describe('T21 a question', () => {
     expect(words).toContain('\ndev asks 2 times for exactly this. One decision counts for all 2.\n');
   });
 
-  test('names who may decide when that is not every operator', () => {
+  test('names the people who may decide, unless it is every operator', () => {
     const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'no rule covers it', says: null, who: 'eve' };
     expect(said({ ...asks, about, until: 0 })).toContain('Only these decide: eve. Denied at 00:00 UTC');
   });
 
-  test('of a change in a file stands in a block that shows what comes and goes', () => {
+  test('about a file change is a diff', () => {
     const detail = 'a.txt (+1 -1)\n@@ -1 +1 @@\n-one\n+two';
     expect(said({ ...asks, detail })).toContain('```diff\na.txt (+1 -1)\n@@ -1 +1 @@');
   });
 
-  test('T53 says so when a word mixes letters that look alike', () => {
+  test('T53 warns about a word with look-alike letters', () => {
     expect(said({ ...asks, detail: 'curl https://g\u0456thub.com/x' })).toContain(
       '⚠ Words with letters of more than one alphabet: g\u0456thub.com',
     );
@@ -161,7 +161,7 @@ describe('T21 a question', () => {
     expect(said({ kind: 'answered', agent: 'dev', ...answer, ...more }, {}, 2)).toBe(text);
   });
 
-  test('that nobody could be asked is told with the reason', () => {
+  test('about which nobody could be asked is announced with the reason', () => {
     expect(said({ kind: 'unasked', agent: 'dev', title: 'clean up', why: 'it is too long' })).toBe(
       '⛔ Denied: dev wanted to run clean up, and nobody could be asked: it is too long',
     );
@@ -215,7 +215,7 @@ describe('the built-in texts', () => {
     expect(said(announcement)).toBe(text);
   });
 
-  test('name a limit with its numbers, its unit and the way on', () => {
+  test('name a limit with its numbers, its unit and how to continue', () => {
     expect(limit('turns', 12, 12)).toBe('⏸ 12 of 12 turns without a person. Write a message or run /floor resume.');
     expect(limit('tokens', 50_312, 50_000)).toBe(
       '⏸ 50,312 of 50,000 tokens since the last message. Write a message or run /floor resume.',
@@ -230,45 +230,45 @@ describe('the built-in texts', () => {
     expect(limit('held messages', 500, 500)).toMatch(/^⏸ 500 of 500 messages are held\./);
   });
 
-  test('give a cause as one short line', () => {
+  test('show a cause as one short line', () => {
     const text = said({ kind: 'disconnect', agent: 'pm', cause: `line one\nline two ${'x'.repeat(1_000)}` }) ?? '';
     expect(text).toContain(': line one line two xxx');
     expect(text).not.toContain('\n');
     expect(text.length).toBeLessThan(260);
   });
 
-  test('say how often an announcement recurred', () => {
+  test('show how often an announcement was repeated', () => {
     expect(said({ kind: 'timeout', agent: 'pm' }, {}, 2)).toBe('⏱️ pm turn timed out (×2)');
     expect(said({ kind: 'timeout', agent: 'pm' }, {}, 13)).toBe('⏱️ pm turn timed out (×13)');
   });
 });
 
 describe('texts of the configuration', () => {
-  test('take the place of the built-in ones', () => {
+  test('replace the built-in ones', () => {
     expect(said({ kind: 'timeout', agent: 'pm' }, { timeout: 'Zeit um, {agent}! {agent}?' })).toBe('Zeit um, pm! pm?');
     expect(said({ kind: 'limit', budget: 'tokens', used: 7, max: 5 }, { limit: '{budget}: {used}/{max}' })).toBe(
       'tokens: 7/5',
     );
   });
 
-  test('switch a kind off with false', () => {
+  test('turn a kind off with false', () => {
     expect(said({ kind: 'nobody' }, { nobody: false })).toBeNull();
     expect(said({ kind: 'timeout', agent: 'pm' }, { nobody: false })).toBe('⏱️ pm turn timed out');
   });
 
-  test('keep names in braces that there are not', () => {
+  test('keep unknown names in braces', () => {
     expect(said({ kind: 'timeout', agent: 'pm' }, { timeout: '{agent} {cause} {toString} {} {agent' })).toBe(
       'pm {cause} {toString} {} {agent',
     );
   });
 
-  test('never fill in what a value says', () => {
+  test('never replace names inside values', () => {
     expect(said({ kind: 'disconnect', agent: 'pm', cause: '{agent} $& (s)' }, { disconnect: '{cause}' })).toBe(
       '{agent} $& (s)',
     );
   });
 
-  test('keep "(s)" where no number stands before it', () => {
+  test('keep "(s)" without a number before it', () => {
     expect(said({ kind: 'nobody' }, { nobody: 'No agent(s)' })).toBe('No agent(s)');
   });
 });
@@ -302,13 +302,13 @@ describe('a refused command', () => {
     'day-limit': true,
   };
 
-  test('is explained in one sentence of its own', () => {
+  test('has its own explanation in one sentence', () => {
     const texts = Object.keys(all).map((refusal) => refusalText(refusal as Refusal, { agent: 'dev' }));
     expect(new Set(texts).size).toBe(texts.length);
     expect(texts.filter((text) => !/^(?:[A-Z]|dev )[^\n]{20,110}\.$/.test(text))).toEqual([]);
   });
 
-  test('says whom it was about and which command helps', () => {
+  test('names the agent concerned and the command that helps', () => {
     expect(refusalText('offline', { agent: 'dev' })).toBe('dev is offline. To start it: /agent restart dev.');
     expect(refusalText('disabled', { agent: 'Dev Name' })).toContain('To enable it: /agent enable "Dev Name"');
     expect(refusalText('not-queued', {})).toBe('that agent is not in the queue. To add it: /floor add <agent>.');
