@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
-import { fenceAfter } from '../../turns/text/split.ts';
+import { codeSpans, fenceAfter } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { ruleLabel } from '../delivery/card.ts';
@@ -248,32 +248,16 @@ function openly(paragraph: string): string {
 function rewrittenParagraph(paragraph: string, { code, words }: Rewriting): string {
   if (!paragraph.includes('`')) return words(paragraph);
   let shown = '';
-  let end = 0;
-  for (const { at, closes } of runsOf(paragraph)) {
-    if (at < end || closes === null) continue;
-    shown += words(paragraph.slice(end, at)) + code(paragraph.slice(at, closes));
-    end = closes;
+  let from = 0;
+  for (const { at, end } of codeSpans(paragraph)) {
+    shown += words(paragraph.slice(from, at)) + code(paragraph.slice(at, end));
+    from = end;
   }
-  return shown + words(paragraph.slice(end));
+  return shown + words(paragraph.slice(from));
 }
 
 function inertWords(words: string): string {
   return withoutBroadcasts(words.replaceAll(AUTOLINK, '$1').replaceAll('<', '&lt;'));
-}
-
-/** Where backticks stand, and where the code that they open ends. */
-type Run = { readonly at: number; readonly closes: number | null };
-
-function runsOf(paragraph: string): readonly Run[] {
-  const later = new Map<number, number>();
-  return [...paragraph.matchAll(/`+/g)]
-    .toReversed()
-    .map(({ index, 0: { length } }) => {
-      const next = later.get(length);
-      later.set(length, index);
-      return { at: index, closes: next === undefined ? null : next + length };
-    })
-    .toReversed();
 }
 
 /** Whether a link's text is itself an address, of another host. */

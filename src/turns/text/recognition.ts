@@ -1,6 +1,6 @@
 import { foundOnce } from '../../lib/keyed.ts';
 import type { AgentId } from '../floor/settings.ts';
-import { fenceAfter, isQuote } from './split.ts';
+import { codeSpans, fenceAfter, isQuote } from './split.ts';
 import type { Fence } from './split.ts';
 
 /** An agent with its id and the name that people use. */
@@ -223,35 +223,15 @@ function withoutCode(text: string): string {
     .replaceAll(/\bhttps?:\/\/\S+/g, ' ');
 }
 
-/** Removes inline code: text between two equally long runs of backticks. A run without a match is text. */
+/** Returns the paragraph with a space in place of each inline code. */
 function withoutInlineCode(paragraph: string): string {
   let shown = '';
-  let end = 0;
-  for (const { at, length, next } of runsOf(paragraph)) {
-    if (at < end || next === null) continue;
-    shown += `${paragraph.slice(end, at)} `;
-    end = next + length;
+  let from = 0;
+  for (const { at, end } of codeSpans(paragraph)) {
+    shown += `${paragraph.slice(from, at)} `;
+    from = end;
   }
-  return shown + paragraph.slice(end);
-}
-
-type Run = {
-  readonly at: number;
-  readonly length: number;
-  /** Where the next run of the same length begins. */
-  readonly next: number | null;
-};
-
-function runsOf(paragraph: string): readonly Run[] {
-  const seen = new Map<number, number>();
-  return [...paragraph.matchAll(/`+/g)]
-    .toReversed()
-    .map(({ index, 0: { length } }) => {
-      const next = seen.get(length) ?? null;
-      seen.set(length, index);
-      return { at: index, length, next };
-    })
-    .toReversed();
+  return shown + paragraph.slice(from);
 }
 
 const ARGUMENT = /^@?[\w-]{1,64}$/;

@@ -211,6 +211,24 @@ export function fenceAfter(fence: Fence | null, line: string): Fence | null {
   return afterRuns(fence, line);
 }
 
+/** Returns the inline code of a paragraph, with its backticks. A run of backticks without an equally long one is text. */
+export function codeSpans(paragraph: string): readonly { readonly at: number; readonly end: number }[] {
+  const ends = new Map<number, number>();
+  const runs = [...paragraph.matchAll(/`+/g)].toReversed().map(({ index: at, 0: { length } }) => {
+    const end = ends.get(length) ?? null;
+    ends.set(length, at + length);
+    return { at, end };
+  });
+  const spans = [];
+  let free = 0;
+  for (const { at, end } of runs.toReversed()) {
+    if (end === null || at < free) continue;
+    spans.push({ at, end });
+    free = end;
+  }
+  return spans;
+}
+
 /** Returns a text with the mark of a cut. The mark comes below a code block. */
 export function cutOff(text: string): string {
   return `${text}${/(?:^|\n)(?:```|~~~)$/.test(text) ? '\n' : ' '}… (cut off)`;
