@@ -49,7 +49,7 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'a commit sets no alarm',
     file: 'turns/manager.ts',
-    find: '    this.#arm(nextDeadline(floor));\n',
+    find: '    this.#arm(deadline);\n',
     replace: '',
   },
   {
@@ -79,8 +79,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'the clock is read again between the draft and its command',
     file: 'turns/manager.ts',
-    find: 'const applied = this.#ports.store.floors.apply(channel, command, at);',
-    replace: 'const applied = this.#ports.store.floors.apply(channel, command, this.#ports.clock.now());',
+    find: 'const applied = floors.apply(channel, command, at);',
+    replace: 'const applied = floors.apply(channel, command, this.#ports.clock.now());',
   },
   {
     name: 'an alarm is not moved to an earlier deadline',
