@@ -20,7 +20,7 @@ import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
 import type { AboutCall, AskedField } from '../turns/floor/settings.ts';
 import { utcTime } from '../turns/text/words.ts';
-import { callDigest, scrubbedInput } from '../work/runs/call-record.ts';
+import { callDigest, redactedInput } from '../work/runs/call-record.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunCommandPorts } from '../work/runs/run-commands.ts';
 import type { RequestedCall } from '../work/runs/run-events.ts';
@@ -170,7 +170,7 @@ export function recordedCall(
   const more = { ...(definition === null ? {} : { definition }), ...defined({ program }) };
   // What could carry something away in somebody else's words is asked about by itself.
   const alone = about?.danger === true ? ({ alone: true } as const) : {};
-  const asked = { id, agentCall, tool, input: scrubbedInput(input, clean), digest: digestOf(call) };
+  const asked = { id, agentCall, tool, input: redactedInput(input, clean), digest: digestOf(call) };
   return { ...asked, source, repeatable, ...more, verdict, rule, ...alone };
 }
 

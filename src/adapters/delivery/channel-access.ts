@@ -3,7 +3,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { AdapterParts, Intake } from '../port.ts';
 import { reasonOf } from './connect-retry.ts';
 
-/** What the check of channels needs. */
+/** Dependencies of the check of channels. */
 export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'> & {
   /**
    * Asks the platform why a channel cannot be used. Resolves with `null` when it can. Rejects when the platform gives
@@ -37,7 +37,7 @@ export class ChannelAccess {
   readonly #closed = new Map<ChannelId, Closed>();
   /** How many calls an open channel has refused since its last message. */
   readonly #refusals = new Map<ChannelId, number>();
-  readonly #asking = new Map<ChannelId, Promise<void>>();
+  readonly #checks = new Map<ChannelId, Promise<void>>();
   readonly #awaited = new Set<ChannelId>();
 
   constructor(ports: ChannelAccessPorts) {
@@ -83,8 +83,8 @@ export class ChannelAccess {
    * `refusal`: why a call was refused.
    */
   async check(channel: ChannelId, why: { readonly told?: string; readonly refusal?: string } = {}): Promise<void> {
-    const asking = this.#asking.get(channel) ?? this.#ask(channel, why).finally(() => this.#asking.delete(channel));
-    this.#asking.set(channel, asking);
+    const asking = this.#checks.get(channel) ?? this.#ask(channel, why).finally(() => this.#checks.delete(channel));
+    this.#checks.set(channel, asking);
     await asking;
   }
 

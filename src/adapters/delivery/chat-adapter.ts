@@ -130,7 +130,7 @@ function asking({ title }: PlatformOptions, state: State) {
   return { up, trying };
 }
 
-/** What a sender needs. */
+/** Dependencies of a sender. */
 type MessageSenderPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly client: MessageClient;
   readonly queries: Pick<FloorQueries, 'agents' | 'thread'>;
@@ -199,7 +199,7 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
   return null;
 }
 
-/** What the delivery of outbox rows needs. */
+/** Dependencies of the delivery of outbox rows. */
 type OutboxSenderPorts = {
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly speakerOf: (agent: AgentId) => Speaker;

@@ -12,7 +12,7 @@ import type { Content, MessageClient } from './message-client.ts';
 import { createThrottle } from './rate-limits.ts';
 import type { RateLimits, Throttle } from './rate-limits.ts';
 
-/** What floor cards need. */
+/** Dependencies of floor cards. */
 type FloorCardsPorts = {
   readonly client: MessageClient;
   readonly rates: RateLimits;

@@ -27,7 +27,7 @@ export type InboundQueue = {
   stop(): void;
 };
 
-/** What a queue needs. */
+/** Dependencies of a queue. */
 type InboundQueuePorts = Pick<AdapterParts, 'log' | 'timers'> & {
   /** Called once for each action whose first attempt failed. */
   readonly delayed?: (channel: ChannelId, why: string) => void;

@@ -11,7 +11,7 @@ import type { RateLimits, Throttle } from './rate-limits.ts';
 import { delay, retry } from '../../lib/retry.ts';
 import type { FloorCards } from './floor-cards.ts';
 
-/** What drafts need. */
+/** Dependencies of drafts. */
 type DraftsPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: RateLimits;
@@ -188,7 +188,7 @@ export class Drafts {
   }
 }
 
-/** What posting needs. */
+/** Dependencies of posts. */
 type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {
   readonly drafts: Drafts;
   /** Called when a post goes to a thread. */
@@ -367,7 +367,7 @@ async function seen(client: MessageClient, message: MessageRef): Promise<readonl
   }
 }
 
-/** What the search for stale messages needs. */
+/** Dependencies of the search for stale messages. */
 type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly client: MessageClient;
   readonly rates: Pick<RateLimits, 'quiet'>;

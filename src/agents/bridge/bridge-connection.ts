@@ -7,7 +7,7 @@ import type { BridgeRelay } from './bridge-relay.ts';
 import { REPLACED, HEARTBEAT_HEADER, REVOKED } from '../backends/remote/remote-host.ts';
 import { messageIn } from '../backends/acp/acp-stream.ts';
 
-/** What one connection needs. */
+/** Dependencies of one connection. */
 type ConnectionParts = {
   readonly url: string;
   readonly token: string;
@@ -63,7 +63,7 @@ class Connection {
         this.#beatMs = Number(headers[HEARTBEAT_HEADER.toLowerCase()]) || DEFAULT_BEAT_MS;
       })
       .on('open', () => this.#opened())
-      .on('ping', () => this.#heard())
+      .on('ping', () => this.#restartTimeout())
       .on('message', guarded(listen))
       .on('unexpected-response', (_request, { statusCode = 0, statusMessage }) => {
         const why = `${url} refused the connection: ${statusCode} ${REASONS[statusCode] ?? statusMessage}`;
@@ -85,11 +85,11 @@ class Connection {
       this.#socket.send(JSON.stringify(message), () => resolve());
       return promise;
     });
-    this.#heard();
+    this.#restartTimeout();
   }
 
   /** Restarts the timeout for pings: a host without three pings in a row is gone. */
-  #heard(): void {
+  #restartTimeout(): void {
     this.#watch?.cancel();
     this.#watch = systemTimers.after(this.#beatMs * SILENT_BEATS, () => this.#socket.terminate());
   }

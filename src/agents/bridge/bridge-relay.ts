@@ -103,14 +103,14 @@ export class BridgeRelay {
     this.#asked.delete(message.id);
     const session = asked.session ?? ('result' in message ? sessionIn(message.result) : null);
     if (session !== null && 'result' in message) this.#sessions.add(session);
-    if (asked.to === this.#host) asked.to(this.#told(message, asked));
+    if (asked.to === this.#host) asked.to(this.#withHostId(message, asked));
     const next = this.#waiting.filter(({ message: { params } }) => sessionIn(params) === session);
     this.#waiting = this.#waiting.filter((each) => !next.includes(each));
     for (const { message: waited, to } of next) this.#ask(waited, to);
   }
 
   /** Returns an answer with the host's request id. A greeting is stored, and promises that sessions can be resumed. */
-  #told(message: Response, { id, method }: Asked): AnyMessage {
+  #withHostId(message: Response, { id, method }: Asked): AnyMessage {
     if (!('result' in message) || method !== 'initialize') return { ...message, id };
     const greeting = greetingOf.safeParse(message.result);
     if (!greeting.success) return { ...message, id };

@@ -8,12 +8,12 @@ import { PUBLIC, exampleWords, fieldLine, listWords } from '../../turns/text/for
 import type { GatedCall, ToolGate } from '../tools/tool-gate.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What a server's question in the middle of a call needs. */
+/** Dependencies of a server's question in the middle of a call. */
 type ServerAsking = {
   readonly gate: ToolGate;
   readonly call: GatedCall;
   /** Redacts secrets. */
-  readonly scrub: (text: string) => string;
+  readonly redact: (text: string) => string;
   /** Aborted when an answer is no longer needed. */
   readonly withdrawn: AbortSignal;
 };
@@ -29,7 +29,7 @@ type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form' 
  */
 export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking): Promise<ElicitResult> {
   const { gate, withdrawn } = asking;
-  const question = asked.mode === 'url' ? linkQuestion(asked) : formQuestion(asked, asking.scrub);
+  const question = asked.mode === 'url' ? linkQuestion(asked) : formQuestion(asked, asking.redact);
   const call = callOf(question, { ...asking, title: asked.message });
   const verdict = await gate.ask(call, withdrawn);
   if (verdict.verdict === 'refused') return { action: verdict.code === 'CANCELLED' ? 'cancel' : 'decline' };
@@ -43,7 +43,7 @@ export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking
 /** The question as a gated call: the rules of its call can deny it, and it is asked even if they allow it. */
 function callOf(
   { detail, ...question }: ServerQuestion,
-  { call, scrub, title }: ServerAsking & { readonly title: string },
+  { call, redact, title }: ServerAsking & { readonly title: string },
 ): GatedCall {
   const server = call.tool.split('__')[1] ?? '';
   return {
@@ -51,8 +51,8 @@ function callOf(
     tool: call.tool,
     definition: null,
     repeatable: false,
-    title: scrub(`${server} asks: ${excerpt(title, LONGEST_TITLE)}`),
-    detail: scrub(detail),
+    title: redact(`${server} asks: ${excerpt(title, LONGEST_TITLE)}`),
+    detail: redact(detail),
     caution: `${server} asks it in the middle of this call`,
     accounts: [{ name: call.tool, kind: null, input: call.input, locations: [] }],
     ...question,
@@ -74,13 +74,13 @@ function linkQuestion({ message, url }: { readonly message: string; readonly url
 
 function formQuestion(
   { message, requestedSchema }: Pick<ElicitRequestParams, 'message'> & { readonly requestedSchema?: unknown },
-  scrub: ServerAsking['scrub'],
+  redact: ServerAsking['redact'],
 ): ServerQuestion {
   const read = formSchema.safeParse(requestedSchema);
   const input = { message, requestedSchema };
   if (!read.success) return { input, detail: message, answer: '', unaskable: NOT_FLAT };
   const form = Object.entries(read.data.properties).map((field) => fieldOf(field, read.data.required));
-  const unaskable = whyUnaskable(message, form, scrub);
+  const unaskable = whyUnaskable(message, form, redact);
   return {
     input,
     detail: [message, '', ...form.map(fieldLine)].join('\n'),
@@ -95,12 +95,12 @@ function formQuestion(
  * Why a form must not be asked: a free text could be a secret, or its names would not show unchanged in the channel;
  * `null` when it can be asked.
  */
-function whyUnaskable(message: string, form: readonly AskedField[], scrub: ServerAsking['scrub']): string | null {
+function whyUnaskable(message: string, form: readonly AskedField[], redact: ServerAsking['redact']): string | null {
   const free = form.filter(({ kind, options }) => kind === 'text' || (kind === 'some' && options.length === 0));
   const about = [message, ...free.flatMap(({ name, label, hint }) => [name, label, hint])];
   if (free.length > 0 && about.some((text) => SECRET.test(text))) return FOR_SECRETS;
   const named = form.flatMap(({ name, options }) => [name, ...options.map(({ value }) => value)]);
-  return named.every((text) => visible(scrub(text)) === text) ? null : HIDDEN;
+  return named.every((text) => visible(redact(text)) === text) ? null : HIDDEN;
 }
 
 const option = z.object({ const: z.string(), title: z.string() });

@@ -17,7 +17,7 @@ const tokensSchema = z.strictObject({
   scope: z.string().nullable(),
 });
 
-/** What an OAuth service says of itself, as much of it as a renewal needs. */
+/** The part of an OAuth service's metadata that a renewal needs. */
 export const keptMetadata = z.object({
   issuer: z.string(),
   authorization_endpoint: z.string(),

@@ -227,7 +227,7 @@ class CallTime {
   #endAt: Instant;
   #timer: Timer | null = null;
   /** The number of open questions. */
-  #asking = 0;
+  #openQuestions = 0;
 
   constructor(limitMs: number, ports: McpPorts) {
     this.#limitMs = limitMs;
@@ -243,7 +243,7 @@ class CallTime {
 
   renew(): void {
     this.#timer?.cancel();
-    if (this.#asking > 0 || this.over.aborted) return;
+    if (this.#openQuestions > 0 || this.over.aborted) return;
     const leftMs = Math.min(this.#limitMs, this.#endAt - this.#ports.clock.now());
     this.#timer = this.#ports.timers.after(leftMs, () => this.#over.abort());
   }
@@ -251,12 +251,12 @@ class CallTime {
   /** Stops the clock while people are asked. */
   async still<T>(asking: () => Promise<T>): Promise<T> {
     const from = this.#ports.clock.now();
-    this.#asking += 1;
+    this.#openQuestions += 1;
     this.renew();
     try {
       return await asking();
     } finally {
-      this.#asking -= 1;
+      this.#openQuestions -= 1;
       this.#endAt += this.#ports.clock.now() - from;
       this.renew();
     }

@@ -58,7 +58,7 @@ export class McpPool {
   readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<Seat> }>();
   readonly #warned = new Set<string>();
   /** The channels that were told that a server is given up: keys of server, agent and channel. */
-  readonly #told = new Set<string>();
+  readonly #toldChannels = new Set<string>();
 
   constructor(config: () => McpConfig, ports: McpPorts) {
     this.#config = config;
@@ -135,9 +135,9 @@ export class McpPool {
   #tell(key: string, id: string, why: string | null): void {
     for (const { channel, tellTools, reaches } of this.#servers.get(key)?.seats ?? []) {
       const told = `${key} ${placeOf(channel).channel}`;
-      if (this.#told.has(told) === (why !== null) || reaches?.(id, null) === false) continue;
-      if (why === null) this.#told.delete(told);
-      else this.#told.add(told);
+      if (this.#toldChannels.has(told) === (why !== null) || reaches?.(id, null) === false) continue;
+      if (why === null) this.#toldChannels.delete(told);
+      else this.#toldChannels.add(told);
       tellTools?.(id, why);
     }
   }
@@ -147,7 +147,7 @@ export class McpPool {
     for (const [key, { server }] of this.#servers) {
       if (Object.hasOwn(config, server.id)) continue;
       this.#servers.delete(key);
-      for (const told of this.#told) if (told.startsWith(`${key} `)) this.#told.delete(told);
+      for (const told of this.#toldChannels) if (told.startsWith(`${key} `)) this.#toldChannels.delete(told);
       void server.close();
     }
   }

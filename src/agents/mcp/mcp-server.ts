@@ -80,7 +80,7 @@ export class McpServer {
       const outcome = await this.#use((connection) => connection.call(tool, call));
       if (outcome.code === null) this.#failures = 0;
       // A server knows its tokens and may repeat them in its output.
-      return { ...outcome, text: this.#ports.logins?.scrub(outcome.text) ?? outcome.text };
+      return { ...outcome, text: this.#ports.logins?.redact(outcome.text) ?? outcome.text };
     } catch (error) {
       return { text: `It was not run: ${wordsOf(error)}.`, images: [], isError: true, code: 'TOOL_FAILED' };
     }

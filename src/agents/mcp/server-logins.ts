@@ -10,7 +10,7 @@ import type { Login, LoginStore } from './login-store.ts';
 /** Shown to people and models in place of a token. */
 export const TOKEN_NAME = 'the token of a login';
 
-/** What logins need. */
+/** Dependencies of logins. */
 export type LoginPorts = { readonly clock: Clock; readonly timers: Timers; readonly log: AgentLog };
 
 /** A person must sign in before a server can be used, or used for this call. The message names the command. */
@@ -53,13 +53,13 @@ export class ServerLogins {
   }
 
   /** Redacts tokens. */
-  scrub(text: string): string {
+  redact(text: string): string {
     const { secrets } = this.#store;
     if (this.#known.of !== secrets) {
       const named = secrets.map((value) => ({ name: TOKEN_NAME, value }));
       this.#known = { of: secrets, secrets: new KnownSecrets(named) };
     }
-    return this.#known.secrets.scrub(text);
+    return this.#known.secrets.redact(text);
   }
 
   /** The tokens for a connection to a server; `null` for a server with configured headers in place of a login. */

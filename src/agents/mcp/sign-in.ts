@@ -26,7 +26,7 @@ import type { Login } from './login-store.ts';
 import { limitedFetch } from './mcp-transport.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What a sign-in needs. */
+/** Dependencies of a sign-in. */
 type SignInOrder = {
   readonly url: string;
   /** The configuration of the sign-in. */

@@ -49,7 +49,7 @@ export class AsideSession {
   readonly #ports: SessionPorts;
   readonly #listener: AsideListener;
   readonly executor: SessionExecutor;
-  readonly #said: string[] = [];
+  readonly #texts: string[] = [];
   #isOver = false;
 
   constructor(spec: AgentSpec, order: AsideOrder, ports: SessionPorts, listener: AsideListener) {
@@ -79,7 +79,7 @@ export class AsideSession {
   /** Returns all texts so far, the draft included. */
   written(): string {
     const draft = this.executor.generation?.draft?.text ?? '';
-    return [...this.#said, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
+    return [...this.#texts, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
   }
 
   /** True when the listener hears nothing more. */
@@ -135,12 +135,12 @@ export class AsideSession {
   /** Passes commands to the listener. Commands about a floor are dropped: a background run has none. */
   #hear(command: AgentCommand): void {
     if (this.#isOver) return;
-    if (command.type === 'say') this.#said.push(command.text);
+    if (command.type === 'say') this.#texts.push(command.text);
     else if (command.type === 'spend' || command.type === 'tellTools') this.#listener.told(command);
     else if (command.type === 'work') this.#listener.worked(command);
     else if (command.type === 'end' || command.type === 'wait') {
       this.#isOver = true;
-      this.#listener.done(this.#said.join('\n\n'));
+      this.#listener.done(this.#texts.join('\n\n'));
     }
   }
 

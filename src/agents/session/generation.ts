@@ -10,7 +10,7 @@ import type { AgentLog, CommandSender } from './floor-port.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Line } from '../../turns/view.ts';
 
-/** What one generation needs. */
+/** Dependencies of one generation. */
 type GenerationPorts = {
   readonly agent: AgentId;
   readonly epoch: number;
@@ -56,19 +56,19 @@ export class Generation {
   #visible = false;
   #scanner: SignalScanner;
   /** True when at least one draft was handed out for posting. */
-  #said = false;
+  #hasPosted = false;
   /** True when the last message ended with the signal; `#argument` is the agent named behind it. */
   #signalled = false;
   #argument: string | null = null;
   /** The agent that the last message asks. */
-  #asks: AgentId | null = null;
+  #askedAgent: AgentId | null = null;
   /** True when the last message was a pass word. */
-  #passed = false;
+  #isPass = false;
   #open = 0;
   /** The number of calls that wait for the gate's verdict. */
-  #asking = 0;
+  #openRequests = 0;
   /** Ends the wait for the decision on a paused run. */
-  #unheld: (() => void) | null = null;
+  #endPauseWait: (() => void) | null = null;
   /** Aborted when the generation is over or muted. Made lazily: most generations call no tools. */
   #over: AbortController | null = null;
   /** Made for the first tool call. */
@@ -81,7 +81,7 @@ export class Generation {
    */
   #beatMs: number | null = null;
   /** True while a delayed report of a sign of work is scheduled. */
-  #isUntold = false;
+  #isReportPending = false;
   /** When the agent last gave a sign of work. */
   #workedAt: Instant;
   #textAt = 0;
@@ -139,8 +139,8 @@ export class Generation {
     this.#text = '';
     this.#visible = false;
     if (draft === null) return null;
-    this.#said = true;
-    this.#asks = askedIn(draft.text, this.#others);
+    this.#hasPosted = true;
+    this.#askedAgent = askedIn(draft.text, this.#others);
     return draft;
   }
 
@@ -148,7 +148,7 @@ export class Generation {
   mute(): void {
     if (!this.#muted) this.#ports.drafted(this.epoch, null);
     this.#muted = true;
-    this.#unheld?.();
+    this.#endPauseWait?.();
     this.#quiet?.cancel();
     this.#over?.abort();
   }
@@ -192,7 +192,7 @@ export class Generation {
     const standing = this.#gate?.standing() ?? null;
     if (standing === null || this.#muted) return;
     const muted = Promise.withResolvers<void>();
-    this.#unheld = muted.resolve;
+    this.#endPauseWait = muted.resolve;
     await Promise.race([standing, muted.promise]);
   }
 
@@ -219,11 +219,11 @@ export class Generation {
       return await holding(ask);
     };
     const holding = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
-      this.#asking += 1;
+      this.#openRequests += 1;
       try {
         return await ask();
       } finally {
-        this.#asking -= 1;
+        this.#openRequests -= 1;
         this.#workedAt = this.#ports.clock.now();
         if (this.#generating && !this.#muted) this.#beat();
       }
@@ -288,18 +288,18 @@ export class Generation {
     const { agent, epoch, clock, leftMs, commands } = this.#ports;
     const now = clock.now();
     this.#beatMs ??= Math.min(BEAT_MS, (leftMs(epoch) || Infinity) / BEATS_LEAST);
-    if (this.#asking > 0 || now - this.#beatAt < this.#beatMs) return false;
+    if (this.#openRequests > 0 || now - this.#beatAt < this.#beatMs) return false;
     this.#beatAt = now;
     void commands.send({ type: 'work', agent, epoch, open: this.#open, ...defined({ limitMs }) });
     return true;
   }
 
   #tellSoon(): void {
-    if (this.#isUntold) return;
-    this.#isUntold = true;
+    if (this.#isReportPending) return;
+    this.#isReportPending = true;
     this.#ports.timers.after(this.#beatMs ?? 0, () => {
-      this.#isUntold = false;
-      const isNews = this.#workedAt > this.#beatAt && this.#asking === 0;
+      this.#isReportPending = false;
+      const isNews = this.#workedAt > this.#beatAt && this.#openRequests === 0;
       if (isNews && this.#generating && !this.#muted && !this.#beat()) this.#tellSoon();
     });
   }
@@ -320,9 +320,9 @@ export class Generation {
     if (signalled || this.#text.trim() !== '') {
       this.#signalled = signalled;
       this.#argument = argument;
-      this.#passed = this.#isPassWord;
+      this.#isPass = this.#isPassWord;
     }
-    if (this.#passed) this.#text = '';
+    if (this.#isPass) this.#text = '';
     await this.#say();
   }
 
@@ -332,7 +332,7 @@ export class Generation {
 
   /** Posts the draft. During an approval it waits, unless the session has stopped generating. */
   async #say(cut: 'cut' | null = null): Promise<void> {
-    if (this.#asking > 0 && this.#generating) return;
+    if (this.#openRequests > 0 && this.#generating) return;
     const draft = this.takeDraft();
     if (draft === null) return;
     await this.#ports.commands.send({ type: 'say', ...draft, ...(cut === null ? {} : { text: cutOff(draft.text) }) });
@@ -343,15 +343,15 @@ export class Generation {
     if (ending.how === 'waiting') return { type: 'wait', ...ofAnswer(ending.of) };
     if (ending.how === 'passed') return { type: 'end', outcome: 'passed', signalled: true };
     const end = this.#endOf(ending);
-    const isAsking = this.#asks !== null && end.outcome === 'completed' && end.handTo === undefined;
-    return isAsking ? { type: 'wait', ...ofAnswer(this.#asks ?? undefined) } : { type: 'end', ...end };
+    const isAsking = this.#askedAgent !== null && end.outcome === 'completed' && end.handTo === undefined;
+    return isAsking ? { type: 'wait', ...ofAnswer(this.#askedAgent ?? undefined) } : { type: 'end', ...end };
   }
 
   #endOf(ending: Ending): Pick<Extract<AgentCommand, { type: 'end' }>, 'outcome' | 'signalled' | 'handTo'> {
     const signalled = this.#signalled || !this.#ports.needsSignal;
     const handTo = (ending.how === 'completed' ? ending.handTo : undefined) ?? this.#named();
     if (handTo !== undefined) return { outcome: 'completed', signalled, handTo };
-    return { outcome: (this.#signalled || this.#passed) && !this.#said ? 'passed' : 'completed', signalled };
+    return { outcome: (this.#signalled || this.#isPass) && !this.#hasPosted ? 'passed' : 'completed', signalled };
   }
 
   /** The agent that the last message names behind the signal, by its id or name. */
@@ -389,7 +389,7 @@ type Injection = {
   readonly report: (outcome: InjectOutcome) => void;
 };
 
-/** What the injections of one generation need. */
+/** Dependencies of the injections of one generation. */
 type InjectionPorts = {
   readonly session: AgentSession;
   readonly timers: Timers;

@@ -36,7 +36,7 @@ export class SeatedAgent {
   /** Prompts and messages of this epoch and of earlier epochs are dropped. */
   #fence = 0;
   /** Ids of the rows and messages passed to the session. Prevents that one is passed on twice. */
-  readonly #handed = new BoundedMap<string, true>(REMEMBERED);
+  readonly #delivered = new BoundedMap<string, true>(REMEMBERED);
 
   constructor(spec: AgentSpec, channel: ChannelId, ports: SeatedAgentPorts) {
     this.spec = spec;
@@ -76,7 +76,7 @@ export class SeatedAgent {
     if (session === null || this.executor.generation !== null) {
       return { state: 'retry', notBefore: this.#ports.clock.now() + RETRY_MS };
     }
-    this.#handed.set(row.id, true);
+    this.#delivered.set(row.id, true);
     this.#busyAt = this.#ports.clock.now();
     const { agent, epoch } = effect;
     const { turn, left } = this.executor.promptFor(session, (knowledge) =>
@@ -92,8 +92,8 @@ export class SeatedAgent {
   inject(row: OutboxRow, effect: Of<'inject'>): Settlement {
     const { message, epoch, observed, change } = effect;
     const key = change === undefined ? `${message}#${epoch}` : row.id;
-    if (epoch <= this.#fence || this.#handed.has(key)) return CONFIRMED;
-    this.#handed.set(key, true);
+    if (epoch <= this.#fence || this.#delivered.has(key)) return CONFIRMED;
+    this.#delivered.set(key, true);
     const known = this.#ports.floors.message(message);
     const line = known === null || change === undefined ? known : { ...known, change };
     const { id: agent } = this.spec;
@@ -232,7 +232,7 @@ export class SeatedAgent {
   }
 
   #isPast(row: OutboxRow, effect: Of<'prompt'>): boolean {
-    if (effect.epoch <= this.#fence || this.#handed.has(row.id)) return true;
+    if (effect.epoch <= this.#fence || this.#delivered.has(row.id)) return true;
     const holder = this.#ports.floors.holder(this.channel);
     return holder !== undefined && (holder?.agent !== this.spec.id || holder.epoch !== effect.epoch);
   }

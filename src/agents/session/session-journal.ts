@@ -65,7 +65,7 @@ export function resumed(kept: KeptSession, at: Instant): SessionState {
   return { phase: endsAt > at ? { ...before, endsAt } : NEW_SESSION.phase, ...counted };
 }
 
-/** What a session's record needs. */
+/** Dependencies of a session's record. */
 type RecordPorts = {
   readonly channel: ChannelId;
   readonly agent: AgentId;

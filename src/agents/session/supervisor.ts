@@ -18,7 +18,7 @@ import { restartAgent, rosterEntry, statusLines } from './session-roster.ts';
 import type { Presence } from './session-roster.ts';
 import type { SessionJournal } from './session-journal.ts';
 
-/** What a supervisor needs. */
+/** Dependencies of a supervisor. */
 type SupervisorOptions = {
   readonly agents: readonly AgentSpec[];
   readonly floors: FloorPort;
@@ -41,7 +41,7 @@ export type SupervisorSettings = {
   readonly channel: (channel: ChannelId) => SessionSettings;
 };
 
-/** What the command queue of one agent needs. */
+/** Dependencies of the command queue of one agent. */
 type CommandQueuePorts = {
   readonly channel: ChannelId;
   readonly floors: Pick<FloorPort, 'apply'>;

@@ -17,7 +17,7 @@ export class KnownSecrets {
   }
 
   /** The text with each secret replaced by its name. */
-  scrub(text: string): string {
+  redact(text: string): string {
     return this.#forms.reduce((clean, { name, form }) => clean.replaceAll(form, `«${name}»`), text);
   }
 }

@@ -217,10 +217,10 @@ export class Toolbox {
     report.work(1);
     const { id, input } = call;
     const progressed = (): void => report.work(1);
-    const scrub = (text: string): string => session.secrets().scrub(text);
+    const redact = (text: string): string => session.secrets().redact(text);
     const ask: McpCall['ask'] = async (asked, withdrawn) => {
       const { askPeople } = await import('../mcp/elicitation.ts');
-      return await askPeople(asked, { gate, call, scrub, withdrawn });
+      return await askPeople(asked, { gate, call, redact, withdrawn });
     };
     const outcome = await session.servers.call(found, { id, input, stopped, progressed, ask });
     const { text, images, isError, code } = outcome;
@@ -270,7 +270,7 @@ function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedC
       destructive: claims.destructive,
       open: config === null || config.url !== undefined || !claims.closedWorld,
     },
-    detail: secrets.scrub(words),
+    detail: secrets.redact(words),
     caution: cautionOf(found, session, secrets.namesIn([words, ...textsIn(input)].join('\n'))),
   };
 }

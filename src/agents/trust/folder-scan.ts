@@ -205,7 +205,7 @@ class Walk {
   readonly #place: string;
   readonly #seen = new Set<string>();
   readonly #listings: Listings;
-  #left = MOST_ENTRIES;
+  #entriesLeft = MOST_ENTRIES;
 
   constructor(place: string, listings: Listings) {
     this.#place = place;
@@ -236,8 +236,8 @@ class Walk {
     const hits = rest.length === 0 ? [] : [...(await this.find(folder, rest))];
     const entries = await this.#listed(folder);
     if (entries === null) return [...hits, { at: folder, remark: 'cannot be listed' }];
-    this.#left -= entries.length;
-    if (this.#left < 0) return [...hits, { at: this.#place, remark: 'holds more than can be looked through' }];
+    this.#entriesLeft -= entries.length;
+    if (this.#entriesLeft < 0) return [...hits, { at: this.#place, remark: 'holds more than can be looked through' }];
     for (const { entry } of entries) {
       const path = join(folder, entry.name);
       if (await isFolder(path, entry)) hits.push(...(await this.#below(path, rest)));

@@ -26,7 +26,7 @@ export function list(agents: readonly string[], name: NameOf): string {
   return agents.length === 0 ? 'nobody' : agents.map((agent) => name(agent)).join(', ');
 }
 
-/** The words after "waits for". */
+/** What a waiting agent waits for, as words after "waits for". */
 export const WAITS_FOR = { answer: 'an answer', human: 'a person', approval: 'approval' } as const;
 
 type Of<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;

@@ -12,18 +12,18 @@ export function callDigest(parts: readonly unknown[]): string {
 }
 
 /** An input as it is put on record, without secrets; `clean` takes them out of a text. */
-export function scrubbedInput(
+export function redactedInput(
   input: Readonly<Record<string, unknown>>,
   clean: (text: string) => string,
 ): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, scrub(value, clean)]));
+  return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, redact(value, clean)]));
 }
 
-function scrub(value: unknown, clean: (text: string) => string): unknown {
+function redact(value: unknown, clean: (text: string) => string): unknown {
   if (typeof value === 'string') return clean(value);
-  if (Array.isArray(value)) return value.map((each: unknown) => scrub(each, clean));
+  if (Array.isArray(value)) return value.map((each: unknown) => redact(each, clean));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), scrub(each, clean)]));
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), redact(each, clean)]));
 }
 
 /** A call that an agent carried out by itself, and what came of it, without secrets. */

@@ -37,7 +37,7 @@ async function asked(params: ElicitRequestParams, ...answers: readonly (string |
     },
     settled: async (_call: GatedCall, result: CallResult) => void settled.push(result),
   };
-  const result = await askPeople(params, { gate, call: CALL, scrub: (text) => text, withdrawn: never });
+  const result = await askPeople(params, { gate, call: CALL, redact: (text) => text, withdrawn: never });
   return { result, calls, settled };
 }
 
@@ -261,7 +261,7 @@ describe('the reference server "everything"', () => {
     };
     const { text, code } = await call('trigger-elicitation-request', {
       input: {},
-      ask: (params, withdrawn) => askPeople(params, { gate, call: CALL, scrub: (each) => each, withdrawn }),
+      ask: (params, withdrawn) => askPeople(params, { gate, call: CALL, redact: (each) => each, withdrawn }),
     });
     expect(code).toBe(null);
     expect(text).toContain('Ann Lee');

@@ -286,7 +286,7 @@ describe('a token', () => {
     await call(server);
     const { access = '', refresh = '' } = auth.good() ?? {};
     const known = new KnownSecrets(logins.secrets.map((value) => ({ name: 'a login', value })));
-    expect(known.scrub(`${access} ${Buffer.from(refresh).toString('base64')}`)).not.toMatch(/access-|cmVmcmVzaC/);
+    expect(known.redact(`${access} ${Buffer.from(refresh).toString('base64')}`)).not.toMatch(/access-|cmVmcmVzaC/);
     expect(known.namesIn(refresh)).toEqual(['a login']);
   });
 

@@ -67,7 +67,7 @@ export class AcpSession implements AgentSession {
   #handshake: Handshake | null = null;
   #run: AcpGeneration | null = null;
   /** Second prompts of the turn in progress. */
-  readonly #seconds = new Set<Promise<unknown>>();
+  readonly #secondPrompts = new Set<Promise<unknown>>();
   /** True while a ping has no answer. */
   #pinging = false;
   readonly #tripwire: Tripwire | null;
@@ -229,7 +229,7 @@ export class AcpSession implements AgentSession {
           failed: () => void (text = run.breakOff(text)),
         });
         told.count(usage);
-        while (this.#seconds.size > 0) await Promise.all(this.#seconds);
+        while (this.#secondPrompts.size > 0) await Promise.all(this.#secondPrompts);
         await run.quiet(quietMs);
         const goesOn = (await run.held(stopReason)) === 'go' && stopReason !== 'end_turn';
         const messages = run.interrupted ? [] : run.takeRestarts();
@@ -271,8 +271,8 @@ export class AcpSession implements AgentSession {
     const second: Promise<unknown> = this.#ask(text)
       .then(() => resolve('injected'))
       .catch(() => resolve('next-prompt'))
-      .finally(() => this.#seconds.delete(second));
-    this.#seconds.add(second);
+      .finally(() => this.#secondPrompts.delete(second));
+    this.#secondPrompts.add(second);
     const timer = this.#timers.after(REFUSAL_MS, () => resolve('injected'));
     const outcome = await Promise.race([accepted, run.over.then(() => 'next-prompt' as const)]);
     timer.cancel();

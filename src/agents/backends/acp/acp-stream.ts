@@ -22,7 +22,7 @@ export class AcpMultiplexer {
   readonly #sessions = new Map<string, Conversation>();
   readonly #asked = new Map<number, Asked>();
   /** Requests of the agent that have no answer yet. */
-  readonly #theirs = new Map<Id, Conversation>();
+  readonly #agentRequests = new Map<Id, Conversation>();
   #numbers = 0;
   #greeting: Answer | 'asked' | null = null;
   #greeted: { readonly conversation: Conversation; readonly id: Id }[] = [];
@@ -69,7 +69,7 @@ export class AcpMultiplexer {
     const session = sessionIn(message.params);
     const conversation = session === null ? this.#takenBack(message) : this.#sessions.get(session);
     if (conversation !== undefined) {
-      if ('id' in message) this.#theirs.set(message.id, conversation);
+      if ('id' in message) this.#agentRequests.set(message.id, conversation);
       conversation.push(message);
     } else if ('id' in message) {
       const error = { code: INVALID_PARAMS, message: 'no such session' };
@@ -81,7 +81,7 @@ export class AcpMultiplexer {
   #takenBack(message: AnyMessage): Conversation | undefined {
     if (!('method' in message) || message.method !== '$/cancel_request') return undefined;
     const params = cancelParams.safeParse(message.params);
-    return params.success ? this.#theirs.get(params.data.requestId) : undefined;
+    return params.success ? this.#agentRequests.get(params.data.requestId) : undefined;
   }
 
   /** Ends all conversations, because the connection is closed. */
@@ -96,7 +96,7 @@ export class AcpMultiplexer {
     if (session !== null && !this.#claim(session, conversation))
       throw new Error('impossible: a session of another conversation');
     if (!('method' in message)) {
-      this.#theirs.delete(message.id);
+      this.#agentRequests.delete(message.id);
       this.#send(message);
     } else if (!('id' in message)) this.#send(this.#cancelling(conversation, message));
     else if (message.method === 'initialize') this.#greet(conversation, message);
@@ -157,7 +157,7 @@ export class AcpMultiplexer {
 
   #forget(conversation: Conversation): void {
     for (const [session, owner] of this.#sessions) if (owner === conversation) this.#sessions.delete(session);
-    for (const [id, owner] of this.#theirs) if (owner === conversation) this.#theirs.delete(id);
+    for (const [id, owner] of this.#agentRequests) if (owner === conversation) this.#agentRequests.delete(id);
     for (const [number, asked] of this.#asked) {
       if (asked.conversation === conversation && asked.method !== 'initialize') this.#asked.delete(number);
     }

@@ -21,7 +21,7 @@ export const LINK_LIMITS: LinkLimits = { frameBytes: 1_048_576, messagesPerSecon
 /** Why a connection ended. `final`: the session is lost, even if the agent reconnects within the grace period. */
 export type LinkEnd = { readonly why: string; readonly final: boolean };
 
-/** What a connection needs. */
+/** Dependencies of a connection. */
 type LinkParts = {
   readonly limits: LinkLimits;
   readonly clock: Clock;

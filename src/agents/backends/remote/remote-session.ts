@@ -9,7 +9,7 @@ import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '..
 import type { ConnectionSlot } from './remote-host.ts';
 import type { LinkEnd, RemoteLink } from './remote-link.ts';
 
-/** What a remote session needs. */
+/** Dependencies of a remote session. */
 type RemoteSessionPorts = {
   readonly slot: ConnectionSlot;
   readonly timers: Timers;

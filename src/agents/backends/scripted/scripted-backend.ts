@@ -147,7 +147,7 @@ class ScriptedSession implements AgentSession {
     const isFirst = turn.reason === 'again' && turn.saidSoFar.length === 0;
     const isMine = !asked && scene.request !== null && isFor(scene.request, scene.me);
     if (isNew || (isFirst && !isMine)) return this.#script.reply(scene);
-    const left = turn.reason === 'resume' || isFirst ? this.#left(turn, scene) : [DONE];
+    const left = turn.reason === 'resume' || isFirst ? this.#remaining(turn, scene) : [DONE];
     if (!asked) return left;
     const first: Step = { do: 'say', text: this.#script.answer(asked) };
     const goesOn = !DROP.test(asked.text) && left.some((step) => step.do === 'say');
@@ -158,7 +158,7 @@ class ScriptedSession implements AgentSession {
    * Returns the remaining steps of the turn. After an interrupt they come from memory; after a restart the reply is
    * generated again.
    */
-  #left(turn: TurnPrompt, { request, ...scene }: Scene): readonly Step[] {
+  #remaining(turn: TurnPrompt, { request, ...scene }: Scene): readonly Step[] {
     const again = () =>
       (request && demoSteps(request.text)) ?? this.#script.reply({ ...scene, request, asked: request });
     return remainder(this.#open ?? again(), turn.saidSoFar);
@@ -188,7 +188,7 @@ class Generation {
   readonly #tools: SessionTools | null;
   readonly #abort = new AbortController();
   #isHanging = false;
-  #said: readonly Step[] = [];
+  #posted: readonly Step[] = [];
   /** The text of the current message so far. */
   #streamed = '';
   #spent = 0;
@@ -243,7 +243,7 @@ class Generation {
   }
 
   async #step(step: Exclude<Step, { do: 'end' }>, rest: readonly Step[]): Promise<void> {
-    this.open = [...this.#said, step, ...rest];
+    this.open = [...this.#posted, step, ...rest];
     switch (step.do) {
       case 'say':
         return await this.#say(step, rest);
@@ -274,7 +274,7 @@ class Generation {
       await this.#sleep(step.wordMs ?? this.#speed.wordMs);
       const noted = interruptible(this.#streamed) && this.#takeUpNotes();
       this.#emit(noted ? `\n\n${word.trimStart()}` : word);
-      this.open = [...this.#said, { ...step, text: words.slice(index + 1).join('') }, ...rest];
+      this.open = [...this.#posted, { ...step, text: words.slice(index + 1).join('') }, ...rest];
     }
   }
 
@@ -311,7 +311,7 @@ class Generation {
 
   #emit(text: string): void {
     this.#streamed += text;
-    this.#said = [...this.#said, { do: 'say', text }];
+    this.#posted = [...this.#posted, { do: 'say', text }];
     this.#spent += text.length;
     this.#report.text(text);
   }
