@@ -114,7 +114,7 @@ describe('on a Discord by somebody else', () => {
     const told = logLines(bot).filter(({ level }) => level !== 'info');
     expect(told.map(({ message }) => message)).toEqual([
       'the bot lacks permissions in this channel',
-      'agents speak as the bot itself',
+      'agents post as the bot, with their names in front',
       'the slash commands could not be registered',
     ]);
     expect(await bot.end('SIGTERM')).toMatchObject({ code: 0 });

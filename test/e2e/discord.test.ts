@@ -11,7 +11,7 @@ import { allSpoke, configOn, onDiscord, speechesIn } from './discord.ts';
 import type { OnDiscord } from './discord.ts';
 import { letThrough, until } from './network.ts';
 
-const NOT_ACCEPTED = 'Discord does not accept DISCORD_TOKEN. Copy it anew from the Bot page of your application';
+const NOT_ACCEPTED = 'Discord does not accept DISCORD_TOKEN. Copy it again from the Bot page of your application';
 
 describe.concurrent('a Conch on Discord', () => {
   test('is ready within seconds, answers under the names of its agents, notes what became of a message, and ends', () =>

@@ -182,10 +182,11 @@ function createSettling(ports: Parts & Known & { readonly reached: ReturnType<ty
     const register = (): Promise<boolean> =>
       registerCommands({ calls, applicationId: self.applicationId, guild, channel });
     reached(register, untilDiscord).then(
-      (written) => log.debug({ guild, written }, 'slash commands are there'),
+      (written) => log.debug({ guild, written }, 'the slash commands are registered'),
       (error: unknown) => {
         if (signal.aborted) return;
-        const todo = 'invite the bot anew with the scope applications.commands; "!floor status" works without';
+        const todo =
+          'invite the bot again with the scope applications.commands; until then type commands as messages: !floor status';
         log.warn({ guild, why: wordsOf(error), todo }, 'the slash commands could not be registered');
       },
     );
@@ -231,7 +232,7 @@ export function createSender(ports: SenderPorts): Sender {
       }
       await webhooks.of(channel);
     } catch (error) {
-      log.debug({ channel, why: wordsOf(error) }, 'a channel could not be prepared yet');
+      log.debug({ channel, why: wordsOf(error) }, 'the roles or the webhook of a channel could not be prepared');
     }
   };
   return {

@@ -25,7 +25,7 @@ export type GuildAnswers = Map<string, Promise<unknown>>;
 type ChangedPlace = { readonly guild: string } | { readonly channel: string };
 
 const CLOSED: ReadonlyMap<number, string> = new Map([
-  [CODES.unknownChannel, 'the channel is not there'],
+  [CODES.unknownChannel, 'the channel does not exist'],
   [CODES.missingAccess, 'the bot may not see this channel'],
   [CODES.missingPermissions, 'the bot may not write in this channel'],
 ]);

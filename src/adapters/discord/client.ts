@@ -107,7 +107,11 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
       const parsed = answer.safeParse(await send(call));
       if (parsed.success) return parsed.data;
       const { what: method, channel } = call;
-      throw new ChatError(`Discord's answer to ${method} was not understood`, { method, channel, fault: 'unclear' });
+      throw new ChatError(`Discord's answer to ${method} has an unexpected form`, {
+        method,
+        channel,
+        fault: 'unclear',
+      });
     },
     async tell(call) {
       await send(call);
@@ -235,7 +239,7 @@ export function chatError(error: unknown, where: Where): ChatError {
   }
   const said = error instanceof Error ? error.message : String(error);
   if (said.startsWith('Expected token to be set')) {
-    return new ChatError(`Discord does not take the bot's token (${method})`, { ...where, fault: 'refused' });
+    return new ChatError(`Discord does not accept the bot's token (${method})`, { ...where, fault: 'refused' });
   }
   const network = networkFailure(error);
   if (network?.isUnsent === true) {
@@ -272,7 +276,7 @@ export const untilDiscord: Judgement = (error) => {
 /** Returns the error for a token that Discord refuses. */
 export function tokenRefused(): AdapterError {
   const todo =
-    'Copy it anew from the Bot page of your application at discord.com/developers, into the environment or .env.';
+    'Copy it again from the Bot page of your application at discord.com/developers, into the environment or .env.';
   return new AdapterError(`Discord does not accept DISCORD_TOKEN. ${todo}`, { adapter: 'discord' });
 }
 
@@ -283,7 +287,7 @@ const CLOSED_MS = 60_000;
 function limitError(error: RateLimitError, where: Where): ChatError {
   const waits = [Math.max(error.retryAfter, error.sublimitTimeout), error.timeToReset];
   const wait = waits.find((ms) => Number.isFinite(ms) && ms > 0);
-  return new ChatError(`Discord limits ${where.method}`, {
+  return new ChatError(`Discord's rate limit delays ${where.method}`, {
     ...where,
     fault: 'limited',
     ...(wait === undefined ? {} : { retryAfterMs: Math.ceil(wait) }),

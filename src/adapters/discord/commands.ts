@@ -124,13 +124,13 @@ const TYPED_LENGTH = 500;
 /** The largest value of `/floor extend`, in seconds. */
 const LONGEST = 86_400;
 const SCOPES = [
-  ['once', 'this call and no other'],
-  ['always', 'by the rule that stands with it, for 30 days'],
+  ['once', 'this call only'],
+  ['always', 'every call under the offered rule, for 30 days'],
 ] as const;
 const GROUPS: Readonly<Record<string, string>> = {
   floor: 'The floor of this channel',
   agent: 'The agents',
-  run: 'What agents work at',
+  run: 'The runs of agents',
 };
 
 const thereSchema: z.ZodType<Option> = z.object({

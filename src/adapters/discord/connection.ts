@@ -59,7 +59,7 @@ const gatewaySchema = z.object({
 /** Messages for close codes after which Conch must not reconnect. */
 const FATAL_CODES: Readonly<Record<number, string>> = {
   4010: 'Discord says that the shard is invalid. Update Conch.',
-  4011: 'Discord says that the bot is in too many servers for one connection. Take it out of some.',
+  4011: 'Discord says that the bot is in too many servers for one connection. Remove it from some servers.',
   4012: 'Discord does not know the version of its gateway that Conch speaks. Update Conch.',
   4013: 'Discord does not know the intents that Conch asks for. Update Conch.',
   4014:
@@ -69,7 +69,7 @@ const FATAL_CODES: Readonly<Record<number, string>> = {
 
 function noSessionLeft(retryAfterMs: number): ChatError {
   const where = { method: 'connect', channel: 'discord', fault: 'limited', retryAfterMs } as const;
-  return new ChatError('Discord allows no new session before its daily limit starts anew', where);
+  return new ChatError('Discord allows no new session until its daily limit resets', where);
 }
 
 /**
@@ -104,7 +104,7 @@ export class Connection {
       intents: INTENTS,
       buildStrategy: (manager) =>
         new GuardedShards(manager, (error) =>
-          log.warn({ why: wordsOf(error) }, 'what came from Discord could not be understood'),
+          log.warn({ why: wordsOf(error) }, 'a step of the Discord gateway client failed'),
         ),
       retrieveSessionInfo: (shard) => this.#session(shard),
       updateSessionInfo: (shard, session) => this.#sessions.set(shard, session),
@@ -247,7 +247,7 @@ export class Connection {
     try {
       taken = this.#ports.dispatch(event.t, event.d);
     } catch (error) {
-      this.#ports.log.error({ event: event.t, why: wordsOf(error) }, 'an event of Discord could not be understood');
+      this.#ports.log.error({ event: event.t, why: wordsOf(error) }, 'handling an event from Discord failed');
     }
     this.#sessions.passed(shard, event.s, taken);
   }
@@ -372,7 +372,7 @@ export class Sessions {
         await memory.set(this.#key(shard), value);
       } catch (error) {
         track.written = null;
-        log.warn({ shard, why: wordsOf(error) }, 'where the session with Discord stands was not written');
+        log.warn({ shard, why: wordsOf(error) }, 'the session with Discord could not be stored');
       }
     }
   }
@@ -438,7 +438,7 @@ export function createIdentifies(ports: SessionsPorts & { readonly clock: Clock 
         const used = hours.reduce((sum, { count }) => sum + count, 0);
         if (oldest === undefined || used < IDENTIFIES_A_DAY) {
           await memory.set(key, JSON.stringify(withOneMore(hours, clock.now()))).catch((error: unknown) => {
-            log.warn({ why: wordsOf(error) }, 'the count of sessions with Discord was not written');
+            log.warn({ why: wordsOf(error) }, 'the number of sessions with Discord could not be stored');
           });
           return;
         }

@@ -45,7 +45,7 @@ export function createEvents(ports: EventsPorts): (event: string, payload: unkno
     if (inbound.hasRoom(channel)) return inbound.push(channel, act);
     if (!overfull.has(channel)) {
       overfull.add(channel);
-      log.error({ channel }, 'too much waits to be taken in; what comes now is read from the history later');
+      log.error({ channel }, 'too many messages wait to be stored; later ones are read from the history');
       void inbound.push(channel, async () => {
         overfull.delete(channel);
         intake.reconnected({ missed: 'perhaps' });
@@ -75,7 +75,7 @@ function on<T>(
     const parsed = schema.safeParse(payload);
     if (parsed.success) return listen(here, parsed.data);
     const problems = parsed.error.issues.map(({ path, code }) => `${path.join('.')}: ${code}`);
-    here.log.warn({ event, problems }, 'an event of Discord was not understood and was dropped');
+    here.log.warn({ event, problems }, 'an event from Discord has an unexpected form and was dropped');
     return null;
   };
   return [event, listener] as const;

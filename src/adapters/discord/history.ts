@@ -83,7 +83,8 @@ async function readBack(ports: HistoryPorts, from: Source, start: string): Promi
   const { log } = ports;
   const parsed = seen.flatMap((each) => {
     const message = messageSchema.safeParse(each);
-    if (!message.success) log.warn({ message: each.id }, 'a message of the history was not understood');
+    if (!message.success)
+      log.warn({ message: each.id }, 'a message in the history has an unexpected form and was skipped');
     return message.success ? [message.data] : [];
   });
   const gap = isComplete ? null : `only the newest ${seen.length} messages of what was missed were read`;

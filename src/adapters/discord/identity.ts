@@ -88,7 +88,7 @@ export function createIdentities(ports: IdentityPorts): OwnIdentities {
           });
         }
       } catch (error) {
-        log.warn({ channel, why: wordsOf(error) }, 'agents have no roles to mention');
+        log.warn({ channel, why: wordsOf(error) }, 'agents cannot be mentioned by role');
       }
     },
   };
@@ -257,7 +257,7 @@ export class Webhooks {
     const isAgain = clock.now() - state.lostAt < WITHOUT_MS;
     Object.assign(state, { looking: null, lost: webhook, lostAt: clock.now() });
     if (isAgain) this.#without(state, channel, 'its webhook was lost twice');
-    else log.warn({ channel, webhook: webhook.id }, 'a webhook is gone, another one is made');
+    else log.warn({ channel, webhook: webhook.id }, 'a webhook was deleted or its token changed; another one is used');
   }
 
   /** Called when permissions have changed: `of` looks for a webhook again. */
@@ -302,7 +302,7 @@ export class Webhooks {
 
   #without(state: State, channel: ChannelId, why: string): void {
     state.withoutUntil = this.#ports.clock.now() + WITHOUT_MS;
-    if (!state.warned) this.#ports.log.warn({ channel, why }, 'agents speak as the bot itself');
+    if (!state.warned) this.#ports.log.warn({ channel, why }, 'agents post as the bot, with their names in front');
     state.warned = true;
   }
 }

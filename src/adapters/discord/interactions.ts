@@ -54,7 +54,7 @@ export function createInteractions(ports: InteractionPorts): Interactions {
     async take(payload) {
       const parsed = interactionSchema.safeParse(payload);
       if (!parsed.success) {
-        ports.log.warn({ issues: parsed.error.issues.length }, 'a command or button of Discord was not understood');
+        ports.log.warn({ issues: parsed.error.issues.length }, 'an interaction from Discord has an unexpected form');
         return;
       }
       const interaction = parsed.data;
@@ -165,7 +165,7 @@ async function acknowledge(ports: InteractionPorts, interaction: Interaction): P
       const failed = chatError(error, { method: 'interaction', channel: placeOf(interaction) });
       const code = rejectionOf(failed)?.code ?? null;
       if (code === ACKNOWLEDGED && !again) return true;
-      log.warn({ interaction: interaction.id, code, why: failed.message }, 'Discord did not take an acknowledgement');
+      log.warn({ interaction: interaction.id, code, why: failed.message }, 'Discord refused an acknowledgement');
       if (code === EXPIRED || code === ACKNOWLEDGED) return false;
       if (!again) return true;
     }
@@ -343,7 +343,10 @@ function createUnplaced({ calls, clock, log }: InteractionPorts): Interactions['
     if (authorOf(message) !== 'person' || now - (told.get(where) ?? -Infinity) < UNPLACED_MS) return;
     told.set(where, now);
     reply(calls, message, { channel: channelId(where), text: NOT_HERE }).catch((error: unknown) =>
-      log.debug({ channel: where, why: wordsOf(error) }, 'nobody could be told'),
+      log.debug(
+        { channel: where, why: wordsOf(error) },
+        'the hint about a channel without a floor could not be posted',
+      ),
     );
   };
 }

@@ -285,7 +285,7 @@ async function history(calls: Calls, channel: ChannelId, range: HistoryRange): P
     if (isWhole || found.length >= newest) return found.filter(({ id }) => after === null || isAfter(id, after));
   }
   const where = { method: 'find', channel, fault: 'refused' } as const;
-  throw new ChatError('Too much was written since to find out', where);
+  throw new ChatError('The history since the post is too long to search', where);
 }
 
 /** The bot's typing signs. Discord removes a typing sign after 10 s, so it is sent again. */
@@ -313,7 +313,9 @@ export function createStatuses(ports: {
     const route = Routes.channelTyping(platformChannel(channel));
     ports.calls
       .tell({ method: 'post', route, channel, what: 'type' })
-      .catch((error: unknown) => ports.log.debug({ channel, why: wordsOf(error) }, 'typing could not be shown'));
+      .catch((error: unknown) =>
+        ports.log.debug({ channel, why: wordsOf(error) }, 'the typing sign could not be shown'),
+      );
   };
   return {
     show(channel, view) {

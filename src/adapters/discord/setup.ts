@@ -172,7 +172,8 @@ async function webhooks({ rest, self }: At, what: string, snowflake: string): Pr
     const has = listed.some((each) => each.application_id === self.applicationId);
     const count = `${listed.length} of ${WEBHOOKS_A_CHANNEL} are used`;
     if (has || listed.length < WEBHOOKS_A_CHANNEL) return [good(title, count)];
-    const todo = 'Delete one under the channel\'s settings, "Integrations"; until then agents speak as the bot itself.';
+    const todo =
+      'Delete one under the channel\'s settings, "Integrations"; until then agents post as the bot, with their names in front.';
     return [warning(title, count, todo)];
   } catch (error) {
     // Discord answers 404 for a thread: webhooks belong to its channel.

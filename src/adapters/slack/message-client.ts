@@ -253,7 +253,11 @@ async function ownMessages(
     const isEnough = thread === null && (found.size >= newest || [...found.keys()].some((ts) => ts <= after));
     if (cursor === undefined || isEnough) return ownOf(own, [...found.values()], { self, after, newest });
   }
-  throw new ChatError(`Too much was written since to find out by ${method}`, { method, channel, fault: 'refused' });
+  throw new ChatError(`The history since the post is too long to search by ${method}`, {
+    method,
+    channel,
+    fault: 'refused',
+  });
 }
 
 function ownOf(

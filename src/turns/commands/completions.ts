@@ -83,8 +83,8 @@ const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choi
   seconds: () => ['30', '60', '120', '300'].map((value) => ({ value, summary: `${value} seconds` })),
   count: () => ['5', '10', '25', '50'].map((value) => ({ value, summary: `${value} turns` })),
   scope: () => [
-    { value: 'once', summary: 'this call and no other' },
-    { value: 'always', summary: 'by the rule that stands with it, for 30 days' },
+    { value: 'once', summary: 'this call only' },
+    { value: 'always', summary: 'every call under the offered rule, for 30 days' },
   ],
   words: () => [],
   command: ({ given, known, table }) => (given.length < 2 ? choices(given, known, table) : []),

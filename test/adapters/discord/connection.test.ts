@@ -194,7 +194,7 @@ describe('a connection', () => {
     discord.revokeToken();
     await mustCome('the end', () => notes.length === 2);
     expect(notes[0]).toBe('lost');
-    expect(notes[1]).toMatch(/^fatal: Discord does not accept DISCORD_TOKEN\. Copy it anew/);
+    expect(notes[1]).toMatch(/^fatal: Discord does not accept DISCORD_TOKEN\. Copy it again/);
     expect(discord.connected()).toBe(0);
   });
 

@@ -409,7 +409,7 @@ describe('row 42: a channel that is taken away', () => {
     const gone = discord.addChannel('gone');
     discord.deleteChannel(gone);
     await started({ places: [placeOf(discord.channel), placeOf(gone)] });
-    expect(here.listener.notes).toContain(`suspend discord:${gone}: the channel is not there`);
+    expect(here.listener.notes).toContain(`suspend discord:${gone}: the channel does not exist`);
     expect(here.listener.notes).toContain(`restore ${channel()}`);
   });
 });

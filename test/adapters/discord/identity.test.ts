@@ -104,7 +104,7 @@ describe('agents that people can mention', () => {
     expect(rig.requests('POST', /roles$/)).toHaveLength(0);
     const poor = await sendingRig({ discord: { permissions: ['ViewChannel', 'SendMessages'] } });
     await poor.outgoing.start();
-    expect(poor.logged.filter((line) => line.includes('agents have no roles to mention'))).toHaveLength(1);
+    expect(poor.logged.filter((line) => line.includes('agents cannot be mentioned by role'))).toHaveLength(1);
     await poor.server.close();
   });
 });

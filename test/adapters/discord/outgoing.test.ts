@@ -77,7 +77,9 @@ describe('a channel without webhooks', () => {
     await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
     await rig.outgoing.post(rig.channel, post(PM, '```\ntwo\n```'));
     expect(rig.conversation()).toEqual(['conch: **Dev**: One.', 'conch: **🧭 pm**:\n```\ntwo\n```']);
-    expect(rig.logged.filter((line) => line.includes('agents speak as the bot itself'))).toHaveLength(1);
+    expect(
+      rig.logged.filter((line) => line.includes('agents post as the bot, with their names in front')),
+    ).toHaveLength(1);
   });
 
   test('is not asked for its webhooks again and again', async () => {
