@@ -27,7 +27,7 @@ async function comes(shows: string): Promise<void> {
 }
 
 describe('a floor', () => {
-  test('is shown by one message with a clock of its own, buttons and no notification', async () => {
+  test('is shown by one card with a countdown and buttons, without a notification', async () => {
     rig = await sendingRig();
     await draws(heldView(rig.channel), CARD);
     const [card] = rig.server.read(rig.server.channel);
@@ -51,7 +51,7 @@ describe('a floor', () => {
     expect(rig.requests('PATCH', /messages/)).toHaveLength(1);
   });
 
-  test('is asked for its card once a minute where the bot may not write, and that is logged', async () => {
+  test('retries its card once a minute where the bot may not write, and logs it', async () => {
     rig = await sendingRig({ settings: { typing: false } });
     rig.server.permit(rig.server.channel, 'SendMessages', 'deny');
     rig.outgoing.card(rig.channel, heldView(rig.channel));
@@ -64,7 +64,7 @@ describe('a floor', () => {
 });
 
 describe('a holder at work', () => {
-  test('is shown as typing every eight seconds, until the turn is over', async () => {
+  test('is shown as typing every 8 s until the turn ends', async () => {
     rig = await sendingRig({ settings: { cards: false } });
     const typed = () => rig.requests('POST', /typing$/).length;
     rig.outgoing.card(rig.channel, heldView(rig.channel));
@@ -80,7 +80,7 @@ describe('a holder at work', () => {
 });
 
 describe('the id of a button', () => {
-  test('can be read back', () => {
+  test('can be parsed', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[\w.-]{1,30}$/), fc.string({ minLength: 1, maxLength: 80 }), (drawnFor, line) => {
         expect(readCustomId(customId({ drawnFor, line }))).toEqual({ drawnFor, line });
@@ -89,7 +89,7 @@ describe('the id of a button', () => {
   });
 
   test.each(['', 'conch', 'conch:12', 'conch:12:', 'conch::/stop', 'other:12:/stop', 'conchx12:/stop'])(
-    'of somebody else (%j) is none',
+    "is null when it is not Conch's (%j)",
     (text) => {
       expect(readCustomId(text)).toBeNull();
     },

@@ -26,7 +26,7 @@ function given(path: string, values: Readonly<Record<string, string | number>> =
 }
 
 describe('the slash commands', () => {
-  test('are all the operator commands, one for every first word', () => {
+  test('cover all operator commands, one for every first word', () => {
     const set = commandSet();
     expect(set.map(({ name }) => name)).toEqual([...new Set(COMMANDS.map(({ path }) => path.split(' ')[0]))]);
     const paths = set.flatMap(({ name, options = [] }) => {
@@ -36,7 +36,7 @@ describe('the slash commands', () => {
     expect(paths.toSorted()).toEqual(COMMANDS.map(({ path }) => path).toSorted());
   });
 
-  test("keep to Discord's rules", () => {
+  test("follow Discord's limits", () => {
     const all = (options: readonly Option[]): readonly Option[] =>
       options.flatMap((option) => [option, ...all(option.options ?? [])]);
     for (const option of all(commandSet())) {
@@ -52,7 +52,7 @@ describe('the slash commands', () => {
     expect(commandSet().length).toBeLessThanOrEqual(100);
   });
 
-  test('offer no number that the command itself refuses', () => {
+  test('offer no number that the command refuses', () => {
     const numbers = commandSet().flatMap(({ name, options = [] }) =>
       options.flatMap((verb) =>
         (verb.options ?? []).map((option, at) => ({
@@ -76,7 +76,7 @@ describe('the slash commands', () => {
   });
 });
 
-describe('what somebody filled in', () => {
+describe('a filled-in slash command', () => {
   test.each([
     [given('stop'), '/stop'],
     [given('floor skip'), '/floor skip'],
@@ -96,7 +96,7 @@ describe('what somebody filled in', () => {
     expect(lineOf(filled)).toBe(line);
   });
 
-  test('every example of the table comes out as it went in', () => {
+  test('gives the command line of every example in the table', () => {
     for (const { path, example, arguments: wanted } of COMMANDS) {
       const words = example
         .slice(path.length + 2)
@@ -113,8 +113,8 @@ describe('what somebody filled in', () => {
   });
 });
 
-describe('what is offered while somebody types', () => {
-  test('agents, by id and by name', () => {
+describe('completions while a person types', () => {
+  test('offer agents by id and by name', () => {
     expect(choicesFor(given('floor grant', { agent: '' }, 'agent'), AGENTS)).toEqual([
       { value: 'dev', name: 'dev · dev' },
       { value: 'qa', name: 'qa · QA Bot' },
@@ -124,12 +124,12 @@ describe('what is offered while somebody types', () => {
     ]);
   });
 
-  test('a list goes on after the words that stand', () => {
+  test('continue a list after its typed words', () => {
     const filled = given('floor order', { policy: 'round-robin', agents: 'dev q' }, 'agents');
     expect(choicesFor(filled, AGENTS)).toEqual([{ value: 'dev qa', name: 'dev qa · QA Bot' }]);
   });
 
-  test('at most twenty-five, none longer than a hundred', () => {
+  test('are at most 25, each at most 100 characters long', () => {
     const agents = Array.from({ length: 60 }, (_, index) => ({ id: `agent-${index}`, name: 'n'.repeat(200) }));
     const offered = choicesFor(given('floor add', { agent: 'agent' }, 'agent'), { agents });
     expect(offered).toHaveLength(25);
@@ -138,7 +138,7 @@ describe('what is offered while somebody types', () => {
 });
 
 describe('a server', () => {
-  test('gets the commands once; they are written again only when they differ', async () => {
+  test('gets the commands once, and again only when they differ', async () => {
     const discord = await startDiscord();
     const { apiUrl, token, application: applicationId, guild } = discord;
     const calls = createCalls({ rest: createClient({ token, apiUrl }), clock: systemClock() });

@@ -75,7 +75,7 @@ describe('a connection', () => {
     memory = createMemory();
   });
 
-  test('hears what people write', async () => {
+  test("receives people's messages", async () => {
     const { connection, texts, notes } = connectionTo(discord);
     await connection.start();
     discord.write('ann', discord.channel, 'hello');
@@ -105,7 +105,7 @@ describe('a connection', () => {
     expect(texts).toEqual(['hello']);
   });
 
-  test('T1 begins a new session when no socket can be opened to where it could have gone on', async () => {
+  test('T1 begins a new session when its resume URL cannot be opened', async () => {
     const { connection, texts } = connectionTo(discord);
     await connection.start();
     const ready = { session_id: 's', resume_gateway_url: 'ws://[', user: {}, guilds: [] };
@@ -116,7 +116,7 @@ describe('a connection', () => {
     await mustCome('the message', () => texts.includes('hello'));
   });
 
-  test('goes on with its session after a dropped socket and misses nothing', async () => {
+  test('resumes its session after a dropped socket and misses nothing', async () => {
     const { connection, texts, notes } = connectionTo(discord);
     await connection.start();
     discord.dropSockets();
@@ -127,7 +127,7 @@ describe('a connection', () => {
     expect([discord.identifies.length, discord.resumes.length]).toEqual([1, 1]);
   });
 
-  test('goes on with its session after a restart, and hears what came between', async () => {
+  test('resumes its session after a restart and receives missed events', async () => {
     const first = connectionTo(discord, { memory });
     await first.connection.start();
     discord.write('ann', discord.channel, 'one');
@@ -141,7 +141,7 @@ describe('a connection', () => {
     expect(discord.identifies).toHaveLength(1);
   });
 
-  test('begins anew when its session is unknown after a restart', async () => {
+  test('begins a new session when its session is unknown after a restart', async () => {
     const first = connectionTo(discord, { memory });
     await first.connection.start();
     await first.connection.stop();
@@ -152,14 +152,14 @@ describe('a connection', () => {
     expect(second.notes).toEqual([]);
   });
 
-  test('begins anew when what it remembers is damaged', async () => {
+  test('begins a new session when the stored session is damaged', async () => {
     memory.kept.set('session:bot:0', '{"sessionId":"x","sequence":-1,"resumeURL":"file:///etc"}');
     const { connection } = connectionTo(discord, { memory });
     await connection.start();
     expect(discord.identifies).toHaveLength(1);
   });
 
-  test('row 36: after INVALID_SESSION false it begins anew and says that something may be missing', async () => {
+  test('row 36: begins a new session after INVALID_SESSION false and reports that events may be missing', async () => {
     const { connection, notes } = connectionTo(discord);
     await connection.start();
     discord.invalidate(false);
@@ -168,7 +168,7 @@ describe('a connection', () => {
     expect(discord.identifies).toHaveLength(2);
   });
 
-  test('comes back after Discord asks it to reconnect', async () => {
+  test('reconnects when Discord asks for it', async () => {
     const { connection, notes } = connectionTo(discord);
     await connection.start();
     discord.askToReconnect();
@@ -176,7 +176,7 @@ describe('a connection', () => {
     expect(notes).toEqual(['lost', 'back, missed nothing']);
   });
 
-  test('tries again, each time later, while nobody can connect', async () => {
+  test('retries with growing waits while the gateway cannot be reached', async () => {
     const book = createLogbook();
     const pauses = (): unknown[] => book.lines.flatMap(({ retryInMs }) => retryInMs ?? []);
     const { connection, notes } = connectionTo(discord, { timers: quick(), lines: book });
@@ -188,7 +188,7 @@ describe('a connection', () => {
     expect(pauses().slice(0, 3)).toEqual([1_000, 2_000, 4_000]);
   });
 
-  test('row 37: after 4004 it does not connect again and says what to do', async () => {
+  test('row 37: does not reconnect after 4004 and says what to do', async () => {
     const { connection, notes } = connectionTo(discord);
     await connection.start();
     discord.revokeToken();
@@ -198,7 +198,7 @@ describe('a connection', () => {
     expect(discord.connected()).toBe(0);
   });
 
-  test('a stop while it connects leaves nothing behind', async () => {
+  test('leaves no connection when it is stopped while it connects', async () => {
     const { connection } = connectionTo(discord);
     const starting = connection.start();
     await mustCome('the address of the gateway', () => discord.requests.length > 0);
@@ -208,21 +208,21 @@ describe('a connection', () => {
   });
 });
 
-describe('a gateway that will not have the bot', () => {
-  test('says which intent is missing', async () => {
+describe('a gateway that refuses the bot', () => {
+  test('makes Conch name the missing intent', async () => {
     const discord = await discordOf({ messageContent: false });
     const { connection } = connectionTo(discord);
     await expect(connection.start()).rejects.toThrow(/Switch on "Message Content Intent"/);
     expect(discord.identifies.length).toBeLessThanOrEqual(1);
   });
 
-  test('says that the token is not accepted', async () => {
+  test('makes Conch say that the token is not accepted', async () => {
     const discord = await discordOf();
     const { connection } = connectionTo({ apiUrl: discord.apiUrl, token: 'wrong' });
     await expect(connection.start()).rejects.toThrow('Discord does not accept DISCORD_TOKEN.');
   });
 
-  test('that has no session left to give is asked again later', async () => {
+  test('is asked again later when its daily limit of sessions is reached', async () => {
     const lines = createLogbook();
     const discord = await discordOf({ identifyLimit: 0 });
     const { connection } = connectionTo(discord, { lines });
@@ -234,8 +234,8 @@ describe('a gateway that will not have the bot', () => {
   });
 });
 
-describe('a dead line', () => {
-  test('row 29: is noticed by its missed heartbeats, and what was missed is heard', { timeout: 150_000 }, async () => {
+describe('a dead connection', () => {
+  test('row 29: is detected by missed heartbeats, and missed events are replayed', { timeout: 150_000 }, async () => {
     const discord = await discordOf({ heartbeatMs: 300 });
     const { connection, notes, texts } = connectionTo(discord);
     await connection.start();
@@ -249,7 +249,7 @@ describe('a dead line', () => {
 });
 
 describe('Discord out of reach at the start', () => {
-  test('row 30: is tried again after 1 s, doubling to 60 s, with a line in the log each time', async () => {
+  test('row 30: is retried after 1 s, doubling to 60 s, with a log line each time', async () => {
     const timers = quick();
     const { log, lines } = createLogbook();
     const server = createServer().listen(0, '127.0.0.1');
@@ -272,7 +272,7 @@ describe('Discord out of reach at the start', () => {
     expect(lines[0]?.['why']).toContain('ECONNREFUSED');
   });
 
-  test('a refusal is not tried again', async () => {
+  test('is not retried after a refusal', async () => {
     const { log } = createLogbook();
     const refused = new ChatError('no', { method: 'x', channel: 'discord', fault: 'refused' });
     const ports = { timers: quick(), log, signal: new AbortController().signal };
@@ -297,7 +297,7 @@ describe('new sessions', () => {
     return { clock, asked, lines, identifies: createIdentifies({ bot: 'bot', memory, clock, timers, log }) };
   }
 
-  test('are counted over restarts, and one too many waits until the oldest are a day old', async () => {
+  test('are counted over restarts, and wait at the limit until the oldest are a day old', async () => {
     const memory = createMemory();
     const { signal } = new AbortController();
     const { identifies, asked } = counting(memory);
@@ -315,8 +315,8 @@ describe('new sessions', () => {
   });
 });
 
-describe('a kept session', () => {
-  test('never runs ahead of what was taken in', async () => {
+describe('a stored session', () => {
+  test('never has a sequence above the events that are stored', async () => {
     const memory = createMemory();
     const sessions = new Sessions({ bot: 'bot', memory, timers: systemTimers, log: createLogbook().log });
     const session = { sessionId: 's', sequence: 1, resumeURL: 'ws://127.0.0.1:1', shardCount: 1, shardId: 0 };

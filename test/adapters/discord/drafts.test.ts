@@ -19,15 +19,15 @@ async function streams(text: string, outgoing = rig.outgoing, epoch = 1): Promis
   }, `the draft "${text}"`);
 }
 
-describe('an agent that is writing', () => {
-  test('shows what it has so far, with a cursor', async () => {
+describe('an agent that generates a text', () => {
+  test('shows the text so far, with a cursor', async () => {
     rig = await sendingRig();
     await streams('The tide');
     await streams('The tide turns');
     expect(rig.conversation()).toEqual(['Dev: The tide turns ▌']);
   });
 
-  test('shows the end of a long text, with its code closed', async () => {
+  test('shows the end of a long text, with its code block closed', async () => {
     rig = await sendingRig();
     rig.outgoing.draft(rig.channel, DEV, 1, `\`\`\`js\n${'let a = 1;\n'.repeat(400)}let end;`);
     rig.time.advance(500);
@@ -38,7 +38,7 @@ describe('an agent that is writing', () => {
     expect(text.endsWith('let end;\n``` ▌')).toBe(true);
   });
 
-  test('never loses its cursor, whatever it writes', async () => {
+  test('shows its cursor whatever it writes', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     rig.outgoing.draft(rig.channel, { ...DEV, name: 'N'.repeat(80) }, 1, '[a.b](http://c.d)'.repeat(10_000));
     rig.time.advance(500);
@@ -56,7 +56,7 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['Dev: The tide turns.']);
   });
 
-  test('of the turn under way outlives a late post of the turn before', async () => {
+  test('of the current turn stays when the post of the last turn comes late', async () => {
     rig = await sendingRig();
     await streams('New', rig.outgoing, 2);
     await rig.outgoing.post(rig.channel, post(PM, 'Late.', { epoch: 1 }));
@@ -65,7 +65,7 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['🧭 pm: Late.', 'Dev: New.']);
   });
 
-  test('that a moderator deleted does not come back, and its post does', async () => {
+  test('that a moderator deleted is not shown again, but its post is', async () => {
     rig = await sendingRig();
     await streams('The tide');
     rig.server.remove(rig.server.read(rig.server.channel)[0]!.id);
@@ -76,7 +76,7 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['Dev: The tide turns.']);
   });
 
-  test('T88 whose webhook was deleted is taken away by the bot, and its post stands alone', async () => {
+  test('T88 is deleted by the bot when its webhook was deleted, and only its post remains', async () => {
     rig = await sendingRig();
     await streams('The tide');
     rig.server.deleteWebhook(rig.server.webhooks(rig.server.channel)[0]!.id);
@@ -84,7 +84,7 @@ describe('a draft', () => {
     expect(rig.conversation()).toEqual(['Dev: The tide turns.']);
   });
 
-  test('gives way to a file when the text is long', async () => {
+  test('is replaced by a file when the text is long', async () => {
     rig = await sendingRig();
     await streams('A long');
     await rig.outgoing.post(rig.channel, post(DEV, 'A long text. '.repeat(1_000)));
@@ -93,14 +93,14 @@ describe('a draft', () => {
     expect(only?.attachments).toHaveLength(1);
   });
 
-  test('is shown by the bot where there is no webhook', async () => {
+  test('is shown by the bot in a channel without a webhook', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     await streams('The tide');
     await rig.outgoing.post(rig.channel, post(DEV, 'The tide turns.'));
     expect(rig.conversation()).toEqual(['conch: **Dev**: The tide turns.']);
   });
 
-  test('whose own answer is on its way is waited for by the post', async () => {
+  test("makes the post wait for the draft's pending request", async () => {
     rig = await sendingRig();
     await rig.outgoing.start();
     rig.server.fail('POST /webhooks/*/*', { kind: 'late', ms: 100 });
@@ -112,9 +112,9 @@ describe('a draft', () => {
   });
 });
 
-describe('a post that is written into its draft', () => {
+describe('a post that replaces its draft', () => {
   test.each(['reset-before', 'reset-after', 'hang-after'] as const)(
-    'rows 24 to 26: stands once when the answer is lost (%s)',
+    'rows 24 to 26: appears once when the answer is lost (%s)',
     async (kind) => {
       rig = await sendingRig({ timeoutMs: 200 });
       await streams('The tide');
@@ -124,7 +124,7 @@ describe('a post that is written into its draft', () => {
     },
   );
 
-  test.each(['reset-before', 'reset-after'] as const)('row 1: stands once after a kill (%s)', async (kind) => {
+  test.each(['reset-before', 'reset-after'] as const)('row 1: appears once after a kill (%s)', async (kind) => {
     rig = await sendingRig();
     await streams('The tide');
     rig.server.fail('PATCH /webhooks/**', { kind });
@@ -136,7 +136,7 @@ describe('a post that is written into its draft', () => {
     expect(rig.conversation()).toEqual(['Dev: The tide turns.']);
   });
 
-  test('that ends with the cursor itself is not taken for a draft', async () => {
+  test('is not taken for a draft when it ends with the cursor character', async () => {
     rig = await sendingRig();
     const sent = post(DEV, 'A block: ▌');
     const id = await rig.outgoing.post(rig.channel, sent);
@@ -146,8 +146,8 @@ describe('a post that is written into its draft', () => {
   });
 });
 
-describe('a channel that a killed Conch left', () => {
-  test('loses its drafts, and nothing else', async () => {
+describe('a channel after Conch was killed', () => {
+  test('loses only its drafts', async () => {
     rig = await sendingRig();
     rig.server.write('ann', rig.server.channel, 'My cursor ▌');
     await rig.outgoing.post(rig.channel, post(DEV, 'Said.'));
@@ -157,7 +157,7 @@ describe('a channel that a killed Conch left', () => {
     expect(rig.conversation()).toEqual(['ann: My cursor ▌', 'Dev: Said.']);
   });
 
-  test('loses a draft that much was written after', async () => {
+  test('loses a draft that is followed by many messages', async () => {
     rig = await sendingRig();
     await streams('Half');
     for (let count = 0; count < 120; count += 1) rig.server.write('ann', rig.server.channel, `word ${count}`);

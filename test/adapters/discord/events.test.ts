@@ -40,7 +40,7 @@ const snowflake = (digit: string): string => digit.padEnd(18, '0');
 const heard = (): readonly string[] => here.listener.messages.map(({ text }) => text);
 
 describe('a bot in a channel', () => {
-  test('hands in what people write, edit and delete', async () => {
+  test('passes on new messages, edits and deletions', async () => {
     await started();
     const first = discord.write('ann', discord.channel, 'hello');
     const second = discord.write('ann', discord.channel, 'oh', { replyTo: first.id });
@@ -55,7 +55,7 @@ describe('a bot in a channel', () => {
     ]);
   });
 
-  test('T37 tells who mentions it where it has no floor what to do, once', async () => {
+  test('T37 explains once how to get a floor when it is mentioned in a channel without one', async () => {
     const other = discord.addChannel('elsewhere');
     await started();
     discord.write('ann', other, 'nothing for the bot');
@@ -68,7 +68,7 @@ describe('a bot in a channel', () => {
     expect(heard()).toEqual(['for the floor']);
   });
 
-  test('T88 is asked for its roles and its member once a guild at the start', async () => {
+  test('T88 reads the roles and its membership once per guild at the start', async () => {
     const others = Array.from({ length: 10 }, (_, index) => discord.addChannel(`channel-${index}`));
     const asked = (path: RegExp) =>
       discord.requests.filter(({ method, path: at }) => method === 'GET' && path.test(at));
@@ -76,7 +76,7 @@ describe('a bot in a channel', () => {
     expect([asked(/\/guilds\/\d+\/roles$/).length, asked(/\/guilds\/\d+\/members\/\d+$/).length]).toEqual([1, 1]);
   });
 
-  test('hears nothing of other channels', async () => {
+  test('ignores messages of other channels', async () => {
     const other = discord.addChannel('elsewhere');
     await started();
     discord.write('ann', other, 'not for you');
@@ -85,7 +85,7 @@ describe('a bot in a channel', () => {
     expect(heard()).toEqual(['for you']);
   });
 
-  test('does not hear itself', async () => {
+  test('ignores its own messages', async () => {
     await started();
     const speaker = { id: 'dev', name: 'dev', avatar: null };
     const post = { outboxId: '1', speaker, text: 'I speak', afterId: null, epoch: 1 };
@@ -96,7 +96,7 @@ describe('a bot in a channel', () => {
     expect(here.listener.messages).toMatchObject([{ text: 'thanks', addressed: ['dev'] }]);
   });
 
-  test('hears a mention of a role as an address of its agent', async () => {
+  test('addresses an agent when its role is mentioned', async () => {
     await started({ roles: true });
     const role = discord.roles()['QA Bot'] ?? '';
     discord.write('ann', discord.channel, 'your turn', { mentions: [role] });
@@ -104,7 +104,7 @@ describe('a bot in a channel', () => {
     expect(here.listener.messages).toMatchObject([{ text: '@qa your turn', addressed: ['qa'] }]);
   });
 
-  test('keeps trying, in order, while nothing can be taken in', async () => {
+  test('retries in order while the intake fails', async () => {
     await started();
     here.listener.trouble.error = new Error('the disk is full');
     discord.write('ann', discord.channel, 'one');
@@ -115,7 +115,7 @@ describe('a bot in a channel', () => {
     expect(heard()).toEqual(['one', 'two']);
   });
 
-  test('row 33: hears a message that is told twice, at once or after a return, and a command of it runs once', async () => {
+  test('row 33: runs a command once when its message is delivered twice, at once or after a reconnect', async () => {
     await started();
     discord.duplicate();
     discord.write('ann', discord.channel, '!floor skip');
@@ -130,7 +130,7 @@ describe('a bot in a channel', () => {
     expect(here.listener.commands.map(({ line }) => line)).toEqual(['!floor skip']);
   });
 
-  test('row 34: an event that never came is found by reading back', async () => {
+  test('row 34: finds a lost event by reading the history', async () => {
     await started();
     const known = discord.write('ann', discord.channel, 'one');
     discord.drop();
@@ -142,7 +142,7 @@ describe('a bot in a channel', () => {
     expect(messages.map(({ text }) => text)).toEqual(['one', 'lost', 'two']);
   });
 
-  test('row 36: after INVALID_SESSION it says that something may be missing', async () => {
+  test('row 36: reports that events may be missing after INVALID_SESSION', async () => {
     await started();
     discord.invalidate(false);
     await mustCome('the return', () => here.listener.notes.includes('reconnected, missed perhaps'));
@@ -152,7 +152,7 @@ describe('a bot in a channel', () => {
     ]);
   });
 
-  test('row 37: a token that is revoked ends the bot with what to do', async () => {
+  test('row 37: ends with instructions when the token is revoked', async () => {
     await started();
     discord.revokeToken();
     await mustCome('the end', () => here.listener.broken.length === 1);
@@ -160,12 +160,12 @@ describe('a bot in a channel', () => {
     expect(here.listener.broken[0]?.message).toContain('DISCORD_TOKEN');
   });
 
-  test('row 37: a token that was never accepted refuses the start', async () => {
+  test('row 37: rejects the start when Discord refuses the token', async () => {
     here = rigOf({ ...discord, token: 'wrong' });
     await expect(here.adapter.start(here.listener.intake, here.queries)).rejects.toThrow('DISCORD_TOKEN');
   });
 
-  test('row 46: lives through payloads that make no sense, and says what was odd', async () => {
+  test('row 46: survives invalid payloads and logs what is wrong with them', async () => {
     await started();
     const odd = { id: null, channel_id: discord.channel, author: null, content: 3 };
     for (const event of ['MESSAGE_CREATE', 'MESSAGE_UPDATE', 'MESSAGE_DELETE', 'MESSAGE_DELETE_BULK', 'GUILD_DELETE']) {
@@ -188,7 +188,7 @@ describe('a bot in a channel', () => {
 });
 
 describe('a restart', () => {
-  test('goes on where the session stood, without a new one, and a command in between is not done twice', async () => {
+  test('resumes the session and does not run a command a second time', async () => {
     const memory = createMemory();
     const first = await started({ memory });
     discord.write('ann', discord.channel, 'one');
@@ -206,7 +206,7 @@ describe('a restart', () => {
 });
 
 describe('a thread', () => {
-  test('has a floor of its own from its first message on', async () => {
+  test('has a floor of its own from its first message', async () => {
     await started();
     const thread = discord.thread(discord.channel, 'plans');
     discord.write('ann', thread, 'here we plan');
@@ -216,7 +216,7 @@ describe('a thread', () => {
     expect(here.listener.messages).toMatchObject([{ channel: `discord:${thread}` }]);
   });
 
-  test('belongs to its channel, or to nobody, where the channel says so', async () => {
+  test("shares its channel's floor or is ignored, as the channel's settings say", async () => {
     const other = discord.addChannel('quiet');
     await started({ places: [placeOf(discord.channel, { threads: 'parent' }), placeOf(other, { threads: 'ignore' })] });
     discord.write('ann', discord.thread(other, 'x'), 'unheard');
@@ -232,7 +232,7 @@ describe('a thread', () => {
     expect(shared.map(({ status }) => status)).toEqual([204]);
   });
 
-  test('that nobody told of is asked for once', async () => {
+  test('is looked up once when no event described it', async () => {
     const memory = createMemory();
     await (await started({ memory })).adapter.stop();
     const thread = discord.thread(discord.channel, 'plans');
@@ -246,7 +246,7 @@ describe('a thread', () => {
     expect(asked.length).toBeLessThanOrEqual(1);
   });
 
-  test('row 42: that is closed is suspended, and used again when it is opened', async () => {
+  test('row 42: is suspended when it is closed and restored when it is opened', async () => {
     await started();
     const thread = discord.thread(discord.channel, 'plans');
     discord.write('ann', thread, 'one');
@@ -260,8 +260,8 @@ describe('a thread', () => {
   });
 });
 
-describe('row 35: events that overtake each other', () => {
-  test('keep the order of the platform in their keys', async () => {
+describe('row 35: events in the wrong order', () => {
+  test("carry the platform's order in their keys", async () => {
     await started();
     discord.reorder();
     discord.write('ann', discord.channel, 'one');
@@ -272,7 +272,7 @@ describe('row 35: events that overtake each other', () => {
     expect(inOrder.map(({ text }) => text)).toEqual(['one', 'two']);
   });
 
-  test('leave the wording of an edit that came before its message', async () => {
+  test('apply an edit that came before its message', async () => {
     await started();
     const channel = discord.channel;
     const id = snowflake('1');
@@ -293,7 +293,7 @@ describe('row 35: events that overtake each other', () => {
     expect(here.listener.changes.at(-1)).toMatchObject({ change: 'edited', id, text: 'better' });
   });
 
-  test('do not bring back what was deleted before it was heard', async () => {
+  test('drop a message whose deletion came before it', async () => {
     await started();
     const id = snowflake('3');
     discord.odd('MESSAGE_DELETE', { id, channel_id: discord.channel });
@@ -314,7 +314,7 @@ describe('row 35: events that overtake each other', () => {
   });
 });
 
-describe('row 42: a channel that is taken away', () => {
+describe('row 42: a channel that the bot loses', () => {
   const channel = (): string => `discord:${discord.channel}`;
   const suspended = (why: string): boolean => here.listener.notes.includes(`suspend ${channel()}: ${why}`);
 
@@ -324,7 +324,7 @@ describe('row 42: a channel that is taken away', () => {
     await mustCome('the end', () => suspended('the channel was deleted'));
   });
 
-  test('is suspended when the bot is thrown out, and used again when it is invited', async () => {
+  test('is suspended when the bot is removed and restored when it is invited again', async () => {
     await started();
     discord.kickBot();
     await mustCome('the end', () => suspended('the bot was removed from the server'));
@@ -333,7 +333,7 @@ describe('row 42: a channel that is taken away', () => {
     await mustCome('the return', () => here.listener.notes.includes(`restore ${channel()}`));
   });
 
-  test('is not suspended by an outage of Discord', async () => {
+  test('stays open during an outage of Discord', async () => {
     await started();
     discord.outage(true);
     discord.outage(false);
@@ -342,7 +342,7 @@ describe('row 42: a channel that is taken away', () => {
     expect(here.listener.notes.filter((note) => note.startsWith('suspend'))).toEqual([]);
   });
 
-  test('is suspended when the bot may not write there, and used again when it may', async () => {
+  test('is suspended without the permission to write and restored with it', async () => {
     await started();
     discord.permit(discord.channel, 'ViewChannel', 'deny');
     const post = { outboxId: '1', speaker: null, text: 'x', afterId: null, epoch: null };
@@ -374,7 +374,7 @@ describe('row 42: a channel that is taken away', () => {
     expect(here.listener.notes.filter((note) => note.startsWith('suspend'))).toEqual([]);
   });
 
-  test('T38 has agents speak under their own names again as soon as the right to webhooks returns', async () => {
+  test('T38 lets agents post under their own names as soon as "Manage Webhooks" returns', async () => {
     discord.permit(discord.channel, 'ManageWebhooks', 'deny');
     await started();
     const speaker = { id: 'dev', name: 'dev', avatar: null };
@@ -391,7 +391,7 @@ describe('row 42: a channel that is taken away', () => {
     expect(authors().at(-1)).toBe('dev');
   });
 
-  test('that refused the bot is looked at again after a while, though nobody told of a change', async () => {
+  test('is checked again after a refusal, without an event about a change', async () => {
     const after: Timers['after'] = (ms, run) => systemTimers.after(ms === ASK_AGAIN_MS ? 300 : ms, run);
     await started({ timers: { after } });
     discord.drop('CHANNEL_UPDATE');
@@ -405,7 +405,7 @@ describe('row 42: a channel that is taken away', () => {
     await mustCome('the return', () => here.listener.notes.includes(`restore ${channel()}`));
   });
 
-  test('is suspended at the start when it is not there', async () => {
+  test('is suspended at the start when it does not exist', async () => {
     const gone = discord.addChannel('gone');
     discord.deleteChannel(gone);
     await started({ places: [placeOf(discord.channel), placeOf(gone)] });
@@ -415,7 +415,7 @@ describe('row 42: a channel that is taken away', () => {
 });
 
 describe('row 41: a bot without permissions', () => {
-  test('says so loudly at the start', async () => {
+  test('logs an error at the start', async () => {
     discord.hideHistory(discord.channel);
     await started();
     const said = here.lines.find(({ missing }) => missing !== undefined);
@@ -424,7 +424,7 @@ describe('row 41: a bot without permissions', () => {
 });
 
 describe('a command', () => {
-  test('is answered to whoever gave it, and to nobody else', async () => {
+  test('is answered to its author only', async () => {
     await withCommands();
     const answer = await discord.command('ann', discord.channel, 'floor grant', { agent: 'dev' });
     expect(answer).toMatchObject({ state: 'shown', ephemeral: true, text: 'done: /floor grant dev' });
@@ -433,7 +433,7 @@ describe('a command', () => {
     ]);
   });
 
-  test('row 47: that takes long is acknowledged at once and done once', async () => {
+  test('row 47: is acknowledged at once and carried out once when it takes long', async () => {
     await withCommands();
     here.listener.answers.next = (line) =>
       new Promise((answer) => void setTimeout(() => answer({ ok: true, text: `slowly ${line}` }), 3_500));
@@ -443,7 +443,7 @@ describe('a command', () => {
     expect(here.listener.commands).toHaveLength(1);
   });
 
-  test('row 47: whose acknowledgement got lost is done once all the same', async () => {
+  test('row 47: is carried out once when the acknowledgement was lost', async () => {
     await withCommands();
     discord.fail('POST /interactions/*/*/callback', { kind: 'reset-after' });
     const answer = await discord.command('ann', discord.channel, 'floor skip');
@@ -451,7 +451,7 @@ describe('a command', () => {
     expect(here.listener.commands).toHaveLength(1);
   });
 
-  test('row 47: that Discord gave up on is not done', async () => {
+  test('row 47: is not carried out when the interaction expired', async () => {
     await withCommands();
     discord.fail('POST /interactions/*/*/callback', {
       kind: 'status',
@@ -463,7 +463,7 @@ describe('a command', () => {
     expect(here.listener.commands).toEqual([]);
   });
 
-  test('does not wait for messages that cannot be taken in', async () => {
+  test('does not wait for messages that cannot be stored', async () => {
     await withCommands();
     here.listener.trouble.error = new Error('the disk is full');
     discord.write('ann', discord.channel, 'stuck');
@@ -471,7 +471,7 @@ describe('a command', () => {
     here.listener.trouble.error = null;
   });
 
-  test('row 75: comes with the roles of that moment, and a refusal is shown', async () => {
+  test("row 75: carries the person's present roles, and shows a refusal", async () => {
     await withCommands();
     here.listener.answers.next = async () => ({ ok: false, text: 'Only operators may do that.' });
     const role = discord.role('operators');
@@ -484,7 +484,7 @@ describe('a command', () => {
     expect(here.listener.commands[1]?.by).toEqual({ ...here.listener.commands[0]?.by });
   });
 
-  test('row 76: a role that was taken away before the click is not there at the click', async () => {
+  test('row 76: a button press does not carry a role that was removed before it', async () => {
     await withCommands();
     const role = discord.role('operators');
     discord.giveRole('ann', role);
@@ -529,7 +529,7 @@ describe('a command', () => {
       here.adapter.card?.(`discord:${discord.channel}`, asking());
     });
 
-    test('has its answers in one row, those of the turn below', async () => {
+    test('has its answer buttons in one row and those of the turn below', async () => {
       await mustCome('the card', () => discord.read(discord.channel).some(({ buttons }) => buttons.length > 0));
       const card = discord.read(discord.channel).find(({ buttons }) => buttons.length > 0);
       expect(card?.buttons.map(({ label }) => label).join()).toBe(
@@ -537,7 +537,7 @@ describe('a command', () => {
       );
     });
 
-    test('takes a no with its words from a form, and does nothing before', async () => {
+    test('is denied with the reason from the form, and not before the form is sent', async () => {
       const { modal } = await press('Deny with reason…');
       expect(here.listener.commands).toEqual([]);
       const answer = await discord.submit('ann', discord.channel, modal, 'use\nb.txt');
@@ -546,7 +546,7 @@ describe('a command', () => {
     });
 
     test.each(['Deny with reason…', 'Always…'])(
-      'T67 opens nothing by %s for somebody who may not answer',
+      'T67 opens nothing by %s for a person who may not answer',
       async (label) => {
         here.listener.trouble.refusal = 'Only operators may use /reject.';
         const answer = await press(label);
@@ -556,7 +556,7 @@ describe('a command', () => {
       },
     );
 
-    test('has a form that says whether its agent reads those words', async () => {
+    test('says in the form whether the agent reads the reason', async () => {
       expect(JSON.stringify((await press('Deny with reason…')).modal)).toContain('Reason (the agent reads it)');
       const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, bare: true };
       Object.assign(here.queries, { view: () => asking({ about }) });
@@ -565,7 +565,7 @@ describe('a command', () => {
       );
     });
 
-    test('T65 shows what always can mean to whoever asks, each rule whole, and a numbered button for it', async () => {
+    test('T65 shows each "always" rule whole, with a numbered button', async () => {
       const { components, ephemeral, text } = await press('Always…');
       expect(text).toContain('\n2: every command "npm *" · `execute(npm *)`');
       expect(JSON.stringify(components)).toContain('"label":"1: exactly this command"');
@@ -576,12 +576,12 @@ describe('a command', () => {
       expect(here.listener.commands).toEqual([]);
     });
 
-    test('that is over by now opens nothing', async () => {
+    test('opens no form when it is closed', async () => {
       Object.assign(here.queries, { view: () => asking({ question: 9, key: 'K9' }) });
       expect(await press('Always…')).toMatchObject({ text: 'That request is closed.', components: [] });
     });
 
-    test('of work beside the floor has buttons of its own, though nobody has the floor', async () => {
+    test('of a background run has buttons while nobody holds the floor', async () => {
       const asides = [{ agent: 'qa', run: 2, question: { ...approval, question: 9, key: 'K9' } }];
       const floor: FloorView = { ...asking(), condition: 'resting', holder: null, asides };
       Object.assign(here.queries, { view: () => floor });
@@ -619,7 +619,7 @@ describe('a command', () => {
 
       beforeEach(() => use(withForm()));
 
-      test('has Answer… and Decline, and opens it with what counts if it is left out', async () => {
+      test('has the buttons Answer… and Decline, and opens the form with its defaults', async () => {
         const { modal } = await press('Answer…');
         expect(modal).toMatchObject({
           title: 'The channel will not show your answer',
@@ -637,7 +637,7 @@ describe('a command', () => {
         expect(here.listener.commands).toMatchObject([{ line: '/reject 8', drawnFor: 'qK8' }]);
       });
 
-      test('is answered by one command with all that was filled in', async () => {
+      test('is answered by one command with all values', async () => {
         const { modal } = await press('Answer…');
         const filled = { title: 'a=b\nvotes=9', labels: ['bug'], urgent: 'yes' };
         const answer = await discord.submit('ann', discord.channel, modal, filled);
@@ -646,7 +646,7 @@ describe('a command', () => {
         expect(here.listener.commands).toMatchObject([{ line, drawnFor: 'qK8' }]);
       });
 
-      test('that was filled in wrongly opens again with what was written, and what is wrong beside it', async () => {
+      test('offers the form again with the values and their errors', async () => {
         const wrong = { title: 'Too small: at least 3 characters' };
         here.listener.answers.next = async () => ({ ok: false, text: `title: ${wrong.title}`, fields: wrong });
         const { modal } = await press('Answer…');
@@ -666,7 +666,7 @@ describe('a command', () => {
         expect(JSON.stringify((await press('Answer…')).modal)).not.toContain('abc');
       });
 
-      test('that is too long for Discord says how to answer in words', async () => {
+      test('says how to answer in words when the form is too long for Discord', async () => {
         const long = [...form, { ...plain, name: 'more', label: 'More', kind: 'text' }];
         const many = Array.from({ length: 26 }, (_, index) => ({ value: `v${index}`, label: `v${index}` }));
         for (const fields of [long, [{ ...plain, name: 'of', label: 'of', kind: 'one', options: many }]]) {
@@ -675,13 +675,13 @@ describe('a command', () => {
         }
       });
 
-      test('that is over by now is told as the command says it', async () => {
+      test("gives the command's refusal when it is closed", async () => {
         Object.assign(here.queries, { view: () => asking({ question: 9, key: 'K9' }) });
         expect(await press('Answer…')).toMatchObject({ modal: null, text: 'done: /answer 8' });
       });
     });
 
-    test('gives its whole input as a file to whoever asks', async () => {
+    test('shows its whole input as a file on request', async () => {
       expect(await press('Whole input')).toMatchObject({ ephemeral: true, text: 'Whole input of request 8:' });
       expect(here.listener.commands).toEqual([]);
     });
@@ -703,7 +703,7 @@ describe('a command', () => {
     ]);
   });
 
-  test('in a channel without a floor says what to do', async () => {
+  test('says how to get a floor in a channel without one', async () => {
     const other = discord.addChannel('elsewhere');
     await withCommands();
     const answer = await discord.command('ann', other, 'floor status');
@@ -711,14 +711,14 @@ describe('a command', () => {
     expect(here.listener.commands).toEqual([]);
   });
 
-  test('that fails says so', async () => {
+  test('says that it failed', async () => {
     await withCommands();
     here.listener.answers.next = () => Promise.reject(new Error('the disk is full'));
     const answer = await discord.command('ann', discord.channel, 'floor skip');
     expect(answer.text).toBe('That did not work. Conch could not carry it out; the log says why. Nothing was changed.');
   });
 
-  test('offers agents and messages while it is typed', async () => {
+  test('offers agents and messages as completions', async () => {
     const author = { kind: 'person', id: '5', name: 'ann' } as const;
     const line = { line: 1, at: 0, author, text: 'hello\nthere', attachments: [], message: '123', change: null };
     await withCommands({ lines: [line] });
@@ -730,7 +730,7 @@ describe('a command', () => {
     ]);
   });
 
-  test('typed as a message is recorded, run and replied to', async () => {
+  test('typed as a message is stored, run and answered', async () => {
     await started();
     const typed = discord.write('ann', discord.channel, '!floor status');
     await mustCome('the reply', () => discord.read(discord.channel).length === 2);
@@ -739,7 +739,7 @@ describe('a command', () => {
     expect(here.listener.messages).toMatchObject([{ ignore: 'an operator command' }]);
   });
 
-  test('row 75: typed by a program is refused without a word', async () => {
+  test('row 75: typed by a program is refused without a reply', async () => {
     await started({ places: [placeOf(discord.channel, { allowBots: 'all' })] });
     discord.bot('beep', discord.channel, '!stop');
     await mustCome('the refusal', () => here.listener.commands.length === 1);
@@ -749,7 +749,7 @@ describe('a command', () => {
     expect(discord.read(discord.channel)).toHaveLength(2);
   });
 
-  test('row 74: typed by a webhook with the name of an operator is not one', async () => {
+  test("row 74: typed by a webhook with an operator's name has no operator rights", async () => {
     await started();
     discord.webhookPost('ann', discord.channel, '!stop');
     discord.write('ann', discord.channel, 'hm');

@@ -49,19 +49,19 @@ const readBack = (after: string | null, ports = portsFor()): Promise<History> =>
   readHistory(ports, `discord:${discord.channel}`, after === null ? null : at(after));
 
 describe('a channel that was never read', () => {
-  test('begins where it stands: what came earlier is not for Conch', async () => {
+  test('starts at its newest message and skips earlier ones', async () => {
     discord.write('ann', discord.channel, 'long ago');
     const last = discord.write('ann', discord.channel, 'just now');
     expect(await readBack(null)).toEqual({ messages: [], changes: [], gap: null, mark: at(last.id) });
   });
 
-  test('begins where it was made when nobody wrote there, whatever the time is here', async () => {
+  test("starts at its own id when it is empty, whatever this machine's clock says", async () => {
     expect(await readBack(null)).toEqual({ messages: [], changes: [], gap: null, mark: at(discord.channel) });
   });
 });
 
 describe('a channel that was read before', () => {
-  test('shows what people wrote since, in order, and a stretch before it', async () => {
+  test('returns later messages in order, and some before the position', async () => {
     discord.write('ann', discord.channel, 'one');
     const known = discord.write('ann', discord.channel, 'two');
     discord.write('bea', discord.channel, 'three');
@@ -70,14 +70,14 @@ describe('a channel that was read before', () => {
     expect(texts(await readBack(later))).toEqual([]);
   });
 
-  test('shows the edits of that stretch', async () => {
+  test('returns the edits of these messages', async () => {
     const known = discord.write('ann', discord.channel, 'two');
     discord.edit(known.id, 'two, better');
     const { changes } = await readBack(known.id);
     expect(changes).toMatchObject([{ change: 'edited', id: known.id, text: 'two, better' }]);
   });
 
-  test('row 74: shows programs as what they are, and commands as commands', async () => {
+  test('row 74: marks messages of programs and commands', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     discord.bot('beep', discord.channel, 'I am a bot');
     discord.webhookPost('dev', discord.channel, 'I am dev');
@@ -100,7 +100,7 @@ describe('a channel that was read before', () => {
     expect(history.gap).toBeNull();
   });
 
-  test('tells that only the newest were read when it was too much', async () => {
+  test('reports a gap when it reads only the newest messages', async () => {
     const known = discord.write('ann', discord.channel, 'first');
     for (let count = 0; count < PAGES * 100 + 20; count += 1) discord.write('ann', discord.channel, `${count}`);
     const history = await readBack(known.id);
@@ -108,7 +108,7 @@ describe('a channel that was read before', () => {
     expect(history.messages.at(-1)?.text).toBe('5019');
   });
 
-  test('row 41: without the permission to read the history, it says so', async () => {
+  test('row 41: reports the missing permission to read the history', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     discord.hideHistory(discord.channel);
     expect(await readBack(known.id)).toEqual({
@@ -119,7 +119,7 @@ describe('a channel that was read before', () => {
     expect((await readBack(null)).gap).toContain('Read Message History');
   });
 
-  test('is read all the same while Discord limits calls or fails', async () => {
+  test('is read with retries while Discord limits calls or fails', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     discord.fail('GET /channels/*/messages', { kind: 'rate-limit', retryAfterMs: 30, scope: 'user' });
     discord.fail('GET /channels/*/messages', { kind: 'status', status: 502 });
@@ -127,14 +127,14 @@ describe('a channel that was read before', () => {
     expect(texts(await readBack(known.id))).toEqual(['one']);
   });
 
-  test('that is gone is refused', async () => {
+  test('rejects as refused when it was deleted', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     discord.deleteChannel(discord.channel);
     await expect(readBack(known.id)).rejects.toMatchObject({ name: 'ChatError', fault: 'refused' });
   });
 });
 
-describe('threads that were begun unheard', () => {
+describe('threads that began while Conch was disconnected', () => {
   test('are opened where they have floors of their own', async () => {
     const listener = createListener();
     const known = discord.write('ann', discord.channel, 'one');
@@ -156,7 +156,7 @@ describe('threads that were begun unheard', () => {
     expect(history.messages.map((message) => message.thread ?? null)).toEqual([null, `discord:${thread}`, null]);
   });
 
-  test('are left alone where they are ignored', async () => {
+  test('are not read where the channel ignores threads', async () => {
     const known = discord.write('ann', discord.channel, 'one');
     discord.write('ann', discord.thread(discord.channel, 'plans'), 'in the thread');
     expect(texts(await readBack(known.id, portsFor({ threads: 'ignore' })))).toEqual(['one']);

@@ -10,7 +10,7 @@ afterEach(async () => {
 });
 
 describe('a message of Conch itself', () => {
-  test('by webhook shows its agent by the name', async () => {
+  test('by webhook is matched to its agent by the shown name', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(PM, 'Hello.'));
     const [shown] = rig.server.read(rig.server.channel);
@@ -19,7 +19,7 @@ describe('a message of Conch itself', () => {
     expect(identities.agentOfPost({ shownName: shown!.author, content: shown!.text, byWebhook: true })).toBe('pm');
   });
 
-  test('by the bot shows its agent by the name in front', async () => {
+  test('by the bot is matched to its agent by the prefix', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     await rig.outgoing.post(rig.channel, post(QA, 'Hello.'));
     await rig.outgoing.post(rig.channel, post(null, '⏱️ qa turn timed out'));
@@ -31,13 +31,13 @@ describe('a message of Conch itself', () => {
     expect(agents).toEqual(['qa', null]);
   });
 
-  test('under a name that two agents have shows neither', async () => {
+  test('under a name of two agents is matched to neither', async () => {
     rig = await sendingRig({ agents: [DEV, { ...QA, name: 'Dev' }] });
     const shown = { shownName: 'Dev', content: 'Hello.', byWebhook: true };
     expect(rig.outgoing.identities.agentOfPost(shown)).toBeNull();
   });
 
-  test('is known as such by the next run, even when its webhook is gone', async () => {
+  test('is recognized by the next run, even when its webhook was deleted', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(DEV, 'Hello.'));
     const [shown] = rig.server.read(rig.server.channel);
@@ -45,14 +45,14 @@ describe('a message of Conch itself', () => {
     expect(rig.again().identities.isOwnWebhook(shown!.authorId)).toBe(true);
   });
 
-  test('as the answer to a command comes from the application', async () => {
+  test('as the answer to a command is recognized by the application id', async () => {
     rig = await sendingRig();
     expect(rig.outgoing.identities.isOwnWebhook(rig.server.application)).toBe(true);
   });
 });
 
 describe('agents that people can mention', () => {
-  test('have a role each, empty and without permissions', async () => {
+  test('have one role each, without members or permissions', async () => {
     rig = await sendingRig();
     await rig.outgoing.start();
     const roles = rig.server.roles();
@@ -67,7 +67,7 @@ describe('agents that people can mention', () => {
     });
   });
 
-  test('T38 have the same roles with another data folder, and roles of agents that are gone go', async () => {
+  test('T38 keep their roles with a new data folder, and roles of former agents are deleted', async () => {
     rig = await sendingRig();
     const people = rig.server.role('readers');
     await rig.outgoing.start();
@@ -82,7 +82,7 @@ describe('agents that people can mention', () => {
     await next.outgoing.stop();
   });
 
-  test('keep their roles over a restart, whatever these are called now', async () => {
+  test('keep their roles over a restart, even when these were renamed', async () => {
     rig = await sendingRig();
     await rig.outgoing.start();
     const next = rig.again();
@@ -91,14 +91,14 @@ describe('agents that people can mention', () => {
     expect(next.identities.agentOfRole(rig.server.roles()['qa']!)).toBe('qa');
   });
 
-  test('do not take over a role that only has their name', async () => {
+  test("do not take over a person's role with the same name", async () => {
     rig = await sendingRig();
     const people = rig.server.role('qa');
     await rig.outgoing.start();
     expect(rig.outgoing.identities.agentOfRole(people)).toBeNull();
   });
 
-  test('have none where the settings switch them off, or the bot may not make them', async () => {
+  test('have no roles where the settings switch them off or the bot lacks the permission', async () => {
     rig = await sendingRig({ settings: { roles: false } });
     await rig.outgoing.start();
     expect(rig.requests('POST', /roles$/)).toHaveLength(0);

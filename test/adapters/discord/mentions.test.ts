@@ -47,7 +47,7 @@ function bodies(at: SendingRig): readonly { readonly content?: unknown; readonly
 }
 
 describe('hostile texts and names', () => {
-  test.each([true, false])('row 79: ping nobody by any way out (webhooks: %s)', async (webhooks) => {
+  test.each([true, false])('row 79: ping nobody in any outgoing message (webhooks: %s)', async (webhooks) => {
     const at = await sendingRig({ settings: { webhooks, roles: false } });
     rig = at;
     await at.outgoing.start();
@@ -67,13 +67,13 @@ describe('hostile texts and names', () => {
     expect(pinged).toEqual([]);
   });
 
-  test('row 79: an agent called @everyone may speak under that name', async () => {
+  test('row 79: an agent called @everyone can post under that name', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post({ id: 'odd', name: '@everyone', avatar: null }, 'Hello.'));
     expect(rig.conversation()).toEqual(['@everyone: Hello.']);
   });
 
-  test('row 79: answers to commands ping nobody either, and nothing can overrule that', () => {
+  test('row 79: answers to commands ping nobody, whatever the caller passes', () => {
     fc.assert(
       fc.property(hostile, fc.boolean(), (text, ephemeral) => {
         const { allowed_mentions: allowed } = answerBody(text, { ephemeral });
@@ -101,11 +101,11 @@ describe('links', () => {
     ['~~~\n[bank.com](https://evil.org)\n~~~', '~~~\nbank.com (<https://evil.org>)\n~~~'],
     ['`\n```\n` [bank.com](https://evil.org)\n```', '`\n```\n` bank.com (<https://evil.org>)\n```'],
     ['```\na ``` [bank.com](https://evil.org)\n```', '```\na ``` bank.com (<https://evil.org>)\n```'],
-  ])('that show where they lead stay; others are written out: %s', (text, safe) => {
+  ])('stay when their label shows their host, and are written out otherwise: %s', (text, safe) => {
     expect(safeText(text)).toBe(safe);
   });
 
-  test('take no longer to write out than the text is long', async () => {
+  test('are written out in linear time', async () => {
     await mustGrowLinearly((size) => {
       const text = '[a.b]('.repeat(size / 6);
       return () => answerBody(text, { ephemeral: false });
@@ -113,6 +113,6 @@ describe('links', () => {
   });
 });
 
-test('every setting is on in these tests', () => {
+test('these tests switch every setting on', () => {
   expect(Object.values(ALL_ON)).not.toContain(false);
 });

@@ -17,7 +17,7 @@ const WEBHOOK_POST = 'POST /webhooks/*/*';
 const BOT_POST = 'POST /channels/*/messages';
 
 describe('a channel with webhooks', () => {
-  test('shows each agent under its own name and picture', async () => {
+  test('shows each agent under its own name and avatar', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(PM, 'What first?'));
     await rig.outgoing.post(rig.channel, post(QA, 'The tests.'));
@@ -26,7 +26,7 @@ describe('a channel with webhooks', () => {
     expect(rig.server.read(rig.server.channel)[1]?.avatar).toBe('https://example.org/qa.png');
   });
 
-  test('gets one webhook, which the next run finds again', async () => {
+  test('gets one webhook, which the next run uses again', async () => {
     rig = await sendingRig();
     await rig.outgoing.start();
     const next = rig.again();
@@ -35,7 +35,7 @@ describe('a channel with webhooks', () => {
     expect(rig.server.webhooks(rig.server.channel).map(({ name }) => name)).toEqual(['Floor']);
   });
 
-  test('leaves the webhooks of others alone', async () => {
+  test('does not touch webhooks of other programs', async () => {
     rig = await sendingRig();
     const foreign = rig.server.foreignWebhook(rig.server.channel, 'Floor');
     await rig.outgoing.post(rig.channel, post(DEV, 'Mine.'));
@@ -43,7 +43,7 @@ describe('a channel with webhooks', () => {
     expect(rig.outgoing.identities.isOwnWebhook(foreign)).toBe(false);
   });
 
-  test('lets agents speak in its threads by the same webhook', async () => {
+  test('lets agents post in its threads by the same webhook', async () => {
     rig = await sendingRig();
     const thread = rig.thread('aside');
     await rig.outgoing.post(rig.channel, post(DEV, 'Here.'));
@@ -59,7 +59,7 @@ describe('a channel with webhooks', () => {
     expect(rig.conversation()).toEqual(['Cly\u200Ade of Disc\u200Aord: Hello.']);
   });
 
-  test('never logs nor keeps the token of a webhook', async () => {
+  test("never logs or stores a webhook's token", async () => {
     rig = await sendingRig();
     await rig.outgoing.start();
     rig.server.fail('POST /webhooks/*/*', { kind: 'status', status: 400, code: 50_035, message: 'Invalid Form Body' });
@@ -72,7 +72,7 @@ describe('a channel with webhooks', () => {
 });
 
 describe('a channel without webhooks', () => {
-  test('shows the name in front, and says why once', async () => {
+  test("shows the agent's name in front, and logs the reason once", async () => {
     rig = await sendingRig({ discord: { permissions: ['ViewChannel', 'SendMessages', 'ReadMessageHistory'] } });
     await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
     await rig.outgoing.post(rig.channel, post(PM, '```\ntwo\n```'));
@@ -82,7 +82,7 @@ describe('a channel without webhooks', () => {
     ).toHaveLength(1);
   });
 
-  test('is not asked for its webhooks again and again', async () => {
+  test('is not asked for its webhooks at every post', async () => {
     rig = await sendingRig({ discord: { permissions: ['ViewChannel', 'SendMessages'] } });
     await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
     await rig.outgoing.post(rig.channel, post(DEV, 'Two.'));
@@ -92,7 +92,7 @@ describe('a channel without webhooks', () => {
     expect(rig.requests('GET', /webhooks$/)).toHaveLength(2);
   });
 
-  test('is where the settings switch them off', async () => {
+  test('is one whose settings switch webhooks off', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
     expect(rig.conversation()).toEqual(['conch: **Dev**: One.']);
@@ -100,8 +100,8 @@ describe('a channel without webhooks', () => {
   });
 });
 
-describe('a webhook that went away', () => {
-  test('row 43: is made again when a moderator deletes it', async () => {
+describe('a lost webhook', () => {
+  test('row 43: is created again when a moderator deleted it', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(DEV, 'Before.'));
     rig.server.deleteWebhook(rig.server.webhooks(rig.server.channel)[0]!.id);
@@ -118,7 +118,7 @@ describe('a webhook that went away', () => {
     expect(rig.server.webhooks(rig.server.channel)).toHaveLength(1);
   });
 
-  test('row 43: twice leaves the bot to speak itself, without asking on and on', async () => {
+  test('row 43: is replaced by the bot after a second loss, without further requests', async () => {
     rig = await sendingRig();
     rig.server.fail(WEBHOOK_POST, { kind: 'status', status: 404, code: 10_015, message: 'Unknown Webhook' }, null);
     await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
@@ -135,7 +135,7 @@ describe('a network that loses things', () => {
   ];
   const twice = ['Dev: An answer.', 'conch: ⏱️ dev turn timed out'];
 
-  test('row 24: a connection reset before the post gives one post', async () => {
+  test('row 24: a connection reset before the post leads to one post', async () => {
     rig = await sendingRig();
     rig.server.fail(WEBHOOK_POST, { kind: 'reset-before' });
     rig.server.fail(BOT_POST, { kind: 'reset-before' });
@@ -143,7 +143,7 @@ describe('a network that loses things', () => {
     expect(rig.conversation()).toEqual(twice);
   });
 
-  test('row 25: an answer lost after the post gives one post', async () => {
+  test('row 25: an answer lost after the post leads to one post', async () => {
     rig = await sendingRig();
     const webhook = rig.server.fail(WEBHOOK_POST, { kind: 'reset-after' });
     const bot = rig.server.fail(BOT_POST, { kind: 'reset-after' });
@@ -152,14 +152,14 @@ describe('a network that loses things', () => {
     expect([webhook.hits, bot.hits]).toEqual([1, 1]);
   });
 
-  test('row 25: the same words twice are two posts, even when the answers are lost', async () => {
+  test('row 25: the same text twice leads to two posts, even when the answers are lost', async () => {
     rig = await sendingRig();
     rig.server.fail(WEBHOOK_POST, { kind: 'reset-after' }, 2);
     await lane(rig, [both[0]!, both[0]!]).finish();
     expect(rig.conversation()).toEqual(['Dev: An answer.', 'Dev: An answer.']);
   });
 
-  test('row 26: an answer after the time-out gives one post', async () => {
+  test('row 26: an answer after the timeout leads to one post', async () => {
     rig = await sendingRig({ timeoutMs: 150 });
     rig.server.fail(WEBHOOK_POST, { kind: 'late', ms: 400 });
     rig.server.fail(BOT_POST, { kind: 'hang-after' });
@@ -167,7 +167,7 @@ describe('a network that loses things', () => {
     expect(rig.conversation()).toEqual(twice);
   });
 
-  test('row 27: ten minutes of 502 and 503 hold the queue and keep its order', async () => {
+  test('row 27: ten minutes of 502 and 503 delay the queue and keep its order', async () => {
     rig = await sendingRig();
     rig.server.fail('/**', { kind: 'status', status: 502 }, null);
     const said = ['one', 'two', 'three'].map((text) => ({ by: 'dev', text }) as const);
@@ -187,7 +187,7 @@ describe('a network that loses things', () => {
   });
 
   test.each(['user', 'global', 'shared'] as const)(
-    'row 28: a %s rate limit is waited for, and drops nothing',
+    'row 28: a %s rate limit delays posts and drops none',
     async (scope) => {
       rig = await sendingRig();
       await rig.outgoing.start();
@@ -202,7 +202,7 @@ describe('a network that loses things', () => {
     },
   );
 
-  test('a server that cannot be reached has taken nothing', async () => {
+  test('a server that cannot be reached has stored nothing', async () => {
     rig = await sendingRig();
     await rig.server.close();
     await expect(rig.outgoing.post(rig.channel, post(null, 'Hello?'))).rejects.toMatchObject({ fault: 'unreachable' });
@@ -210,7 +210,7 @@ describe('a network that loses things', () => {
   });
 });
 
-describe('a post whose outcome is not known', () => {
+describe('a post whose outcome is unknown', () => {
   test('is found among the messages of others', async () => {
     rig = await sendingRig();
     const first = await rig.outgoing.post(rig.channel, post(DEV, 'First.'));
@@ -222,7 +222,7 @@ describe('a post whose outcome is not known', () => {
     expect(await rig.again().find(rig.channel, { ...sent, speaker: PM })).toBeNull();
   });
 
-  test('is not taken for what a person or a foreign webhook wrote', async () => {
+  test('is not confused with a message of a person or another webhook', async () => {
     rig = await sendingRig();
     rig.server.write('ann', rig.server.channel, 'Hello.');
     rig.server.webhookPost('Dev', rig.server.channel, 'Hello.');
@@ -237,7 +237,7 @@ describe('a post whose outcome is not known', () => {
     expect(await rig.again().find(rig.channel, sent)).toBe(id);
   });
 
-  test('cannot be settled where the history is hidden', async () => {
+  test('rejects the search where the history is hidden', async () => {
     rig = await sendingRig();
     const sent = post(DEV, 'Hello.');
     await rig.outgoing.post(rig.channel, sent);
@@ -245,14 +245,14 @@ describe('a post whose outcome is not known', () => {
     await expect(rig.outgoing.find(rig.channel, sent)).rejects.toMatchObject({ fault: 'refused' });
   });
 
-  test('is not there in an empty channel', async () => {
+  test('is not found in an empty channel', async () => {
     rig = await sendingRig();
     expect(await rig.outgoing.find(rig.channel, post(DEV, 'Hello.'))).toBeNull();
   });
 });
 
 describe('a message that a moderator deleted', () => {
-  test('row 44: counts as delivered when its nonce comes again', async () => {
+  test('row 44: counts as delivered when it is posted again with its nonce', async () => {
     rig = await sendingRig();
     rig.server.fail(BOT_POST, { kind: 'reset-after' });
     const sent = post(null, 'An announcement.', { afterId: '7' });
@@ -262,7 +262,7 @@ describe('a message that a moderator deleted', () => {
     expect(rig.conversation()).toEqual([]);
   });
 
-  test('row 44: stays deleted when it is to be edited', async () => {
+  test('row 44: stays deleted when it is edited', async () => {
     rig = await sendingRig();
     const id = await rig.outgoing.post(rig.channel, post(null, 'An announcement.'));
     await rig.outgoing.edit(rig.channel, id, 'An announcement. (×2)');
@@ -314,7 +314,7 @@ describe('texts of any length', () => {
     await bare.outgoing.stop();
   });
 
-  test('more than the file limit is needed for a file', async () => {
+  test('a text becomes a file only above the file limit', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(DEV, 'x'.repeat(TEXT_LIMIT)));
     await rig.outgoing.post(rig.channel, post(DEV, 'x'.repeat(FILE_ABOVE + 1)));
@@ -329,7 +329,7 @@ describe('a question that does not fit one message', () => {
     '\n',
   );
 
-  test('is one message: how it begins, how it is answered, and all of it as a file', async () => {
+  test('is one message with its beginning, its answers, and the whole text as a file', async () => {
     rig = await sendingRig();
     await rig.outgoing.post(rig.channel, post(null, question));
     const [shown, ...more] = rig.server.read(rig.server.channel);
@@ -343,7 +343,7 @@ describe('a question that does not fit one message', () => {
     expect(shown?.attachments.map(({ name, text }) => [name, text])).toEqual([['question.md', question]]);
   });
 
-  test('gives way as a whole to what became of it', async () => {
+  test('is replaced as a whole by its outcome', async () => {
     rig = await sendingRig();
     const id = await rig.outgoing.post(rig.channel, post(null, question));
     await rig.outgoing.edit(rig.channel, id, '✅ ann allowed once what dev asked: Edit');
@@ -352,7 +352,7 @@ describe('a question that does not fit one message', () => {
     ]);
   });
 
-  test('says no more of its end than there is room for', async () => {
+  test('shows its end only as far as it fits', async () => {
     rig = await sendingRig();
     const long = question.replace(end, `${'Always: edit everything. '.repeat(80)}${end}`);
     await rig.outgoing.post(rig.channel, post(null, long));
@@ -363,7 +363,7 @@ describe('a question that does not fit one message', () => {
 });
 
 describe('a channel where the bot may not write', () => {
-  test('T6 has what was said meanwhile said late, once the rights come back', async () => {
+  test('T6 gets the delayed posts once the permission returns', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });
     rig.server.fail(BOT_POST, { kind: 'status', status: 403, code: 50_013, message: 'Missing Permissions' }, null);
     const queue = lane(rig, [{ by: 'dev', text: 'Meanwhile.' }]);
@@ -379,7 +379,7 @@ describe('a channel where the bot may not write', () => {
     expect(rig.conversation()).toEqual([expect.stringMatching(/Meanwhile\.\n\(said at \d\d:\d\d UTC/)]);
   });
 
-  test('is not asked again for ten minutes', async () => {
+  test('gets no further post for ten minutes', async () => {
     rig = await sendingRig();
     rig.server.permit(rig.server.channel, 'SendMessages', 'deny');
     for (let n = 0; n < 3; n += 1) {

@@ -43,7 +43,7 @@ const heard = (change: object = {}, allowBots: 'off' | 'mentions' | 'all' = 'off
   humanMessage(payload(change), { ...HERE, place: { allowBots } }, BY);
 
 describe('a message of a person', () => {
-  test('is handed in whole', () => {
+  test('keeps all its fields', () => {
     const attachments = [
       { filename: 'a.png', url: 'https://cdn.discordapp.com/a.png', content_type: 'image/png', size: 7 },
     ];
@@ -69,13 +69,13 @@ describe('a message of a person', () => {
     expect(heard({ content }).text).toBe(said);
   });
 
-  test('T33 is a command behind a mention of the bot, too', () => {
+  test('T33 is a command also after a mention of the bot', () => {
     const skip = { content: `<@${BOT}> !floor skip` };
     expect(commandIn(skip, BY)).toBe('!floor skip');
     expect(heard(skip).ignore).toBe('an operator command');
   });
 
-  test('goes by the name of this server, then the name for all, then the plain one', () => {
+  test('shows the name in this server, else the display name, else the user name', () => {
     expect(heard({ member: { nick: 'Countess' } }).author.name).toBe('Countess');
     expect(heard({ member: { nick: null } }).author.name).toBe('Ada L');
     expect(heard({ author: { ...ADA, global_name: null } }).author.name).toBe('ada');
@@ -109,18 +109,18 @@ describe('a message of a person', () => {
     expect(heard({ type: 19, referenced_message: null }).addressed).toEqual([]);
   });
 
-  test('that mentions a person with the name of an agent does not name the agent', () => {
+  test("that mentions a person with an agent's name does not address the agent", () => {
     const namesake = { id: '9', username: 'x', global_name: 'Dev' };
     expect(heard({ content: '<@9> hi', mentions: [namesake] }).text).toBe('the person Dev hi');
     expect(heard({ content: '<@9> hi', mentions: [ADA, { ...namesake, global_name: 'Eve' }] }).text).toBe('@Eve hi');
   });
 
-  test('that is a command is recorded, and agents do not get it', () => {
+  test('that is a command is stored and hidden from agents', () => {
     expect(heard({ content: '!floor skip' }).ignore).toBe('an operator command');
     expect(heard({ content: '!nice' }).ignore).toBeUndefined();
   });
 
-  test('row 46: loses what is odd in it, and nothing else', () => {
+  test('row 46: loses its invalid fields and keeps the others', () => {
     const odd = { attachments: [{ filename: null }], mentions: null, member: { roles: 7 }, referenced_message: 3 };
     expect(heard(odd)).toMatchObject({ text: 'hello', attachments: [], addressed: [] });
     expect(messageSchema.safeParse({ ...payload(), author: null }).success).toBe(false);
@@ -131,13 +131,13 @@ describe('a message of a program', () => {
   const bot = { author: { ...ADA, bot: true } };
   const webhook = { author: { id: '9', username: 'dev', bot: true }, webhook_id: '9' };
 
-  test('row 74: a webhook with the name of an agent is a webhook, whatever it calls itself', () => {
+  test("row 74: a webhook with an agent's name is still a webhook", () => {
     expect(authorOf(payload(webhook))).toBe('webhook');
     expect(heard(webhook)).toMatchObject({ ignore: 'webhooks are ignored in this channel', author: { id: '9' } });
     expect(isOwn(payload(webhook), BY)).toBe(false);
   });
 
-  test('is heard as a program where the channel allows it', () => {
+  test("reaches agents as a program's message where the channel allows it", () => {
     expect(heard(bot).ignore).toBe('bots are ignored in this channel');
     expect(heard(bot, 'mentions').ignore).toBe('bots are ignored unless they mention an agent');
     expect(heard({ ...bot, content: 'hello @dev' }, 'mentions')).toMatchObject({ bot: true });
@@ -153,12 +153,12 @@ describe('a message of a program', () => {
   });
 });
 
-describe('what is no message', () => {
+describe('events that are no messages', () => {
   test('joins, pins and boosts are not speech', () => {
     expect([0, 19, 6, 7, 8, 21].map((type) => isSpeech({ type }))).toEqual([true, true, false, false, false, false]);
   });
 
-  test('an update with a time of editing is an edit; a link preview is none', () => {
+  test('an update with a time of editing is an edit, one without (a link preview) is not', () => {
     const edited = payload({ content: 'better', edited_timestamp: '2026-03-01T12:01:00.000000+00:00' });
     expect(editOf(edited, HERE.channel, BY)).toEqual({
       change: 'edited',
@@ -174,7 +174,7 @@ describe('what is no message', () => {
 });
 
 describe('an id', () => {
-  test('tells its time, and a time its first id', () => {
+  test('gives its time, and a time gives its smallest id', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1_420_070_400_000, max: 4_102_444_800_000 }), (at) => {
         expect(timeOf(snowflakeAt(at))).toBe(at);

@@ -23,7 +23,7 @@ describe('a command', () => {
     return { server, rest, told };
   }
 
-  test('shows the answer that was deferred and then written, only to whoever asked', async () => {
+  test('shows a deferred answer only to its author', async () => {
     const { server, told } = await withCommand(async (rest, { id, token }, application) => {
       await rest.post(`/interactions/${id}/${token}/callback`, { body: { type: 5, data: { flags: 64 } }, auth: false });
       await rest.patch(`/webhooks/${application}/${token}/messages/@original`, {
@@ -38,7 +38,7 @@ describe('a command', () => {
     expect(told[0]).toMatchObject({ type: 2, data: { name: 'floor', options }, member: { user: { username: 'ann' } } });
   });
 
-  test('fails for the person after three seconds, and later answers are refused', async () => {
+  test('fails for the person after 3 s, and later answers are refused', async () => {
     const { server, rest, told } = await withCommand(() => Promise.resolve());
     const answer = await server.command('ann', server.channel, 'floor skip');
     expect(answer.state).toBe('failed');
@@ -61,7 +61,7 @@ describe('a command', () => {
     expect(refusals).toEqual(['accepted', '400 40060']);
   });
 
-  test('proposes values while somebody types', async () => {
+  test('offers completions while a person types', async () => {
     const { server } = await withCommand(async (rest, { id, token }) => {
       const choices = [{ name: 'Dev', value: 'dev' }];
       await rest.post(`/interactions/${id}/${token}/callback`, { body: { type: 8, data: { choices } }, auth: false });
@@ -70,7 +70,7 @@ describe('a command', () => {
     expect(choices).toEqual([{ name: 'Dev', value: 'dev' }]);
   });
 
-  test('a button that is pressed can change its message or answer beside it', async () => {
+  test('lets a pressed button change its message or send an answer', async () => {
     const { server, rest } = await withCommand(async (client, { id, token, data }, application) => {
       const button = data.custom_id;
       const type = button === 'change' ? 7 : 6;

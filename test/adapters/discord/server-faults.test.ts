@@ -40,7 +40,7 @@ describe('a request with a fault', () => {
     expect(await posted({ kind: 'status', status: 400, code: 30_046 })).toEqual({ outcome: '400 30046', stored: 0 });
   });
 
-  test('is limited, and the bot learns for how long', async () => {
+  test('is rate limited, and the bot learns for how long', async () => {
     const server = await discord();
     server.fail(POST, { kind: 'rate-limit', retryAfterMs: 1500, scope: 'shared' });
     const request = restOf(server).post(messages(server.channel), { body });
@@ -52,7 +52,7 @@ describe('a request with a fault', () => {
     expect(server.requests.at(-1)).toMatchObject({ method: 'POST', status: 429, fault: 'rate-limit', body });
   });
 
-  test('goes wrong as often as it was told, or until the fault is lifted', async () => {
+  test('fails as often as configured, or until the fault is lifted', async () => {
     const server = await discord();
     const rest = restOf(server);
     const post = () => refusal(rest.post(messages(server.channel), { body }));
@@ -63,7 +63,7 @@ describe('a request with a fault', () => {
     expect(fault.hits).toBe(2);
   });
 
-  test('is limited for real where a limit is set', async () => {
+  test('is rate limited where a limit is set', async () => {
     const server = await discord({ rateLimit: { limit: 2, perMs: 60_000 } });
     const url = `${server.apiUrl}/v10${messages(server.channel)}`;
     const headers = { Authorization: `Bot ${server.token}`, 'Content-Type': 'application/json' };
@@ -82,8 +82,8 @@ describe('a request with a fault', () => {
   });
 });
 
-describe('a Discord that is a program of its own', () => {
-  test('is steered over HTTP', async () => {
+describe('a fake Discord in its own process', () => {
+  test('is controlled over HTTP', async () => {
     const child = spawn(process.execPath, [path.join(import.meta.dirname, 'server-main.ts')], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

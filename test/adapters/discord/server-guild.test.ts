@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { discord, listener, messages, refusal, restOf, until } from './server-rig.ts';
 
 describe('the bot in its guild', () => {
-  test('learns who it is, which intents are switched on, and its roles', async () => {
+  test('reads its user, its intents and its roles', async () => {
     const server = await discord({ messageContent: false });
     const rest = restOf(server);
     expect(await rest.get('/users/@me')).toMatchObject({ id: server.botUser, bot: true });
@@ -33,7 +33,7 @@ describe('the bot in its guild', () => {
     expect(await react('👀')).toBe('accepted');
   });
 
-  test('pins what it may pin, and Discord says so in the channel', async () => {
+  test('pins messages where it may, and Discord posts a notice', async () => {
     const server = await discord();
     const rest = restOf(server);
     const { id } = server.write('ann', server.channel, 'hello');
@@ -47,7 +47,7 @@ describe('the bot in its guild', () => {
     expect(await refusal(rest.delete(`${messages(server.channel)}/pins/${id}`))).toBe('403 50013');
   });
 
-  test('makes roles that can be mentioned, as far as it may', async () => {
+  test('creates mentionable roles where it has the permission', async () => {
     const server = await discord({ permissions: ['ViewChannel', 'ManageRoles'] });
     const rest = restOf(server);
     const create = (permissions: string) =>
@@ -58,7 +58,7 @@ describe('the bot in its guild', () => {
     expect(server.write('ann', server.channel, `<@&${role}> help`).pings.roles).toEqual([role]);
   });
 
-  test('hears of threads, and the message that a thread hangs on comes first in it', async () => {
+  test('receives thread events, and a thread begins with the message it was opened on', async () => {
     const server = await discord();
     const client = await listener(server);
     const { id } = server.write('ann', server.channel, 'topic');
@@ -71,7 +71,7 @@ describe('the bot in its guild', () => {
     expect(starter).toMatchObject({ type: 21, channel_id: thread, referenced_message: { id, content: 'topic' } });
   });
 
-  test('is thrown out and comes back', async () => {
+  test('can be removed and invited again', async () => {
     const server = await discord();
     const client = await listener(server);
     server.kickBot();
@@ -84,7 +84,7 @@ describe('the bot in its guild', () => {
     expect(client.named('GUILD_DELETE')).toEqual([{ id: server.guild }]);
   });
 
-  test('hears edits, link previews that are no edits, and deletions', async () => {
+  test('receives edits, link previews and deletions', async () => {
     const server = await discord();
     const client = await listener(
       server,

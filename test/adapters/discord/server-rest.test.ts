@@ -3,7 +3,7 @@ import { discord, listener, messages, refusal, restOf, until } from './server-ri
 import type { DiscordServer } from './server.ts';
 
 describe('a message by the bot', () => {
-  test('is posted once however often its nonce comes, until it is deleted', async () => {
+  test('is posted once per nonce, until it is deleted', async () => {
     const server = await discord();
     const rest = restOf(server);
     const body = { content: 'hello', nonce: 'abc', enforce_nonce: true };
@@ -28,7 +28,7 @@ describe('a message by the bot', () => {
     expect(await post({ content: 'x'.repeat(2000), nonce: 'n'.repeat(25) })).toBe('accepted');
   });
 
-  test('is refused where the bot may not speak or look', async () => {
+  test('is refused where the bot may not write or view', async () => {
     const server = await discord();
     const rest = restOf(server);
     const post = () => refusal(rest.post(messages(server.channel), { body: { content: 'x' } }));
@@ -53,7 +53,7 @@ describe('a message by the bot', () => {
     expect(await post()).toBe('403 50001');
   });
 
-  test('is edited by its author alone', async () => {
+  test('can be edited by its author only', async () => {
     const server = await discord();
     const rest = restOf(server);
     const { id } = server.write('ann', server.channel, 'mine');
@@ -62,7 +62,7 @@ describe('a message by the bot', () => {
     );
   });
 
-  test('keeps its files, and a person can read them', async () => {
+  test('keeps its files for people to read', async () => {
     const server = await discord();
     const rest = restOf(server);
     const sent = await rest.post(messages(server.channel), {
@@ -77,7 +77,7 @@ describe('a message by the bot', () => {
     expect(await fetched.text()).toBe('# long');
   });
 
-  test('pings whom it names unless allowed_mentions says otherwise, by edit too', async () => {
+  test('pings mentioned people unless allowed_mentions excludes them, in edits too', async () => {
     const server = await discord({ permissions: ['ViewChannel', 'SendMessages', 'MentionEveryone'] });
     const rest = restOf(server);
     const ann = server.person('ann');
@@ -95,7 +95,7 @@ describe('a message by the bot', () => {
 });
 
 describe('the history', () => {
-  test('comes newest first, in pages, after and before a message', async () => {
+  test('is listed newest first, in pages, after and before a message', async () => {
     const server = await discord();
     const rest = restOf(server);
     const ids = Array.from({ length: 5 }, (_, n) => server.write('ann', server.channel, String(n)).id);
@@ -125,7 +125,7 @@ describe('a webhook', () => {
     return made as { id: string; token: string };
   }
 
-  test('speaks under any name, in threads too, and the bot hears it as a webhook', async () => {
+  test('posts under any name, in threads too, and the bot receives it as a webhook', async () => {
     const server = await discord();
     const client = await listener(server);
     const { id, token } = await hook(server);
@@ -142,7 +142,7 @@ describe('a webhook', () => {
     });
   });
 
-  test('has no name with "discord" or "clyde" and at most fourteen brothers', async () => {
+  test('has no name with "discord" or "clyde", and a channel has at most 15', async () => {
     const server = await discord();
     const rest = restOf(server);
     const create = (name: string) => refusal(rest.post(`/channels/${server.channel}/webhooks`, { body: { name } }));

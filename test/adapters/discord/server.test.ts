@@ -5,7 +5,7 @@ import { WebSocket } from 'ws';
 import { discord, listener, until } from './server-rig.ts';
 
 describe('a client on the gateway', () => {
-  test('is told its guild and what people write', async () => {
+  test("receives its guild and people's messages", async () => {
     const server = await discord();
     const client = await listener(server);
     server.write('ann', server.channel, 'hello');
@@ -24,7 +24,7 @@ describe('a client on the gateway', () => {
     expect(client.texts()).toEqual(['', `<@${server.botUser}> for you`]);
   });
 
-  test('hears what it missed, in order, when it resumes after its socket broke', async () => {
+  test('receives missed events in order when it resumes after its socket broke', async () => {
     const server = await discord();
     const client = await listener(server);
     server.dropSockets();
@@ -37,7 +37,7 @@ describe('a client on the gateway', () => {
     expect(server.identifies).toHaveLength(1);
   });
 
-  test('identifies anew and is told nothing of before when its session is invalid', async () => {
+  test('identifies again and receives no earlier event when its session is invalid', async () => {
     const server = await discord();
     const client = await listener(server);
     server.invalidate(false);
@@ -57,7 +57,7 @@ describe('a client on the gateway', () => {
     expect(server.identifies).toHaveLength(1);
   });
 
-  test('identifies anew when its session was forgotten while it was away', async () => {
+  test('identifies again when its session was forgotten while it was disconnected', async () => {
     const server = await discord();
     const client = await listener(server);
     server.forgetSessions();
@@ -99,7 +99,7 @@ describe('a client on the gateway', () => {
     expect(server.token).not.toBe(token);
   });
 
-  test('is not told of channels that it cannot view', async () => {
+  test('receives no events of channels that it cannot view', async () => {
     const server = await discord();
     const client = await listener(server);
     const other = server.addChannel('other');
@@ -112,7 +112,7 @@ describe('a client on the gateway', () => {
 });
 
 describe('a gateway with faults', () => {
-  test('tells a message twice, loses one, and swaps two', async () => {
+  test('delivers a message twice, loses one, and swaps two', async () => {
     const server = await discord();
     const client = await listener(server);
     server.duplicate();
@@ -123,7 +123,7 @@ describe('a gateway with faults', () => {
     expect(client.texts()).toEqual(['a', 'a', 'd', 'c']);
   });
 
-  test('tells a message again after the client came back', async () => {
+  test('delivers a message again after the client reconnected', async () => {
     const server = await discord();
     const client = await listener(server);
     server.duplicate('MESSAGE_CREATE', 'after-reconnect');
@@ -134,7 +134,7 @@ describe('a gateway with faults', () => {
     expect(client.texts()).toEqual(['once', 'once']);
   });
 
-  test('tells whatever nonsense it is given', async () => {
+  test('delivers any invalid payload that it is given', async () => {
     const server = await discord();
     const client = await listener(server);
     server.odd('MESSAGE_CREATE', { id: null });
@@ -142,7 +142,7 @@ describe('a gateway with faults', () => {
     expect(client.heard.at(-1)?.d).toEqual({ id: null });
   });
 
-  test('answers nothing and closes nothing when it is silent, and keeps what happened for a resume', async () => {
+  test('sends and closes nothing while silent, and stores events for a resume', async () => {
     const server = await discord({ heartbeatMs: 200 });
     const client = await listener(server);
     server.silence();

@@ -40,7 +40,7 @@ function wrong(findings: readonly CheckResult[]): readonly string[] {
 }
 
 describe('a bot that is set up well', () => {
-  test('gets only good findings, one for each thing that was looked at', async () => {
+  test('passes every check', async () => {
     const findings = await check();
     expect(wrong(findings)).toEqual([]);
     expect(findings.map(({ what }) => what)).toEqual([
@@ -53,20 +53,20 @@ describe('a bot that is set up well', () => {
   });
 });
 
-describe('a bot that is not', () => {
-  test('is told that its token is not taken', async () => {
+describe('a bot that is set up wrongly', () => {
+  test('gets a failed check when Discord refuses the token', async () => {
     const findings = await check({}, { token: 'wrong' });
     expect(wrong(findings)).toEqual(['Discord token: Discord does not accept it']);
     expect(findings.every(({ verdict, todo }) => verdict === 'good' || todo !== null)).toBe(true);
   });
 
-  test('is told that it would see messages without their text', async () => {
+  test('gets a failed check without the Message Content intent', async () => {
     expect(wrong(await check({ messageContent: false }))).toEqual([
       'Message Content intent: it is off: the bot would receive messages without text',
     ]);
   });
 
-  test('is told which permissions it lacks', async () => {
+  test('gets the names of its missing permissions', async () => {
     const findings = await check(
       {},
       {
@@ -80,7 +80,7 @@ describe('a bot that is not', () => {
     expect(findings.find(({ verdict }) => verdict === 'bad')?.todo).toContain('oauth2/authorize');
   });
 
-  test('is only warned when it can do without what it lacks', async () => {
+  test('gets only a warning when the missing permissions are optional', async () => {
     const findings = await check(
       {},
       { before: (running) => running.permit(running.channel, 'ManageWebhooks', 'deny') },
@@ -88,7 +88,7 @@ describe('a bot that is not', () => {
     expect(findings.map(({ verdict }) => verdict)).toEqual(['good', 'good', 'good', 'warning']);
   });
 
-  test('is told that it cannot see a channel, or that there is none', async () => {
+  test('gets a failed check for a channel that is hidden or does not exist', async () => {
     const hide = (running: DiscordServer) => running.permit(running.channel, 'ViewChannel', 'deny');
     expect(wrong(await check({}, { before: hide }))).toEqual(['#home: the bot cannot see the channel']);
     await server?.close();
@@ -97,7 +97,7 @@ describe('a bot that is not', () => {
     ]);
   });
 
-  test('is told that its clock is wrong', async () => {
+  test("gets a warning when this machine's clock is wrong", async () => {
     const [behind] = await check({}, { behindMs: 61_000 }).then(wrong);
     expect(behind).toMatch(/^Clock: it is 6[0-2] seconds behind Discord's$/);
     await server?.close();
@@ -105,14 +105,14 @@ describe('a bot that is not', () => {
     expect(ahead).toMatch(/^Clock: it is 6[0-2] seconds ahead of Discord's$/);
   });
 
-  test('is told that there is no room for a webhook', async () => {
+  test('gets a warning when the channel has no room for a webhook', async () => {
     const fill = (running: DiscordServer) => {
       for (let n = 0; n < 15; n += 1) running.foreignWebhook(running.channel, `hook ${n}`);
     };
     expect(wrong(await check({}, { before: fill }))).toEqual(['#general: webhooks: 15 of 15 are used']);
   });
 
-  test('is told when Discord cannot be reached', async () => {
+  test('gets a failed check when Discord cannot be reached', async () => {
     const gone = await startDiscord();
     await gone.close();
     const findings = await checkSetup({
@@ -126,8 +126,8 @@ describe('a bot that is not', () => {
   });
 });
 
-describe('the address of the invitation', () => {
-  test('asks for no more than the settings need', () => {
+describe('the invite URL', () => {
+  test('asks only for permissions that the settings need', () => {
     const all = new URL(inviteUrl('42', ALL_ON)).searchParams;
     expect(all.get('client_id')).toBe('42');
     expect(all.get('scope')).toBe('bot applications.commands');
@@ -165,12 +165,12 @@ describe('permissions in a channel', () => {
   const needed = ['View Channels', 'Send Messages', 'Read Message History'] as const;
   const send = `${1n << 11n}`;
 
-  test('are those of all roles together', () => {
+  test('are the permissions of all roles together', () => {
     expect(missingPermissions(member, needed)).toEqual([]);
     expect(missingPermissions({ ...member, roles: ['3'] }, needed)).toEqual(['Send Messages']);
   });
 
-  test('follow the overwrites: of everybody, then of roles, then of the member', () => {
+  test('apply the overwrites of everybody, then of roles, then of the member', () => {
     const everybody = { id: '1', allow: '0', deny: send };
     const role = { id: '3', allow: send, deny: '0' };
     const own = { id: '9', allow: '0', deny: send };
@@ -179,7 +179,7 @@ describe('permissions in a channel', () => {
     expect(missingPermissions({ ...member, overwrites: [own, role] }, needed)).toEqual(['Send Messages']);
   });
 
-  test('are none in a channel that cannot be seen, and all for an administrator', () => {
+  test('are none in a hidden channel, and all for an administrator', () => {
     const hidden = { ...member, overwrites: [{ id: '1', allow: '0', deny: `${1n << 10n}` }] };
     expect(missingPermissions(hidden, needed)).toEqual([...needed]);
     const administrator = { ...hidden, guildRoles: [{ id: '1', permissions: '8' }] };

@@ -14,7 +14,7 @@ const LOOKUPS: Lookups = {
 /** Discord's SUPPRESS_EMBEDS. */
 const NO_PREVIEWS = 1 << 2;
 
-describe('a text of Discord', () => {
+describe('a Discord text', () => {
   test.each([
     ['<@1> and <@!1>', '@Ada and @Ada'],
     ['<@9>', '@somebody'],
@@ -32,7 +32,7 @@ describe('a text of Discord', () => {
     expect(plainText(content, LOOKUPS)).toBe(plain);
   });
 
-  test('is read the same whenever it is read, and never fails', () => {
+  test('is converted the same every time and never fails', () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom('<', '@', '&', '#', ':', 't', '1', '>', '/', ' ') }), (content) => {
         expect(plainText(content, LOOKUPS)).toBe(plainText(content, LOOKUPS));
@@ -40,7 +40,7 @@ describe('a text of Discord', () => {
     );
   });
 
-  test.each(['<', '</a ', '<:a', '<@1'])('row 88: takes no longer to read than it is long: %j', async (piece) => {
+  test.each(['<', '</a ', '<:a', '<@1'])('row 88: is converted in linear time: %j', async (piece) => {
     await mustGrowLinearly((size) => {
       const content = piece.repeat(size / piece.length);
       return () => plainText(content, LOOKUPS);
@@ -58,7 +58,7 @@ test.each([
   expect(body(text)).toEqual({ content: text, allowed_mentions: { parse: [] }, flags: NO_PREVIEWS });
 });
 
-test('pitfall 14: T53 no link of what is said is looked up for a preview, neither when it is posted nor when it is changed', () => {
+test('pitfall 14: T53 links get no preview, neither in posts nor in edits', () => {
   const text = 'https://evil.example/?stolen=secret';
   const post = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null } as const;
   for (const kind of ['post', 'draft', 'card'] as const)
