@@ -13,7 +13,7 @@ afterEach(async () => {
 
 const CARD = '🎤 Dev · ends <t:1800000000:R> · next: qa, pm';
 
-/** Draws and waits until the channel's last message is this. */
+/** Draws the card and waits until the channel's last message contains `shows`. */
 async function draws(view: ReturnType<typeof heldView>, shows: string, outgoing = rig.outgoing): Promise<void> {
   outgoing.card(rig.channel, view);
   await comes(shows);

@@ -23,7 +23,7 @@ async function discordOf(options: DiscordOptions = {}): Promise<DiscordServer> {
   return discord;
 }
 
-/** Timers that wait a thousandth of the time, and tell for how long they were asked to wait. */
+/** Timers that run 1,000 times faster. `asked` holds the requested waits in milliseconds. */
 function quick(): Timers & { readonly asked: number[] } {
   const asked: number[] = [];
   return {

@@ -1,4 +1,4 @@
-/** How a request goes wrong. "before": not executed; "after": executed, but the client does not learn of it. */
+/** A failure of a request. "before": not executed. "after": executed, but the client does not learn of it. */
 export type Fault =
   | { readonly kind: 'reset-before' }
   | { readonly kind: 'reset-after' }
@@ -8,20 +8,21 @@ export type Fault =
   | {
       readonly kind: 'status';
       readonly status: number;
-      /** Executed all the same. */ readonly executed?: boolean;
-      /** Discord's own code and words; without them the answer is a gateway's page in HTML. */
+      /** True when the request is executed although it fails. */
+      readonly executed?: boolean;
+      /** Discord's error code and message. Without a code the answer is an HTML page of the gateway. */
       readonly code?: number;
       readonly message?: string;
     }
   | { readonly kind: 'rate-limit'; readonly retryAfterMs: number; readonly scope: 'user' | 'global' | 'shared' };
 
 /**
- * Which requests: "POST /channels/123/messages", or only the path. `*` stands for one part of the path, `**` for any
- * number of them; the path is without "/api/v10" and without the query. `containing` is looked for in the body.
+ * Matches requests: "POST /channels/123/messages", or only the path, without "/api/v10" and query. `*` matches one
+ * part of the path, `**` any number of parts. `containing` must occur in the body.
  */
 export type Match = string | { readonly path: string; readonly containing?: string };
 
-/** A fault that is set up; it is over after `times`, or when lifted. */
+/** A fault that is set up. It ends after `times` requests, or when lifted. */
 export type SetFault = { readonly hits: number; lift(): void };
 
 type Entry = {
@@ -33,7 +34,7 @@ type Entry = {
   hits: number;
 };
 
-/** The faults that wait for their requests, first come first served. */
+/** Faults that wait for matching requests. The oldest matching fault is used first. */
 export class Faults {
   readonly #entries: Entry[] = [];
 
@@ -59,7 +60,7 @@ export class Faults {
     this.#entries.length = 0;
   }
 
-  /** The fault of a request, which is used up by asking. */
+  /** Returns the fault of a request, and counts it as used. */
   take(request: { readonly method: string; readonly path: string; readonly body: string }): Fault | null {
     const entry = this.#entries.find(
       ({ method, path, containing, left }) =>

@@ -1,20 +1,20 @@
 import type { Event } from './state.ts';
 
-/** Which dispatches a fault is for. */
+/** How a dispatch fails. */
 type Kind = 'duplicate' | 'duplicate-after-reconnect' | 'drop' | 'reorder';
 
-/** What goes wrong between what happens and what is told. */
+/** Faults between an event and its dispatches. */
 export class DispatchFaults {
   readonly #armed: { readonly kind: Kind; readonly t: string }[] = [];
   #held: Event | null = null;
   #later: Event[] = [];
 
-  /** The next dispatch of this name is doubled, lost, or told after the one that follows it. */
+  /** Duplicates or drops the next dispatch of this name, or sends it after the following one. */
   arm(kind: Kind, t: string): void {
     this.#armed.push({ kind, t });
   }
 
-  /** What is really told when this happens. */
+  /** Returns the events to dispatch for this event. */
   pass(event: Event): readonly Event[] {
     if (this.#held?.t === event.t) {
       const held = this.#held;
@@ -31,7 +31,7 @@ export class DispatchFaults {
     return [];
   }
 
-  /** What is told once more after a client has come back. */
+  /** Returns the events to dispatch again after a client reconnected. */
   afterReconnect(): readonly Event[] {
     const later = this.#later;
     this.#later = [];

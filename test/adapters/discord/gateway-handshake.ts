@@ -19,7 +19,7 @@ const ALL_INTENTS = Object.values(GatewayIntentBits).reduce<number>(
   0,
 );
 
-/** The close code with which a client is turned away; `null` lets it in. */
+/** Returns the close code that refuses a client; `null` accepts it. */
 export function turnedAway(world: World, asked: z.output<typeof identifyBody>): number | null {
   const { messageContent, membersIntent } = world.options;
   const { token, intents, shard = [0, 1] } = asked;
@@ -55,7 +55,7 @@ export function readyOf(world: World, session: Session, shard: readonly [number,
   };
 }
 
-/** Parses JSON; what is none is `null`. */
+/** Parses JSON; `null` for invalid JSON. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -2,7 +2,7 @@ import { WebSocket } from 'ws';
 import { channelPermissions } from './state-permissions.ts';
 import type { Event, Sight, World } from './state.ts';
 
-/** Opcodes, by their names in Discord's documents. */
+/** Opcodes, with the names from Discord's documentation. */
 export const OP = {
   Dispatch: 0,
   Heartbeat: 1,
@@ -25,16 +25,19 @@ export type Connection = {
   readonly viaResumeUrl: boolean;
   session: Session | null;
   beatAt: number;
-  /** Half open: nothing is read and nothing is sent. */ silent: boolean;
-  /** What came in the running minute; Discord bears 120. */ received: readonly number[];
+  /** Half open: the connection reads and sends nothing. */
+  silent: boolean;
+  /** Times of the frames of the last minute. Discord allows 120. */
+  received: readonly number[];
 };
 
-/** What a client and Discord have in common over several connections. */
+/** A session: what a client and Discord share over several connections. */
 export type Session = {
   readonly id: string;
   readonly intents: number;
   seq: number;
-  /** All that was ever told, for replay. */ readonly told: { readonly s: number; readonly frame: string }[];
+  /** All dispatched events, for replay. */
+  readonly told: { readonly s: number; readonly frame: string }[];
   connection: Connection | null;
 };
 
@@ -43,7 +46,7 @@ export function frame(connection: Connection, op: number, d: unknown): void {
   connection.socket.send(JSON.stringify({ op, d, s: null, t: null }));
 }
 
-/** Tells a session something, now or when it resumes. */
+/** Sends an event to a session, now or when it resumes. */
 export function dispatch(session: Session, t: string, d: unknown): void {
   session.seq += 1;
   const text = JSON.stringify({ op: OP.Dispatch, t, s: session.seq, d });
@@ -51,14 +54,14 @@ export function dispatch(session: Session, t: string, d: unknown): void {
   sendFrame(session, text);
 }
 
-/** Sends what was told after a sequence number once more; returns how many. */
+/** Sends all events after a sequence number again. Returns how many. */
 export function replay(session: Session, after: number): number {
   const missed = session.told.filter(({ s }) => s > after);
   for (const { frame: text } of missed) sendFrame(session, text);
   return missed.length;
 }
 
-/** Whether a session is told: by its intents, and by what the bot may see. */
+/** Returns whether a session receives an event: by its intents, and by what the bot may view. */
 export function hears(world: World, session: Session, event: Event): boolean {
   if (event.intent !== 0 && (session.intents & event.intent) === 0) return false;
   const joined =

@@ -12,7 +12,8 @@ import type { Event, World } from './state.ts';
 export type GatewayOptions = {
   readonly heartbeatMs: number;
   readonly maxConcurrency: number;
-  /** How many times a day the bot may identify; beyond it the token is reset. */ readonly identifyLimit: number;
+  /** The limit of IDENTIFY in 24 hours. Beyond it, the token is reset. */
+  readonly identifyLimit: number;
 };
 
 export type Identify = {
@@ -25,15 +26,17 @@ export type Resume = {
   readonly at: number;
   readonly session: string;
   readonly seq: number;
-  /** How many dispatches were sent again; `null`: the session was not known. */ readonly replayed: number | null;
-  /** Whether the client came by `resume_gateway_url`. */ readonly viaResumeUrl: boolean;
+  /** The number of replayed dispatches; `null`: the session was unknown. */
+  readonly replayed: number | null;
+  /** Whether the client connected to `resume_gateway_url`. */
+  readonly viaResumeUrl: boolean;
 };
 
-/** After these a client must begin anew. */
+/** Close codes after which a client cannot resume. */
 const ENDS_SESSION = new Set([1000, 1001, 4004, 4007, 4009, 4010, 4011, 4012, 4013, 4014]);
 const PER_MINUTE = 120;
 
-/** The gateway: sessions, sequence numbers, replay, and all that can go wrong with them. */
+/** The gateway: sessions, sequence numbers, replay, and faults. */
 export class Gateway {
   readonly identifies: Identify[] = [];
   readonly resumes: Resume[] = [];
@@ -52,7 +55,7 @@ export class Gateway {
     this.#watch = setInterval(() => this.#closeTheDead(), Math.min(options.heartbeatMs, 1000)).unref();
   }
 
-  /** Takes the upgrades of an HTTP server. */
+  /** Handles the WebSocket upgrades of an HTTP server. */
   attach(server: Server): void {
     server.on('upgrade', (request: IncomingMessage, socket, head) => {
       const url = new URL(request.url ?? '/', 'http://localhost');
@@ -78,7 +81,7 @@ export class Gateway {
     });
   }
 
-  /** The answer of GET /gateway/bot. */
+  /** Returns the answer of GET /gateway/bot. */
   about(): unknown {
     const { identifyLimit: total, maxConcurrency } = this.#options;
     const remaining = Math.max(0, total - this.identifies.length);
@@ -86,43 +89,43 @@ export class Gateway {
     return { url: this.#url(), shards: 1, session_start_limit };
   }
 
-  /** How many clients are connected and known. */
+  /** Returns the number of connected clients with a session. */
   get connected(): number {
     return [...this.#connections].filter(({ session, silent }) => session !== null && !silent).length;
   }
 
-  /** Tells all sessions that may hear it, through the faults that are armed. */
+  /** Sends an event to all sessions that may receive it, through the set faults. */
   tell(event: Event): void {
     for (const one of this.#faults.pass(event)) this.#send(one);
   }
 
-  /** The next dispatch of this name comes twice: at once, or again after the client has come back. */
+  /** Sends the next dispatch of this name twice: at once, or again after the client reconnected. */
   duplicate(t = 'MESSAGE_CREATE', when: 'at-once' | 'after-reconnect' = 'at-once'): void {
     this.#faults.arm(when === 'at-once' ? 'duplicate' : 'duplicate-after-reconnect', t);
   }
 
-  /** The next dispatch of this name is never told, not even by replay. */
+  /** Never sends the next dispatch of this name, not even in a replay. */
   drop(t = 'MESSAGE_CREATE'): void {
     this.#faults.arm('drop', t);
   }
 
-  /** The next dispatch of this name is told after the one of the same name that follows. */
+  /** Sends the next dispatch of this name after the following one of the same name. */
   reorder(t = 'MESSAGE_CREATE'): void {
     this.#faults.arm('reorder', t);
   }
 
-  /** Breaks all connections without a word; sessions can be resumed. */
+  /** Breaks all connections without a close frame. Sessions can be resumed. */
   dropSockets(): void {
     for (const { socket } of this.#connections) socket.terminate();
   }
 
-  /** Nobody can connect while this is on; who is connected is thrown out. */
+  /** While on: closes all connections and refuses new ones. */
   unreachable(on: boolean): void {
     this.#unreachable = on;
     if (on) this.dropSockets();
   }
 
-  /** Opcode 9. When not resumable, the session is forgotten and nothing of it is ever replayed. */
+  /** Sends opcode 9. When not resumable, the session is forgotten and never replayed. */
   invalidate(resumable: boolean): void {
     for (const connection of this.#connections) {
       if (!resumable) this.#forget(connection);
@@ -130,22 +133,22 @@ export class Gateway {
     }
   }
 
-  /** Forgets all sessions in silence: who tries to resume gets opcode 9. */
+  /** Forgets all sessions without telling clients. A resume gets opcode 9. */
   forgetSessions(): void {
     this.#sessions.clear();
   }
 
-  /** Opcode 7. */
+  /** Sends opcode 7. */
   askToReconnect(): void {
     for (const connection of this.#connections) frame(connection, OP.Reconnect, null);
   }
 
-  /** Closes all connections with a code; the codes after which a client must begin anew end the session. */
+  /** Closes all connections with a code. Codes that cannot be resumed also end the session. */
   closeWith(code: number): void {
     for (const connection of this.#connections) this.#close(connection, code);
   }
 
-  /** The connections of now are half open: nothing comes through and they do not close. */
+  /** Makes the present connections half open: nothing is read or sent, and they stay open. */
   silence(): void {
     for (const connection of this.#connections) {
       connection.silent = true;
@@ -153,12 +156,12 @@ export class Gateway {
     }
   }
 
-  /** A dispatch with whatever content. */
+  /** Sends a dispatch with any content. */
   odd(t: string, d: unknown): void {
     for (const session of this.#sessions.values()) dispatch(session, t, d);
   }
 
-  /** A frame with whatever text. */
+  /** Sends a frame with any text. */
   raw(text: string): void {
     for (const { socket } of this.#connections) socket.send(text);
   }

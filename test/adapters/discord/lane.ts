@@ -9,12 +9,12 @@ import type { SendingRig } from './rig.ts';
 
 type Owed = { row: OutboxRow; notBefore: number; state: 'owed' | 'inflight' | 'confirmed' | 'failed' };
 
-/** Something that is owed to the channel: an agent's words, or an announcement. */
+/** A pending post of the channel: an agent's text, or an announcement. */
 export type Said = { readonly by: 'dev' | null; readonly text: string };
 
 let rows = 0;
 
-/** The posts lane of one channel: the real delivery and carrier over rows that are kept in memory. */
+/** The posts lane of one channel: the real delivery and carrier over outbox entries in memory. */
 export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = rig.outgoing) {
   const owed: Owed[] = said.map(({ by, text }, line) => ({
     row: rowOf(rig.channel, { by, text, line }),
@@ -64,13 +64,13 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = 
     },
   });
   return {
-    /** How long rows were put off, in milliseconds, one after the other. */
+    /** The delays of entries, in milliseconds, in order. */
     waits,
     start: () => delivery.start(),
     stop: () => delivery.stop(),
-    /** How many rows are done. */
+    /** The number of delivered entries. */
     done: () => owed.filter(({ state }) => state === 'confirmed').length,
-    /** Lets time pass, much faster than it does, until everything is done. */
+    /** Advances time, faster than real time, until every entry is delivered. */
     async finish(): Promise<void> {
       delivery.start();
       await until(() => {

@@ -19,7 +19,7 @@ import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import type { DiscordServer } from './server.ts';
 
-/** A memory that outlives the adapters that use it. */
+/** A memory that is kept for the next adapter. */
 export type KeptMemory = Memory & { readonly kept: Map<string, string> };
 
 export function createMemory(): KeptMemory {
@@ -33,7 +33,7 @@ export function createMemory(): KeptMemory {
   };
 }
 
-/** A command as the intake heard it. */
+/** A command as the intake received it. */
 export type HeardCommand = {
   readonly channel: string;
   readonly by: Principal;
@@ -41,7 +41,7 @@ export type HeardCommand = {
   readonly drawnFor: string | undefined;
 };
 
-/** An intake that writes down what it is told; messages are kept by id, as an inbox does. */
+/** An intake that records its calls. Messages are stored by id, as in an inbox. */
 export function createListener() {
   const messages: HumanMessage[] = [];
   const changes: MessageChange[] = [];
@@ -52,7 +52,7 @@ export function createListener() {
   const answers: { next: (line: string) => Promise<Answer> } = {
     next: async (line) => ({ ok: true, text: `done: ${line}` }),
   };
-  /** While set, nothing is taken in. */
+  /** While set, every call of the intake fails. */
   const trouble: { error: Error | null; refusal: string | null } = { error: null, refusal: null };
   const intake: Intake = {
     async message(message) {
@@ -82,13 +82,13 @@ export function createListener() {
 
 export type Listener = ReturnType<typeof createListener>;
 
-/** Settings of the channels that a test has. */
+/** Returns the settings of a test channel. */
 export function placeOf(channel: string, how: Partial<Place> = {}): Place {
   const id = `discord:${channel}`;
   return { id, name: 'general', adapter: 'discord', parent: null, threads: 'own', allowBots: 'off', ...how };
 }
 
-/** Shows the given channels, the threads that were opened, and two agents. */
+/** Returns queries over the given channels, the opened threads, and two agents. */
 export function queriesOf(places: readonly Place[], listener: Listener, lines: readonly Line[] = []): FloorQueries {
   return {
     channels: () => [
@@ -112,7 +112,7 @@ export function queriesOf(places: readonly Place[], listener: Listener, lines: r
   };
 }
 
-/** Lines of a log, as objects. */
+/** A log whose lines are stored as objects. */
 export function createLogbook(): { readonly log: Logger; readonly lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
   const write = (line: string): void => void lines.push(JSON.parse(line));
@@ -127,7 +127,7 @@ export type AdapterRig = {
   readonly queries: FloorQueries;
 };
 
-/** An adapter on the given Discord, not yet started. */
+/** Builds an adapter for the given Discord. It is not started. */
 export function rigOf(
   discord: Pick<DiscordServer, 'apiUrl' | 'token' | 'channel'>,
   how: {
@@ -155,7 +155,7 @@ export function rigOf(
   return { adapter, listener, memory, lines, queries };
 }
 
-/** Waits until something holds; fails with what it was that did not come. */
+/** Waits for a condition. Fails with `what` when it does not hold in time. */
 export async function mustCome(what: string, holds: () => boolean, limitMs = 60_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!holds()) {

@@ -20,7 +20,7 @@ const hostile = fc
   .map((words) => words.join(' '))
   .filter((text) => text.trim() !== '');
 
-/** Says these by every way that leads out of the folder. */
+/** Sends the texts by every kind of outgoing message of the adapter. */
 async function sayEverywhere(at: SendingRig, said: { readonly text: string; readonly name: string }): Promise<void> {
   const { outgoing, channel, time } = at;
   const speaker = { id: 'odd', name: said.name, avatar: null };

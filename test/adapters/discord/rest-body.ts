@@ -5,10 +5,10 @@ import type { Attachment, World } from './state.ts';
 
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
-/** A file as it came in a multipart body; `key` is the number in "files[0]". */
+/** An uploaded file of a multipart body; `key` is the number in "files[0]". */
 export type Upload = { readonly key: string; readonly name: string; readonly type: string; readonly content: Buffer };
 
-/** What came with a request. */
+/** The parsed body of a request. */
 export type Body = { readonly json: unknown; readonly files: readonly Upload[] };
 
 export const allowedMentions = z.looseObject({
@@ -62,7 +62,7 @@ export const messageBody = z.looseObject({
 });
 export type MessageBody = z.output<typeof messageBody>;
 
-/** Reads a request to its end. */
+/** Reads the whole body of a request. */
 export async function readAll(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(Buffer.from(chunk as Uint8Array));
@@ -87,7 +87,7 @@ export async function parseBody(bytes: Buffer, type: string): Promise<Body> {
   return { json, files };
 }
 
-/** Parses a body by its schema and refuses it in Discord's words. */
+/** Parses a body by its schema. Throws Discord's refusal for an invalid body. */
 export function checked<T extends z.ZodType>(schema: T, json: unknown): z.output<T> {
   const result = schema.safeParse(json);
   if (result.success) return result.data;
@@ -97,7 +97,7 @@ export function checked<T extends z.ZodType>(schema: T, json: unknown): z.output
   throw invalid(path === '' ? '_' : path, 'BASE_TYPE_BAD', issue?.message ?? 'invalid');
 }
 
-/** A message body that keeps all of Discord's limits; `text` is what will be stored. */
+/** Checks a message body against Discord's limits; `text` is the content to store. */
 export function checkedMessage(body: Body): MessageBody & { readonly text: string | undefined } {
   const message = checked(messageBody, body.json);
   const content = message.content ?? undefined;
@@ -111,13 +111,13 @@ export function checkedMessage(body: Body): MessageBody & { readonly text: strin
   return { ...message, text };
 }
 
-/** Whether there would be nothing to see. */
+/** Returns whether a message has nothing to show. */
 export function isEmpty(message: MessageBody, files: number): boolean {
   const some = [message.embeds, message.components].some((list) => (list?.length ?? 0) > 0);
   return (message.content ?? '').trim() === '' && !some && files === 0;
 }
 
-/** Keeps uploaded files where `GET /attachments/…` finds them. */
+/** Stores uploaded files for `GET /attachments/…`. */
 export function store(world: World, channel: string, files: readonly Upload[]): readonly Attachment[] {
   return files.map(({ name, type, content }) => {
     const id = world.id();

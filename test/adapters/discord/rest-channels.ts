@@ -40,7 +40,7 @@ export const channelRoutes: readonly Route[] = [
   { method: 'PUT', pattern: `${CHANNEL}/thread-members/@me`, act: (call) => joined(channelAt(call)) },
 ];
 
-/** Opens a thread and tells the gateway; on a message it has that message's id. */
+/** Opens a thread and sends its event. A thread on a message has that message's id. */
 export function openThread(
   world: World,
   parent: Channel,
@@ -161,7 +161,7 @@ function whoReacted(call: Call): Reply {
   return ok(users.map(wireUser));
 }
 
-/** A unicode emoji, or "name:id"; plain words are none. */
+/** Returns a unicode emoji, or "name:id". Throws for plain words. */
 function emojiAt(call: Call): string {
   const emoji = param(call, 'emoji');
   if (!/^\w+:\d+$/u.test(emoji) && !/\p{Extended_Pictographic}|\p{Regional_Indicator}|\u20E3/u.test(emoji))
@@ -188,7 +188,7 @@ function oldPins(call: Call): Reply {
   return ok(items.map((message) => wireMessage(world, message, { content: world.options.messageContent })));
 }
 
-/** Pinning is a right of its own since 2026; it leaves a message of Discord's in the channel. */
+/** Pins or unpins a message. Pinning is its own permission since 2026, and posts a notice in the channel. */
 function pin(call: Call, on: boolean): Reply {
   const { world } = call;
   const channel = channelAt(call);

@@ -1,6 +1,6 @@
 import type { Json } from './state.ts';
 
-/** Discord says no, in its own words: an HTTP status and a code of its list. */
+/** An error answer of Discord: an HTTP status and an error code. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly status: number;
@@ -15,7 +15,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The refusals that more than one route gives. */
+/** The refusals that several routes give. */
 export const refusals = {
   unauthorized: () => new Refusal(401, 0, '401: Unauthorized'),
   notFound: () => new Refusal(404, 0, '404: Not Found'),
@@ -41,7 +41,7 @@ export const refusals = {
   tooLarge: () => new Refusal(413, 40_005, 'Request entity too large'),
 };
 
-/** A field that breaks a rule; `path` is dotted: "embeds.0.description". */
+/** Returns the refusal of an invalid field; `path` is dotted: "embeds.0.description". */
 export function invalid(path: string, code: string, message: string): Refusal {
   const errors: Json = {};
   let at = errors;

@@ -65,7 +65,7 @@ const command = z.looseObject({
   default_member_permissions: z.string().nullish(),
 });
 
-/** Makes a role and tells the gateway. */
+/** Creates a role and sends its event. */
 export function addRole(
   world: World,
   guild: Guild,
@@ -174,7 +174,7 @@ function putGlobal(call: Call): Reply {
   return ok(call.world.globalCommands.map(({ wire }) => wire));
 }
 
-/** Replaces a set; a command that keeps its name keeps its id. */
+/** Replaces a set of commands. A command with the same name keeps its id. */
 function registered(call: Call, before: readonly Command[], guild: string | null): Command[] {
   const { world } = call;
   const wanted = checked(z.array(command).max(MAX_COMMANDS), call.body.json);

@@ -30,7 +30,7 @@ const proposals = z.looseObject({
     .max(25),
 });
 
-/** The routes by which a program answers; `{application}` stands for its id. */
+/** The routes for answers to interactions; `{application}` stands for the application id. */
 export function interactionRoutes(interactions: ReadonlyMap<string, Interaction>): readonly Route[] {
   const at = (call: Call) => byToken(interactions, param(call, 'token'));
   return [
@@ -143,7 +143,7 @@ const modal = z.looseObject({
     .max(5),
 });
 
-/** A form that keeps all of Discord's limits. */
+/** Parses a form and checks Discord's limits. */
 function modalIn(body: Body): z.output<typeof modal> {
   const read = checked(modal, body.json);
   const ids = read.components.flatMap((part) =>

@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto';
 
-/** So many requests of one bucket in so long. */
+/** At most `limit` requests of one bucket in `perMs` milliseconds. */
 export type RateLimit = { readonly limit: number; readonly perMs: number };
 
 export type Taken = {
   readonly headers: Readonly<Record<string, string>>;
-  /** Not `null`: this request was one too many. */ readonly retryAfterMs: number | null;
+  /** The wait in milliseconds; `null`: the request is within the limit. */
+  readonly retryAfterMs: number | null;
 };
 
-/** What answers say when no limit is set: far more than anybody uses. */
+/** The limit in the headers when no limit is set: too high to be reached. */
 const GENEROUS: RateLimit = { limit: 10_000, perMs: 1000 };
 
-/** Counts requests by route and channel, guild or webhook, and writes the headers of every answer. */
+/** Counts requests by route and channel, guild or webhook, and writes the rate limit headers. */
 export class Buckets {
   readonly #limit: RateLimit;
   readonly #buckets = new Map<string, { left: number; resetAt: number }>();
@@ -20,7 +21,7 @@ export class Buckets {
     this.#limit = limit ?? GENEROUS;
   }
 
-  /** Counts one request; `null` has no bucket. */
+  /** Counts one request. `null`: the request has no bucket. */
   take(of: { readonly route: string; readonly major: string } | null): Taken {
     if (of === null) return { headers: {}, retryAfterMs: null };
     const now = Date.now();

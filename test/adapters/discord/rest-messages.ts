@@ -21,12 +21,12 @@ export const messageRoutes: readonly Route[] = [
   { method: 'POST', pattern: `${PATH}/bulk-delete`, act: destroyMany },
 ];
 
-/** The answer that shows a message. */
+/** Returns the answer with a message. */
 export function shows(world: World, message: Message): Reply {
   return ok(wireMessage(world, message, restSight(world)));
 }
 
-/** What an edit by REST changes; `attachments` names those that stay. */
+/** Returns the change that an edit request makes; `attachments` lists the files that stay. */
 export function changeOf(world: World, message: Message, body: Body): Change {
   const wanted = checkedMessage(body);
   const kept = wanted.attachments?.map(({ id }) => String(id));
@@ -57,7 +57,7 @@ function list(call: Call): Reply {
   return ok(picked.toReversed().map((message) => wireMessage(world, message, restSight(world))));
 }
 
-/** A snowflake of the query; `null` if it is absent. */
+/** Returns a snowflake of the query; `null` when it is absent. */
 function snowflake(query: URLSearchParams, key: string): bigint | null {
   const text = query.get(key);
   if (text !== null && !/^\d{1,20}$/u.test(text))
@@ -158,7 +158,7 @@ function destroyMany(call: Call): Reply {
   return NOTHING;
 }
 
-/** For the routes of webhooks, whose messages live at another address. */
+/** Returns a webhook's message. Routes of webhooks have another path to messages. */
 export function messageIn(call: Call, channel: Channel, author: string): Message {
   const message = find(channel, param(call, 'message'));
   if (message === undefined || message.author !== author) throw refusals.unknownMessage();

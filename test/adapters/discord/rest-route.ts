@@ -6,7 +6,7 @@ import { channelPermissions, guildOf } from './state-permissions.ts';
 import { isThread } from './state-wire.ts';
 import type { Channel, Guild, Message, Sight, World } from './state.ts';
 
-/** A request on its way to its route. */
+/** A request that matched a route. */
 export type Call = {
   readonly world: World;
   readonly params: Readonly<Record<string, string>>;
@@ -18,8 +18,10 @@ export type Reply = { readonly status: number; readonly json?: unknown };
 
 export type Route = {
   readonly method: string;
-  /** "/channels/:channel/messages" */ readonly pattern: string;
-  /** Works without the bot's token: the address itself is the secret. */ readonly open?: boolean;
+  /** "/channels/:channel/messages" */
+  readonly pattern: string;
+  /** Works without the bot's token, because the URL holds a secret. */
+  readonly open?: boolean;
   readonly act: (call: Call) => Reply;
 };
 
@@ -29,17 +31,17 @@ export function ok(json: unknown): Reply {
   return { status: 200, json };
 }
 
-/** One part of the path by its name in the pattern. */
+/** Returns a part of the path by its name in the pattern. */
 export function param(call: Call, name: string): string {
   return call.params[name] ?? '';
 }
 
-/** What REST shows of messages: by the application's privileged intent, whatever the gateway session asked for. */
+/** Returns which message content REST shows: it depends on the application's intent, not on the gateway session. */
 export function restSight(world: World): Sight {
   return { content: world.options.messageContent };
 }
 
-/** The channel of the path, which the bot must be able to view. */
+/** Returns the channel in the path. Refuses when the bot cannot view it. */
 export function channelAt(call: Call, name = 'channel'): Channel {
   const { world } = call;
   const channel = world.channels.get(param(call, name));
@@ -49,7 +51,7 @@ export function channelAt(call: Call, name = 'channel'): Channel {
   return channel;
 }
 
-/** The guild of the path, which the bot must have joined. */
+/** Returns the guild in the path. Refuses when the bot has not joined it. */
 export function guildAt(call: Call): Guild {
   const guild = call.world.guilds.get(param(call, 'guild'));
   if (guild === undefined || !guild.joined) throw refusals.unknownGuild();
@@ -62,7 +64,7 @@ export function messageAt(call: Call, channel: Channel): Message {
   return message;
 }
 
-/** Refuses unless the bot may do this in the channel. */
+/** Refuses when the bot lacks the permission in the channel. */
 export function need(world: World, channel: Channel, permission: bigint): void {
   if (!can(world, channel, permission)) throw refusals.missingPermissions();
 }
@@ -71,7 +73,7 @@ export function can(world: World, channel: Channel, permission: bigint): boolean
   return (channelPermissions(world, channel, world.bot.id) & permission) === permission;
 }
 
-/** Refuses unless the bot may speak here, with files and embeds if there are any. */
+/** Refuses when the bot may not post here, with files and embeds if it has any. */
 export function needVoice(
   world: World,
   channel: Channel,

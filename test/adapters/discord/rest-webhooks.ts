@@ -30,7 +30,7 @@ export const webhookRoutes: readonly Route[] = [
   { method: 'DELETE', pattern: `${WITH_TOKEN}/messages/:message`, open: true, act: destroyMessage },
 ];
 
-/** Makes a webhook and tells the gateway. `application` is `null` when a person makes it. */
+/** Creates a webhook and sends its event. `application` is `null` when a person creates it. */
 export function addWebhook(
   world: World,
   channel: Channel,
@@ -50,7 +50,7 @@ export function addWebhook(
   return webhook;
 }
 
-/** Deletes a webhook and tells the gateway. */
+/** Deletes a webhook and sends its event. */
 export function dropWebhook(world: World, webhook: Webhook): void {
   world.webhooks.delete(webhook.id);
   tellChange(world, webhook);
@@ -140,7 +140,7 @@ function destroyMessage(call: Call): Reply {
   return NOTHING;
 }
 
-/** The webhook of the path, if its token is right. */
+/** Returns the webhook in the path. Refuses a wrong token. */
 function known(call: Call): Webhook {
   const webhook = call.world.webhooks.get(param(call, 'webhook'));
   if (webhook === undefined) throw refusals.unknownWebhook();
@@ -156,7 +156,7 @@ function managed(call: Call): Webhook {
   return webhook;
 }
 
-/** Where a webhook speaks: its channel, or a thread of it. */
+/** Returns the channel or thread in which a webhook posts. */
 function target(call: Call, webhook: Webhook): Channel {
   const { world, query } = call;
   const thread = query.get('thread_id');

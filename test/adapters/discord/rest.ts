@@ -15,16 +15,20 @@ import type { Fault } from './faults.ts';
 import type { Interaction } from './state-interactions.ts';
 import type { World } from './state.ts';
 
-/** One request as it came, whatever became of it. */
+/** One received request, whatever its answer was. */
 export type LoggedRequest = {
   readonly method: string;
-  /** Without "/api/v10" and the query. */ readonly path: string;
+  /** Without "/api/v10" and the query. */
+  readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** Parsed JSON; of a multipart request its `payload_json`. */ readonly body: unknown;
+  /** Parsed JSON; of a multipart request its `payload_json`. */
+  readonly body: unknown;
   readonly files: readonly { readonly name: string; readonly size: number }[];
   readonly at: number;
-  /** The status that was sent, or `null` as long as nothing was. */ status: number | null;
-  /** Whether the bot's token came with it. */ readonly authorized: boolean;
+  /** The status of the answer; `null` before the answer. */
+  status: number | null;
+  /** Whether the request had the bot's token. */
+  readonly authorized: boolean;
   readonly fault: Fault['kind'] | null;
 };
 
@@ -35,7 +39,7 @@ type Answered = {
   readonly limits: Readonly<Record<string, string>>;
 };
 
-/** The REST side: routes, the token, rate limits, and faults on the way there and back. */
+/** The REST server: routes, the token, rate limits, and faults before and after execution. */
 export class Rest {
   readonly requests: LoggedRequest[] = [];
   readonly faults = new Faults();

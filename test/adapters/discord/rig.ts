@@ -19,7 +19,7 @@ export const QA = { id: 'qa', name: 'qa', avatar: 'https://example.org/qa.png' }
 
 export const ALL_ON: DiscordSettings = { webhooks: true, roles: true, streaming: true, cards: true, typing: true };
 
-/** A clock that stands until it is moved on; timers that become due run then. */
+/** A clock that moves only by `advance`, which also runs the due timers. */
 export type StandingTime = Clock & Timers & { advance(ms: number): void };
 
 export function standingTime(startAt = Date.now()): StandingTime {
@@ -47,7 +47,9 @@ export function standingTime(startAt = Date.now()): StandingTime {
 
 export type SendingRig = Awaited<ReturnType<typeof sendingRig>>;
 
-/** The sending side of Conch before a loopback Discord. `again` is the next run of the program, with the same memory. */
+/**
+ * The sending side of Conch before a fake Discord. `again` starts the next run of the program, with the same memory.
+ */
 export async function sendingRig(
   options: {
     readonly discord?: DiscordOptions;
@@ -112,16 +114,16 @@ export async function sendingRig(
     channel,
     outgoing: run(),
     again: run,
-    /** A thread with a floor of its own. */
+    /** Opens a thread with a floor of its own. */
     thread(name: string): ChannelId {
       const id = channelId(server.thread(server.channel, name));
       places.push(place(id, name, channel));
       return id;
     },
-    /** What a person reads in the channel, oldest first, as "author: text". */
+    /** Returns the visible messages, oldest first, as "author: text". */
     conversation: (where = server.channel): readonly string[] =>
       server.read(where).map(({ author, text }) => `${author}: ${text}`),
-    /** The requests that match, as they came. */
+    /** Returns the matching requests in order of arrival. */
     requests: (method: string, path: RegExp) =>
       server.requests.filter((each) => each.method === method && path.test(each.path)),
   };
@@ -129,13 +131,13 @@ export async function sendingRig(
 
 let posts = 0;
 
-/** Something that an agent, or Conch itself (`null`), says. */
+/** Builds a post by an agent, or by Conch itself (`null`). */
 export function post(speaker: Speaker, text: string, more: Partial<OutgoingPost> = {}): OutgoingPost {
   posts += 1;
   return { outboxId: `test-${posts}`, speaker, text, afterId: null, epoch: speaker === null ? null : 1, ...more };
 }
 
-/** A floor that somebody holds. */
+/** A floor with a holder. */
 export function heldView(channel: ChannelId, more: Partial<FloorView> = {}): FloorView {
   return {
     ...restingView(channel),
@@ -156,7 +158,7 @@ export function heldView(channel: ChannelId, more: Partial<FloorView> = {}): Flo
   };
 }
 
-/** A floor on which nothing goes on. */
+/** A resting floor. */
 export function restingView(channel: ChannelId): FloorView {
   return {
     channel,
@@ -174,7 +176,7 @@ export function restingView(channel: ChannelId): FloorView {
   };
 }
 
-/** Waits for a condition; says what it waited for when it never comes. */
+/** Waits for a condition. Fails with `what` when it never holds. */
 export async function until(holds: () => boolean, what: string): Promise<void> {
   const end = performance.now() + 60_000;
   while (!holds()) {
@@ -185,7 +187,7 @@ export async function until(holds: () => boolean, what: string): Promise<void> {
   }
 }
 
-/** A client that thinks that Discord takes any number of requests a second. */
+/** Removes discord.js's own limit of requests per second. */
 function hasty(rest: REST): REST {
   rest.options.globalRequestsPerSecond = Infinity;
   rest.globalRemaining = Infinity;

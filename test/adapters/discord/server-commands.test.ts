@@ -6,7 +6,7 @@ import { discord, listener, messages, refusal, restOf, until } from './server-ri
 type Told = { readonly id: string; readonly token: string; readonly data: { readonly custom_id?: string } };
 
 describe('a command', () => {
-  /** A bot with one command that answers each interaction like this. */
+  /** Starts a bot with one command; `answer` answers each of its interactions. */
   async function withCommand(answer: (rest: REST, told: Told, application: string) => Promise<unknown>) {
     const server = await discord();
     const rest = restOf(server);

@@ -11,12 +11,12 @@ import type { Channel, Command, CommandOption, Json, Message, User, World } from
 /** The values of a command's options, by name. */
 export type Values = Readonly<Record<string, string | number | boolean>>;
 
-/** How long a person stares at "did not respond", at "thinking…", and at a click that changes nothing. */
+/** How long a person sees "did not respond", "thinking…", or a button press without effect. */
 const NO_ANSWER_MS = 3100;
 const THINKING_MS = 20_000;
 const NOTHING_MS = 1000;
 
-/** What people do with commands and buttons; each answer is the live one and goes on changing. */
+/** What people do with commands and buttons. Each returned answer changes when the program edits it. */
 export function commands(world: World, interactions: Map<string, Interaction>) {
   const place = (id: string) => must(world.channels.get(id), `channel ${id}`);
   const start = (
@@ -33,7 +33,9 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
     return settled(interaction);
   };
   return {
-    /** Runs "/floor skip" as `command('ann', channel, 'floor skip', { agent: 'dev' })`, as registered and not otherwise. */
+    /**
+     * Runs "/floor skip" as `command('ann', channel, 'floor skip', { agent: 'dev' })`. The command must be registered.
+     */
     command(user: string, channel: string, name: string, values: Values = {}): Promise<Answer> {
       const where = place(channel);
       const { command, path, options } = registered(world, where, name);
@@ -52,7 +54,7 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       };
       return start({ user, channel: where, source: null }, 2, data);
     },
-    /** What is proposed while somebody types into an option. */
+    /** Returns the completions for a half-typed option. */
     async autocomplete(
       user: string,
       channel: string,
@@ -78,9 +80,9 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       const answer = await start({ user, channel: where, source: null }, 4, data);
       return answer.choices;
     },
-    /** A message as it is now. */
+    /** Returns a copy of a message as it is now. */
     copy: (message: string): Message => structuredClone(messageOf(world, message)),
-    /** Presses a button of a message, by its custom id or by its label; `source`: as somebody saw it once. */
+    /** Presses a button of a message, by its custom id or label. `source`: the message as the person saw it earlier. */
     press(user: string, message: string, button: string, source = messageOf(world, message)): Promise<Answer> {
       const all = buttonsOf(source.components);
       const one = must(
@@ -90,7 +92,7 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       if (one.disabled) throw new Error(`the button ${button} is disabled`);
       return start({ user, channel: place(source.channel), source }, 3, { custom_id: one.customId, component_type: 2 });
     },
-    /** Sends a form that an answer showed, with the words of its one field, or with those of each: what is not given stays as it was. */
+    /** Sends a form of an answer: the text of its one field, or values by field. Missing fields keep their values. */
     submit(user: string, channel: string, form: Json | null, given: string | Filled): Promise<Answer> {
       const parts = must(form ?? undefined, 'a form')['components'] as readonly FormPart[];
       const components = parts.map((part) => {
@@ -100,7 +102,7 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       });
       return start({ user, channel: place(channel), source: null }, 5, { custom_id: form?.['custom_id'], components });
     },
-    /** The commands that are offered in a channel, as registered. */
+    /** Returns the commands that a channel offers, as registered. */
     registered: (channel: string): readonly Json[] => offered(world, place(channel)).map(({ wire }) => wire),
   };
 }
@@ -114,7 +116,7 @@ type FormField = {
 };
 type FormPart = { readonly type: number; readonly component?: FormField; readonly components?: readonly FormField[] };
 
-/** A field as Discord sends it: nothing that a select does not offer. */
+/** Returns a field as Discord sends it. A select sends only values that it offers. */
 function sentField({ type, custom_id, value = '', options }: FormField, given: Filled): Json {
   if (options === undefined) return { type, custom_id, value: given[custom_id] ?? value };
   const before = options.flatMap((option) => (option.default === true ? [option.value] : []));
@@ -266,7 +268,7 @@ function wired(
   };
 }
 
-/** For tests that ask which intents were requested, by name. */
+/** Returns the names of requested intents. */
 export function intentNames(intents: number): readonly string[] {
   return Object.entries(GatewayIntentBits).flatMap(([name, bit]) =>
     typeof bit === 'number' && (intents & bit) !== 0 ? [name] : [],

@@ -1,4 +1,4 @@
-/** Does one thing that a control request names: calls a method with the arguments, or returns a property. */
+/** Carries out one control request: calls a method with arguments, or returns a property. */
 export async function control(
   server: Readonly<Record<string, unknown>>,
   name: string,

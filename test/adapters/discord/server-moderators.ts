@@ -12,7 +12,7 @@ import type { Channel, Guild, Webhook, World } from './state.ts';
 
 export type PermissionName = keyof typeof PermissionFlagsBits;
 
-/** What owners and moderators do to the guild, and Discord to the bot. */
+/** Actions of owners and moderators in the guild, and of Discord on the bot. */
 export function moderators(world: World, home: Guild) {
   const place = (id: string) => must(world.channels.get(id), `channel ${id}`);
   const guildAt = (id: string) => must(world.guilds.get(id), `guild ${id}`);
@@ -43,34 +43,34 @@ export function moderators(world: World, home: Guild) {
     },
     archiveThread: (thread: string, on = true): void => setThread(world, place(thread), { archived: on }),
     lockThread: (thread: string, on = true): void => setThread(world, place(thread), { locked: on, archived: on }),
-    /** The bot is thrown out of a guild. */
+    /** Removes the bot from a guild. */
     kickBot(guild: string = home.id): void {
       const one = guildAt(guild);
       one.joined = false;
       world.tell({ t: 'GUILD_DELETE', intent: GatewayIntentBits.Guilds, guild, render: () => ({ id: guild }) });
     },
-    /** The bot is back in the guild. */
+    /** Adds the bot to the guild again. */
     inviteBot(guild: string = home.id): void {
       guildAt(guild).joined = true;
       tellGuild(world, guildAt(guild));
     },
-    /** Discord cannot show the guild for a while; the bot stays a member. */
+    /** Makes the guild unavailable. The bot stays a member. */
     outage(on: boolean, guild: string = home.id): void {
       const told = { id: guild, unavailable: true };
       if (on) world.tell({ t: 'GUILD_DELETE', intent: GatewayIntentBits.Guilds, guild, render: () => told });
       else tellGuild(world, guildAt(guild));
     },
-    /** Says what the bot may do in one channel, whatever its role says; `null` takes the overwrite back. */
+    /** Allows or denies the bot a permission in one channel, whatever its role says. `null` removes the overwrite. */
     permit(channel: string, permission: PermissionName, to: 'allow' | 'deny' | null): void {
       overwrite(world, place(channel), { permission, to });
     },
-    /** Takes READ_MESSAGE_HISTORY from the bot in one channel: its lists are empty, without an error. */
+    /** Denies the bot READ_MESSAGE_HISTORY in one channel. Message lists are then empty, without an error. */
     hideHistory(channel: string, on = true): void {
       overwrite(world, place(channel), { permission: 'ReadMessageHistory', to: on ? 'deny' : null });
     },
-    /** What the bot may do in a channel, by name. */
+    /** Returns the names of the bot's permissions in a channel. */
     permissions: (channel: string): readonly string[] => permissionsIn(world, place(channel), world.bot.id),
-    /** Adds a role that people can be given; returns its id. */
+    /** Adds a role for people; returns its id. */
     role(
       name: string,
       how: { readonly permissions?: readonly PermissionName[]; readonly mentionable?: boolean } = {},
@@ -85,18 +85,18 @@ export function moderators(world: World, home: Guild) {
     /** Roles of the guild, by name. */
     roles: (): Readonly<Record<string, string>> =>
       Object.fromEntries([...home.roles.values()].map(({ name, id }) => [name, id])),
-    /** A person makes a webhook for another program; returns its id. */
+    /** Creates a webhook of another program, by a person; returns its id. */
     foreignWebhook(channel: string, name: string): string {
       return addWebhook(world, place(channel), { name, application: null, creator: home.owner }).id;
     },
     webhooks: (channel: string): readonly Webhook[] =>
       [...world.webhooks.values()].filter((one) => one.channel === channel),
     deleteWebhook: (id: string): void => dropWebhook(world, must(world.webhooks.get(id), 'webhook')),
-    /** The webhook stays and its token is another. */
+    /** Changes the webhook's token. */
     rotateWebhook(id: string): void {
       must(world.webhooks.get(id), 'webhook').token = randomBytes(34).toString('base64url');
     },
-    /** From now on a nonce of before is forgotten, as after its few minutes. */
+    /** Forgets all nonces, as Discord does after some minutes. */
     forgetNonces: (): void => world.nonces.clear(),
   };
 }
@@ -113,7 +113,7 @@ function overwrite(
   own.deny = how.to === 'deny' ? own.deny | bit : own.deny & ~bit;
   if (known === undefined) channel.overwrites.push(own);
   const wire = wireChannel(channel);
-  // Without the channel's id: the bot is told even when it has just lost sight of the channel.
+  // Sent without the channel's id, so that the bot gets it even when it can no longer view the channel.
   world.tell({ t: 'CHANNEL_UPDATE', intent: GatewayIntentBits.Guilds, guild: channel.guild, render: () => wire });
 }
 

@@ -7,7 +7,7 @@ import type { Draft } from './state-messages.ts';
 import { addUser, must } from './state.ts';
 import type { Attachment, Channel, Message, User, World } from './state.ts';
 
-/** A file that a person sends. `size` and `url` are what Discord claims, when that differs from what is. */
+/** A file that a person sends. `size` and `url` are Discord's claims, when they differ from the truth. */
 export type SentFile = {
   readonly name: string;
   readonly content: string;
@@ -19,12 +19,14 @@ export type SentFile = {
 export type Written = {
   readonly replyTo?: string;
   readonly attachments?: readonly SentFile[];
-  /** Ids of users and roles; they are put before the text, as people do. */ readonly mentions?: readonly string[];
-  /** Another program's embeds. */ readonly embeds?: Draft['embeds'];
+  /** Ids of users and roles to mention in front of the text. */
+  readonly mentions?: readonly string[];
+  /** Embeds of another program. */
+  readonly embeds?: Draft['embeds'];
   readonly type?: number;
 };
 
-/** What people and foreign programs do. Users are given by id or by name; an unknown name is a new member. */
+/** Actions of people and other programs. Users are given by id or name. An unknown name creates a member. */
 export function people(world: World) {
   const place = (id: string) => must(world.channels.get(id), `channel ${id}`);
   const say = (channel: string, author: User, text: string, more: Written = {}): Shown => {
@@ -35,7 +37,7 @@ export function people(world: World) {
     );
   };
   return {
-    /** The id of a person, who is made a member of the guild when new. */
+    /** Returns the id of a person. A new person joins the guild. */
     person(
       name: string,
       how: { readonly nick?: string; readonly globalName?: string; readonly roles?: readonly string[] } = {},
@@ -53,10 +55,10 @@ export function people(world: World) {
     },
     write: (author: string, channel: string, text: string, more: Written = {}): Shown =>
       say(channel, userOf(world, author, false), text, more),
-    /** A foreign bot writes. */
+    /** Posts as another bot. */
     bot: (name: string, channel: string, text: string, more: Written = {}): Shown =>
       say(channel, userOf(world, name, true), text, more),
-    /** A foreign webhook writes; it is made when the channel has none of this name that a person made. */
+    /** Posts as another program's webhook, which is created when the channel has none with this name. */
     webhookPost(name: string, channel: string, text: string): Shown {
       const known = [...world.webhooks.values()].find(
         (one) => one.channel === channel && one.name === name && one.application === null,
@@ -70,24 +72,24 @@ export function people(world: World) {
         });
       return shown(world, post(world, place(channel), { author: hook.id, as: { hook, name, avatar: null }, text }));
     },
-    /** The author edits. */
+    /** Edits a message as its author. */
     edit(message: string, text: string): Shown {
       const one = messageOf(world, message);
       edit(world, place(one.channel), one, { text });
       return shown(world, one);
     },
-    /** Discord adds a link preview: an update that is no edit. */
+    /** Adds a link preview: an update that is not an edit. */
     unfurl(message: string): void {
       const one = messageOf(world, message);
       one.embeds = [{ type: 'link', url: 'https://example.org/', title: 'Example' }];
       update(world, place(one.channel), one);
     },
-    /** The author or a moderator deletes. */
+    /** Deletes a message as its author or a moderator. */
     remove(message: string): void {
       const one = messageOf(world, message);
       remove(world, place(one.channel), one);
     },
-    /** A moderator deletes several at once. */
+    /** Deletes several messages at once as a moderator. */
     purge(channel: string, messages: readonly string[]): void {
       purge(
         world,
@@ -111,7 +113,7 @@ export function people(world: World) {
   };
 }
 
-/** Somebody by id or by name; a new name is a new user. */
+/** Returns a user by id or name. A new name creates a user. */
 export function userOf(world: World, nameOrId: string, bot: boolean): User {
   const known = world.users.get(nameOrId) ?? [...world.users.values()].find(({ name }) => name === nameOrId);
   return known ?? addUser(world, nameOrId, bot);
@@ -125,7 +127,7 @@ export function join(world: World, channel: Channel, user: User): void {
   }
 }
 
-/** A message wherever it is. */
+/** Returns a message of any channel. */
 export function messageOf(world: World, id: string): Message {
   for (const channel of world.channels.values()) {
     const message = find(channel, id);

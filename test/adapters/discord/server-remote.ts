@@ -5,14 +5,14 @@ type Methods = {
 }[keyof DiscordServer];
 type Values = Exclude<keyof DiscordServer, Methods>;
 
-/** The same Discord from another process: every method by promise, everything else by `get`. */
+/** A fake Discord in another process. Methods return promises; properties are read with `get`. */
 export type RemoteDiscord = {
   readonly [Name in Methods]: (
     ...args: Parameters<DiscordServer[Name]>
   ) => Promise<Awaited<ReturnType<DiscordServer[Name]>>>;
 } & { readonly get: <Name extends Values>(name: Name) => Promise<DiscordServer[Name]> };
 
-/** Speaks to a server that runs as a program of its own, by the `apiUrl` that it printed. What comes back is a copy. */
+/** Controls a server in its own process, by the `apiUrl` that it printed. Results are copies. */
 export function remoteDiscord(apiUrl: string): RemoteDiscord {
   const call = async (name: string, args: readonly unknown[]): Promise<unknown> => {
     const url = new URL(`/control/${name}`, apiUrl);

@@ -9,7 +9,7 @@ const INTENTS = (GatewayIntentBits.Guilds |
   GatewayIntentBits.GuildMessages |
   GatewayIntentBits.MessageContent) as GatewayIntentBits;
 
-/** A dispatch as it came over the wire. */
+/** A received dispatch. */
 export type Heard = { readonly t: string; readonly s: number; readonly d: Json };
 
 const endings: (() => Promise<unknown>)[] = [];
@@ -18,26 +18,26 @@ afterEach(async () => {
   for (const end of endings.splice(0).toReversed()) await end();
 });
 
-/** Does something when the test is over; what was asked last is done first. */
+/** Runs `act` after the test. The last registered runs first. */
 export function atEnd(act: () => Promise<unknown>): void {
   endings.push(act);
 }
 
-/** A loopback Discord for one test. */
+/** Starts a fake Discord for one test. */
 export async function discord(options: DiscordOptions = {}): Promise<DiscordServer> {
   const server = await startDiscord(options);
   atEnd(() => server.close());
   return server;
 }
 
-/** A REST client that retries nothing and waits for no limit. */
+/** A REST client without retries and without waits for rate limits. */
 export function restOf(server: DiscordServer, timeout = 5000): REST {
   return new REST({ api: server.apiUrl, retries: 0, timeout, offset: 0, rejectOnRateLimit: () => true }).setToken(
     server.token,
   );
 }
 
-/** A client that only listens, and notes what it hears. It has connected, or was turned away. */
+/** A client that records what it receives. Resolves when it is connected or refused. */
 export async function listener(
   server: DiscordServer,
   intents: GatewayIntentBits = INTENTS,
@@ -73,7 +73,7 @@ export async function until(condition: () => boolean): Promise<void> {
   }
 }
 
-/** How a request was refused: "403 50013", or the name of the error; "accepted" if it was not. */
+/** Returns how a request was refused: "403 50013", or the error's name; "accepted" when it was not. */
 export async function refusal(request: Promise<unknown>): Promise<string> {
   try {
     await request;

@@ -15,7 +15,8 @@ export type Button = {
 export type Shown = {
   readonly id: string;
   readonly channel: string;
-  /** What stands above it: a webhook's own name for this message, or a member's. */ readonly author: string;
+  /** The shown name: the webhook's name for this message, or the member's. */
+  readonly author: string;
   readonly authorId: string;
   readonly avatar: string | null;
   readonly bot: boolean;
@@ -23,10 +24,12 @@ export type Shown = {
   readonly text: string;
   readonly edited: boolean;
   readonly replyTo: string | null;
-  /** 0 an ordinary message, 19 a reply, others Discord's own lines. */ readonly type: number;
+  /** 0: message, 19: reply, others: notices of Discord. */
+  readonly type: number;
   readonly at: number;
   readonly pinned: boolean;
-  /** The thread that hangs on it. */ readonly thread: string | null;
+  /** The thread that was opened on the message. */
+  readonly thread: string | null;
   readonly nonce: string | number | null;
   readonly embeds: readonly Json[];
   readonly buttons: readonly Button[];
@@ -37,11 +40,13 @@ export type Shown = {
     readonly size: number;
     readonly text: string;
   }[];
-  /** Ids of those who reacted, by emoji. */ readonly reactions: Readonly<Record<string, readonly string[]>>;
-  /** Whoever it notified, or would have by an edit. */ readonly pings: Pings;
+  /** Ids of users with a reaction, by emoji. */
+  readonly reactions: Readonly<Record<string, readonly string[]>>;
+  /** Everyone whom the message, or an edit of it, would notify. */
+  readonly pings: Pings;
 };
 
-/** The message as it stands in the channel. */
+/** Returns a message as people see it in the channel. */
 export function shown(world: World, message: Message): Shown {
   return {
     id: message.id,
@@ -73,7 +78,7 @@ export function shown(world: World, message: Message): Shown {
   };
 }
 
-/** All buttons, row by row, however deep they stand. */
+/** All buttons, row by row, at any depth. */
 export function buttonsOf(components: readonly Json[]): readonly Button[] {
   return components.flatMap((one) => {
     const inside = Array.isArray(one['components']) ? buttonsOf(one['components'] as Json[]) : [];
@@ -83,7 +88,7 @@ export function buttonsOf(components: readonly Json[]): readonly Button[] {
   });
 }
 
-/** The names of what somebody may do in a channel. */
+/** Returns the names of a user's permissions in a channel. */
 export function permissionsIn(world: World, channel: Channel, user: string): readonly string[] {
   return permissionNames(channelPermissions(world, channel, user));
 }

@@ -17,23 +17,28 @@ import type { Interaction } from './state-interactions.ts';
 import { addChannel, addGuild, newWorld } from './state.ts';
 import type { World } from './state.ts';
 
-/** How this Discord differs from an ordinary one. */
+/** Differences of this Discord from the default. */
 export type DiscordOptions = {
-  /** 0: a free one. */ readonly port?: number;
+  /** 0: any free port. */
+  readonly port?: number;
   readonly token?: string;
-  /** What the bot's role may do. */ readonly permissions?: readonly PermissionName[];
-  /** Whether the privileged intents are switched on for the application; both are. */
+  /** Permissions of the bot's role. */
+  readonly permissions?: readonly PermissionName[];
+  /** Whether this privileged intent is switched on for the application. Default: on. */
   readonly messageContent?: boolean;
   readonly membersIntent?: boolean;
   readonly heartbeatMs?: number;
   readonly maxConcurrency?: number;
   readonly identifyLimit?: number;
-  /** How long a nonce is remembered; two minutes. */ readonly nonceMs?: number;
-  /** How far Discord's clock is ahead of ours. */ readonly clockSkewMs?: number;
-  /** For every route and channel; without it the headers promise plenty. */ readonly rateLimit?: RateLimit;
+  /** How long a nonce is remembered. Default: 2 minutes. */
+  readonly nonceMs?: number;
+  /** How far Discord's clock is ahead of this machine's. */
+  readonly clockSkewMs?: number;
+  /** The limit for each route and channel. Without it, the headers show a limit that is never reached. */
+  readonly rateLimit?: RateLimit;
 };
 
-/** What a well invited bot may do. */
+/** The permissions of a bot that was invited with everything it needs. */
 export const INVITED: readonly PermissionName[] = [
   'ViewChannel',
   'SendMessages',
@@ -51,7 +56,7 @@ export const INVITED: readonly PermissionName[] = [
 
 export type DiscordServer = Awaited<ReturnType<typeof startDiscord>>;
 
-/** Starts a little Discord on 127.0.0.1, with one guild and one channel. Nothing is kept when it closes. */
+/** Starts a fake Discord on 127.0.0.1 with one guild and one channel. Its data is lost when it closes. */
 export async function startDiscord(options: DiscordOptions = {}) {
   const world = newWorld({
     permissions: (options.permissions ?? INVITED).reduce((all, one) => all | PermissionFlagsBits[one], 0n),
@@ -83,18 +88,20 @@ export async function startDiscord(options: DiscordOptions = {}) {
     guild: guild.id,
     channel: channel.id,
     application: world.application,
-    /** The bot's own user id. */ botUser: world.bot.id,
+    /** The bot's own user id. */
+    botUser: world.bot.id,
     get token(): string {
       return world.token;
     },
-    /** Every REST request, in order of arrival. */ requests: rest.requests,
+    /** Every REST request, in order of arrival. */
+    requests: rest.requests,
     identifies: gateway.identifies,
     resumes: gateway.resumes,
     ...people(world),
     ...commands(world, interactions),
     ...moderators(world, guild),
     ...troubles(world, rest, gateway),
-    /** Ends it with all connections. */
+    /** Closes the server and all connections. */
     async close(): Promise<void> {
       gateway.stop();
       server.closeAllConnections();
@@ -106,20 +113,20 @@ export async function startDiscord(options: DiscordOptions = {}) {
   return loopback;
 }
 
-/** What goes wrong on the way. */
+/** Methods that make requests and connections fail. */
 function troubles(world: World, rest: Rest, gateway: Gateway) {
   return {
-    /** The next `times` requests that match go wrong like this; `null`: all of them until `heal` or `lift`. */
+    /** Lets the next `times` matching requests fail. `null`: all of them, until `heal` or `lift`. */
     fail: (match: Match, fault: Fault, times: number | null = 1): SetFault =>
       rest.faults.add(match, fault, times ?? Infinity),
     /** Lifts all faults of requests. */
     heal: (): void => rest.faults.clear(),
-    /** The bot's token is changed: REST answers 401, the gateway closes with 4004. */
+    /** Changes the bot's token: REST answers 401, the gateway closes with 4004. */
     revokeToken(): void {
       world.token = randomBytes(32).toString('base64url');
       gateway.closeWith(4004);
     },
-    /** How many clients the gateway has that are known and not silenced. */
+    /** The number of gateway clients with a session that are not silenced. */
     connected: (): number => gateway.connected,
     duplicate: gateway.duplicate.bind(gateway),
     drop: gateway.drop.bind(gateway),

@@ -24,7 +24,7 @@ const WAYS: Ways = {
   remote: true,
 };
 
-/** A little Discord on this machine, with two people in one channel. */
+/** A fake Discord on this machine with two people in one channel. */
 export const rig: Rig = { name: 'Discord', capabilities: CAPABILITIES, ways: WAYS, open: openStage };
 
 const SETTINGS = { webhooks: true, roles: true, streaming: true, cards: true, typing: true };

@@ -4,27 +4,32 @@ import type { Change, Draft } from './state-messages.ts';
 import { must } from './state.ts';
 import type { Channel, Json, Message, World } from './state.ts';
 
-/** How long a program has for its first word, and how long the token lives after it. */
+/** How long a program has for its first answer, and how long the token is valid after it. */
 const ANSWER_MS = 3000;
 const TOKEN_MS = 15 * 60_000;
 
 const EPHEMERAL = 64;
 const LOADING = 128;
-/** The kind of message that answers a slash command. */
+/** The message type of an answer to a slash command. */
 const COMMAND_REPLY = 20;
 const DEFERRED_MESSAGE = 5;
 const DEFERRED_UPDATE = 6;
 
-/** What a person sees after a command or a click. It goes on changing as the program edits its answer. */
+/** What a person sees after a command or a button press. It changes when the program edits its answer. */
 export type Answer = {
-  /** `failed`: "The application did not respond". `updated`: the clicked message was changed, or nothing is shown. */
+  /**
+   * `failed`: "The application did not respond". `updated`: the message with the button was changed, or nothing is
+   * shown.
+   */
   state: 'waiting' | 'failed' | 'thinking' | 'shown' | 'updated';
-  /** Only they see it. */ ephemeral: boolean;
+  /** True when only the person sees the answer. */
+  ephemeral: boolean;
   text: string;
   components: readonly Json[];
   embeds: readonly Json[];
   readonly followUps: { readonly text: string; readonly ephemeral: boolean }[];
-  /** What autocomplete proposed. */ choices: readonly { readonly name: string; readonly value: string | number }[];
+  /** The completions. */
+  choices: readonly { readonly name: string; readonly value: string | number }[];
   modal: Json | null;
 };
 
@@ -34,15 +39,18 @@ export type Interaction = {
   readonly at: number;
   readonly user: string;
   readonly channel: Channel;
-  /** The message whose button was pressed. */ readonly source: Message | null;
+  /** The message with the pressed button. */
+  readonly source: Message | null;
   readonly answer: Answer;
-  /** The type of the first answer, once it is there. */ ack: number | null;
+  /** The type of the first answer; `null` before it. */
+  ack: number | null;
   original: Message | null;
   readonly followUps: Map<string, Message>;
-  /** Something changed that a person can see. */ changed: () => void;
+  /** Called after a visible change. */
+  changed: () => void;
 };
 
-/** Opens an interaction; the program has three seconds from now. */
+/** Opens an interaction. The program has 3 s from now. */
 export function opened(
   world: World,
   where: { readonly user: string; readonly channel: Channel; readonly source: Message | null },
@@ -69,7 +77,7 @@ export function opened(
   };
 }
 
-/** Whether the first word would come too late. */
+/** Returns whether a first answer would come too late. */
 export function isTooLate(interaction: Interaction): boolean {
   return performance.now() - interaction.at > ANSWER_MS;
 }
@@ -78,7 +86,7 @@ export function isExpired(interaction: Interaction): boolean {
   return performance.now() - interaction.at > TOKEN_MS;
 }
 
-/** The first answer was "thinking" or "I will change the message". */
+/** Handles the first answers "thinking" and "I will change the message". */
 export function defer(
   world: World,
   interaction: Interaction,
@@ -97,7 +105,7 @@ export function defer(
   interaction.changed();
 }
 
-/** The first answer was a message. */
+/** Handles a first answer that is a message. */
 export function reply(world: World, interaction: Interaction, draft: Omit<Draft, 'author'>): Message {
   acknowledge(interaction, 4);
   const message = shown(world, interaction, draft);
@@ -106,7 +114,7 @@ export function reply(world: World, interaction: Interaction, draft: Omit<Draft,
   return message;
 }
 
-/** The first answer was a change of the message with the button. */
+/** Handles a first answer that changes the message with the button. */
 export function updateSource(world: World, interaction: Interaction, change: Change): Message {
   const source = must(interaction.source, 'clicked message');
   acknowledge(interaction, 7);
@@ -116,14 +124,14 @@ export function updateSource(world: World, interaction: Interaction, change: Cha
   return source;
 }
 
-/** The first answer was a list of proposals or a form. */
+/** Handles a first answer that is a list of completions or a form. */
 export function offer(interaction: Interaction, type: number, what: Partial<Pick<Answer, 'choices' | 'modal'>>): void {
   acknowledge(interaction, type);
   Object.assign(interaction.answer, what, { state: 'shown' });
   interaction.changed();
 }
 
-/** A further message; after "thinking" the first one takes its place. */
+/** Adds a message. After "thinking", the first one replaces it. */
 export function followUp(world: World, interaction: Interaction, draft: Omit<Draft, 'author'>): Message {
   const { original } = interaction;
   if (interaction.ack === DEFERRED_MESSAGE && original !== null && (original.flags & LOADING) !== 0) {
@@ -146,7 +154,7 @@ export function amend(world: World, interaction: Interaction, message: Message, 
   else interaction.changed();
 }
 
-/** Takes an answer away. */
+/** Deletes an answer. */
 export function withdraw(world: World, interaction: Interaction, message: Message): void {
   if (isPublic(interaction, message)) remove(world, interaction.channel, message);
   if (message === interaction.original) {

@@ -6,12 +6,12 @@ import type { Channel, Pings, User, World } from './state.ts';
 
 export type AllowedMentions = z.output<typeof allowedMentions>;
 
-/** Who speaks, as far as pings go: a webhook may ping whatever it names. */
+/** The author of a text with mentions. A webhook may ping everyone whom it mentions. */
 export type Voice = { readonly user: string; readonly webhook: boolean };
 
 export const NO_PINGS: Pings = { everyone: false, users: [], roles: [] };
 
-/** Everyone whom a text mentions and whom `allowed_mentions` lets through, by the rights of the speaker. */
+/** Returns everyone whom a text mentions, limited by `allowed_mentions` and the author's permissions. */
 export function mentioned(
   world: World,
   channel: Channel,
@@ -41,7 +41,7 @@ export function mentioned(
   };
 }
 
-/** The text as Discord reads mentions in it: without what is in code. */
+/** Returns the text without code, because Discord ignores mentions in code. */
 export function withoutCode(text: string): string {
   return text.replaceAll(/```[\s\S]*?```|`[^`\n]+`/gu, ' ');
 }

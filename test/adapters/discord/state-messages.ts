@@ -5,7 +5,7 @@ import { gatewayMessage, isThread, wireChannel, wireEmoji, wireMember } from './
 import { must } from './state.ts';
 import type { Attachment, Channel, Event, Json, Message, Webhook, World } from './state.ts';
 
-/** A message about to be written; whether it may be is decided elsewhere. */
+/** A message to write. The caller checks whether it is allowed. */
 export type Draft = {
   readonly author: string;
   readonly text: string;
@@ -21,7 +21,7 @@ export type Draft = {
   readonly interaction?: string | null;
 };
 
-/** What changes in a message; absent: stays. */
+/** A change of a message. Missing fields stay unchanged. */
 export type Change = {
   readonly text?: string | undefined;
   readonly embeds?: readonly Json[] | undefined;
@@ -34,7 +34,7 @@ export type Change = {
 const REPLY = 19;
 const EPHEMERAL = 64;
 
-/** Builds a message without showing it to anybody. */
+/** Builds a message without sending an event. */
 export function composed(world: World, channel: Channel, draft: Draft): Message {
   const replied = draft.replyTo == null ? undefined : find(channel, draft.replyTo);
   const voice: Voice = { user: draft.author, webhook: draft.as !== undefined };
@@ -70,7 +70,7 @@ export function composed(world: World, channel: Channel, draft: Draft): Message 
   };
 }
 
-/** Writes a message into a channel and tells the gateway. A thread that was archived opens again. */
+/** Writes a message into a channel and sends its event. Reopens an archived thread. */
 export function post(world: World, channel: Channel, draft: Draft): Message {
   const message = composed(world, channel, draft);
   if (isThread(channel) && channel.archived) setThread(world, channel, { archived: false });
@@ -84,14 +84,14 @@ export function post(world: World, channel: Channel, draft: Draft): Message {
   return message;
 }
 
-/** Changes a message as its author does, and tells the gateway. */
+/** Edits a message as its author and sends the event. */
 export function edit(world: World, channel: Channel, message: Message, change: Change): void {
   applyChange(world, channel, message, change);
   message.editedAt = world.now();
   update(world, channel, message);
 }
 
-/** Changes a message without telling anybody. */
+/** Changes a message without sending an event. */
 export function applyChange(world: World, channel: Channel, message: Message, change: Change): void {
   const text = change.text?.trim() ?? message.content;
   const voice: Voice = { user: message.author, webhook: message.webhook !== null };
@@ -107,7 +107,7 @@ export function applyChange(world: World, channel: Channel, message: Message, ch
   if ((message.flags & EPHEMERAL) === 0) message.pings = both(message.pings, said(text));
 }
 
-/** Tells the gateway how a message is now; without an edit this is how link previews come. */
+/** Sends a message's update event. Without an edit, this is a link preview. */
 export function update(world: World, channel: Channel, message: Message): void {
   world.tell({
     ...aboutMessages(channel),
@@ -116,21 +116,21 @@ export function update(world: World, channel: Channel, message: Message): void {
   });
 }
 
-/** Takes a message out of its channel. */
+/** Deletes a message. */
 export function remove(world: World, channel: Channel, message: Message): void {
   channel.messages.splice(channel.messages.indexOf(message), 1);
   const gone = { id: message.id, channel_id: channel.id, guild_id: channel.guild };
   world.tell({ ...aboutMessages(channel), t: 'MESSAGE_DELETE', render: () => gone });
 }
 
-/** Takes several away at once, as a moderator's purge does. */
+/** Deletes several messages at once, as a moderator does. */
 export function purge(world: World, channel: Channel, messages: readonly Message[]): void {
   for (const message of messages) channel.messages.splice(channel.messages.indexOf(message), 1);
   const gone = { ids: messages.map(({ id }) => id), channel_id: channel.id, guild_id: channel.guild };
   world.tell({ ...aboutMessages(channel), t: 'MESSAGE_DELETE_BULK', render: () => gone });
 }
 
-/** Adds or takes away one reaction; nothing happens if it is so already. */
+/** Adds or removes one reaction. No effect when it is there (or missing) already. */
 export function react(
   world: World,
   message: Message,
@@ -158,7 +158,7 @@ export function react(
   world.tell({ ...where, t, render: () => told });
 }
 
-/** Takes all reactions away, or those of one emoji. */
+/** Removes all reactions, or those of one emoji. */
 export function clearReactions(world: World, message: Message, emoji: string | null): void {
   const channel = must(world.channels.get(message.channel), 'channel');
   if (emoji === null) message.reactions.clear();
@@ -170,7 +170,7 @@ export function clearReactions(world: World, message: Message, emoji: string | n
     world.tell({ ...where, t: 'MESSAGE_REACTION_REMOVE_EMOJI', render: () => ({ ...told, emoji: wireEmoji(emoji) }) });
 }
 
-/** Archives, opens, locks or unlocks a thread. */
+/** Archives, reopens, locks or unlocks a thread. */
 export function setThread(
   world: World,
   thread: Channel,

@@ -4,12 +4,12 @@ import type { Channel, Guild, World } from './state.ts';
 
 const ALL = Object.values(PermissionFlagsBits).reduce((all, bit) => all | bit, 0n);
 
-/** The guild of a channel. */
+/** Returns the guild of a channel. */
 export function guildOf(world: World, channel: Channel): Guild {
   return must(world.guilds.get(channel.guild), 'guild');
 }
 
-/** What a member may do in all of the guild; nothing if they are not one. */
+/** Returns a user's permissions in the whole guild; none for a non-member. */
 export function guildPermissions(guild: Guild, user: string): bigint {
   const member = guild.members.get(user);
   if (member === undefined) return 0n;
@@ -19,7 +19,7 @@ export function guildPermissions(guild: Guild, user: string): bigint {
   return (sum & PermissionFlagsBits.Administrator) === 0n ? sum : ALL;
 }
 
-/** What a member may do in a channel or thread, with all overwrites; nothing if they may not see it. */
+/** Returns a user's permissions in a channel or thread, with all overwrites; none when they cannot view it. */
 export function channelPermissions(world: World, channel: Channel, user: string): bigint {
   const guild = guildOf(world, channel);
   const base = guildPermissions(guild, user);
@@ -37,7 +37,7 @@ export function channelPermissions(world: World, channel: Channel, user: string)
   return (result & PermissionFlagsBits.ViewChannel) === 0n ? 0n : result;
 }
 
-/** Whether a member may do something in a channel. */
+/** Returns whether a member has a permission in a channel. */
 export function may(
   world: World,
   channel: Channel,

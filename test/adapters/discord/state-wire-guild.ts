@@ -2,7 +2,7 @@ import { guildPermissions } from './state-permissions.ts';
 import { isThread, wireChannel, wireMember, wireRole, wireUser } from './state-wire.ts';
 import type { Guild, Json, World } from './state.ts';
 
-/** The flags of the application that say which privileged intents are switched on. */
+/** Application flags for the switched-on privileged intents. */
 const LIMITED_MEMBERS = 1 << 15;
 const LIMITED_CONTENT = 1 << 19;
 
@@ -24,7 +24,7 @@ export function wireApplication(world: World): Json {
   };
 }
 
-/** The guild of GUILD_CREATE: with its channels, active threads and members. */
+/** Returns the guild of GUILD_CREATE, with channels, active threads and members. */
 export function wireGuild(world: World, guild: Guild): Json {
   const channels = [...world.channels.values()].filter((channel) => channel.guild === guild.id);
   return {
@@ -44,7 +44,7 @@ export function wireGuild(world: World, guild: Guild): Json {
   };
 }
 
-/** The guild of GET /guilds/:id. */
+/** Returns the guild of GET /guilds/:id. */
 export function shortGuild(world: World, guild: Guild): Json {
   return {
     id: guild.id,

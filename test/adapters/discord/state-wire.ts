@@ -103,7 +103,7 @@ export function wireWebhook(world: World, webhook: Webhook): Json {
     avatar: null,
     application_id: webhook.application,
     ...(creator === undefined ? {} : { user: wireUser(creator) }),
-    // Only the program that created it, and whoever may manage webhooks, learns the token; a foreign program's is hidden.
+    // Only its creator, and members with "Manage Webhooks", see the token. Tokens of other programs are hidden.
     ...(webhook.application === null || webhook.application === world.application ? { token: webhook.token } : {}),
     url: `${world.origin}/api/webhooks/${webhook.id}/${webhook.token}`,
   };
@@ -120,7 +120,7 @@ export function wireAttachment(attachment: Attachment): Json {
   };
 }
 
-/** A message as a program sees it; `nested` leaves out the message it replies to. */
+/** Returns a message as a program sees it. `nested` leaves out the message that it replies to. */
 export function wireMessage(world: World, message: Message, sight: Sight, nested = false): Json {
   const mine = message.author === world.bot.id || message.webhook?.application === world.application;
   const seen = sight.content || mine || message.mentions.users.includes(world.bot.id);
@@ -152,7 +152,7 @@ export function wireMessage(world: World, message: Message, sight: Sight, nested
   };
 }
 
-/** A message as the gateway tells it: with its guild and its author's membership. */
+/** Returns a message as the gateway sends it, with its guild and its author's membership. */
 export function gatewayMessage(world: World, message: Message, sight: Sight): Json {
   const channel = world.channels.get(message.channel);
   if (channel === undefined) return wireMessage(world, message, sight);
@@ -164,7 +164,7 @@ export function gatewayMessage(world: World, message: Message, sight: Sight): Js
   };
 }
 
-/** The permissions of the bot in text, for tests that print them. */
+/** Returns the names of permissions, for tests that print them. */
 export function permissionNames(bits: bigint): readonly string[] {
   return Object.entries(PermissionFlagsBits).flatMap(([name, bit]) => ((bits & bit) === 0n ? [] : [name]));
 }
@@ -202,7 +202,7 @@ function threadOf(world: World, id: string): Json {
 function replyOf(world: World, message: Message, sight: Sight): Json {
   if (message.replyTo === null) return {};
   const here = world.channels.get(message.channel);
-  // The first message of a thread on a message points at that one, in the channel above.
+  // A thread's first message refers to the message that the thread was opened on, in the parent channel.
   const channel = message.replyTo === here?.id ? world.channels.get(here.parent ?? '') : here;
   const first = channel?.messages.find(({ id }) => id === message.replyTo);
   return {
@@ -224,7 +224,7 @@ function reactionsOf(world: World, message: Message): Json {
   return { reactions };
 }
 
-/** A unicode emoji, or "name:id" for one of a guild. */
+/** Returns a unicode emoji, or "name:id" for an emoji of a guild. */
 export function wireEmoji(emoji: string): Json {
   const [name, id] = emoji.split(':');
   return { id: id ?? null, name: name ?? null };

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ChannelType, PermissionFlagsBits } from 'discord.js';
 
-/** A JSON object as it goes over the wire. */
+/** A JSON object on the wire. */
 export type Json = Record<string, unknown>;
 
 export type User = { readonly id: string; name: string; globalName: string | null; readonly bot: boolean };
@@ -23,7 +23,8 @@ export type Guild = {
   readonly roles: Map<string, Role>;
   readonly members: Map<string, Member>;
   commands: Command[];
-  /** Whether the bot is a member. */ joined: boolean;
+  /** Whether the bot is a member. */
+  joined: boolean;
 };
 
 export type Channel = {
@@ -31,13 +32,15 @@ export type Channel = {
   readonly guild: string;
   readonly type: ChannelType;
   name: string;
-  /** The channel a thread belongs to. */ readonly parent: string | null;
+  /** The channel a thread belongs to. */
+  readonly parent: string | null;
   readonly owner: string | null;
   overwrites: Overwrite[];
   archived: boolean;
   locked: boolean;
   archivedAt: number;
-  /** Oldest first. */ readonly messages: Message[];
+  /** Oldest first. */
+  readonly messages: Message[];
   lastMessage: string | null;
 };
 
@@ -46,11 +49,12 @@ export type Attachment = {
   readonly name: string;
   readonly type: string;
   readonly content: Buffer;
-  /** As Discord claims it, which is not always true. */ readonly size: number;
+  /** Discord's claim, which a test can make wrong. */
+  readonly size: number;
   readonly url: string;
 };
 
-/** Who would be notified. */
+/** The people whom a message notifies. */
 export type Pings = {
   readonly everyone: boolean;
   readonly users: readonly string[];
@@ -60,7 +64,8 @@ export type Pings = {
 export type Message = {
   readonly id: string;
   readonly channel: string;
-  /** The id of a user or of a webhook. */ readonly author: string;
+  /** The id of a user or of a webhook. */
+  readonly author: string;
   readonly webhook: {
     readonly name: string;
     readonly avatar: string | null;
@@ -70,18 +75,21 @@ export type Message = {
   readonly at: number;
   readonly nonce: string | number | null;
   readonly replyTo: string | null;
-  /** The interaction that it answers. */ readonly interaction: string | null;
+  /** The interaction that the message answers; `null`: none. */
+  readonly interaction: string | null;
   content: string;
   editedAt: number | null;
   embeds: readonly Json[];
   components: readonly Json[];
   attachments: readonly Attachment[];
   mentions: Pings;
-  /** Every ping that creation or an edit would have caused. */ pings: Pings;
+  /** Everyone whom the message or an edit of it would notify. */
+  pings: Pings;
   flags: number;
   pinned: boolean;
   thread: string | null;
-  /** Who reacted, by emoji. */ readonly reactions: Map<string, string[]>;
+  /** Ids of users with a reaction, by emoji. */
+  readonly reactions: Map<string, string[]>;
 };
 
 export type Webhook = {
@@ -90,7 +98,8 @@ export type Webhook = {
   name: string;
   readonly channel: string;
   readonly guild: string;
-  /** The program that created it. */ readonly application: string | null;
+  /** The program that created it. */
+  readonly application: string | null;
   readonly creator: string;
 };
 
@@ -106,35 +115,41 @@ export type Command = {
   readonly id: string;
   readonly name: string;
   readonly options: readonly CommandOption[];
-  /** Everything else, as registered. */ readonly wire: Json;
+  /** The registered command in Discord's form. */
+  readonly wire: Json;
 };
 
-/** How a program may see messages: without the intent their content is empty. */
+/** Which message content a program sees: without the intent it is empty. */
 export type Sight = { readonly content: boolean };
 
-/** Something that the gateway tells; `intent` 0 is told to all. */
+/** An event for the gateway. An event with `intent` 0 goes to every session. */
 export type Event = {
   readonly t: string;
   readonly intent: number;
   readonly guild?: string;
-  /** Told only to those who may view it. */ readonly channel?: string;
+  /** Sent only to sessions whose bot may view this channel. */
+  readonly channel?: string;
   readonly render: (sight: Sight) => unknown;
 };
 
 export type WorldOptions = {
-  /** What the bot's own role may do. */ readonly permissions: bigint;
-  /** Whether the privileged intents are switched on for the application. */
+  /** Permissions of the bot's own role. */
+  readonly permissions: bigint;
+  /** Whether this privileged intent is switched on for the application. */
   readonly messageContent: boolean;
   readonly membersIntent: boolean;
-  /** How far Discord's clock is ahead of ours. */ readonly clockSkewMs: number;
-  /** How long a nonce is remembered. */ readonly nonceMs: number;
+  /** How far Discord's clock is ahead of this machine's. */
+  readonly clockSkewMs: number;
+  /** How long a nonce is remembered. */
+  readonly nonceMs: number;
 };
 
-/** All that this Discord knows. */
+/** All data of the fake Discord. */
 export type World = {
   readonly options: WorldOptions;
   token: string;
-  /** Where it listens; known once it does. */ origin: string;
+  /** The base URL; empty before the server listens. */
+  origin: string;
   readonly bot: User;
   readonly application: string;
   readonly users: Map<string, User>;
@@ -146,10 +161,11 @@ export type World = {
   globalCommands: Command[];
   tell: (event: Event) => void;
   readonly now: () => number;
-  /** A new snowflake, greater than all before it. */ readonly id: () => string;
+  /** Returns a new snowflake, greater than all before. */
+  readonly id: () => string;
 };
 
-/** What people may do who have no role. */
+/** Permissions of people without roles. */
 export const EVERYONE =
   PermissionFlagsBits.ViewChannel |
   PermissionFlagsBits.SendMessages |
@@ -161,10 +177,10 @@ export const EVERYONE =
   PermissionFlagsBits.AttachFiles |
   PermissionFlagsBits.EmbedLinks;
 
-/** Discord's epoch: the first second of 2015. */
+/** Discord's epoch: 2015-01-01 UTC. */
 const EPOCH_MS = 1_420_070_400_000;
 
-/** A Discord without guilds. */
+/** Returns a Discord without guilds. */
 export function newWorld(options: WorldOptions): World {
   const now = () => Date.now() + options.clockSkewMs;
   const id = snowflakes(now);
@@ -189,7 +205,7 @@ export function newWorld(options: WorldOptions): World {
   };
 }
 
-/** Adds a guild whose members are its owner and the bot with a role of its own. */
+/** Adds a guild with its owner and the bot, which has its own role. */
 export function addGuild(world: World, name: string): Guild {
   const id = world.id();
   const owner = addUser(world, `${name}-owner`, false);
@@ -254,7 +270,7 @@ export function addChannel(
   return channel;
 }
 
-/** What must be there, or the test is wrong. */
+/** Returns the value; throws when the test expects something that is missing. */
 export function must<T>(value: T | null | undefined, what: string): T {
   if (value === null || value === undefined) throw new Error(`no such ${what} in the loopback Discord`);
   return value;
