@@ -73,27 +73,28 @@ export function beginsPassWord(text: string, words: readonly string[]): boolean 
   return begun.some((word) => word.plain.startsWith(plain));
 }
 
-/** What the end of an output said. `argument` is whom it hands over to, without the "@". */
+/** The result at the end of an output. `argument`: the agent to hand over to, without "@". */
 export type SignalEnd = {
-  /** What is still to be shown. */
+  /** The rest of the text to show. */
   readonly text: string;
   readonly signalled: boolean;
   readonly argument: string | null;
 };
 
-/** Reads one output as it streams. */
+/** Scans one output while it is streamed. */
 export type SignalScanner = {
-  /** Returns the text that may be shown now; keeps back only white space and what could still be the signal. */
+  /** Returns the text that can be shown now. Holds back white space and text that may become the signal. */
   push(chunk: string): string;
-  /** The output is over. Called once, after the last chunk. */
+  /** Ends the scan. Call it once, after the last chunk. */
   end(): SignalEnd;
 };
 
 /**
- * Finds the signal at the very end of an agent's own output, however the stream cuts it, and takes it out of what is shown
- * together with the white space before it. It counts, in its exact case, as a line of its own or as the last word of the
- * last line ("I am done. TURN_COMPLETE"); white space may follow, and so may whom to hand over to: "@dev", or on a line of
- * its own "dev" too. In code, in a block quote and anywhere else it is text. Without it, every byte is shown as it came.
+ * Creates a scanner for the signal at the very end of an agent's output, however the stream splits it. Removes the
+ * signal and the white space before it. The signal counts, case-sensitively, on its own line or as the last word of
+ * the last line ("I am done. TURN_COMPLETE"). White space may follow, and the agent to hand over to: "@dev", or "dev"
+ * if the signal is on its own line. In code, in a block quote or elsewhere it is text. An output without the signal is
+ * shown unchanged.
  */
 export function createSignalScanner(options: { readonly signal: string }): SignalScanner {
   return new Scanner(options.signal);
@@ -239,13 +240,13 @@ const BEGUN_ARGUMENT = /^@?[\w-]{0,64}$/;
 
 class Scanner implements SignalScanner {
   readonly #signal: string;
-  /** Not yet shown: white space, signals with their arguments, and the word under way. */
+  /** Text not shown yet: white space, signals with their arguments, and the current word. */
   #pending = '';
-  /** The word under way; `null` once it cannot belong to a signal. */
+  /** The current word. `null` once it cannot be part of a signal. */
   #word: string | null = '';
-  /** The word before it on the same line was the signal. */
+  /** True when the previous word on this line was the signal. */
   #afterSignal = false;
-  /** Code that is open before the line under way, and what of that line was shown. */
+  /** The code that is open before the current line. `#line`: the shown part of that line. */
   #fence: Fence | null = null;
   #line = '';
 
@@ -314,7 +315,10 @@ type Cut = { readonly kept: number | null; readonly argument: string | null };
 
 const UNCUT: Cut = { kept: null, argument: null };
 
-/** Where the signals at the end of a text begin, with the white space before them; `null` if there is none. */
+/**
+ * Returns where the signals at the end of a text begin, with the white space before them. `kept` is `null` without a
+ * signal.
+ */
 function cut(text: string, open: Fence | null, signal: string): Cut {
   const lines = linesOf(text, open);
   let kept: number | null = null;
@@ -348,7 +352,7 @@ function linesOf(
 
 type Word = { readonly text: string };
 
-/** The index of the word from which a line consists of signals and their arguments only. */
+/** Returns the index of the first word of a line after which it holds only signals and their arguments. */
 function lastSignal(
   words: readonly Word[],
   signal: string,

@@ -33,12 +33,12 @@ describe.each(Object.entries(ACTS))('the act %s', (name, act) => {
     expect(effects).toEqual([]);
   });
 
-  test('with an epoch that was never given is refused', () => {
+  test('with an epoch that was never granted is refused', () => {
     const play = second();
     for (const epoch of [3, 0, -1]) expect(play.refused(act('dev', epoch))).toBe('stale-epoch');
   });
 
-  test('of an agent that does not hold the floor is refused and recorded', () => {
+  test('of an agent without the floor is refused and recorded', () => {
     const play = second();
     const { refusal, facts } = play.attempt(act('qa', 2));
     expect(refusal).toBe('not-holder');
@@ -50,7 +50,7 @@ describe.each(Object.entries(ACTS))('the act %s', (name, act) => {
     expect(play.refused(act('pm', 0))).toBe('not-holder');
   });
 
-  test('of an agent that has no seat is refused', () => {
+  test('of an agent without a seat is refused', () => {
     expect(second().refused(act('eve', 2))).toBe('not-holder');
   });
 
@@ -61,8 +61,8 @@ describe.each(Object.entries(ACTS))('the act %s', (name, act) => {
   });
 });
 
-describe('an act that comes twice', () => {
-  test('of ending a turn ends it once', () => {
+describe('a repeated act', () => {
+  test('that ends a turn ends it once', () => {
     const play = second();
     const end = play.ending('dev');
     play.act(end);
@@ -70,7 +70,7 @@ describe('an act that comes twice', () => {
     expect(play.holder).toBe('qa #3');
   });
 
-  test('of waiting waits once, with its first deadline', () => {
+  test('that waits waits once, with its first deadline', () => {
     const play = second();
     play.waits('dev');
     const { floor } = play;
@@ -79,7 +79,7 @@ describe('an act that comes twice', () => {
     expect(play.floor).toEqual(floor);
   });
 
-  test('of having stopped resumes once', () => {
+  test('that reports a stop resumes once', () => {
     const play = second({ mode: 'interrupt' });
     play.person('m2');
     const stopped = { type: 'interrupted', agent: 'dev', epoch: 2 } as const;
@@ -88,7 +88,7 @@ describe('an act that comes twice', () => {
     expect(play.holder).toBe('dev #3');
   });
 
-  test('of reporting an injection counts once', () => {
+  test('that reports an injection counts once', () => {
     const play = second();
     play.person('m2');
     const report = { type: 'injected', agent: 'dev', epoch: 2, id: 'm2', outcome: 'next-prompt' } as const;
@@ -97,14 +97,14 @@ describe('an act that comes twice', () => {
     expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([{ messages: ['m2'] }]);
   });
 
-  test('of joining changes nothing the second time', () => {
+  test('that joins changes nothing the second time', () => {
     const play = second();
     const { floor } = play;
     expect(play.attempt({ type: 'join', agent: 'qa' }).effects).toEqual([]);
     expect(play.floor).toEqual(floor);
   });
 
-  test('of leaving is announced once', () => {
+  test('that leaves is announced once', () => {
     const play = second();
     play.leaves('dev');
     const again = play.attempt({ type: 'leave', agent: 'dev', cause: 'again' });
@@ -113,8 +113,8 @@ describe('an act that comes twice', () => {
   });
 });
 
-describe('what a turn has used', () => {
-  test('counts for the channel also when it is told after the end of the turn', () => {
+describe('the usage of a turn', () => {
+  test("counts for the channel even if it is reported after the turn's end", () => {
     const play = second();
     play.act({ type: 'spend', agent: 'pm', epoch: 1, tokens: 7, costMicros: 3 });
     expect(play.floor.usageSincePerson).toMatchObject({ tokens: 7, costMicros: 3 });
@@ -133,7 +133,7 @@ describe('an agent without a seat', () => {
   });
 });
 
-describe('what a person changes in a message', () => {
+describe("a person's change of a message", () => {
   test('reaches the holder at once and the others with their next prompt', () => {
     const play = second();
     const edit = play.act({ type: 'edit', id: 'm1' });
@@ -142,14 +142,14 @@ describe('what a person changes in a message', () => {
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ agent: 'qa', afterLine: 0, uptoLine: 3 }]);
   });
 
-  test('reaches nobody while the message is held: it is released in its latest words', () => {
+  test('reaches nobody while the message is held; it is released with its latest text', () => {
     const play = second({ mode: 'queue' });
     play.person('m2');
     expect(play.act({ type: 'edit', id: 'm2' }).effects).toEqual([]);
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
   });
 
-  test('wakes nobody on a resting floor', () => {
+  test('grants no turn on a resting floor', () => {
     const play = stage();
     play.person('m1');
     for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
@@ -191,7 +191,7 @@ describe('an operator', () => {
     expect(play.refused({ type: 'start', by: 'ada' })).toBe('already');
   });
 
-  test('cannot start one where nobody is available', () => {
+  test('cannot start an exchange when no agent is available', () => {
     const play = stage({ agents: ['pm'] });
     play.leaves('pm');
     expect(play.refused({ type: 'start', by: 'ada' })).toBe('nobody-available');
@@ -206,11 +206,11 @@ describe('an operator', () => {
     expect(announcementsIn(skip.effects)).toEqual([{ kind: 'skipped', agent: 'dev' }]);
   });
 
-  test('skips nobody on a resting floor', () => {
+  test('cannot skip on a resting floor', () => {
     expect(stage().refused({ type: 'skip', by: 'ada' })).toBe('nothing-to-stop');
   });
 
-  test('pauses: the holder finishes its turn, and nobody is granted until the resume', () => {
+  test('pauses the floor: the holder finishes its turn, and no turn is granted until the resume', () => {
     const play = second();
     play.operator({ type: 'pause' });
     expect(play.holder).toBe('dev #2');
@@ -226,7 +226,7 @@ describe('an operator', () => {
     expect(second().refused({ type: 'resume', by: 'ada' })).toBe('nothing-to-resume');
   });
 
-  test('adds a removed agent at the end, and is told when it is there already', () => {
+  test('adds a removed agent at the end, and is refused when it has a seat already', () => {
     const play = second();
     expect(play.refused({ type: 'add', by: 'ada', agent: 'qa' })).toBe('already');
     play.operator({ type: 'remove', agent: 'qa' });
@@ -235,7 +235,7 @@ describe('an operator', () => {
     expect(play.floor.queue).toEqual(['pm', 'qa']);
   });
 
-  test('adds an agent that the configuration does not name here', () => {
+  test("adds an agent that the channel's configuration does not list", () => {
     const play = second();
     play.act({ type: 'add', by: 'ada', agent: 'ops', seat: seatOf('ops') });
     expect(play.status('ops')).toBe('OFFLINE');
@@ -243,14 +243,14 @@ describe('an operator', () => {
     expect(play.floor.queue).toEqual(['qa', 'pm', 'ops']);
   });
 
-  test('adds an agent that is offline, so that it is queued when it comes', () => {
+  test('adds an agent that is offline; it is queued when it connects', () => {
     const play = second();
     play.leaves('qa');
     play.operator({ type: 'add', agent: 'qa' });
     expect(movesIn(play.joins('qa').facts)).toEqual(['qa OFFLINE>IDLE AGENT_STARTED', 'qa IDLE>QUEUED ASSIGNED']);
   });
 
-  test('disables the holder: its turn is revoked and it stays away when it reconnects', () => {
+  test('disables the holder: its turn is revoked, and it stays out when it reconnects', () => {
     const play = second();
     const act = play.operator({ type: 'disable', agent: 'dev' });
     expect(movesIn(act.facts)).toEqual(['dev ACTIVE>OFFLINE DISABLED', 'qa QUEUED>ACTIVE TURN_GRANTED']);
@@ -271,18 +271,18 @@ describe('an operator', () => {
     expect(play.refused({ type: 'enable', by: 'ada', agent: 'qa' })).toBe('already');
   });
 
-  test('extends nothing where no turn runs', () => {
+  test('extends nothing when no turn runs', () => {
     expect(stage().refused({ type: 'extend', by: 'ada', ms: 60_000 })).toBe('nothing-to-stop');
   });
 
-  test('who skips just after the turn was completed is told that the turn is over', () => {
+  test("who skips just after a turn's end is told that the turn is over", () => {
     const play = second();
     play.completes('dev');
     expect(play.refused({ type: 'skip', by: 'ada', epoch: 2 })).toBe('stale-epoch');
     expect(play.holder).toBe('qa #3');
   });
 
-  test('who skips just before it is completed has the completion refused', () => {
+  test("who skips just before the turn's completion has the completion refused", () => {
     const play = second();
     const end = play.ending('dev');
     play.operator({ type: 'skip', epoch: 2 });
@@ -299,8 +299,8 @@ describe('an operator', () => {
   });
 });
 
-describe('what is announced again and again', () => {
-  test('is one announcement that is edited while it stands last', () => {
+describe('a repeated announcement', () => {
+  test('is one post that is edited while it is the last one', () => {
     const play = stage({ agents: ['pm'] });
     play.operator({ type: 'start' });
     play.later(60_000);
@@ -312,7 +312,7 @@ describe('what is announced again and again', () => {
     expect(new Set(notices.map((notice) => notice.key)).size).toBe(1);
   });
 
-  test('is a new announcement once something else was posted after it', () => {
+  test('is a new post once something else was posted after it', () => {
     const play = stage({ settings: { rounds: 0 } });
     play.person('m1');
     play.later(60_000);

@@ -13,7 +13,7 @@ function done(act: Act): readonly string[] {
 }
 
 describe('a burst in interrupt mode (example T)', () => {
-  test('T2 is answered as a whole, and nothing is done before a generation ended by itself', () => {
+  test('T2 is answered together, and counts as answered only after a generation that ended normally', () => {
     const play = stage({ settings: { mode: 'interrupt' } });
     play.person('m1');
     play.person('m2');
@@ -28,7 +28,7 @@ describe('a burst in interrupt mode (example T)', () => {
     expect(done(play.completes('pm'))).toEqual(['m1', 'm2', 'm3', 'm4']);
   });
 
-  test('T2 goes to the next whole when the turn fails before it says anything more', () => {
+  test('T2 goes to the next agent together when the turn fails before it posts more', () => {
     const play = stage({ settings: { mode: 'interrupt' } });
     play.person('m1');
     play.says('pm', 'about m1');
@@ -39,7 +39,7 @@ describe('a burst in interrupt mode (example T)', () => {
     expect(prompted(crash)).toEqual([{ messages: ['m2'], open: [] }]);
   });
 
-  test('T2 leaves what the turn was about open while a responder answers', () => {
+  test("T2 leaves the turn's own messages open while a responder answers", () => {
     const play = stage({ settings: { mode: 'interrupt', interruptResponder: 'qa' } });
     play.person('m1');
     play.person('m2');
@@ -54,7 +54,7 @@ describe('a burst in interrupt mode (example T)', () => {
 describe('many held messages (example U)', () => {
   const ids = Array.from({ length: 100 }, (_, index) => `m${String(index).padStart(3, '0')}`);
 
-  test('T3 stand in the prompt of a resumed turn again, all of them, and are done when it completes', () => {
+  test('T3 are all in the prompt of a resumed turn again, and answered when it completes', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.operator({ type: 'pause' });
     for (const id of ids) play.act({ type: 'receive', id, addressed: [], order: id });
@@ -67,7 +67,7 @@ describe('many held messages (example U)', () => {
     expect(done(play.completes('pm'))).toEqual(ids);
   });
 
-  test('T3 come again in the same turn as far as there was no room for them', () => {
+  test('T3 without room in a prompt are prompted again in the same turn', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.operator({ type: 'pause' });
     for (const id of ['m1', 'm2', 'm3']) play.act({ type: 'receive', id, addressed: [], order: id });
@@ -81,7 +81,7 @@ describe('many held messages (example U)', () => {
 });
 
 describe('a message', () => {
-  test('whose injection is reported late, when the next prompt holds it, is not taken back', () => {
+  test('whose injection is reported after the next prompt has it is not withdrawn', () => {
     const play = stage();
     play.person('m1');
     play.person('m2');
@@ -92,7 +92,7 @@ describe('a message', () => {
     expect(done(play.completes('pm'))).toEqual(['m1', 'm2']);
   });
 
-  test('T2 stays open over a question of its agent, and is done with the answer', () => {
+  test("T2 stays open during its agent's question, and is answered by the turn after it", () => {
     const play = stage();
     play.person('m1');
     play.says('pm', 'Postgres or SQLite?');
@@ -101,7 +101,7 @@ describe('a message', () => {
     expect(done(play.completes('pm'))).toEqual(['m1', 'm2']);
   });
 
-  test('T2 that was injected stands in the prompt of the turn that a restart cut', () => {
+  test('T2 that was injected is in the prompt of a turn that a restart interrupted', () => {
     const play = stage();
     play.person('m1');
     play.person('m2');
@@ -111,7 +111,7 @@ describe('a message', () => {
     expect(prompted(play.catchesUp())).toEqual([{ messages: ['m1', 'm2'], open: ['m1', 'm2'] }]);
   });
 
-  test('that came after the last words of a turn that failed goes to the next', () => {
+  test('that arrived after the last text of a failed turn goes to the next agent', () => {
     const play = stage();
     play.person('m1');
     play.says('pm');
@@ -122,7 +122,7 @@ describe('a message', () => {
     expect(prompted(skipped)).toEqual([{ messages: ['m2'], open: [] }]);
   });
 
-  test('that came after the last words of a turn that fell silent goes to the next; the one before them is done', () => {
+  test('that arrived after the last text of a silent turn goes to the next agent; earlier ones are answered', () => {
     const play = stage({ settings: { autoDetectTurnEnd: true } });
     play.person('m1');
     play.says('pm');
@@ -133,7 +133,7 @@ describe('a message', () => {
     expect(prompted(silence)).toEqual([{ messages: ['m2'], open: [] }]);
   });
 
-  test('that a generation answered is done though the one after it, for another message, fails', () => {
+  test('that a generation answered stays answered, even if the next generation fails', () => {
     const play = stage();
     play.person('m1');
     play.person('m2');
@@ -146,7 +146,7 @@ describe('a message', () => {
 });
 
 describe('a stop', () => {
-  test('T5 before the first word holds again what the turn was given, and says how much', () => {
+  test("T5 before the first text holds the turn's messages again, and reports how many", () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.operator({ type: 'pause' });
     play.person('m1');
@@ -173,7 +173,7 @@ describe('a stop', () => {
     },
   );
 
-  test('T5 a turn that ends by itself cuts nothing short', () => {
+  test('T5 a turn that ends normally leaves nothing cut off', () => {
     const play = stage();
     play.person('m1');
     play.speaks('pm');

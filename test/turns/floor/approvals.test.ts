@@ -39,7 +39,7 @@ describe('a holder that waits for approval', () => {
     ]);
   });
 
-  test('goes on under the same epoch when an operator allows it', () => {
+  test('continues under the same epoch when an operator allows the request', () => {
     const play = asking();
     expect(factsOf('questionClosed', allow(play, 1))).toMatchObject([{ epoch: 1, question: 1, choice: 'allow' }]);
     expect(play.last.effects.map(({ type }) => type)).toEqual(['announce']);
@@ -48,11 +48,11 @@ describe('a holder that waits for approval', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('cannot be resumed past the question by a grant', () => {
+  test('cannot be resumed by a grant without an answer', () => {
     expect(asking().refused({ type: 'grant', by: 'ada', agent: 'pm' })).toBe('needs-decision');
   });
 
-  test('a message meanwhile is injected once the answer came', () => {
+  test('gets messages of that time injected after the answer', () => {
     const play = asking();
     play.person('m2');
     expect(play.fate('m2')).toEqual({ state: 'held', until: 'prompt' });
@@ -67,7 +67,7 @@ describe('a holder that waits for approval', () => {
     expect(effects).toContainEqual({ type: 'interrupt', agent: 'pm', epoch: 1, graceMs: 5_000 });
   });
 
-  test('is prompted anew, with a new epoch, after a restart', () => {
+  test('is prompted again with a new epoch after a restart', () => {
     const play = asking();
     play.act({ type: 'restart' });
     play.act({ type: 'catchUp' });
@@ -79,7 +79,7 @@ describe('a holder that waits for approval', () => {
 });
 
 describe('T7 an answer', () => {
-  test('W: to the question before, about another command of the same turn, does nothing', () => {
+  test('W: to the previous question, about another command of the same turn, changes nothing', () => {
     const play = asking();
     play.act({ type: 'withdraw', agent: 'pm', epoch: 1 });
     asks(play, DANGER);
@@ -88,7 +88,7 @@ describe('T7 an answer', () => {
     expect(factsOf('questionClosed', allow(play, 2))).toMatchObject([{ question: 2, choice: 'allow' }]);
   });
 
-  test('counts once: a double click and a second operator are refused, also when another question is open', () => {
+  test('counts once: a double click and a second operator are refused, even if another question is open', () => {
     const play = asking();
     reject(play, 1);
     expect(late(play, 1)).toBe('stale-question');
@@ -97,17 +97,17 @@ describe('T7 an answer', () => {
     expect(openQuestion(play.floor)).toMatchObject({ question: 2, ...DANGER });
   });
 
-  test('to a question that is not asked yet is refused', () => {
+  test('to a question that does not exist yet is refused', () => {
     expect(late(asking(), 2)).toBe('stale-question');
   });
 
-  test('comes too late after the turn', () => {
+  test('after the turn is refused', () => {
     const play = asking();
     play.operator({ type: 'skip' });
     expect(late(play, 1)).toBe('stale-question');
   });
 
-  test('is told to be over by a restart, in its place, unless it outlasts that', () => {
+  test('is announced as no longer needed after a restart, unless the question survives it', () => {
     const told = (approval: Approval) => {
       const play = stage({ agents: ['pm'] });
       play.person('m1');
@@ -118,7 +118,7 @@ describe('T7 an answer', () => {
     expect(told({ ...APPROVAL, lasting: true })).toEqual([]);
   });
 
-  test('comes too late after a restart, before and after the holder is back', () => {
+  test('after a restart is refused, before and after the holder is back', () => {
     const play = asking();
     play.act({ type: 'restart' });
     expect(late(play, 1)).toBe('stale-question');
@@ -129,7 +129,7 @@ describe('T7 an answer', () => {
     expect(late(play, 1)).toBe('stale-question');
   });
 
-  test('comes too late after a backup was restored, however many questions were asked since it was made', () => {
+  test('after a restored backup is refused, however many questions were asked since the backup', () => {
     const play = asking();
     reject(play, 1);
     play.act({ type: 'raiseEpoch', by: 1_000 });
@@ -139,8 +139,8 @@ describe('T7 an answer', () => {
   });
 });
 
-describe('T7 a question that its agent takes back', () => {
-  test('is over, and the turn goes on', () => {
+describe('T7 a question that its agent withdraws', () => {
+  test('is closed, and the turn continues', () => {
     const play = asking();
     play.person('m2');
     const { effects } = play.act({ type: 'withdraw', agent: 'pm', epoch: 1 });
@@ -150,7 +150,7 @@ describe('T7 a question that its agent takes back', () => {
     play.speaks('pm');
   });
 
-  test('is not one of another agent or turn, and is taken back once', () => {
+  test('must be of the same agent and turn, and is withdrawn once', () => {
     const play = asking();
     const withdraw = { type: 'withdraw', agent: 'pm', epoch: 1 } as const;
     expect(play.refused({ ...withdraw, epoch: 2 })).toBe('stale-epoch');
@@ -160,8 +160,8 @@ describe('T7 a question that its agent takes back', () => {
   });
 });
 
-describe('T53 a yes', () => {
-  test('is not taken before the question stands in the channel; a no is', () => {
+describe('T53 an approval', () => {
+  test('is refused before the channel shows the question; a denial is not', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');
     const { effects } = play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
@@ -171,7 +171,7 @@ describe('T53 a yes', () => {
     expect(play.refused({ type: 'shown', question: 1 })).toBe('stale-question');
   });
 
-  test('is not waited for when the platform will never show the question: that is a no, and said', () => {
+  test('is impossible when the platform never shows the question: it counts as denied, and people are told', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
@@ -183,7 +183,7 @@ describe('T53 a yes', () => {
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
   });
 
-  test('is not waited for when nobody can be asked: the text is not kept', () => {
+  test('is impossible when nobody can be asked, because the text was not stored', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL, unaskable: 'too long' });
@@ -202,7 +202,7 @@ describe('T53 a yes', () => {
   });
 });
 
-describe('T46 the answer', () => {
+describe('T46 an answer', () => {
   const notices = (play: Stage) => play.last.effects.filter((effect) => effect.type === 'announce');
   const ran = { type: 'ran', agent: 'pm', approval: 'run 1.1', came: { status: 'complete', ms: 2_100 } } as const;
 
@@ -215,7 +215,7 @@ describe('T46 the answer', () => {
     return play;
   }
 
-  test('takes the place of the question, with the name of whoever gave it', () => {
+  test('replaces the question, with the name of the person who gave it', () => {
     const play = calling();
     play.operator({ type: 'decide', choice: 'allow', question: 1, name: 'Ada' });
     const answer = { kind: 'answered', question: 1, title: 'run the tests', choice: 'allow', by: 'Ada' };
@@ -223,7 +223,7 @@ describe('T46 the answer', () => {
     expect(play.floor.notice?.count).toBe(1);
   });
 
-  test('has behind it what came of the call, once that is known, and only then', () => {
+  test("shows the call's outcome once it is known, and not before", () => {
     const play = calling();
     expect(play.refused(ran)).toBe('stale-question');
     play.operator({ type: 'decide', choice: 'allow', question: 1, name: 'Ada' });
@@ -235,7 +235,7 @@ describe('T46 the answer', () => {
     expect(play.refused(ran)).toBe('stale-question');
   });
 
-  test('that never came stands there, too: the turn ended, or its agent asks no more', () => {
+  test('that never came is shown, too: the turn ended, or the agent withdrew the request', () => {
     const skipped = calling();
     skipped.operator({ type: 'skip' });
     expect(notices(skipped)).toContainEqual(
@@ -247,8 +247,8 @@ describe('T46 the answer', () => {
   });
 });
 
-describe('two refusals of an agent', () => {
-  test('T56 are two lines when they are of different tools, and one when they are of the same', () => {
+describe('two denied calls of an agent', () => {
+  test('T56 are two lines for different tools, and one for the same tool', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     for (const title of ['git push', 'rm -rf /', 'rm -rf /'])
       play.act({ type: 'forbidden', agent: 'pm', title, why: 'no rule covers it' });
@@ -258,7 +258,7 @@ describe('two refusals of an agent', () => {
 });
 
 describe('a call that people allowed', () => {
-  test('T58 is told of when it ends, also after its server asked people something', () => {
+  test('T58 is shown with its outcome when it ends, also after its server asked people something', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');
     for (const question of [1, 2]) {

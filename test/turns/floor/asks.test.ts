@@ -19,7 +19,7 @@ function asked(settings: Partial<FloorSettings> = {}): Stage {
 }
 
 describe('an agent that asks another (example R)', () => {
-  test('T15 waits, and the one asked has the floor', () => {
+  test('T15 waits, and the other agent gets the floor', () => {
     const play = stage();
     play.person('m1');
     play.speaks('pm');
@@ -28,7 +28,7 @@ describe('an agent that asks another (example R)', () => {
     expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'qa', epoch: 3, reason: 'grant', askedBy: 'dev' }]);
   });
 
-  test('T15 goes on with what the other said, whatever it said', () => {
+  test("T15 continues with the other agent's text, whatever it is", () => {
     const play = asked();
     const act = play.speaks('qa');
     expect(play.seats).toBe('pm QUEUED, dev ACTIVE, qa QUEUED');
@@ -49,7 +49,7 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('dev #4');
   });
 
-  test('T15 costs the other neither its place nor its own turn', () => {
+  test('T15 costs the other agent neither its place nor its own turn', () => {
     const play = stage({ agents: ['pm', 'dev', 'ops', 'qa'] });
     play.person('m1');
     asks(play, 'pm', 'ops');
@@ -89,12 +89,12 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('T15 is not asked back', () => {
+  test('T15 cannot be asked in return', () => {
     const play = asked();
     expect(play.refused({ type: 'wait', agent: 'qa', epoch: 3, reason: 'answer', of: 'dev' })).toBe('asks-back');
   });
 
-  test('T15 five may wait for one another, and no sixth', () => {
+  test('T15 can be part of a chain of five waiting agents, not six', () => {
     const play = stage({ agents: ['a', 'b', 'c', 'd', 'e', 'f', 'g'] });
     play.person('m1');
     const chain = ['a', 'b', 'c', 'd', 'e', 'f'];
@@ -104,14 +104,14 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('a #11');
   });
 
-  test('T15 counts the grant and the resumption', () => {
+  test('T15 counts the grant and the resumption as turns', () => {
     const play = asked();
     expect(play.floor.usageSincePerson.turns).toBe(3);
     play.speaks('qa');
     expect(play.floor.usageSincePerson.turns).toBe(4);
   });
 
-  test('T15 waits for turns to be allowed, and is answered then', () => {
+  test('T15 waits while turns are limited, and is answered afterwards', () => {
     const play = asked({ maxTurns: 2 });
     expect(play.holder).toBeNull();
     expect(play.floor.limit?.budget).toBe('turns');
@@ -122,7 +122,7 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('dev #4');
   });
 
-  test('T15 gives up after the wait timeout when the other is never granted', () => {
+  test('T15 stops waiting after the wait timeout when the other agent is never granted a turn', () => {
     const play = stage();
     play.person('m1');
     play.speaks('pm');
@@ -135,7 +135,7 @@ describe('an agent that asks another (example R)', () => {
     expect(play.moves('dev').at(-1)).toBe('dev WAITING>QUEUED WAIT_TIMEOUT');
   });
 
-  test('T15 does not give up while the other is at it', () => {
+  test('T15 keeps waiting while the other agent works', () => {
     const play = asked({ waitTimeoutMs: 50_000 });
     play.later(55_000);
     expect(play.seats).toBe('pm QUEUED, dev WAITING, qa ACTIVE');
@@ -143,14 +143,14 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('dev #4');
   });
 
-  test('T15 leaves what people write to the one that has the floor', () => {
+  test("T15 does not get people's messages, which go to the holder", () => {
     const play = asked();
     play.person('m2');
     expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['qa'], via: 'inject' });
     expect(play.holder).toBe('qa #3');
   });
 
-  test('T15 is given what names it when it goes on', () => {
+  test('T15 gets the messages that address it when it continues', () => {
     const play = asked();
     play.person('m2', 'dev');
     expect(play.fate('m2')).toEqual({ state: 'held', until: 'prompt' });
@@ -159,21 +159,21 @@ describe('an agent that asks another (example R)', () => {
     ]);
   });
 
-  test('T15 ends with everybody at a stop', () => {
+  test('T15 loses its turn with all others at a stop', () => {
     const play = asked();
     play.operator({ type: 'stop' });
     expect(play.seats).toBe('pm QUEUED, dev QUEUED, qa QUEUED');
     expect(play.floor.parked).toEqual([]);
   });
 
-  test('T15 is resumed by an operator who does not want to wait', () => {
+  test('T15 can be resumed by an operator without an answer', () => {
     const play = asked();
     play.operator({ type: 'grant', agent: 'dev' });
     play.speaks('qa');
     expect(play.holder).toBe('dev #4');
   });
 
-  test('T15 gets its answer over a restart', () => {
+  test('T15 gets its answer after a restart', () => {
     const play = asked();
     play.act({ type: 'restart' });
     for (const agent of ['pm', 'dev', 'qa']) play.joins(agent);

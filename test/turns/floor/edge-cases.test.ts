@@ -7,7 +7,7 @@ describe('edge case 6: the list of agents changes while turns are in progress', 
   const listed = (play: Stage, ...agents: readonly string[]): Act =>
     play.act({ type: 'configure', settings: play.floor.settings, seats: agents.map((agent) => seatOf(agent)) });
 
-  test('T63 an agent that is added to the list comes at the end of the queue, wherever the list has it', () => {
+  test('T63 an agent added to the list goes to the end of the queue, wherever the list has it', () => {
     const play = stage({ agents: ['pm', 'dev', 'qa'] });
     play.person('m1');
     play.speaks('pm');
@@ -19,7 +19,7 @@ describe('edge case 6: the list of agents changes while turns are in progress', 
     expect(play.holder).toBe('ops #4');
   });
 
-  test('T63 several that are added come behind all others, as the list has them, in whatever order they start', () => {
+  test("T63 several added agents go behind all others, in the list's order, in whatever order they start", () => {
     const play = stage({ agents: ['pm', 'dev'] });
     play.person('m1');
     listed(play, 'a', 'b', 'pm', 'dev');
@@ -28,7 +28,7 @@ describe('edge case 6: the list of agents changes while turns are in progress', 
     expect(play.floor.queue).toEqual(['dev', 'a', 'b']);
   });
 
-  test('T63 agents that start before anybody writes stand as the list has them', () => {
+  test("T63 agents that start before the first message are in the list's order", () => {
     const play = stage({ agents: ['pm', 'dev'] });
     listed(play, 'a', 'pm', 'dev');
     play.joins('a');
@@ -52,7 +52,7 @@ describe('edge case 1: an agent crashes mid-turn', () => {
     ]);
   });
 
-  test('the notice can be switched off and the crash is recorded all the same', () => {
+  test('the notice can be turned off; the crash is still recorded', () => {
     const play = stage({ settings: { announceDisconnects: false } });
     play.person('m1');
     const crash = play.leaves('pm');
@@ -60,7 +60,7 @@ describe('edge case 1: an agent crashes mid-turn', () => {
     expect(movesIn(crash.facts)[0]).toBe('pm ACTIVE>OFFLINE CRASHED');
   });
 
-  test('a restarted agent returns to IDLE and is not queued again by itself', () => {
+  test('a restarted agent returns to IDLE and is not queued automatically', () => {
     const play = stage();
     play.person('m1');
     play.leaves('pm');
@@ -100,7 +100,7 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     expect(play.holder).toBe('pm #4');
   });
 
-  test('T59 a hung agent keeps its place and is given nothing until its session is back', () => {
+  test('T59 a hung agent keeps its place and gets nothing until its session is back', () => {
     const play = stage({ settings: { rounds: 0 } });
     play.person('m1');
     const over = play.later(60_000);
@@ -114,7 +114,7 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     expect(play.holder).toBe('pm #5');
   });
 
-  test('T59 an only agent that hung is waited for, and gets what people wrote meanwhile', () => {
+  test('T59 the only agent is waited for after it hung, and gets the messages of that time', () => {
     const play = stage({ agents: ['pm'] });
     play.person('m1');
     play.later(60_000);
@@ -123,7 +123,7 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     expect(effectsOf('prompt', play.joins('pm'))).toMatchObject([{ messages: ['m1', 'm2'] }]);
   });
 
-  test('T59 an agent did not hang that was at work at the hard end, waited, was skipped or is not back after a restart', () => {
+  test('T59 an agent at work, waiting, skipped or not back after a restart does not count as hung', () => {
     const endings: readonly ((play: Stage) => Act)[] = [
       (play) => (play.works('pm', 1), play.later(900_000)),
       (play) => (play.waits('pm'), play.later(600_000)),
@@ -139,7 +139,7 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     }
   });
 
-  test('the limit is each agent’s own', () => {
+  test('each agent has its own limit', () => {
     const play = stage({ agents: [{ agent: 'pm', timeoutMs: 5_000 }, 'dev', 'qa'] });
     play.person('m1');
     play.later(4_999);
@@ -150,7 +150,7 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('the notice can be switched off', () => {
+  test('the notice can be turned off', () => {
     const play = stage({ settings: { announceTimeouts: false } });
     play.person('m1');
     expect(announcementsIn(play.later(60_000).effects)).toEqual([]);
@@ -201,7 +201,7 @@ describe('edge case 3: a human interrupts mid-turn', () => {
 });
 
 describe('edge case 4: an agent never signals done', () => {
-  test('the timeout is the safety net, counted from its last words', () => {
+  test('the timeout ends the turn, counted from its last text', () => {
     const play = stage();
     play.person('m1');
     play.later(30_000);
@@ -221,7 +221,7 @@ describe('edge case 4: an agent never signals done', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('a natural end is detected by silence, if the channel wants that', () => {
+  test('silence ends the turn, if the channel is set so', () => {
     const play = stage({ settings: { autoDetectTurnEnd: true } });
     play.person('m1');
     play.says('pm');
@@ -247,7 +247,7 @@ describe('edge case 5: all agents go offline', () => {
     expect(play.announced).toEqual([{ kind: 'nobody' }]);
   });
 
-  test('the first agent that is back and assigned becomes ACTIVE immediately', () => {
+  test('the first assigned agent that is back becomes ACTIVE immediately', () => {
     const play = stage();
     for (const agent of ['pm', 'dev', 'qa']) play.leaves(agent);
     play.person('m1');
@@ -257,7 +257,7 @@ describe('edge case 5: all agents go offline', () => {
     expect(play.holder).toBe('qa #1');
   });
 
-  test('the notice can be switched off', () => {
+  test('the notice can be turned off', () => {
     const play = stage({ agents: ['pm'], settings: { announceNobody: false } });
     play.leaves('pm');
     play.person('m1');
@@ -265,7 +265,7 @@ describe('edge case 5: all agents go offline', () => {
     expect(play.fate('m1')).toMatchObject({ state: 'unrouted' });
   });
 
-  test('an agent that comes back to a channel with nothing unanswered just waits', () => {
+  test('an agent that returns to a channel without open messages just waits', () => {
     const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }] });
     play.leaves('pm');
     play.joins('pm');
@@ -315,7 +315,7 @@ describe('an outage', () => {
   const noticesOf = (play: Stage) =>
     play.effects.flatMap((effect) => (effect.type === 'announce' ? [{ key: effect.key, repeat: effect.repeat }] : []));
 
-  test('T23 is one announcement that is edited, however many agents fail in turn', () => {
+  test('T23 is one announcement that is edited, however many agents fail one after another', () => {
     const play = stage({ agents, settings: { maxTurns: 12 } });
     play.person('m1');
     for (let round = 1; round <= 6; round += 1) {
@@ -336,7 +336,7 @@ describe('an outage', () => {
     ]);
   });
 
-  test('T23 uses up no turn of the exchange, and its message is answered by the first that can', () => {
+  test('T23 uses no turn of the exchange, and its message is answered by the first agent that can', () => {
     const play = stage({ agents, settings: { maxTurns: 6 } });
     play.person('m1');
     for (let failure = 1; failure <= 6; failure += 1) {
@@ -365,7 +365,7 @@ describe('an outage', () => {
     expect(play.floor.condition).toBe('resting');
   });
 
-  test('T23 after a word of the agent is a turn all the same', () => {
+  test('T23 after a text of the agent counts as a turn', () => {
     const play = stage({ agents });
     play.person('m1');
     play.says('pm');
@@ -373,7 +373,7 @@ describe('an outage', () => {
     expect(viewOf(play.floor, play.at, 'x').turns).toEqual({ used: 2, allowed: 12 });
   });
 
-  test('T23 is another one once somebody has spoken', () => {
+  test('T23 is a new announcement once an agent has posted', () => {
     const play = stage({ agents });
     play.person('m1');
     play.leaves('pm', unreachable);
@@ -384,10 +384,10 @@ describe('an outage', () => {
   });
 });
 
-describe('a server of tools that is gone', () => {
+describe('an MCP server that is unavailable', () => {
   const gone = (server: string) => ({ type: 'tellTools', agent: 'dev', server, why: 'exited with code 3' }) as const;
 
-  test('is told beside another one that is gone, each once', () => {
+  test('is announced beside another unavailable one, each once', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     for (const server of ['github', 'notes']) play.act(gone(server));
     play.act({ type: 'tellTools', agent: 'dev', server: 'github', why: null });
