@@ -8,7 +8,7 @@ import type { Rig, Seen, Stage, Ways } from './rig.ts';
 import { play } from './scene.ts';
 import type { Act, Start } from './scene.ts';
 
-/** What every adapter promises, with the whole program behind it. Where platforms differ, the rig says so. */
+/** The contract suite of adapters, run with the whole program. `rig` states the differences between platforms. */
 export function contract(rig: Rig): void {
   const suite: Suite = { rig, on: (start, act) => () => play(rig, start, act) };
   describe.concurrent(`on ${rig.name}`, () => {
@@ -22,7 +22,7 @@ export function contract(rig: Rig): void {
     describe('a message during a turn', () => {
       modes(suite);
     });
-    describe('what an agent says', () => {
+    describe("an agent's text", () => {
       speech(suite);
     });
     describe('an announcement', () => {
@@ -44,7 +44,7 @@ export function contract(rig: Rig): void {
     describe('a post', () => {
       posts(suite);
     });
-    describe('a program that ended', () => {
+    describe('a program that was stopped', () => {
       restarts(suite);
     });
   });
@@ -58,7 +58,7 @@ const SHARED: ProgramOptions = { turnConfig: { threads: 'parent' } };
 
 function taking({ rig, on }: Suite): void {
   test(
-    'opens an exchange, and each agent answers once, under its own name and in its turn',
+    'opens an exchange in which each agent answers once, under its own name',
     on({}, async ({ stage, program, talk, says }) => {
       await says('Build a bridge');
       await program.rests();
@@ -102,7 +102,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test.runIf(rig.ways.files)(
-    'brings its files along',
+    'carries its files',
     on(ALONE, async ({ program, says }) => {
       const id = await says('Look at this', { file: 'plan.txt' });
       expect(program.message(id)?.attachments.map(({ name }) => name)).toEqual(['plan.txt']);
@@ -111,7 +111,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test(
-    'that is edited or taken back reaches the agent that has the floor',
+    'reaches the holder again when it is edited or deleted',
     on(ALONE, async ({ stage, program, pmPauses }) => {
       const id = await pmPauses('Build a bridge');
       await stage.edit('ann', id, 'Build a tunnel');
@@ -122,7 +122,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test(
-    'that is edited while it is held reaches the next agent in its latest wording (row 45: edited while held)',
+    'reaches the next agent in its last version when it is edited while held (row 45: edited while held)',
     on(
       { ...ALONE, turnConfig: { humanInterruptMode: 'queue' } },
       async ({ stage, program, pmPauses, release, says }) => {
@@ -140,7 +140,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test(
-    'with the word that ends a turn is only text',
+    'with the signal that ends a turn is only text',
     on(PAIR, async ({ program, pmPauses, release, talk, says }) => {
       await pmPauses();
       const id = await says('TURN_COMPLETE');
@@ -154,7 +154,7 @@ function taking({ rig, on }: Suite): void {
   );
 
   test(
-    'that comes twice is one message (row 33: a duplicate event)',
+    'that is delivered twice is one message (row 33: a duplicate event)',
     on(PAIR, async ({ stage, program, says }) => {
       stage.duplicate();
       await says('Build a bridge');
@@ -169,7 +169,7 @@ function taking({ rig, on }: Suite): void {
 
 function programs({ rig: { ways }, on }: Suite): void {
   test.runIf(ways.bots)(
-    'reaches no agent where programs are not heard',
+    'reaches no agent where programs are ignored',
     on(ALONE, async ({ stage, program, says }) => {
       const id = (await stage.bot?.('Buy my coins')) ?? '';
       await says('Build a bridge');
@@ -180,7 +180,7 @@ function programs({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.bots)(
-    'is answered where all programs are heard',
+    'is answered where all programs are allowed',
     on({ ...ALONE, turnConfig: { allowBots: 'all' } }, async ({ stage, program }) => {
       await stage.bot?.('The build is red');
       await seeEqual(() => program.cast.heard('pm'), ['grant: The build is red']);
@@ -199,7 +199,7 @@ function modes({ on }: Suite): void {
 
   for (const [mode, receipt, heard] of MODES) {
     test(
-      `in the mode ${mode} is marked "${receipt}", and the holder gets it accordingly`,
+      `is marked "${receipt}" and reaches the holder in its way in the mode ${mode}`,
       on({ ...PAIR, turnConfig: { humanInterruptMode: mode } }, async ({ stage, program, pmPauses, release, says }) => {
         await pmPauses();
         if (mode === 'interrupt') program.cast.play('pm', 'pause');
@@ -217,7 +217,7 @@ function modes({ on }: Suite): void {
   }
 
   test(
-    'is marked as done when the turn that took it in has ended',
+    'is marked as answered when its turn has ended',
     on(ALONE, async ({ stage, program, pmPauses, release, says }) => {
       await pmPauses();
       const id = await says('And violet');
@@ -229,7 +229,7 @@ function modes({ on }: Suite): void {
   );
 
   test(
-    'that is held is marked as done when it was answered',
+    'that is held is marked as answered after the answer',
     on(
       { ...ALONE, turnConfig: { humanInterruptMode: 'queue' } },
       async ({ stage, program, pmPauses, release, says }) => {
@@ -248,7 +248,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   const { textLimit, fileAbove } = capabilities;
 
   test(
-    'is split where it is too long, in order, with nothing missing',
+    'is split into complete posts in order when it is too long',
     on({}, async ({ stage, program, says }) => {
       const long = words(Math.min(textLimit * 2.5, (fileAbove ?? Infinity) - 200));
       program.cast.play('pm', { say: long });
@@ -266,7 +266,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 
   test.runIf(fileAbove !== null)(
-    'comes as a file where it is very long, with nothing missing',
+    'is posted as a complete file when it is very long',
     on(ALONE, async ({ stage, program, says }) => {
       const long = words((fileAbove ?? 0) + 2_000);
       program.cast.play('pm', { say: long });
@@ -279,7 +279,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 
   test.runIf(capabilities.drafts)(
-    'is seen while it is generated, and stands once when it is said',
+    'is shown while it is generated, and appears once when it is posted',
     on({ ...ALONE, haste: 1 }, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { write: 'First of all' }, 'pause', { write: ' we build it.' });
       await says('What is the plan?');
@@ -293,7 +293,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 
   test(
-    'T10 is marked as cut when it is skipped before it is whole',
+    'T10 is marked as cut when its turn is skipped while it is generated',
     on({ ...ALONE, haste: 1 }, async ({ stage, program, talk, release, says }) => {
       program.cast.play('pm', { write: 'First of all we' }, 'pause', { write: ' build it.' });
       await says('What is the plan?');
@@ -310,7 +310,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 
   test(
-    'T14 never shows the signal that ends it, as a draft or as it stands, and goes on with whom it names',
+    'T14 never shows the signal that ends it, as a draft or as a post, and continues with the agent that it names',
     on({ haste: 1 }, async ({ stage, program, talk, release, says }) => {
       program.cast.play('pm', { write: 'It is built.\nTURN_COM' }, 'pause', { write: 'PLETE @qa' });
       await says('Build a bridge');
@@ -325,7 +325,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 
   test.runIf(ways.pings)(
-    'notifies nobody, whatever is in it (row 79: mass mentions are inert)',
+    'notifies nobody, whatever it contains (row 79: mass mentions are inert)',
     on(ALONE, async ({ stage, program, release, says }) => {
       const id = stage.idOf('bob');
       const loud = `@everyone @here <!channel> <!here> <!everyone> <@${id}> <@&${stage.role ?? id}> <!subteam^${stage.role ?? id}> go!`;
@@ -347,7 +347,7 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
     (await stage.read()).filter(({ kind }) => kind === 'conch').map(({ text }) => text);
 
   test(
-    'of a turn that timed out is made once, and the next agent speaks',
+    'of an expired turn appears once, and the next agent speaks',
     on({ ...PAIR, turnConfig: { defaultTimeoutSeconds: 20 } }, async ({ program, talk, says }) => {
       program.cast.play('pm', 'pause');
       await says('Build a bridge');
@@ -360,7 +360,7 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
   );
 
   test(
-    'of an agent that crashed is made once, with the cause, and the next agent speaks',
+    'of a crashed agent appears once with the cause, and the next agent speaks',
     on(PAIR, async ({ stage, program, says }) => {
       program.cast.play('pm', 'crash');
       await says('Build a bridge');
@@ -371,7 +371,7 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
   );
 
   test(
-    'that nobody is there is made once for an outage, and the messages are marked',
+    'that no agent is online appears once for an outage, and the messages are marked',
     on({ ...ALONE, cast: ({ absent }) => void absent.add('pm') }, async ({ stage, says }) => {
       const first = await says('Anybody here?');
       await seeEqual(() => markOf(stage, first), 'unrouted');
@@ -382,13 +382,13 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.edits)(
-    'that recurs is edited, not repeated',
+    'is edited instead of repeated when it recurs',
     on({ ...ALONE, turnConfig: { defaultTimeoutSeconds: 20 } }, async ({ stage, program, says }) => {
       program.cast.play('pm', 'pause');
       program.cast.play('pm', 'pause');
       await says('Build a bridge');
       await program.rests();
-      // PM starts again after the first timeout: until then the command is refused.
+      // PM restarts after the first timeout. Until then the command is refused.
       await seeEqual(async () => (await stage.command('ann', '/floor grant PM')).includes('offline'), false);
       await seeEqual(() => notices(stage), [expect.stringMatching(/PM turn timed out \(×2\)/)]);
     }),
@@ -397,7 +397,7 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
 
 function commands({ rig: { ways, capabilities }, on }: Suite): void {
   test(
-    'that reads is answered to anybody, and to nobody else',
+    'that only reads is answered to everybody, each time to its author only',
     on({ ...ALONE, operators: {} }, async ({ stage, talk }) => {
       expect(await stage.command('ann', '/floor status')).toContain('mode inject');
       expect(await talk()).toEqual([]);
@@ -405,7 +405,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 
   test(
-    'that changes the floor is refused politely to whoever is no operator',
+    'that changes the floor is refused to people who are not operators',
     on({ ...ALONE, operators: {} }, async ({ stage, program, talk }) => {
       expect(await stage.command('ann', '/floor pause')).toMatch(/Only operators may use \S*\s?floor pause/);
       expect(program.view().condition).toBe('resting');
@@ -414,7 +414,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 
   test.runIf(ways.several)(
-    'of an operator is no command of somebody else',
+    'is refused for other people and carried out for an operator',
     on(ALONE, async ({ stage, program }) => {
       expect(await stage.command('bob', '/floor pause')).toContain('Only operators');
       expect(program.view().condition).toBe('resting');
@@ -424,7 +424,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 
   test.runIf(ways.roles)(
-    "may be given by whoever has an operators' role, and no longer without it (row 76: role removed)",
+    "is allowed with the operators' role and refused without it (row 76: role removed)",
     on(
       ({ role = '' }) => ({ ...ALONE, operators: { roles: [role] } }),
       async ({ stage, program }) => {
@@ -445,7 +445,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 
   test(
-    'of an operator pauses the floor and lets it go on',
+    'of an operator pauses and resumes the floor',
     on(ALONE, async ({ stage, program, talk, says }) => {
       await stage.command('ann', '/floor pause');
       expect(program.view().condition).toBe('paused');
@@ -459,7 +459,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 
   test(
-    'with an argument does what it says',
+    'uses its argument',
     on(PAIR, async ({ stage, program }) => {
       await stage.command('ann', '/floor mode queue');
       expect(program.view().mode).toBe('queue');
@@ -470,7 +470,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 
   test(
-    '/stop ends the turn, and says so once',
+    '/stop ends the turn and is announced once',
     on(PAIR, async ({ stage, program, pmPauses }) => {
       await pmPauses();
       await stage.command('ann', '/stop');
@@ -482,7 +482,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 
   test.runIf(ways.typed)(
-    'that is typed as a message is one, and reaches no agent',
+    'typed as a message runs, and reaches no agent',
     on(PAIR, async ({ stage, program, pmPauses }) => {
       await pmPauses();
       const id = await stage.typed?.('ann', '!stop');
@@ -494,7 +494,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.receipts)(
-    '/why tells what became of a message',
+    '/why shows the outcome of a message',
     on(ALONE, async ({ stage, program, says }) => {
       const id = await says('Build a bridge');
       await program.rests();
@@ -505,7 +505,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
 
 function opening({ rig: { capabilities }, on }: Suite): void {
   test.runIf(capabilities.receipts)(
-    'T37 is marked at once as taken in, and as answered once the answer stands in the channel',
+    'T37 is marked at once as received, and as answered once the answer is posted',
     on(ALONE, async ({ stage, program, pmPauses, release, talk }) => {
       const id = await pmPauses();
       await seeEqual(() => markOf(stage, id), 'held');
@@ -522,7 +522,7 @@ function opening({ rig: { capabilities }, on }: Suite): void {
 
 function cards({ rig: { capabilities }, on }: Suite): void {
   test.runIf(capabilities.cards)(
-    'shows who has the floor and who is next, and its buttons work',
+    'shows the holder and the queue, and its buttons work',
     on(PAIR, async ({ stage, program, pmPauses }) => {
       await pmPauses();
       await seeEqual(async () => (await stage.card())?.text, expect.stringMatching(/PM.*next: Dev/s));
@@ -534,7 +534,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.cards)(
-    'that was drawn for a turn that is over does nothing, and says why',
+    'that was drawn for an ended turn does nothing and says why',
     on(PAIR, async ({ stage, program, pmPauses, release }) => {
       await pmPauses();
       await seeEqual(async () => (await stage.card())?.buttons.includes('Skip'), true);
@@ -549,7 +549,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.cards)(
-    'has the buttons of a yes that an agent asks for',
+    "has the buttons of an agent's request",
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
@@ -562,7 +562,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.cards)(
-    'T46 stands as its outcome once it is answered, with the name of whoever answered',
+    'T46 becomes its outcome, with the name of the person who answered',
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
@@ -578,7 +578,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.cards)(
-    'T53 offers a yes only once all of the question stands in the channel',
+    'T53 offers "allow" only when the whole request was posted',
     on(ALONE, async ({ stage, program, talk, says }) => {
       const suffered = stage.refuse(3, 'rm -r Delete the folder');
       program.cast.play('pm', { ask: 'Delete the folder' });
@@ -596,7 +596,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.cards)(
-    'T7 whose question is over does nothing, though the same turn asks the next one; nor does a second click',
+    'T7 does nothing for a closed request of the same turn, nor at a second press',
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'one' }, { ask: 'two' });
       await says('Clean up');
@@ -621,7 +621,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.cards)(
-    'tells whoever is no operator that the button is not for them (row 75: unauthorised button)',
+    'refuses a button pressed by a person who is no operator (row 75: unauthorised button)',
     on({ ...PAIR, operators: {} }, async ({ stage, program, pmPauses }) => {
       await pmPauses();
       await seeEqual(async () => (await stage.card())?.buttons.includes('Skip'), true);
@@ -649,7 +649,7 @@ function threads({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.threads)(
-    "T37 that shares its channel's floor has the answers to what was asked in it, and the channel all others",
+    "T37 that shares its channel's floor gets the answers to its own messages only",
     on({ ...PAIR, ...SHARED }, async ({ stage, program, talk, says }) => {
       const root = await says('Build a bridge');
       await program.rests();
@@ -667,7 +667,7 @@ function threads({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.threads)(
-    "T37 that shares its channel's floor has the answer to what was asked there in the middle of a turn",
+    "T37 that shares its channel's floor gets the answer to a message of it that came during a turn",
     on({ ...ALONE, ...SHARED }, async ({ stage, program, talk, says, pmPauses, release }) => {
       const root = await pmPauses();
       const { id = '' } = (await stage.thread?.('ann', root)) ?? {};
@@ -681,7 +681,7 @@ function threads({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.threads)(
-    'T37 that shares a floor has a post once whose answer was lost',
+    'T37 that shares a floor shows a post once when its answer was lost',
     on({ ...ALONE, ...SHARED }, async ({ stage, program, talk, says }) => {
       const root = await says('Build a bridge');
       await program.rests();
@@ -696,7 +696,7 @@ function threads({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.threads)(
-    'T37 that shares a floor has nothing half said after a kill, and the rest of the turn',
+    'T37 that shares a floor loses its draft after a kill, and gets the rest of the turn',
     on({ ...ALONE, ...SHARED }, async ({ stage, program, again, talk, says }) => {
       const root = await says('Build a bridge');
       await program.rests();
@@ -736,7 +736,7 @@ function threads({ rig: { ways }, on }: Suite): void {
 function outages({ rig: { ways }, on }: Suite): void {
   for (const missed of ['remembered', 'forgotten'] as const) {
     test.runIf(ways.remote)(
-      `loses nothing that people write meanwhile: it is taken in once, before anything is granted (${missed})`,
+      `loses no message: each is stored once, before any turn is granted (${missed})`,
       on(ALONE, async ({ stage, program, talk, says }) => {
         await says('Build a bridge');
         await program.rests();
@@ -753,7 +753,7 @@ function outages({ rig: { ways }, on }: Suite): void {
   }
 
   test.runIf(ways.remote)(
-    'loses no edit that people make meanwhile',
+    'loses no edit',
     on(ALONE, async ({ stage, program, says }) => {
       const id = await says('Build a bridge');
       await program.rests();
@@ -766,7 +766,7 @@ function outages({ rig: { ways }, on }: Suite): void {
   );
 
   test.runIf(ways.remote)(
-    'grants nothing until it is over',
+    'lets no turn be granted until the connection is back',
     on(PAIR, async ({ stage, program, pmPauses, release }) => {
       await pmPauses();
       stage.cutOff?.('remembered');
@@ -787,7 +787,7 @@ function posts({ on }: Suite): void {
   const said = (name: string) => FIVE.map((word) => `${name}: ${name} says ${word}`);
 
   test(
-    'whose answer was lost stands once (row 25: accepted, answer lost)',
+    'appears once when its answer was lost (row 25: accepted, answer lost)',
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', ...texts('PM'));
       const lost = stage.loseAnswers(3, 'PM says');
@@ -799,7 +799,7 @@ function posts({ on }: Suite): void {
   );
 
   test(
-    'by which Conch announces something stands once when its answer was lost (row 25: accepted, answer lost)',
+    'of an announcement appears once when its answer was lost (row 25: accepted, answer lost)',
     on(ALONE, async ({ stage, program, pmPauses }) => {
       await pmPauses();
       const lost = stage.loseAnswers(1, 'Stopped');
@@ -811,7 +811,7 @@ function posts({ on }: Suite): void {
   );
 
   test(
-    'that was not taken is sent again, in its place (row 27: a burst of 503)',
+    'is sent again in its order after a refusal (row 27: a burst of 503)',
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', ...texts('PM'));
       const refused = stage.refuse(3, 'PM says');
@@ -823,7 +823,7 @@ function posts({ on }: Suite): void {
   );
 
   test(
-    'of a later turn never stands before one of an earlier turn',
+    'of a later turn never appears before a post of an earlier turn',
     on(PAIR, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', ...texts('PM'));
       program.cast.play('dev', ...texts('Dev'));
@@ -836,10 +836,10 @@ function posts({ on }: Suite): void {
   );
 }
 
-/** Another database in the place of the one whose questions stand in the channel. */
+/** Replaces the database that drew the buttons in the channel. */
 const REPLACED: readonly [string, (file: string, backup: string) => Promise<unknown>][] = [
   [
-    'a database made anew',
+    'a new database',
     async (file) => {
       for (const end of ['', '-wal', '-shm', '.mark']) rmSync(`${file}${end}`, { force: true });
       for (const name of readdirSync(dirname(file))) if (/mark/.test(name)) rmSync(join(dirname(file), name));
@@ -848,38 +848,36 @@ const REPLACED: readonly [string, (file: string, backup: string) => Promise<unkn
   ['a restored backup', (file, backup) => restore(backup, file)],
 ];
 
-/** Buttons that outlive the database by which they were drawn. */
+/** Tests buttons of a database that was replaced. */
 function replacedStores({ rig: { capabilities }, on }: Suite): void {
-  test.runIf(capabilities.cards).each(REPLACED)(
-    'T81 that was drawn before %s answers nothing and ends nothing',
-    (_, replace) =>
-      on(ALONE, async ({ stage, program, again, file, says }) => {
-        const backup = `${file}.kept`;
-        await says('Hello');
-        await program.rests();
-        await program.stop();
-        copyFileSync(file, backup);
-        const asking = await again({ ...ALONE, cast: (cast) => cast.play('pm', { ask: 'old.txt' }) });
-        await stage.write('ann', 'Clean up');
-        await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
-        const old = await stage.card();
-        stage.freezeCard?.();
-        await asking.stop();
-        await replace(file, backup);
-        const next = await again({ ...ALONE, cast: (cast) => cast.play('pm', { ask: 'new.txt' }) });
-        await stage.write('ann', 'Clean up again');
-        const asked = () => next.view().holder?.approval;
-        await seeEqual(() => asked()?.shown === true && asked()?.title, 'new.txt');
-        const { question } = asked() ?? {};
-        for (const label of ['Allow once', 'Deny'])
-          expect(await old?.press('ann', label)).toContain('That request is closed.');
-        for (const label of ['Skip', 'Stop', 'Pause'])
-          expect(await old?.press('ann', label)).toContain('That turn is over.');
-        expect(asked()).toMatchObject({ title: 'new.txt', question });
-        expect(next.view().condition).toBe('open');
-        expect(await stage.command('ann', `/allow ${question}`)).toContain('Allowed once.');
-        await next.rests();
-      })(),
+  test.runIf(capabilities.cards).each(REPLACED)('T81 that was drawn before %s changes nothing', (_, replace) =>
+    on(ALONE, async ({ stage, program, again, file, says }) => {
+      const backup = `${file}.kept`;
+      await says('Hello');
+      await program.rests();
+      await program.stop();
+      copyFileSync(file, backup);
+      const asking = await again({ ...ALONE, cast: (cast) => cast.play('pm', { ask: 'old.txt' }) });
+      await stage.write('ann', 'Clean up');
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
+      const old = await stage.card();
+      stage.freezeCard?.();
+      await asking.stop();
+      await replace(file, backup);
+      const next = await again({ ...ALONE, cast: (cast) => cast.play('pm', { ask: 'new.txt' }) });
+      await stage.write('ann', 'Clean up again');
+      const asked = () => next.view().holder?.approval;
+      await seeEqual(() => asked()?.shown === true && asked()?.title, 'new.txt');
+      const { question } = asked() ?? {};
+      for (const label of ['Allow once', 'Deny'])
+        expect(await old?.press('ann', label)).toContain('That request is closed.');
+      for (const label of ['Skip', 'Stop', 'Pause'])
+        expect(await old?.press('ann', label)).toContain('That turn is over.');
+      expect(asked()).toMatchObject({ title: 'new.txt', question });
+      expect(next.view().condition).toBe('open');
+      expect(await stage.command('ann', `/allow ${question}`)).toContain('Allowed once.');
+      await next.rests();
+    })(),
   );
 }
 
@@ -892,7 +890,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
 
   for (const missed of ['remembered', 'forgotten'] as const) {
     test.runIf(ways.remote || missed === 'forgotten')(
-      `takes in once what people wrote while it was down (${missed})`,
+      `stores messages once that people wrote meanwhile (${missed})`,
       on(ALONE, async ({ stage, program, again, talk, says }) => {
         await says('Build a bridge');
         await program.rests();
@@ -902,7 +900,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
         await stage.write('ann', 'And a ferry');
         stage.comeBack?.();
         const next = await again(ALONE);
-        // A console's page brings them one by one as soon as it is back; a history is read before anything is granted.
+        // The console's page sends the messages one by one at once. A history is read before any turn is granted.
         await seeEqual(() => next.cast.heard('pm').join(' | ').includes('And a ferry'), true);
         await next.rests();
         const heard = next.cast.heard('pm');
@@ -918,7 +916,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
 
   for (const count of [0, 1, 2, 3]) {
     test(
-      `by force in a turn with ${count} of 4 posts goes on, and each stands once, in order (row 1: kill -9)`,
+      `by force in a turn after ${count} of 4 posts continues it, and each appears once, in order (row 1: kill -9)`,
       on(ALONE, async ({ stage, program, again, talk, says }) => {
         program.cast.play('pm', ...acts.slice(0, count), 'pause');
         if (count > 0) stage.loseAnswers(1, TEXTS[count - 1] ?? '');
@@ -935,7 +933,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
 
   for (const count of [1, 3]) {
     test(
-      `by force when ${count} of 4 owed posts stand sends the others, each once, in order (row 1: kill -9)`,
+      `by force after ${count} of 4 pending posts sends the others, each once, in order (row 1: kill -9)`,
       on(ALONE, async ({ program, again, talk, says }) => {
         program.cast.play('pm', ...acts);
         await says('Count');
@@ -949,7 +947,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
   }
 
   test.runIf(capabilities.drafts)(
-    'by force while text was seen being generated leaves nothing half said',
+    'by force while it showed a draft removes the draft',
     on({ ...ALONE, haste: 1 }, async ({ stage, program, again, talk, says }) => {
       program.cast.play('pm', { write: 'First of all' }, 'pause');
       await says('What is the plan?');
@@ -963,7 +961,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
   );
 }
 
-/** What a message is marked with now; some platforms leave earlier marks beside it. */
+/** Returns the newest receipt of a message. Some platforms show earlier ones beside it. */
 async function markOf(stage: Stage, id: string): Promise<string | null> {
   return (await stage.receipts(id)).at(-1) ?? null;
 }
@@ -976,13 +974,13 @@ function firstWord(text: string): string {
   return text.split(':')[0] ?? '';
 }
 
-/** Numbered words, about so many characters of them. */
+/** Numbered words, about `length` characters long. */
 function words(length: number): string {
   const count = Math.ceil(length / 10);
   return Array.from({ length: count }, (_, index) => `word-${String(index).padStart(5, '0')}`.slice(0, 10)).join(' ');
 }
 
-/** The ways of a platform on this machine that one person uses. */
+/** The abilities of a platform on this machine with one person. */
 export const PLAIN_WAYS: Ways = {
   threads: false,
   replies: false,

@@ -23,7 +23,7 @@ type Place = {
   readonly start: (turnConfig?: object) => Promise<Program>;
 };
 
-/** One program on three platforms; dev is a real process in a folder whose settings run a program. */
+/** Runs one program on three platforms. The agent dev is a real process, in a folder whose settings run a program. */
 async function inFolder(act: (place: Place) => Promise<void>): Promise<void> {
   using disk: Disk = newDisk();
   const cwd = mkdtempSync(join(tmpdir(), 'conch-trust-'));
@@ -80,7 +80,7 @@ test.each([
   ['the console', 0],
   ['Discord', 1],
   ['Slack', 2],
-] as const)('T72 asks on every platform whether a folder is trusted, and starts its agent by a button on %s', (_, at) =>
+] as const)('T72 asks on every platform to trust a folder, and starts the agent by a button on %s', (_, at) =>
   inFolder(async ({ stages, agent, start }) => {
     const program = await start();
     const asked = stages[at];
@@ -106,7 +106,7 @@ test.each([
   }),
 );
 
-test('T72 keeps its trust over a restart, and asks anew when a file changed while a session was open', () =>
+test('T72 keeps a folder trusted over a restart, and asks again when a file changed while a session was open', () =>
   inFolder(async ({ stages, agent, write, start }) => {
     const [, discord] = stages;
     const first = await start();
@@ -125,7 +125,7 @@ test('T72 keeps its trust over a restart, and asks anew when a file changed whil
     expect((await discord.read()).map((seen) => seen.text).join('\n')).toContain('.opencode/plugins/more.ts');
   }));
 
-test('T72 an older button trusts no changed folder, and "Leave it" is not asked again', () =>
+test('T72 an older button does not trust a changed folder, and "Leave it" ends the question', () =>
   inFolder(async ({ stages, agent, write, start }) => {
     const [, discord, slack] = stages;
     const first = await start();
@@ -144,7 +144,7 @@ test('T72 an older button trusts no changed folder, and "Leave it" is not asked 
     expect([statusOf(program, discord.channel), agent.told.pids]).toEqual(['OFFLINE', []]);
   }));
 
-test('T72 ends the sessions of all channels at the next heartbeat once a file appears, and starts the agent when it goes', () =>
+test('T72 ends the sessions of all channels at the next heartbeat after a file appeared, and restarts the agent when it is removed', () =>
   inFolder(async ({ stages, agent, write, start, remove }) => {
     remove(SETTINGS);
     const program = await start({ heartbeatSeconds: 2, heartbeatTimeoutSeconds: 20 });

@@ -6,7 +6,7 @@ import { sendingRig } from './discord/rig.ts';
 import { speaking } from './slack/speaking.ts';
 import { floorView } from './delivery/fake-client.ts';
 
-/** What both platforms have of a channel with Conch in it, and of what can go wrong there. */
+/** A channel with Conch, and the failures that both platforms can have there. */
 type Channel = {
   readonly sender: MessageSender;
   readonly channel: string;
@@ -14,7 +14,7 @@ type Channel = {
   readonly texts: () => readonly string[];
   readonly buttons: () => readonly string[];
   readonly write: (text: string) => void;
-  /** The answer to the next new message is lost, or it is not taken. */
+  /** Loses the answer to the next new message, or refuses the message. */
   readonly failPost: (what: 'answer lost' | 'error' | 'refused') => void;
   readonly failHistory: (times: number) => void;
   readonly heal: () => void;
@@ -95,7 +95,7 @@ describe.each([
   ['Slack', onSlack],
   ['Discord', onDiscord],
 ])('on %s', (_name, open) => {
-  test('T8 no half text stays above the whole one when the answer to it was lost and the history fails', async () => {
+  test("T8 no draft stays above its post when the post's answer was lost and the history fails", async () => {
     const { sender, channel, texts, failPost, failHistory, until } = await open();
     const half = (): boolean => texts().some((text) => text.includes('half'));
     failPost('answer lost');
@@ -111,7 +111,7 @@ describe.each([
     expect(texts()).toEqual([expect.stringContaining('whole')]);
   });
 
-  test('T61 an announcement has its buttons, and is neither found as a card nor taken away as one', async () => {
+  test('T61 an announcement has buttons, and is neither taken for a card nor deleted as one', async () => {
     const { sender, channel, texts, buttons, until } = await open();
     const announced = {
       type: 'announce',
@@ -143,7 +143,7 @@ describe.each([
     expect(noticeButtons({ ...announced, key: 'k', repeat: 1 }, 'x', String)).toEqual([]);
   });
 
-  test('T32 a channel is never without its card while it moves', async () => {
+  test('T32 a channel always shows a card while the card moves', async () => {
     const { sender, channel, texts, write, failPost, until } = await open();
     const cards = (): readonly string[] => texts().filter((text) => text.includes('🎤') || text.includes('💤'));
     const least = { cards: Infinity };
@@ -165,7 +165,7 @@ describe.each([
     expect(texts()).toHaveLength(2);
   });
 
-  test('T32 a card that was refused comes back by itself when the channel takes it again', async () => {
+  test('T32 a refused card is posted again as soon as the channel accepts it', async () => {
     const { sender, channel, texts, failPost, heal, until } = await open();
     failPost('refused');
     sender.card(channel, floorView('open', { channel }));

@@ -31,7 +31,7 @@ function chatError(fault: ChatError['fault'], retryAfterMs?: number): ChatError 
   return new ChatError(fault, { method: 'post', channel: CHANNEL, fault, ...(retryAfterMs ? { retryAfterMs } : {}) });
 }
 
-/** A carrier over a platform that answers each call with the next of these. */
+/** A carrier over a platform whose calls give these answers in order. */
 function bench(
   answers: {
     post?: (string | ChatError)[];
@@ -96,7 +96,7 @@ describe('an attempt to post', () => {
     ['limited', { state: 'retry', notBefore: 1_500 }],
     ['unreachable', { state: 'retry', notBefore: 1_500 }],
     ['unclear', { state: 'uncertain', notBefore: 1_500 }],
-  ] as const)('that is %s is settled as such', async (fault, settlement) => {
+  ] as const)('settles a fault of the kind %s', async (fault, settlement) => {
     const { carry } = bench({ post: [chatError(fault)] });
     expect(await carry(row())).toEqual(settlement);
   });
@@ -113,7 +113,7 @@ describe('an attempt to post', () => {
   });
 });
 
-describe('what became of a question', () => {
+describe('the outcome of a request', () => {
   const answered = {
     kind: 'answered',
     agent: 'dev',
@@ -130,7 +130,7 @@ describe('what became of a question', () => {
     editsParts: ['p3', 'p4'],
   });
 
-  test('T67 stands in its first message, and the others say that they are over', async () => {
+  test("T67 replaces the request's first message, and the other messages say that it is closed", async () => {
     const { carry, edits } = bench({});
     expect(await carry(over)).toEqual({ state: 'confirmed', platformId: 'p2' });
     expect(edits).toEqual([
@@ -140,19 +140,19 @@ describe('what became of a question', () => {
     ]);
   });
 
-  test('T67 is posted anew when the question was deleted', async () => {
+  test('T67 is posted as a new message when the request was deleted', async () => {
     const { carry, posted } = bench({ edit: ['gone'] });
     expect(await carry(over)).toEqual({ state: 'confirmed', platformId: 'p1' });
     expect(posted.map(({ text }) => text)).toEqual(['ann allowed it']);
   });
 
-  test('T67 is looked for before it is posted anew, where a former attempt may have reached the platform', async () => {
+  test('T67 is searched before it is posted again when an earlier attempt may have succeeded', async () => {
     const { carry, posted } = bench({ edit: ['gone'], find: ['p9'] });
     expect(await carry({ ...over, uncertain: true })).toEqual({ state: 'confirmed', platformId: 'p9' });
     expect(posted).toEqual([]);
   });
 
-  test('T67 an announcement that recurs and was deleted stays deleted', async () => {
+  test('T67 of a deleted announcement is not posted when the announcement recurs', async () => {
     const { carry, posted } = bench({ edit: ['gone'] });
     const announcement = { kind: 'floorPaused', by: 'ann', at: 0 } as never;
     const again = row({
@@ -164,7 +164,7 @@ describe('what became of a question', () => {
     expect(posted).toEqual([]);
   });
 
-  test('T67 is tried again as a whole when a part could not be reached', async () => {
+  test('T67 is retried as a whole when one part failed as unreachable', async () => {
     const { carry, edits } = bench({ edit: ['changed', chatError('unreachable')] });
     expect(await carry(over)).toMatchObject({ state: 'retry' });
     expect(await carry(over)).toMatchObject({ state: 'confirmed' });
@@ -172,10 +172,10 @@ describe('what became of a question', () => {
   });
 });
 
-describe('what a channel refuses for now', () => {
+describe('a post that a channel refuses for now', () => {
   const closed = (): ChatError => chatError('refused', 60_000);
 
-  test('T6 is kept, and tried again after ever longer waits of at most a minute', async () => {
+  test('T6 is retried with growing waits of at most a minute', async () => {
     const { carry } = bench({ post: Array.from({ length: 9 }, closed) });
     const waits: unknown[] = [];
     for (let attempt = 1; attempt <= 9; attempt += 1) waits.push(await carry(row({ attempts: attempt })));
@@ -187,7 +187,7 @@ describe('what a channel refuses for now', () => {
     );
   });
 
-  test('T6 is said late with its time once the channel takes it', async () => {
+  test('T6 is posted late with its original time once the channel accepts it', async () => {
     const clock = { now: Date.parse('2026-03-01T14:02:30Z') };
     const { carry, posted } = bench({ post: Array.from({ length: 5 }, closed) }, clock);
     for (let attempt = 1; attempt <= 5; attempt += 1) await carry(row({ attempts: attempt }));
@@ -196,7 +196,7 @@ describe('what a channel refuses for now', () => {
     expect(posted.at(-1)?.text).toBe('hello\n(said at 14:02 UTC, when this channel took no messages)');
   });
 
-  test('T6 is said as it was when the channel takes it soon', async () => {
+  test('T6 is posted unchanged when the channel accepts it soon', async () => {
     const { carry, posted } = bench({ post: [closed(), closed()] });
     for (let attempt = 1; attempt <= 3; attempt += 1) await carry(row({ attempts: attempt }));
     expect(posted.map(({ text }) => text)).toEqual(['hello', 'hello', 'hello']);
@@ -212,7 +212,7 @@ describe('what a channel refuses for now', () => {
     expect(await carry(row())).toEqual({ state: 'failed', why: 'refused' });
   });
 
-  test('T88 is kept if it is a receipt, too', async () => {
+  test('T88 is retried also when it is a receipt', async () => {
     const { carry, receipts } = bench({ receipt: [closed(), closed()] });
     const receipt = row({ lane: 'receipts', effect: { type: 'receipt', message: 'm1', receipt: 'held' }, text: null });
     const outcomes = [await carry(receipt), await carry(receipt), await carry(receipt)];
@@ -220,25 +220,25 @@ describe('what a channel refuses for now', () => {
     expect(receipts).toEqual(['held']);
   });
 
-  test('T88 is not posted again into a channel that is gone', async () => {
+  test('T88 is not retried in a deleted channel', async () => {
     const gone = new ChatError('gone', { method: 'find', channel: CHANNEL, fault: 'refused', channelIsGone: true });
     const { carry, posted, doubts } = bench({ find: [gone] });
     expect(await carry(row({ uncertain: true }))).toEqual({ state: 'failed', why: 'gone' });
     expect([posted, doubts]).toEqual([[], []]);
   });
 
-  test('T6 is not said twice when its history cannot be read meanwhile', async () => {
+  test('T6 is not posted twice when the history cannot be read meanwhile', async () => {
     const { carry, posted } = bench({ find: [closed()] });
     expect(await carry(row({ uncertain: true }))).toMatchObject({ state: 'retry' });
     expect(posted).toEqual([]);
   });
 });
 
-describe('an answer that the platform will never show', () => {
+describe('an answer that the platform refused for good', () => {
   const done = (epoch: number): OutboxRow =>
     row({ lane: 'after:posts', effect: { type: 'receipt', message: 'm1', receipt: 'done', epoch }, text: null });
 
-  test('T6 leaves no ✅ on the messages of its turn, and those of later turns have theirs', async () => {
+  test("T6 sets no ✅ on its turn's messages, while messages of later turns get theirs", async () => {
     const { carry, receipts } = bench({ post: [chatError('refused'), 'p2'] });
     await carry(row());
     expect(await carry(done(2))).toEqual({ state: 'confirmed', platformId: null });
@@ -249,14 +249,14 @@ describe('an answer that the platform will never show', () => {
   });
 });
 
-describe('a post whose outcome is not known', () => {
+describe('a post whose outcome is unknown', () => {
   test('is not sent again when it is found', async () => {
     const { carry, posted } = bench({ find: ['p7'] });
     expect(await carry(row({ uncertain: true }))).toEqual({ state: 'confirmed', platformId: 'p7' });
     expect(posted).toEqual([]);
   });
 
-  test('is looked for twice, 3 seconds apart, before it is sent again', async () => {
+  test('is searched twice, 3 s apart, before it is sent again', async () => {
     const { carry, posted } = bench({ find: [null, null] });
     expect(await carry(row({ uncertain: true }))).toEqual({ state: 'uncertain', notBefore: 4_000 });
     expect(posted).toEqual([]);
@@ -264,20 +264,20 @@ describe('a post whose outcome is not known', () => {
     expect(posted.map(({ text }) => text)).toEqual(['hello']);
   });
 
-  test('is looked for later when the platform is too busy to say', async () => {
+  test('is searched later when the platform is too busy to answer', async () => {
     const { carry, posted } = bench({ find: [chatError('limited', 5_000)] });
     expect(await carry(row({ uncertain: true }))).toEqual({ state: 'retry', notBefore: 6_000 });
     expect(posted).toEqual([]);
   });
 
-  test('is said again with a mark when nobody can look, and that is told', async () => {
+  test('is posted again with a mark when the search fails, and that is reported', async () => {
     const { carry, posted, doubts } = bench({ find: [chatError('refused')] });
     expect(await carry(row({ uncertain: true }))).toEqual({ state: 'confirmed', platformId: 'p1' });
     expect(posted.map(({ text }) => text)).toEqual(['hello\n(possible repeat)']);
     expect(doubts).toEqual(['posted again']);
   });
 
-  test('is let go of when nobody can look and it was only an announcement', async () => {
+  test('is dropped when the search fails and it is only an announcement', async () => {
     const { carry, posted, doubts } = bench({ find: [chatError('refused')] });
     expect(await carry(row({ ...ANNOUNCEMENT, uncertain: true }))).toMatchObject({ state: 'failed' });
     expect(posted).toEqual([]);

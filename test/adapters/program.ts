@@ -36,22 +36,22 @@ export const AGENTS = [
   { id: 'qa', name: 'QA' },
 ] as const;
 
-/** What an agent does in one turn, step by step. */
+/** One step of an agent's turn. */
 export type Act =
-  /** A message of its own. */
+  /** Posts a separate message. */
   | { readonly say: string }
-  /** Asks people for a yes, and says what they chose. */
+  /** Requests an approval and posts the decision. */
   | { readonly ask: string }
-  /** Text that is not finished yet. */
+  /** Generates text without ending the message. */
   | { readonly write: string }
-  /** Does nothing until it is released; stops when it is interrupted. */
+  /** Does nothing until released. Stops when interrupted. */
   | 'pause'
   | 'crash';
 
-/** So many times faster than elsewhere time goes by: gaps and backoffs of real platforms are seconds. */
+/** The factor by which time runs faster, because gaps and backoffs of real platforms last seconds. */
 const HASTE = 10;
 
-/** Time that is in a hurry. */
+/** A clock and timers that run faster. */
 function hastyTime(haste: number): { readonly clock: Clock; readonly timers: Timers } {
   const from = Date.now();
   return {
@@ -60,7 +60,7 @@ function hastyTime(haste: number): { readonly clock: Clock; readonly timers: Tim
   };
 }
 
-/** The agents of one life of the program: they do as they are told, and tell what they heard. */
+/** Scripted agents of one run of the program. Records what they receive. */
 export class Cast {
   /** Agents that cannot be reached. */
   readonly absent = new Set<AgentId>();
@@ -68,22 +68,22 @@ export class Cast {
   readonly #sessions = new Map<string, Actor>();
   readonly #heard = new Map<AgentId, string[]>();
 
-  /** What an agent does in its next turn. Without a play it says `answer`. */
+  /** Sets the steps of an agent's next turn. The default is one text, `answer`. */
   play(agent: AgentId, ...acts: readonly Act[]): void {
     this.#plays.set(agent, [...(this.#plays.get(agent) ?? []), acts]);
   }
 
-  /** What reached an agent, in order: "grant: …", "injected: …", "observed: …". */
+  /** Returns what an agent received, in order: "grant: …", "injected: …", "observed: …". */
   heard(agent: AgentId): readonly string[] {
     return this.#heard.get(agent) ?? [];
   }
 
-  /** Resolves when the agent has come to a `pause` in this channel. */
+  /** Resolves when the agent has reached a `pause` in this channel. */
   async paused(agent: AgentId, channel: ChannelId): Promise<void> {
     await seeEqual(() => this.#sessions.get(`${channel} ${agent}`)?.isPaused, true);
   }
 
-  /** Lets an agent that pauses go on. */
+  /** Ends an agent's `pause`. */
   release(agent: AgentId, channel: ChannelId): void {
     this.#sessions.get(`${channel} ${agent}`)?.release();
   }
@@ -107,7 +107,7 @@ export class Cast {
   }
 }
 
-/** What an agent says without a play. */
+/** Returns the text of an agent without a script. */
 export function answer(name: string, ...asked: readonly string[]): string {
   return `${name} on ${asked.join(' and ')}`;
 }
@@ -211,7 +211,7 @@ const NEVER = new AbortController().signal;
 const PATIENCE_MS = 60_000;
 const LOOK_MS = 15;
 
-/** Looks again and again until it is as wanted; fails like `toEqual` when that takes too long. */
+/** Repeats `look` until it equals `wanted`. Fails like `toEqual` after a timeout. */
 export async function seeEqual<T>(look: () => T | Promise<T>, wanted: T): Promise<void> {
   for (const until = Date.now() + PATIENCE_MS; ; await sleep(LOOK_MS)) {
     const found = await look();
@@ -224,43 +224,43 @@ export async function seeEqual<T>(look: () => T | Promise<T>, wanted: T): Promis
   }
 }
 
-/** What a test changes about the program. */
+/** Settings of the program under test. */
 export type ProgramOptions = {
   /** Keys of `turnConfig`. */
   readonly turnConfig?: object;
-  /** Ids of the people who may operate; Ann unless said. */
+  /** Ids of the operators. Default: Ann. */
   readonly operators?: { readonly users?: readonly string[]; readonly roles?: readonly string[] };
   readonly agents?: readonly AgentId[];
-  /** Platforms that the same program is on, too. */
+  /** More platforms of the same program. */
   readonly beside?: readonly Stage[];
-  /** What runs an agent in place of the cast; `null`: the cast does. */
+  /** Returns the backend of an agent; `null`: the scripted agents. */
   readonly backendFor?: (agent: AgentId, trust: FolderTrust) => AgentBackend | null;
-  /** Told what the agents are to do before anything begins. */
+  /** Called before the start to script the agents. */
   readonly cast?: (cast: Cast) => void;
-  /** Takes the lines of the log. */
+  /** Called with each line of the log. */
   readonly log?: (line: string) => void;
-  /** How many times faster time goes by; 1 where an unfinished text must not become a message while a test looks at it. */
+  /** The factor by which time runs faster. 1 keeps drafts unfinished while a test looks at them. */
   readonly haste?: number;
 };
 
-/** One life of the whole program. */
+/** One run of the whole program. */
 export type Program = {
   readonly cast: Cast;
   readonly channel: ChannelId;
-  /** What went wrong for good. */
+  /** Errors that ended a part for good. */
   readonly broken: readonly unknown[];
   view(channel?: ChannelId): FloorView;
   isCatchingUp(): boolean;
   message(id: MessageId): InboxRow | null;
-  /** Resolves when the floor rests and everything that people should see was sent. */
+  /** Resolves when the floor rests and everything visible was sent. */
   rests(channel?: ChannelId): Promise<void>;
-  /** Ends it in good order. */
+  /** Stops the program in order. */
   stop(): Promise<void>;
-  /** Ends it as SIGKILL does: what is not committed is lost, and nothing is settled. */
+  /** Ends the program as SIGKILL does: uncommitted work is lost and nothing is cleaned up. */
   kill(): Promise<void>;
 };
 
-/** The file of the database, which outlives the program. */
+/** The database file, which is kept between runs. */
 export type Disk = { readonly file: string; [Symbol.dispose](): void };
 
 export function newDisk(): Disk {
@@ -268,7 +268,7 @@ export function newDisk(): Disk {
   return { file: join(folder, 'conch.db'), [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** Starts the program on this platform; resolves when it is connected. */
+/** Starts the program on this platform. Resolves when it is connected. */
 export async function begin(
   stage: Stage,
   disk: Disk,

@@ -4,53 +4,53 @@ import type { Receipt } from '../../src/turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 
-/** The people of every platform. Where only one person can be, it is Ann. */
+/** The people of every platform. On a platform for one person, it is Ann. */
 export type Author = 'ann' | 'bob';
 
 /** A message as a person sees it. */
 export type Seen = {
-  /** The platform's id, as the program gets it from `post` or as a person's message. */
+  /** The platform's id, as `post` or a person's message gives it to the program. */
   readonly id: string;
-  /** The name above it. */
+  /** The shown name of the author. */
   readonly author: string;
   readonly kind: 'person' | 'agent' | 'conch';
-  /** What can be read, a file that comes with it included. */
+  /** The readable text, with the text of an attached file. */
   readonly text: string;
 };
 
-/** The floor as a platform shows it, and its buttons. */
+/** The card of a floor, with its buttons. */
 export type SeenCard = {
   readonly text: string;
   readonly buttons: readonly string[];
-  /** Presses a button of the card as it was drawn here; resolves with what the person is told. */
+  /** Presses a button of this version of the card. Resolves with the answer that the person sees. */
   press(author: Author, label: string): Promise<string>;
 };
 
-/** What differs between platforms for people, and in what can happen to them. */
+/** The differences between platforms for people. */
 export type Ways = {
-  /** Conversations beside a channel's own. */
+  /** Channels have threads. */
   readonly threads: boolean;
-  /** A message can be an answer to another. */
+  /** A message can reply to another. */
   readonly replies: boolean;
-  /** Files can come with a message. */
+  /** A message can have files. */
   readonly files: boolean;
-  /** Programs beside Conch write there. */
+  /** Other programs can write. */
   readonly bots: boolean;
-  /** More than one person can be there. */
+  /** More than one person can take part. */
   readonly several: boolean;
-  /** An agent can be mentioned by the platform's own means. */
+  /** Agents can be mentioned with the platform's own mentions. */
   readonly mentions: boolean;
-  /** Roles or groups of people, by whose id the configuration can name operators. */
+  /** People have roles or groups, whose ids can name operators in the configuration. */
   readonly roles: boolean;
-  /** A command typed as a message ("!stop") is a command. */
+  /** Commands can be typed as messages ("!stop"). */
   readonly typed: boolean;
-  /** A text can notify people who did not write it. */
+  /** A text can notify people other than its author. */
   readonly pings: boolean;
-  /** The platform is another machine: its connection can be lost while people go on writing. */
+  /** The connection can be lost while people continue to write. */
   readonly remote: boolean;
 };
 
-/** What the program hands to an adapter in each of its lives. */
+/** What the program passes to an adapter in each run. */
 export type AdapterParts = {
   readonly memory: Memory;
   readonly clock: Clock;
@@ -58,78 +58,78 @@ export type AdapterParts = {
   readonly log: Logger;
 };
 
-/** How a person writes. */
+/** How a person writes a message. */
 export type Writing = {
   readonly thread?: string;
   readonly replyTo?: string;
-  /** The name of a file that comes with it. */
+  /** The name of an attached file. */
   readonly file?: string;
 };
 
-/** How many posts a fault befell so far. */
+/** Returns the number of posts that the fault has hit. */
 export type Suffered = () => number;
 
-/** One platform, which outlives the program. */
+/** One platform, which is kept between runs of the program. */
 export type Stage = {
   readonly channel: ChannelId;
-  /** The variables that the configuration needs. */
+  /** Environment variables for the configuration. */
   readonly env: Readonly<Record<string, string>>;
-  /** A part of the file's `adapters`. */
+  /** A part of `adapters` in the configuration. */
   readonly settings?: object;
-  /** The id of the role of `roles`. */
+  /** The id of the operators' role. */
   readonly role?: string;
-  /** A new adapter, for a new life of the program. */
+  /** Returns a new adapter for a new run of the program. */
   adapter(parts: AdapterParts): ChatAdapter;
-  /** The program was killed: whatever it still tries is not heard. */
+  /** Called when the program was killed: ignores all its later requests. */
   sever?(): void;
 
   idOf(author: Author): string;
   nameOf(author: Author): string;
-  /** Resolves with the message's id once people see it. */
+  /** Writes a message. Resolves with its id once people see it. */
   write(author: Author, text: string, how?: Writing): Promise<MessageId>;
   edit(author: Author, id: MessageId, text: string): Promise<void>;
   remove(author: Author, id: MessageId): Promise<void>;
-  /** The platform's own way to mention an agent in a text. */
+  /** Returns the platform's mention of an agent. */
   mention?(agent: AgentId): string;
-  /** Opens a thread at a message. */
+  /** Opens a thread on a message. */
   thread?(author: Author, at: MessageId): Promise<{ readonly id: string; readonly channel: ChannelId }>;
-  /** Another program writes. */
+  /** Posts as another program. */
   bot?(text: string): Promise<MessageId>;
-  /** Gives somebody the role, or takes it away. */
+  /** Gives a person the operators' role, or removes it. */
   makeOperator?(author: Author, on: boolean): void;
 
-  /** The conversation in order, without the card and without drafts. */
+  /** Returns the conversation in order, without card and drafts. */
   read(thread?: string): Promise<readonly Seen[]>;
   receipts(id: MessageId, thread?: string): Promise<readonly Receipt[]>;
-  /** Runs a command the platform's own way; resolves with what the person is told. */
+  /** Runs a command in the platform's own way. Resolves with the answer that the person sees. */
   command(author: Author, line: string): Promise<string>;
-  /** Types a command as a message; resolves with its id. */
+  /** Types a command as a message. Resolves with its id. */
   typed?(author: Author, line: string): Promise<MessageId>;
   card(): Promise<SeenCard | null>;
-  /** From now on the card stays as it is: whoever looks at it sees an old one. */
+  /** Stops updates of the card, so that people see an old one. */
   freezeCard?(): void;
-  /** Texts that are shown while they are generated. */
+  /** Returns the drafts that are shown. */
   drafts(thread?: string): Promise<readonly { readonly author: string; readonly text: string }[]>;
-  /** Which channels of the platform the program's requests were about, by their platform's ids. */
+  /** Returns the platform ids of the channels in the program's requests. */
   asked?(): readonly string[];
-  /** A link that lets one browser into the platform's own page. */
+  /** Returns a link that lets one browser into the platform's own page. */
   page?(): string;
-  /** Whom posts of the program have notified, or would have. */
+  /** Returns the people whom the program's posts notified. */
   pings?(): readonly string[];
 
-  /** The next `count` posts with these words come to stand in the channel, and the program is not told. */
+  /** Accepts the next `count` posts with this text, but loses the answers to them. */
   loseAnswers(count: number, words: string): Suffered;
-  /** The next `count` posts with these words are not taken. */
+  /** Refuses the next `count` posts with this text. */
   refuse(count: number, words: string): Suffered;
-  /** Every message of a person from now on comes twice. */
+  /** Delivers every later message of a person twice. */
   duplicate(): void;
-  /** The connection is lost until `comeBack`. `forgotten`: what is missed meanwhile is told by nobody afterwards. */
+  /** Cuts the connection until `comeBack`. `forgotten`: the platform does not replay missed events. */
   cutOff?(missed: 'remembered' | 'forgotten'): void;
   comeBack?(): void;
   close(): Promise<void>;
 };
 
-/** How far the clock of a platform goes behind the program's: the two are never compared. */
+/** How far the platform's clock is behind the program's. A test fails when code compares the two. */
 export const SKEW_MS = 90_000;
 
 /** A platform under test. */
@@ -140,7 +140,7 @@ export type Rig = {
   open(): Promise<Stage>;
 };
 
-/** Minutes and seconds until an instant, as "1:12 left"; "0:00 left" once it has passed. */
+/** Returns the time until an instant as "1:12 left"; "0:00 left" after it. */
 export function clockLeft(endsAt: number, now: number): string {
   const seconds = Math.max(0, Math.round((endsAt - now) / 1_000));
   const minutes = Math.floor(seconds / 60);

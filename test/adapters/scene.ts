@@ -3,29 +3,29 @@ import { begin, newDisk, seeEqual } from './program.ts';
 import type { Program, ProgramOptions } from './program.ts';
 import type { Rig, Stage, Writing } from './rig.ts';
 
-/** What a test has: the platform, and the program on it, which it may end and begin again. */
+/** The parts of a contract test: a platform, and a program that it can stop and start. */
 export type Scene = {
   readonly stage: Stage;
-  /** The first life of the program. */
+  /** The first run of the program. */
   readonly program: Program;
-  /** Begins the next life, on the same database. */
+  /** Starts the next run on the same database. */
   readonly again: (options?: ProgramOptions) => Promise<Program>;
-  /** The file of the database. Nobody has it open between two lives. */
+  /** The database file. It is closed between two runs. */
   readonly file: string;
-  /** What people see in the channel, as "PM: text" lines. */
+  /** Returns the messages of the channel as "PM: text" lines. */
   readonly talk: (thread?: string) => Promise<readonly string[]>;
-  /** Ann writes, and the program has taken it in. */
+  /** Writes as Ann. Resolves when the program has stored the message. */
   readonly says: (text: string, how?: Writing) => Promise<string>;
-  /** Ann writes, and PM has the floor and pauses; when it is released it says that it is done. */
+  /** Writes as Ann, and resolves when PM holds the floor and pauses. After its release, PM posts that it is done. */
   readonly pmPauses: (text?: string) => Promise<string>;
   readonly release: (agent: string) => void;
 };
 
 export type Act = (scene: Scene) => Promise<void>;
-/** How the program is set up at first. */
+/** The options of the first run. */
 export type Start = ProgramOptions | ((stage: Stage) => ProgramOptions);
 
-/** Plays a scene on a fresh platform, and ends everything after it. Nothing may have gone wrong for good. */
+/** Runs a scene on a new platform and closes everything after it. Fails when a part of the program failed for good. */
 export async function play(rig: Rig, start: Start, act: Act): Promise<void> {
   using disk = newDisk();
   const stage = await rig.open();
@@ -47,7 +47,7 @@ export async function play(rig: Rig, start: Start, act: Act): Promise<void> {
   }
 }
 
-/** With CONCH_TEST_LOG in the environment, a test that failed shows what the program had logged. */
+/** Prints the program's log of a failed test when CONCH_TEST_LOG is set. */
 function tellLog(log: readonly string[]): void {
   if (process.env['CONCH_TEST_LOG'] !== undefined) console.log(log.join(''));
 }

@@ -14,7 +14,7 @@ type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 type Platforms = Readonly<Record<'page' | 'discord' | 'slack', Stage>>;
 type Act = (on: Platforms & { readonly program: Program; readonly portsOf: (stage: Stage) => Ports }) => Promise<void>;
 
-/** One program on the console, a little Discord and a little Slack. */
+/** Runs one program on the console, a fake Discord and a fake Slack. */
 async function three(act: Act): Promise<void> {
   using disk = newDisk();
   const given = new Map<ChannelId, Ports>();
@@ -50,10 +50,10 @@ async function three(act: Act): Promise<void> {
 
 const refused = /^impossible: .* reports .* of /;
 
-/** The platform's own id of a stage's channel. */
+/** Returns the platform's own id of a stage's channel. */
 const idOf = ({ channel }: Stage): string => channel.slice(channel.indexOf(':') + 1);
 
-test('T31 every platform is told of its own channel only, and shows its own card; the page shows all floors', () =>
+test('T31 each platform gets only its own channel and shows its card; the page shows all floors', () =>
   three(async ({ page, discord, slack, program }) => {
     for (const stage of [page, discord, slack]) {
       program.cast.play('pm', { write: 'First of all' }, { write: ' we build it.' });
@@ -70,7 +70,7 @@ test('T31 every platform is told of its own channel only, and shows its own card
     }
   }));
 
-test('T31 the page goes on showing what happens on other platforms, and takes commands for them', () =>
+test("T31 the page shows other platforms' events and takes commands for their channels", () =>
   three(async ({ page, discord, slack, program }) => {
     for (const stage of [discord, slack]) {
       const { channel } = stage;
@@ -91,7 +91,7 @@ test('T31 the page goes on showing what happens on other platforms, and takes co
     }
   }));
 
-test('T31 a platform sees its own channels only, and the console all of them', () =>
+test('T31 a platform can query only its own channels, and the console all', () =>
   three(async ({ page, discord, slack, portsOf }) => {
     const seen = (stage: Stage) => {
       const { queries } = portsOf(stage);
@@ -112,7 +112,7 @@ test('T31 a platform sees its own channels only, and the console all of them', (
     }
   }));
 
-test("T31 what a platform reports of another one's channel is refused loudly and changes nothing", () =>
+test("T31 a platform's report about another platform's channel throws and changes nothing", () =>
   three(async ({ page, discord, slack, program, portsOf }) => {
     for (const [stage, other] of [
       [page, discord],
@@ -134,7 +134,7 @@ test("T31 what a platform reports of another one's channel is refused loudly and
     }
   }));
 
-test("T31 a command for another platform's channel is taken from nobody but the console", () =>
+test("T31 only the console may run commands for another platform's channels", () =>
   three(async ({ page, discord, slack, portsOf }) => {
     const by = { id: page.idOf('ann'), name: 'Ann', roles: [] };
     const status = (from: Stage, to: Stage) => portsOf(from).intake.command(to.channel, by, '/floor status');
