@@ -1,0 +1,308 @@
+import type { MachineDecision } from '../../engine/machine.ts';
+import type { Instant } from '../../lib/time.ts';
+import type { CommandOf, ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
+import { evolveReview } from './review-evolve.ts';
+import { answered, isDisputedAgain, reported, unanswered } from './findings.ts';
+import { MOST_ITERATIONS, isOpen, openFindings, triggerOf } from './review.ts';
+import type { Outcome, Review, ReviewState, ReviewStatus, ReviewTurn } from './review.ts';
+
+/** Facts, or a refusal that changes nothing. */
+export function decideReview(
+  state: ReviewState,
+  command: ReviewCommand,
+  at: Instant,
+): MachineDecision<ReviewFact, ReviewRefusal, ReviewState> {
+  const decision = new ReviewDecision(state, at);
+  const refusal = carryOut(command.type, command, decision);
+  if (refusal !== null) return { ok: false, refusal, facts: [] };
+  return { ok: true, facts: decision.facts, state: decision.state };
+}
+
+type Deciders = {
+  readonly [T in ReviewCommand['type']]: (decision: ReviewDecision, command: CommandOf<T>) => ReviewRefusal | null;
+};
+
+const DECIDERS: Deciders = {
+  START: start,
+  READY: (decision) => ifWaitingFor(decision, 'agents', () => beginIteration(decision)),
+  UNABLE: unable,
+  LOST: lose,
+  BACK: (decision) => ifWaitingFor(decision, 'agent', () => {}),
+  GRANTED: granted,
+  ENDED: ended,
+  MEASURED: measured,
+  SPENT: spent,
+  BUDGET: (decision, { why }) => (decision.open?.waiting === null ? decision.wait('budget', why, null) : 'UNCHANGED'),
+  ACCEPT: (decision, { by }) => decision.end('complete', 'passed', 'a person accepted the work', by),
+  UPHOLD: uphold,
+  MORE: more,
+  CANCEL: (decision, { by, reason }) => decision.end('failed', 'cancelled', reason, by),
+  TICK: tick,
+};
+
+function carryOut<T extends ReviewCommand['type']>(
+  type: T,
+  command: CommandOf<T>,
+  decision: ReviewDecision,
+): ReviewRefusal | null {
+  if (type !== 'START' && decision.open === null) return 'NO_REVIEW';
+  return DECIDERS[type](decision, command);
+}
+
+/** The facts of one command, and the state that they lead to. */
+class ReviewDecision {
+  readonly facts: ReviewFact[] = [];
+  readonly at: Instant;
+  state: ReviewState;
+
+  constructor(state: ReviewState, at: Instant) {
+    this.state = state;
+    this.at = at;
+  }
+
+  /** The review that is open; `null` when none is. */
+  get open(): Review | null {
+    return isOpen(this.state.review) ? this.state.review : null;
+  }
+
+  /** The open review. Throws when none is. */
+  get review(): Review {
+    const { open } = this;
+    if (open === null) throw new Error(`impossible: no review is open in ${this.state.channel}`);
+    return open;
+  }
+
+  record(fact: ReviewFact): void {
+    this.facts.push(fact);
+    this.state = evolveReview(this.state, fact, this.at);
+  }
+
+  move(to: ReviewStatus): void {
+    const from = this.review.status;
+    const trigger = triggerOf(from, to);
+    if (trigger === null) throw new Error(`impossible: a review moves from ${from} to ${to}`);
+    this.record({ type: 'reviewMoved', from, to, trigger });
+  }
+
+  ask(agent: string, purpose: ReviewTurn['purpose'], retried = false): void {
+    this.record({ type: 'turnAsked', agent, purpose, retried });
+  }
+
+  wait(reason: NonNullable<Review['waiting']>['for'], why: string, until: Instant | null): null {
+    this.record({ type: 'waited', for: reason, why, until });
+    return null;
+  }
+
+  /** Ends the review, or refuses a transition that the specification does not list. */
+  end(to: 'complete' | 'failed', kind: Outcome, why: string, by: string | null): ReviewRefusal | null {
+    if (triggerOf(this.review.status, to) === null) return 'INVALID_TRANSITION';
+    this.move(to);
+    this.record({ type: 'reviewEnded', kind, why, by });
+    return null;
+  }
+}
+
+function start(decision: ReviewDecision, command: CommandOf<'START'>): ReviewRefusal | null {
+  if (decision.open !== null) return 'REVIEW_OPEN';
+  if (command.primary === command.reviewer) return 'SAME_AGENT';
+  const { type: _type, ...given } = command;
+  decision.record({ type: 'reviewStarted', ...given });
+  return decision.wait('agents', 'both agents must be online', decision.at + command.settings.waitMs);
+}
+
+function ifWaitingFor(
+  decision: ReviewDecision,
+  reason: NonNullable<Review['waiting']>['for'],
+  then: () => void,
+): ReviewRefusal | null {
+  if (decision.review.waiting?.for !== reason) return 'NOT_WAITING';
+  decision.record({ type: 'waitOver', by: null });
+  then();
+  return null;
+}
+
+/** Counts the next iteration and asks the primary agent for its turn. At the limit the review fails instead. */
+function beginIteration(decision: ReviewDecision): void {
+  if (decision.review.status !== 'working') decision.move('working');
+  const { iteration, settings, primary } = decision.review;
+  if (iteration >= settings.maxIterations) {
+    decision.end('failed', 'limit', `${iteration} of ${settings.maxIterations} iterations were used`, null);
+    return;
+  }
+  decision.record({ type: 'iterationBegun', iteration: iteration + 1 });
+  decision.ask(primary, 'work');
+}
+
+function unable(decision: ReviewDecision, { agent, why }: CommandOf<'UNABLE'>): ReviewRefusal | null {
+  if (!isMember(decision.review, agent)) return 'UNCHANGED';
+  return decision.end('failed', 'failed', `${agent}: ${why}`, null);
+}
+
+function lose(decision: ReviewDecision, { agent, why }: CommandOf<'LOST'>): ReviewRefusal | null {
+  const { waiting, settings } = decision.review;
+  if (!isMember(decision.review, agent) || waiting !== null) return 'UNCHANGED';
+  return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
+}
+
+function isMember({ primary, reviewer }: Review, agent: string): boolean {
+  return agent === primary || agent === reviewer;
+}
+
+function granted(decision: ReviewDecision, { agent, epoch }: CommandOf<'GRANTED'>): ReviewRefusal | null {
+  const { turn } = decision.review;
+  if (turn?.agent !== agent || turn.ended !== undefined) return 'NOT_ITS_TURN';
+  if (turn.epoch === epoch) return 'UNCHANGED';
+  decision.record({ type: 'turnGranted', agent, epoch });
+  return null;
+}
+
+/** A turn under an older epoch is late: its signals count for nothing. */
+function ended(decision: ReviewDecision, command: CommandOf<'ENDED'>): ReviewRefusal | null {
+  const { turn } = decision.review;
+  const { type: _type, completed, ...over } = command;
+  if (turn?.agent !== over.agent || turn.epoch !== over.epoch || turn.ended !== undefined) return 'NOT_ITS_TURN';
+  if (completed) {
+    decision.record({ type: 'turnOver', ...over });
+    return null;
+  }
+  if (turn.retried) return decision.end('failed', 'failed', `the turn of ${over.agent} failed twice`, null);
+  decision.ask(over.agent, turn.purpose, true);
+  return null;
+}
+
+function measured(decision: ReviewDecision, { epoch, work }: CommandOf<'MEASURED'>): ReviewRefusal | null {
+  const { turn, primary } = decision.review;
+  if (turn?.ended === undefined || turn.epoch !== epoch) return 'NOT_ITS_TURN';
+  if (turn.agent === primary) judgeWork(decision, { ...turn, ended: turn.ended }, work);
+  else judgeReview(decision, { ...turn, ended: turn.ended }, work);
+  return null;
+}
+
+type EndedTurn = ReviewTurn & { readonly ended: NonNullable<ReviewTurn['ended']> };
+
+function judgeWork(
+  decision: ReviewDecision,
+  { purpose, ended: { signal, reason, answers = [] } }: EndedTurn,
+  work: Work,
+) {
+  decision.record({ type: 'workMeasured', work });
+  if (signal === 'fail')
+    return void decision.end('failed', 'failed', reason ?? `${decision.review.primary} gave up`, null);
+  if (answers.length > 0)
+    decision.record({ type: 'findingsKept', findings: answered(decision.review.findings, answers) });
+  const { review } = decision;
+  if (signal === 'done') {
+    if (purpose === 'work' && unanswered(review, answers).length > 0) return decision.ask(review.primary, 'answers');
+    if (review.settings.until === 'signal') return pass(decision, reason ?? `${review.primary} signalled DONE`);
+    decision.record({ type: 'doneSignalled', tree: work.tree });
+  }
+  const isUnchanged = review.reviewed?.tree === work.tree;
+  if (isUnchanged) decision.record({ type: 'unchangedCounted', unchanged: review.unchanged + 1 });
+  else if (review.unchanged > 0) decision.record({ type: 'unchangedCounted', unchanged: 0 });
+  decision.move('reviewing');
+  // The reviewer has seen this tree, and nothing was answered that it could read.
+  if (isUnchanged && answers.length === 0) return goOnUnlessStalled(decision);
+  decision.ask(review.reviewer, 'review');
+}
+
+type Work = NonNullable<Review['work']>;
+
+function judgeReview(decision: ReviewDecision, { purpose, ended: turn }: EndedTurn, work: Work): void {
+  const { review } = decision;
+  const tree = review.work?.tree ?? '';
+  if (work.tree !== tree) {
+    decision.record({ type: 'verdictVoided', tree });
+    decision.record({ type: 'workMeasured', work });
+    return decision.ask(review.reviewer, 'review');
+  }
+  const { signal, findings: given = [], reason = '' } = turn;
+  const isFaulty = signal === null || signal === 'done' || turn.broken !== undefined || contradicts(turn);
+  if (isFaulty && purpose === 'review') return decision.ask(review.reviewer, 'repair');
+  const verdict = isFaulty ? 'revise' : signal;
+  decision.record({ type: 'verdictGiven', verdict, tree, reason });
+  const findings = reported(review, given, work);
+  decision.record({ type: 'findingsKept', findings });
+  if (verdict === 'fail' && review.settings.onFail === 'stop') return failed(decision, reason, given.length);
+  // From the second iteration on, findings that do not block are notes.
+  const isNotesOnly = review.iteration > 1 && given.length > 0 && findings.every(({ blocks }) => !blocks);
+  const isAgreed = review.settings.until !== 'consensus' || decision.review.done === tree;
+  if (isAgreed && (verdict === 'pass' || (verdict === 'revise' && isNotesOnly))) return pass(decision, reason);
+  goOnUnlessStalled(decision);
+}
+
+/** A pass beside a finding that must be mended says two things. */
+function contradicts({ signal, findings = [] }: EndedTurn['ended']): boolean {
+  return signal === 'pass' && findings.some(({ severity }) => severity === 'blocker' || severity === 'major');
+}
+
+function pass(decision: ReviewDecision, why: string): void {
+  const hasNotes = openFindings(decision.review).length > 0;
+  decision.end('complete', hasNotes ? 'passed with notes' : 'passed', why, null);
+}
+
+/** A first verdict of FAIL that comes with findings is asked of a person: the reviewer may have meant "not yet". */
+function failed(decision: ReviewDecision, reason: string, findings: number): void {
+  const { iteration, settings, reviewer } = decision.review;
+  const why = reason === '' ? `${reviewer} gave the verdict FAIL` : reason;
+  if (iteration === 1 && findings > 0) decision.wait('fail', why, decision.at + settings.waitMs);
+  else decision.end('failed', 'failed', why, null);
+}
+
+function goOnUnlessStalled(decision: ReviewDecision): void {
+  const why = stallOf(decision.review);
+  if (why === null) beginIteration(decision);
+  else decision.wait('arbiter', why, decision.at + decision.review.settings.waitMs);
+}
+
+function stallOf({ unchanged, settings, findings, work, primary }: Review): string | null {
+  if (unchanged >= settings.patience) return `the work did not change in ${unchanged} iterations`;
+  const disputed = findings.find(isDisputedAgain);
+  if (disputed !== undefined) return `${primary} disputed a finding twice: ${disputed.title}`;
+  const reverted = findings.find(({ id, status }) => status !== 'fixed' && work?.reverts?.includes(id) === true);
+  return reverted === undefined ? null : `a finding reverses the last change: ${reverted.title}`;
+}
+
+function spent(decision: ReviewDecision, { tokens, costMicros }: CommandOf<'SPENT'>): null {
+  decision.record({ type: 'spent', tokens, costMicros });
+  return null;
+}
+
+function uphold(decision: ReviewDecision, { by }: CommandOf<'UPHOLD'>): ReviewRefusal | null {
+  const { waiting } = decision.review;
+  if (waiting?.for !== 'arbiter' && waiting?.for !== 'fail') return 'NOT_WAITING';
+  decision.record({ type: 'waitOver', by });
+  settle(decision);
+  beginIteration(decision);
+  return null;
+}
+
+/** A person has decided: disputes and unchanged iterations count from nothing again. */
+function settle(decision: ReviewDecision): void {
+  const { findings, unchanged } = decision.review;
+  if (unchanged > 0) decision.record({ type: 'unchangedCounted', unchanged: 0 });
+  if (!findings.some(isDisputedAgain)) return;
+  const decided = findings.map((finding) =>
+    isDisputedAgain(finding) ? { ...finding, status: 'persisting' as const, disputes: 0 } : finding,
+  );
+  decision.record({ type: 'findingsKept', findings: decided });
+}
+
+function more(decision: ReviewDecision, { by, iterations }: CommandOf<'MORE'>): ReviewRefusal | null {
+  const { settings, waiting } = decision.review;
+  const wanted = settings.maxIterations + iterations;
+  if (wanted > MOST_ITERATIONS) return 'TOO_MANY_ITERATIONS';
+  decision.record({ type: 'iterationsAdded', by, iterations: wanted });
+  if (waiting?.for === 'budget') decision.record({ type: 'waitOver', by });
+  if (waiting?.for !== 'arbiter' && waiting?.for !== 'fail') return null;
+  decision.record({ type: 'waitOver', by });
+  settle(decision);
+  beginIteration(decision);
+  return null;
+}
+
+function tick(decision: ReviewDecision): ReviewRefusal | null {
+  const { waiting } = decision.review;
+  if (waiting === null || waiting.until === null || decision.at < waiting.until) return 'NOT_DUE';
+  const kind = waiting.for === 'arbiter' ? 'stalled' : 'failed';
+  return decision.end('failed', kind, waiting.why, null);
+}

@@ -1,0 +1,111 @@
+import { z } from 'zod';
+import { taggedUnion } from '../../lib/tagged.ts';
+import type { Tagged } from '../../lib/tagged.ts';
+import {
+  LONGEST_TASK,
+  MOST_FINDINGS,
+  MOST_ITERATIONS,
+  OUTCOMES,
+  REVIEW_STATUSES,
+  VERDICTS,
+  WAITS,
+  answeredFindingSchema,
+  findingSchema,
+  reportedFindingSchema,
+  settingsSchema,
+  workSchema,
+} from './review.ts';
+
+const text = z.string();
+const agent = z.string();
+const epoch = z.number();
+const by = text;
+
+/** What an agent's answer ended with, as the scanner or a verb reports it. */
+const signalled = {
+  signal: z.enum(['done', ...VERDICTS]).nullable(),
+  broken: text.exactOptional(),
+  reason: text.exactOptional(),
+  findings: z.array(reportedFindingSchema).max(MOST_FINDINGS).exactOptional(),
+  answers: z.array(answeredFindingSchema).max(MOST_FINDINGS).exactOptional(),
+};
+
+const COMMANDS = {
+  START: {
+    id: text.min(1),
+    primary: agent,
+    reviewer: agent,
+    task: text.min(1).max(LONGEST_TASK),
+    by,
+    settings: settingsSchema,
+  },
+  /** Both agents are in the queue with an open session. */
+  READY: {},
+  /** An agent could not be started, or its session has stopped for good. */
+  UNABLE: { agent, why: text },
+  /** An agent of the review is gone for now. */
+  LOST: { agent, why: text },
+  /** That agent is back. */
+  BACK: { agent },
+  /** The floor granted the turn that the review asked for, or goes on with it under a new epoch. */
+  GRANTED: { agent, epoch },
+  /** That turn is over. `completed` is false when its agent failed, or its time was up. */
+  ENDED: { agent, epoch, completed: z.boolean(), ...signalled },
+  /** The work after the turn with this epoch. */
+  MEASURED: { epoch, work: workSchema },
+  /** What a turn of the review used. */
+  SPENT: { epoch, tokens: z.number(), costMicros: z.number() },
+  /** A budget of the channel is used up. */
+  BUDGET: { why: text },
+  ACCEPT: { by },
+  /** The reviewer is right: the primary agent goes on. */
+  UPHOLD: { by },
+  /** More iterations; goes on when the review waits. */
+  MORE: { by, iterations: z.int().min(1).max(MOST_ITERATIONS) },
+  CANCEL: { by, reason: text },
+  TICK: {},
+};
+
+const FACTS = {
+  reviewStarted: COMMANDS.START,
+  reviewMoved: { from: z.enum(REVIEW_STATUSES), to: z.enum(REVIEW_STATUSES), trigger: text },
+  iterationBegun: { iteration: z.int() },
+  turnAsked: { agent, purpose: z.enum(['work', 'review', 'repair', 'answers']), retried: z.boolean() },
+  turnGranted: { agent, epoch },
+  turnOver: { agent, epoch, ...signalled },
+  workMeasured: { work: workSchema },
+  /** The work changed while it was reviewed, so the verdict counts for nothing. */
+  verdictVoided: { tree: text },
+  verdictGiven: { verdict: z.enum(VERDICTS), tree: text, reason: text },
+  doneSignalled: { tree: text },
+  findingsKept: { findings: z.array(findingSchema) },
+  unchangedCounted: { unchanged: z.int() },
+  waited: { for: z.enum(WAITS), why: text, until: z.number().nullable() },
+  waitOver: { by: text.nullable() },
+  iterationsAdded: { by, iterations: z.int() },
+  spent: { tokens: z.number(), costMicros: z.number() },
+  reviewEnded: { kind: z.enum(OUTCOMES), why: text, by: text.nullable() },
+};
+
+export type ReviewCommand = Tagged<'type', typeof COMMANDS>;
+export type ReviewFact = Tagged<'type', typeof FACTS>;
+export type CommandOf<T extends ReviewCommand['type']> = Extract<ReviewCommand, { readonly type: T }>;
+export type FactOf<T extends ReviewFact['type']> = Extract<ReviewFact, { readonly type: T }>;
+
+export const reviewCommandSchema = taggedUnion('type', COMMANDS);
+export const reviewFactSchema = taggedUnion('type', FACTS);
+
+/** Why a command was refused. A refusal changes nothing. */
+export const REVIEW_REFUSALS = [
+  'REVIEW_OPEN',
+  'NO_REVIEW',
+  'SAME_AGENT',
+  'NOT_ITS_TURN',
+  'INVALID_TRANSITION',
+  'NOT_WAITING',
+  'TOO_MANY_ITERATIONS',
+  'NOT_DUE',
+  'UNCHANGED',
+] as const;
+
+export type ReviewRefusal = (typeof REVIEW_REFUSALS)[number];

@@ -1,0 +1,148 @@
+import type { Instant } from '../../lib/time.ts';
+import type { FactOf, ReviewFact } from './review-events.ts';
+import { isOpen, triggerOf } from './review.ts';
+import type { Review, ReviewState } from './review.ts';
+
+/** The state after a fact. Throws "impossible: …" when the two do not fit. */
+export function evolveReview(state: ReviewState, fact: ReviewFact, at: Instant): ReviewState {
+  if (fact.type === 'reviewStarted') return started(state, fact, at);
+  const { review } = state;
+  if (!isOpen(review) && fact.type !== 'reviewEnded' && fact.type !== 'spent')
+    throw new Error(`impossible: ${fact.type} in ${state.channel}, where no review is open`);
+  if (review === null) throw new Error(`impossible: ${fact.type} in ${state.channel}, which had no review`);
+  return { ...state, review: changed(review, fact, at) };
+}
+
+function started(state: ReviewState, fact: FactOf<'reviewStarted'>, at: Instant): ReviewState {
+  if (isOpen(state.review)) throw new Error(`impossible: a second review in ${state.channel}`);
+  const { type: _type, ...given } = fact;
+  const review: Review = {
+    ...given,
+    status: 'init',
+    startedAt: at,
+    iteration: 0,
+    iterations: [],
+    turn: null,
+    waiting: null,
+    work: null,
+    reviewed: null,
+    verdict: null,
+    done: null,
+    findings: [],
+    unchanged: 0,
+    usage: { turns: 0, tokens: 0, costMicros: 0 },
+    outcome: null,
+  };
+  return { ...state, count: state.count + 1, review };
+}
+
+function changed(review: Review, fact: Exclude<ReviewFact, FactOf<'reviewStarted'>>, at: Instant): Review {
+  switch (fact.type) {
+    case 'reviewMoved':
+      return moved(review, fact, at);
+    case 'iterationBegun':
+      return begun(review, fact, at);
+    case 'turnAsked':
+      return { ...review, turn: { agent: fact.agent, purpose: fact.purpose, retried: fact.retried, epoch: null } };
+    case 'turnGranted':
+      return granted(review, fact);
+    case 'turnOver':
+      return over(review, fact);
+    case 'workMeasured':
+      return measured(review, fact);
+    case 'verdictVoided':
+      return { ...review, verdict: null };
+    case 'verdictGiven':
+      return judged(review, fact);
+    case 'doneSignalled':
+      return { ...review, done: fact.tree };
+    case 'findingsKept':
+      return kept(review, fact);
+    case 'unchangedCounted':
+      return { ...review, unchanged: fact.unchanged };
+    case 'waited':
+      return { ...review, waiting: { for: fact.for, why: fact.why, until: fact.until } };
+    case 'waitOver':
+      return { ...review, waiting: null };
+    case 'iterationsAdded':
+      return { ...review, settings: { ...review.settings, maxIterations: fact.iterations } };
+    case 'spent':
+      return { ...review, usage: spent(review.usage, fact) };
+    case 'reviewEnded':
+      return { ...review, turn: null, waiting: null, outcome: { kind: fact.kind, why: fact.why, at } };
+  }
+}
+
+function moved(review: Review, { from, to }: FactOf<'reviewMoved'>, at: Instant): Review {
+  if (review.status !== from || triggerOf(from, to) === null)
+    throw new Error(`impossible: review ${review.id} moves from ${from} to ${to} while ${review.status}`);
+  const isLeft = to === 'complete' || to === 'failed' || (from === 'reviewing' && to === 'working');
+  return { ...review, status: to, iterations: isLeft ? closed(review, at) : review.iterations };
+}
+
+function closed({ iterations, work }: Review, at: Instant): Review['iterations'] {
+  const last = iterations.at(-1);
+  if (last === undefined || last.endedAt !== null) return iterations;
+  return [...iterations.slice(0, -1), { ...last, endedAt: at, tree: work?.tree ?? null }];
+}
+
+function begun(review: Review, { iteration }: FactOf<'iterationBegun'>, at: Instant): Review {
+  if (review.status !== 'working' || iteration !== review.iteration + 1)
+    throw new Error(`impossible: iteration ${iteration} after ${review.iteration} of review ${review.id}`);
+  const fresh = { endedAt: null, tree: null, verdict: null, opened: 0, fixed: 0, disputed: 0, reappeared: 0 };
+  return { ...review, iteration, iterations: [...review.iterations, { startedAt: at, ...fresh }] };
+}
+
+function granted(review: Review, { agent, epoch }: FactOf<'turnGranted'>): Review {
+  if (review.turn?.agent !== agent) throw new Error(`impossible: review ${review.id} does not wait for ${agent}`);
+  return { ...review, turn: { ...review.turn, epoch } };
+}
+
+function over(review: Review, { type: _type, agent, epoch, ...ended }: FactOf<'turnOver'>): Review {
+  if (review.turn?.agent !== agent || review.turn.epoch !== epoch)
+    throw new Error(`impossible: review ${review.id} does not wait for turn ${epoch} of ${agent}`);
+  const usage = { ...review.usage, turns: review.usage.turns + 1 };
+  return { ...review, turn: { ...review.turn, ended }, usage };
+}
+
+function measured(review: Review, { work }: FactOf<'workMeasured'>): Review {
+  const isChanged = review.work?.tree !== work.tree;
+  // A verdict and a DONE count for the tree that they were given for.
+  return { ...review, work, ...(isChanged ? { verdict: null, done: null } : {}) };
+}
+
+function judged(review: Review, { type: _type, ...verdict }: FactOf<'verdictGiven'>): Review {
+  return {
+    ...review,
+    verdict,
+    reviewed: review.work,
+    turn: null,
+    iterations: withLast(review.iterations, { verdict: verdict.verdict }),
+  };
+}
+
+function kept(review: Review, { findings }: FactOf<'findingsKept'>): Review {
+  const before = new Map(review.findings.map((finding) => [finding.id, finding.status]));
+  const count = (status: string): number =>
+    findings.filter((each) => each.status === status && before.get(each.id) !== status).length;
+  const { opened = 0, fixed = 0, disputed = 0, reappeared = 0 } = review.iterations.at(-1) ?? {};
+  const counts = {
+    opened: opened + findings.filter(({ id }) => !before.has(id)).length,
+    fixed: fixed + count('fixed'),
+    disputed: disputed + count('disputed'),
+    reappeared: reappeared + count('reappeared'),
+  };
+  return { ...review, findings, iterations: withLast(review.iterations, counts) };
+}
+
+function withLast(
+  iterations: Review['iterations'],
+  change: Partial<Review['iterations'][number]>,
+): Review['iterations'] {
+  const last = iterations.at(-1);
+  return last === undefined ? iterations : [...iterations.slice(0, -1), { ...last, ...change }];
+}
+
+function spent(usage: Review['usage'], { tokens, costMicros }: FactOf<'spent'>): Review['usage'] {
+  return { ...usage, tokens: usage.tokens + tokens, costMicros: usage.costMicros + costMicros };
+}

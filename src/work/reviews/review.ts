@@ -1,0 +1,214 @@
+import { z } from 'zod';
+import type { Frozen } from '../../lib/tagged.ts';
+
+/** The five states of a review, as the specification names them. */
+export const REVIEW_STATUSES = ['init', 'working', 'reviewing', 'complete', 'failed'] as const;
+
+export type ReviewStatus = (typeof REVIEW_STATUSES)[number];
+
+type Row = { readonly from: ReviewStatus; readonly to: ReviewStatus; readonly trigger: string };
+
+/** The specification's eight transitions, with its words for their triggers. All others are refused. */
+export const REVIEW_TRANSITIONS: readonly Row[] = [
+  { from: 'init', to: 'working', trigger: 'Agents started successfully' },
+  { from: 'init', to: 'failed', trigger: 'Agent failed to start' },
+  { from: 'working', to: 'reviewing', trigger: 'Primary agent finished iteration' },
+  { from: 'working', to: 'complete', trigger: 'Primary agent signaled DONE' },
+  { from: 'working', to: 'failed', trigger: 'Agent error or max iterations' },
+  { from: 'reviewing', to: 'working', trigger: 'Review requires more work' },
+  { from: 'reviewing', to: 'complete', trigger: 'Review passed (PASS signal)' },
+  { from: 'reviewing', to: 'failed', trigger: 'Unrecoverable review failure' },
+];
+
+/** The trigger of a transition; `null` when the specification does not list it. */
+export function triggerOf(from: ReviewStatus, to: ReviewStatus): string | null {
+  return REVIEW_TRANSITIONS.find((row) => row.from === from && row.to === to)?.trigger ?? null;
+}
+
+/** The specification's run state for each state of a review, as `/review status --json` shows it. */
+export const RUN_STATES: Readonly<Record<ReviewStatus, string>> = {
+  init: 'submitted',
+  working: 'working',
+  reviewing: 'reviewing',
+  complete: 'completed',
+  failed: 'failed',
+};
+
+/** The state of a review for a stored run state; "failed" for a word that the specification does not list. */
+export function statusOfRunState(runState: string): ReviewStatus {
+  return REVIEW_STATUSES.find((status) => RUN_STATES[status] === runState) ?? 'failed';
+}
+
+export const UNTILS = ['signal', 'review', 'consensus'] as const;
+export const ON_FAILS = ['stop', 'revise'] as const;
+export const VERDICTS = ['pass', 'revise', 'fail'] as const;
+export const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
+/** What a review can wait for. `budget`: a limit of the channel was reached. */
+export const WAITS = ['agents', 'agent', 'arbiter', 'fail', 'budget'] as const;
+/** How a review ended. */
+export const OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
+
+/** The specification's default number of iterations, and the most that a person may ask for. */
+export const DEFAULT_ITERATIONS = 10;
+export const MOST_ITERATIONS = 100;
+/** The longest task, in UTF-16 units. */
+export const LONGEST_TASK = 100_000;
+/** The most findings that a reviewer may report in one verdict. */
+export const MOST_FINDINGS = 50;
+
+const text = z.string();
+const agent = z.string();
+const instant = z.number();
+const count = z.int().min(0);
+
+/** A finding as a reviewer reports it. `id`: set when it repeats a finding that is open. */
+export const reportedFindingSchema = z.strictObject({
+  id: text.max(40).exactOptional(),
+  severity: z.enum(SEVERITIES),
+  file: text.max(1_000).exactOptional(),
+  line: z.int().min(1).exactOptional(),
+  title: text.min(1).max(300),
+  detail: text.max(4_000).exactOptional(),
+});
+
+/** A finding in the ledger of a review. `blocks`: the review cannot pass while it is open. */
+export const findingSchema = z.strictObject({
+  ...reportedFindingSchema.shape,
+  id: text,
+  status: z.enum(['new', 'persisting', 'fixed', 'disputed', 'reappeared']),
+  blocks: z.boolean(),
+  /** The iteration in which it was first reported. */
+  opened: count,
+  /** How often the primary agent disputed it, and its last reason. */
+  disputes: count,
+  reason: text.exactOptional(),
+});
+
+/** The primary agent's answer to a finding. */
+export const answeredFindingSchema = z.strictObject({
+  id: text,
+  answer: z.enum(['fixed', 'disputed']),
+  reason: text.max(4_000).exactOptional(),
+});
+
+/**
+ * What is reviewed, at one instant. `tree`: the digest of the files, or of the text when the agents have no repository.
+ * `commit`: a commit with that tree, for the reviewer to read.
+ */
+export const workSchema = z.strictObject({
+  tree: text,
+  commit: text.nullable(),
+  /** Files, with lines, that differ from the work before it; absent when that is not known. */
+  changed: z.array(z.strictObject({ file: text, lines: z.array(z.int()).exactOptional() })).exactOptional(),
+  /** This change takes back lines that the review itself had changed in the iteration before. */
+  reverts: z.array(text).exactOptional(),
+});
+
+export const settingsSchema = z.strictObject({
+  maxIterations: z.int().min(1).max(MOST_ITERATIONS),
+  until: z.enum(UNTILS),
+  onFail: z.enum(ON_FAILS),
+  signals: z.strictObject({ done: text.min(1), pass: text.min(1), fail: text.min(1) }),
+  /** Iterations without a changed tree and without a pass, after which the review is stalled. */
+  patience: z.int().min(1),
+  /** How long a review waits for agents and people, in milliseconds. */
+  waitMs: z.number(),
+});
+
+const iterationSchema = z.strictObject({
+  startedAt: instant,
+  endedAt: instant.nullable(),
+  tree: text.nullable(),
+  verdict: z.enum(VERDICTS).nullable(),
+  opened: count,
+  fixed: count,
+  disputed: count,
+  reappeared: count,
+});
+
+/** The turn that the review waits for. */
+const turnSchema = z.strictObject({
+  agent,
+  /** What the turn is for. `repair`: the agent gave no usable verdict. `answers`: it left findings unanswered. */
+  purpose: z.enum(['work', 'review', 'repair', 'answers']),
+  /** The epoch of the turn; `null` until the floor has granted it. A restart gives it another one. */
+  epoch: z.number().nullable(),
+  /** It was asked again, because its agent failed the first time. */
+  retried: z.boolean(),
+  /** What the agent signalled at its end; absent until then. The review then waits for the digest of the work. */
+  ended: z
+    .strictObject({
+      signal: z.enum(['done', ...VERDICTS]).nullable(),
+      /** Why the end of the answer holds no usable verdict. */
+      broken: text.exactOptional(),
+      reason: text.exactOptional(),
+      findings: z.array(reportedFindingSchema).exactOptional(),
+      answers: z.array(answeredFindingSchema).exactOptional(),
+    })
+    .exactOptional(),
+});
+
+const waitingSchema = z.strictObject({
+  for: z.enum(WAITS),
+  why: text,
+  /** When nobody's silence lets the review wait any longer; `null` for no limit. */
+  until: instant.nullable(),
+});
+
+export const reviewSchema = z.strictObject({
+  id: text,
+  primary: agent,
+  reviewer: agent,
+  task: text,
+  /** Who asked for it: a person's id. */
+  by: text,
+  settings: settingsSchema,
+  status: z.enum(REVIEW_STATUSES),
+  startedAt: instant,
+  /** The number of the iteration under way; 0 before the first. It never restarts. */
+  iteration: count,
+  iterations: z.array(iterationSchema),
+  turn: turnSchema.nullable(),
+  waiting: waitingSchema.nullable(),
+  /** The work when it was last measured. */
+  work: workSchema.nullable(),
+  /** The work that the reviewer last saw. */
+  reviewed: workSchema.nullable(),
+  /** The newest verdict. It counts for this tree only. */
+  verdict: z.strictObject({ verdict: z.enum(VERDICTS), tree: text, reason: text }).nullable(),
+  /** The tree for which the primary agent signalled DONE. */
+  done: text.nullable(),
+  findings: z.array(findingSchema),
+  /** Iterations in a row in which the tree stayed the same and the reviewer did not pass it. */
+  unchanged: count,
+  /** What people allow after a stall: the primary agent's next turn answers the reviewer's findings. */
+  usage: z.strictObject({ turns: count, tokens: z.number(), costMicros: z.number() }),
+  outcome: z.strictObject({ kind: z.enum(OUTCOMES), why: text, at: instant }).nullable(),
+});
+
+/** The reviews of one channel: the open one or the last one, and how many there were. */
+export const reviewStateSchema = z.strictObject({ channel: text, count, review: reviewSchema.nullable() });
+
+export type Review = Frozen<z.infer<typeof reviewSchema>>;
+export type ReviewState = Frozen<z.infer<typeof reviewStateSchema>>;
+export type ReviewSettings = Review['settings'];
+export type ReviewTurn = NonNullable<Review['turn']>;
+export type Finding = Review['findings'][number];
+export type ReportedFinding = Frozen<z.infer<typeof reportedFindingSchema>>;
+export type Work = NonNullable<Review['work']>;
+export type Outcome = (typeof OUTCOMES)[number];
+
+/** The reviews of a channel in which there was none. */
+export function emptyReviews(channel: string): ReviewState {
+  return { channel, count: 0, review: null };
+}
+
+/** Whether a review is neither complete nor failed. */
+export function isOpen(review: Review | null): review is Review {
+  return review !== null && review.status !== 'complete' && review.status !== 'failed';
+}
+
+/** The findings that the primary agent has to answer. */
+export function openFindings({ findings }: Review): readonly Finding[] {
+  return findings.filter(({ status }) => status !== 'fixed');
+}
