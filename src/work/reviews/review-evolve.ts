@@ -61,7 +61,7 @@ function changed(review: Review, fact: Exclude<ReviewFact, FactOf<'reviewStarted
     case 'unchangedCounted':
       return { ...review, unchanged: fact.unchanged };
     case 'waited':
-      return { ...review, waiting: { for: fact.for, why: fact.why, until: fact.until } };
+      return waited(review, fact);
     case 'waitOver':
       return { ...review, waiting: null };
     case 'iterationsAdded':
@@ -80,6 +80,12 @@ function moved(review: Review, { from, to }: FactOf<'reviewMoved'>, at: Instant)
   return { ...review, status: to, iterations: isLeft ? closed(review, at) : review.iterations };
 }
 
+/** While people decide, no turn is awaited. */
+function waited(review: Review, { for: reason, why, until }: FactOf<'waited'>): Review {
+  const isForPeople = reason === 'arbiter' || reason === 'fail';
+  return { ...review, turn: isForPeople ? null : review.turn, waiting: { for: reason, why, until } };
+}
+
 function closed({ iterations, work }: Review, at: Instant): Review['iterations'] {
   const last = iterations.at(-1);
   if (last === undefined || last.endedAt !== null) return iterations;
@@ -90,7 +96,8 @@ function begun(review: Review, { iteration }: FactOf<'iterationBegun'>, at: Inst
   if (review.status !== 'working' || iteration !== review.iteration + 1)
     throw new Error(`impossible: iteration ${iteration} after ${review.iteration} of review ${review.id}`);
   const fresh = { endedAt: null, tree: null, verdict: null, opened: 0, fixed: 0, disputed: 0, reappeared: 0 };
-  return { ...review, iteration, iterations: [...review.iterations, { startedAt: at, ...fresh }] };
+  // A DONE counts for its own iteration.
+  return { ...review, iteration, done: null, iterations: [...review.iterations, { startedAt: at, ...fresh }] };
 }
 
 function granted(review: Review, { agent, epoch }: FactOf<'turnGranted'>): Review {

@@ -191,6 +191,8 @@ export const reviewStateSchema = z.strictObject({ channel: text, count, review: 
 
 export type Review = Frozen<z.infer<typeof reviewSchema>>;
 export type ReviewState = Frozen<z.infer<typeof reviewStateSchema>>;
+/** A review that is neither complete nor failed. */
+export type OpenReview = Review & { readonly status: 'init' | 'working' | 'reviewing' };
 export type ReviewSettings = Review['settings'];
 export type ReviewTurn = NonNullable<Review['turn']>;
 export type Finding = Review['findings'][number];
@@ -204,7 +206,7 @@ export function emptyReviews(channel: string): ReviewState {
 }
 
 /** Whether a review is neither complete nor failed. */
-export function isOpen(review: Review | null): review is Review {
+export function isOpen(review: Review | null): review is OpenReview {
   return review !== null && review.status !== 'complete' && review.status !== 'failed';
 }
 

@@ -1,0 +1,229 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { reviewMachine } from '../../../src/work/reviews/review-machine.ts';
+import type { ReviewCommand, ReviewFact } from '../../../src/work/reviews/review-events.ts';
+import { isOpen, triggerOf } from '../../../src/work/reviews/review.ts';
+import type { Review, ReviewSettings, ReviewState } from '../../../src/work/reviews/review.ts';
+
+type ReviewMachine = typeof reviewMachine;
+
+/** A broken promise, and the commands that lead to it. */
+export type FoundReview = { readonly what: string; readonly trace: readonly ReviewCommand[] };
+
+const NOON = 43_200_000;
+const WAIT_MS = 1_000;
+
+export const PLAIN: ReviewSettings = {
+  maxIterations: 2,
+  until: 'signal',
+  onFail: 'stop',
+  signals: { done: 'DONE', pass: 'PASS', fail: 'FAIL' },
+  patience: 2,
+  waitMs: WAIT_MS,
+};
+
+export const START: Extract<ReviewCommand, { type: 'START' }> = {
+  type: 'START',
+  id: 'r1',
+  primary: 'dev',
+  reviewer: 'qa',
+  task: 'Build it',
+  by: 'ann',
+  settings: PLAIN,
+};
+
+/** What an onlooker knows: the number of turns of each agent, the tree that was passed, and what was signalled for it. */
+type Place = {
+  readonly state: ReviewState;
+  readonly at: number;
+  readonly epoch: number;
+  readonly worked: number;
+  readonly passedTree: string | null;
+  readonly doneTree: string | null;
+  readonly trace: readonly ReviewCommand[];
+};
+
+const MAJOR = { severity: 'major', title: 'It breaks' } as const;
+const MINOR = { severity: 'minor', title: 'A name' } as const;
+
+/** Searches every order of commands to this depth and checks each state that it reaches. */
+export function searchReviews(core: ReviewMachine, settings: Partial<ReviewSettings>, depth: number) {
+  const start: Place = {
+    state: core.empty('c'),
+    at: NOON,
+    epoch: 0,
+    worked: 0,
+    passedTree: null,
+    doneTree: null,
+    trace: [],
+  };
+  const found: FoundReview[] = [];
+  const seen = new Set<string>();
+  let [frontier, transitions]: [readonly Place[], number] = [[start], 0];
+  for (let at = 0; at < depth && frontier.length > 0 && found.length === 0; at += 1) {
+    const next: Place[] = [];
+    for (const place of frontier) {
+      for (const command of movesOf(place, settings)) {
+        transitions += 1;
+        const reached = take(core, place, command, found);
+        if (reached === null) continue;
+        const key = keyOf(reached);
+        if (seen.has(key)) continue;
+        seen.add(key);
+        next.push(reached);
+      }
+    }
+    frontier = next;
+  }
+  return { found, transitions, states: seen.size };
+}
+
+function movesOf({ state, epoch }: Place, settings: Partial<ReviewSettings>): readonly ReviewCommand[] {
+  const { review } = state;
+  if (!isOpen(review)) return [{ ...START, settings: { ...PLAIN, ...settings } }];
+  const { turn } = review;
+  const agents = [review.primary, review.reviewer];
+  const people: readonly ReviewCommand[] = [
+    { type: 'ACCEPT', by: 'ann' },
+    { type: 'UPHOLD', by: 'ann' },
+    { type: 'MORE', by: 'ann', iterations: 1 },
+    { type: 'CANCEL', by: 'ann', reason: 'no longer needed' },
+    { type: 'TICK' },
+    { type: 'READY' },
+    { type: 'BUDGET', why: 'tokens' },
+  ];
+  const sessions = agents.flatMap((agent): readonly ReviewCommand[] => [
+    { type: 'LOST', agent, why: 'gone' },
+    { type: 'BACK', agent },
+    { type: 'UNABLE', agent, why: 'stopped' },
+    { type: 'GRANTED', agent, epoch: epoch + 1 },
+  ]);
+  const epochs = [...new Set([epoch, epoch - 1])].filter((each) => each > 0);
+  const ends = agents.flatMap((agent) => epochs.flatMap((each) => endsOf(agent, each, turn?.agent === review.primary)));
+  const trees = ['a', 'b'].flatMap((tree): readonly ReviewCommand[] =>
+    epochs.map((each) => ({ type: 'MEASURED', epoch: each, work: { tree, commit: null } })),
+  );
+  return [...people, ...sessions, ...ends, ...trees];
+}
+
+function endsOf(agent: string, epoch: number, isWorking: boolean): readonly ReviewCommand[] {
+  const end = { type: 'ENDED', agent, epoch, completed: true, signal: null } as const;
+  const failed: ReviewCommand = { ...end, completed: false };
+  if (isWorking)
+    return [
+      failed,
+      end,
+      { ...end, signal: 'done' },
+      { ...end, signal: 'fail' },
+      { ...end, answers: [{ id: 'F1', answer: 'fixed' }] },
+      { ...end, signal: 'done', answers: [{ id: 'F1', answer: 'disputed', reason: 'no' }] },
+    ];
+  return [
+    failed,
+    end,
+    { ...end, signal: 'pass' },
+    { ...end, signal: 'pass', findings: [MAJOR] },
+    { ...end, signal: 'revise', findings: [MAJOR] },
+    { ...end, signal: 'revise', findings: [MINOR] },
+    { ...end, signal: 'fail', findings: [MAJOR] },
+    { ...end, signal: 'fail' },
+  ];
+}
+
+function take(core: ReviewMachine, place: Place, command: ReviewCommand, found: FoundReview[]): Place | null {
+  const trace = [...place.trace, command];
+  try {
+    return reach(core, { ...place, trace }, command);
+  } catch (error) {
+    found.push({ what: error instanceof Error ? error.message : String(error), trace });
+    return null;
+  }
+}
+
+function must(holds: boolean, what: string): void {
+  if (!holds) throw new Error(what);
+}
+
+function reach(core: ReviewMachine, place: Place, command: ReviewCommand): Place | null {
+  const deadline = core.nextDeadline(place.state);
+  const at = command.type === 'TICK' ? (deadline ?? place.at) : place.at;
+  const decision = core.decide(place.state, command, at);
+  if (!decision.ok) {
+    must(decision.facts.length === 0, `a refused ${command.type} changes something`);
+    return null;
+  }
+  let { state, worked, passedTree, doneTree } = place;
+  for (const given of decision.facts) {
+    const fact: ReviewFact = core.fact.parse(JSON.parse(JSON.stringify(given)));
+    checkFact(state, fact, command);
+    state = core.evolve(state, fact, at);
+    if (fact.type === 'reviewStarted') [worked, passedTree, doneTree] = [0, null, null];
+    if (fact.type === 'turnAsked' && fact.purpose === 'work' && !fact.retried) worked += 1;
+    if (fact.type === 'turnOver' && fact.signal === 'pass') passedTree = state.review?.work?.tree ?? null;
+    if (fact.type === 'workMeasured' && state.review?.turn?.ended?.signal === 'done') doneTree = fact.work.tree;
+  }
+  must(isDeepStrictEqual(core.state.parse(JSON.parse(JSON.stringify(state))), state), 'a state is not read back');
+  const epoch = command.type === 'GRANTED' ? command.epoch : place.epoch;
+  const reached = { ...place, state, at, epoch, worked, passedTree, doneTree };
+  checkPlace(place, reached, command);
+  return reached;
+}
+
+/** Only the listed transitions happen; a verdict and an end come from the agent that may give them. */
+function checkFact({ review }: ReviewState, fact: ReviewFact, command: ReviewCommand): void {
+  if (fact.type === 'reviewMoved') must(triggerOf(fact.from, fact.to) === fact.trigger, `${fact.from} to ${fact.to}`);
+  if (fact.type !== 'turnOver') return;
+  must(command.type === 'ENDED' && command.epoch === review?.turn?.epoch, 'a late signal counts');
+}
+
+function checkPlace(before: Place, { state, worked, passedTree, doneTree }: Place, command: ReviewCommand): void {
+  const { review } = state;
+  if (review === null) throw new Error('a review is lost');
+  const was = before.state.review;
+  must(review.iteration === worked, `iteration ${review.iteration} after ${worked} turns of the primary agent`);
+  must(review.iteration <= review.settings.maxIterations, 'more iterations than allowed');
+  if (command.type !== 'START') must(was === null || review.iteration >= was.iteration, 'the count restarts');
+  if (isOpen(review)) {
+    must(review.turn !== null || review.waiting !== null, 'an open review waits for nobody');
+    must(review.outcome === null, 'an open review has an outcome');
+    must(
+      review.waiting === null || review.waiting.for === 'budget' || review.waiting.until !== null,
+      'it waits for ever',
+    );
+    if (review.turn !== null) checkTurn(review);
+    return;
+  }
+  must(review.outcome !== null && review.turn === null && review.waiting === null, 'an ended review has no outcome');
+  if (review.status === 'complete') checkPass(review, { passedTree, doneTree }, command);
+}
+
+function checkTurn({ status, turn, primary, reviewer, waiting }: Review): void {
+  if (waiting?.for === 'arbiter' || waiting?.for === 'fail') return;
+  const wanted = status === 'working' ? primary : reviewer;
+  must(turn?.agent === wanted, `${turn?.agent} is asked while ${status}`);
+}
+
+/** A review passes by a person, by PASS for the tree at hand, or by what its settings say of DONE. */
+function checkPass(
+  { settings, work, findings, iteration, outcome }: Review,
+  { passedTree, doneTree }: Pick<Place, 'passedTree' | 'doneTree'>,
+  command: ReviewCommand,
+): void {
+  if (command.type === 'ACCEPT') return;
+  const tree = work?.tree ?? null;
+  const isDone = doneTree === tree && tree !== null;
+  const isNotes = iteration > 1 && findings.length > 0 && findings.every(({ blocks }) => !blocks);
+  const isPassed = (passedTree === tree && tree !== null) || isNotes;
+  must(outcome?.kind === 'passed' || outcome?.kind === 'passed with notes', 'a completed review has not passed');
+  if (settings.until === 'signal') must(isDone || isPassed, 'a review passes and nobody said so');
+  if (settings.until === 'review') must(isPassed, 'a review passes without its reviewer');
+  if (settings.until === 'consensus') must(isPassed && isDone, 'a review passes by one agent alone');
+}
+
+/** Equal places have equal keys: epochs count from the present one. */
+function keyOf({ state, epoch, passedTree, doneTree }: Place): string {
+  const { review } = state;
+  const turn = review?.turn ?? null;
+  const relative = turn === null ? null : { ...turn, epoch: turn.epoch === null ? null : epoch - turn.epoch };
+  const known = review === null ? null : { ...review, turn: relative, iterations: [], usage: null, startedAt: 0 };
+  return JSON.stringify([known, passedTree, doneTree, epoch > 0, epoch > 1]);
+}
