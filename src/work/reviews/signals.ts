@@ -1,0 +1,50 @@
+import { fenceAfter, isQuote } from '../../turns/text/split.ts';
+import type { Fence } from '../../turns/text/split.ts';
+import type { ReviewSettings, ReviewTurn } from './review.ts';
+
+type Signals = ReviewSettings['signals'];
+type Signal = NonNullable<ReviewTurn['ended']>['signal'];
+
+/** What the end of an answer signals. `broken`: why its text holds no usable signal, for the agent to read. */
+export type Signalled = { readonly signal: Signal; readonly broken?: string };
+
+/** The word by which a reviewer asks for another iteration. */
+export const REVISE = 'REVISE';
+
+/**
+ * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a quote and
+ * anywhere else, and in other letters, such a word is text. The turn signal is no part of the text here.
+ */
+export function signalOfPrimary(text: string, { done, fail }: Signals): Signalled {
+  return signalIn(text, { [done]: 'done', [fail]: 'fail' });
+}
+
+/** The verdict of the reviewer: PASS, REVISE or FAIL, read as the primary agent's signal is. */
+export function verdictOfReviewer(text: string, { pass, fail }: Signals): Signalled {
+  const found = signalIn(text, { [pass]: 'pass', [fail]: 'fail', [REVISE]: 'revise' });
+  if (found.signal !== null || found.broken !== undefined) return found;
+  return { signal: null, broken: `no verdict: the last line must be ${pass}, ${REVISE} or ${fail}, and nothing else` };
+}
+
+function signalIn(text: string, words: Readonly<Record<string, Signal>>): Signalled {
+  const lines = ownLines(text);
+  const named = [...new Set(lines.filter((line) => Object.hasOwn(words, line)))];
+  const last = lines.at(-1) ?? '';
+  if (named.length > 1) return { signal: null, broken: `more than one signal: ${named.join(', ')}` };
+  if (Object.hasOwn(words, last)) return { signal: words[last] ?? null };
+  const [early] = named;
+  return early === undefined ? { signal: null } : { signal: null, broken: `${early} is followed by more text` };
+}
+
+/** The lines that are not empty, without white space around them. A line in code or in a quote stands as a blank. */
+function ownLines(text: string): readonly string[] {
+  let fence: Fence | null = null;
+  const lines: string[] = [];
+  for (const line of text.split('\n')) {
+    const isInside = fence !== null;
+    const isQuoted = !isInside && isQuote(line);
+    fence = fenceAfter(fence, line);
+    if (line.trim() !== '') lines.push(isInside || fence !== null || isQuoted ? ' ' : line.trim());
+  }
+  return lines;
+}

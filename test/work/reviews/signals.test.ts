@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'vitest';
+import { signalOfPrimary, verdictOfReviewer } from '../../../src/work/reviews/signals.ts';
+
+const SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+
+describe('the signal of the primary agent', () => {
+  test.each([
+    ['alone', 'DONE', 'done'],
+    ['on the last line', 'It works.\nDONE', 'done'],
+    ['before blank lines', 'It works.\n  DONE  \n\n', 'done'],
+    ['that gives up', 'I cannot.\nFAIL', 'fail'],
+  ])('counts %s', (_where, text, signal) => {
+    expect(signalOfPrimary(text, SIGNALS)).toEqual({ signal });
+  });
+
+  test.each([
+    ['in a sentence', 'I am DONE soon'],
+    ['as the last word of a line', 'All is DONE'],
+    ['in other letters', 'done'],
+    ['in a block of code', '```\nDONE\n```'],
+    ['in a block of code that stays open', 'See:\n```\nDONE'],
+    ['in a quote', 'You said:\n> DONE'],
+    ['in inline code', '`DONE`'],
+    ['that is the reviewer’s to give', 'PASS'],
+    ['that is missing', 'It works.'],
+  ])('does not count %s', (_where, text) => {
+    expect(signalOfPrimary(text, SIGNALS)).toEqual({ signal: null });
+  });
+
+  test('followed by more text is a fault that the agent can read', () => {
+    expect(signalOfPrimary('DONE\nBut wait.', SIGNALS)).toEqual({
+      signal: null,
+      broken: 'DONE is followed by more text',
+    });
+  });
+
+  test('goes by the words of the settings', () => {
+    const signals = { ...SIGNALS, done: 'FERTIG' };
+    expect(signalOfPrimary('FERTIG', signals)).toEqual({ signal: 'done' });
+    expect(signalOfPrimary('DONE', signals)).toEqual({ signal: null });
+  });
+});
+
+describe('the verdict of the reviewer', () => {
+  test.each([
+    ['PASS', 'pass'],
+    ['Two things are left.\nREVISE', 'revise'],
+    ['It cannot be mended.\nFAIL', 'fail'],
+  ])('%j is a verdict', (text, signal) => {
+    expect(verdictOfReviewer(text, SIGNALS)).toEqual({ signal });
+  });
+
+  test.each([
+    ['without one', 'Looks good to me.', /^no verdict: /],
+    ['that only names one', 'I do not PASS this.', /^no verdict: /],
+    ['with two', 'PASS\nFAIL', /^more than one signal: PASS, FAIL$/],
+    ['with one in the middle', 'PASS\nThe rest is fine.', /^PASS is followed by more text$/],
+    ['with the primary agent’s word', 'DONE', /^no verdict: /],
+  ])('an answer %s is broken', (_how, text, broken) => {
+    expect(verdictOfReviewer(text, SIGNALS)).toEqual({ signal: null, broken: expect.stringMatching(broken) });
+  });
+});
