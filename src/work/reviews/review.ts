@@ -211,6 +211,6 @@ export function isOpen(review: Review | null): review is OpenReview {
 }
 
 /** The findings that the primary agent has to answer. */
-export function openFindings({ findings }: Review): readonly Finding[] {
+export function openFindings({ findings }: Pick<Review, 'findings'>): readonly Finding[] {
   return findings.filter(({ status }) => status !== 'fixed');
 }

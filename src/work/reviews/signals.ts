@@ -1,6 +1,8 @@
 import { fenceAfter, isQuote } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
-import type { ReviewSettings, ReviewTurn } from './review.ts';
+import { defined } from '../../lib/defined.ts';
+import { MOST_FINDINGS, SEVERITIES } from './review.ts';
+import type { ReportedFinding, ReviewSettings, ReviewTurn } from './review.ts';
 
 type Signals = ReviewSettings['signals'];
 type Signal = NonNullable<ReviewTurn['ended']>['signal'];
@@ -47,4 +49,35 @@ function ownLines(text: string): readonly string[] {
     if (line.trim() !== '') lines.push(isInside || fence !== null || isQuoted ? ' ' : line.trim());
   }
   return lines;
+}
+
+const FINDING = /^(?:[-*]\s+)?(?:(?<id>F\d+)\s+)?\[(?<severity>blocker|major|minor|note)\]\s+(?<rest>\S.*)$/i;
+const PLACE = /^(?<file>[\w@./-]*[./][\w@./-]+?)(?::(?<line>\d+))?:?\s+(?<title>\S.*)$/;
+const ANSWER = /^(?:[-*]\s+)?(?<id>F\d+):\s*(?<answer>fixed|disputed)\b[\s:,.-]*(?<reason>.*)$/i;
+
+/** The findings that an answer reports in lines such as "[major] src/a.ts:12 It breaks", outside code and quotes. */
+export function findingsIn(text: string): readonly ReportedFinding[] {
+  return ownLines(text)
+    .flatMap((line) => FINDING.exec(line)?.groups ?? [])
+    .slice(0, MOST_FINDINGS)
+    .map(({ id, severity = '', rest = '' }): ReportedFinding => {
+      const { file, line, title = rest } = PLACE.exec(rest)?.groups ?? {};
+      return {
+        severity: SEVERITIES.find((each) => each === severity.toLowerCase()) ?? 'note',
+        title: title.slice(0, 300),
+        ...defined({ id: id?.toUpperCase(), file, line: line === undefined ? undefined : Number(line) }),
+      };
+    });
+}
+
+/** The primary agent's answers to findings, in lines such as "F1: disputed: it is meant so". */
+export function answersIn(text: string): NonNullable<NonNullable<ReviewTurn['ended']>['answers']> {
+  return ownLines(text)
+    .flatMap((line) => ANSWER.exec(line)?.groups ?? [])
+    .slice(0, MOST_FINDINGS)
+    .map(({ id = '', answer = '', reason = '' }) => ({
+      id: id.toUpperCase(),
+      answer: answer.toLowerCase() === 'fixed' ? 'fixed' : 'disputed',
+      ...(reason === '' ? {} : { reason: reason.slice(0, 4_000) }),
+    }));
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { signalOfPrimary, verdictOfReviewer } from '../../../src/work/reviews/signals.ts';
+import { answersIn, findingsIn, signalOfPrimary, verdictOfReviewer } from '../../../src/work/reviews/signals.ts';
 
 const SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
 
@@ -58,5 +58,26 @@ describe('the verdict of the reviewer', () => {
     ['with the primary agent’s word', 'DONE', /^no verdict: /],
   ])('an answer %s is broken', (_how, text, broken) => {
     expect(verdictOfReviewer(text, SIGNALS)).toEqual({ signal: null, broken: expect.stringMatching(broken) });
+  });
+});
+
+describe('findings in a text', () => {
+  test.each([
+    ['[major] src/a.ts:12 It breaks', { severity: 'major', file: 'src/a.ts', line: 12, title: 'It breaks' }],
+    ['- [MINOR] README.md A name', { severity: 'minor', file: 'README.md', title: 'A name' }],
+    ['F3 [blocker] It does not start', { id: 'F3', severity: 'blocker', title: 'It does not start' }],
+  ])('%j is one', (text, finding) => {
+    expect(findingsIn(`I looked.\n${text}\nREVISE`)).toEqual([finding]);
+  });
+
+  test('in code, in quotes and without a severity are none', () => {
+    expect(findingsIn('```\n[major] a.ts It breaks\n```\n> [major] a.ts x\n[grave] y')).toEqual([]);
+  });
+
+  test('are answered line by line', () => {
+    expect(answersIn('F1: fixed\n- f2: disputed: it is meant so\nF3 later')).toEqual([
+      { id: 'F1', answer: 'fixed' },
+      { id: 'F2', answer: 'disputed', reason: 'it is meant so' },
+    ]);
   });
 });

@@ -1,0 +1,78 @@
+import { REVISE } from './signals.ts';
+import { openFindings } from './review.ts';
+import type { Finding, Review } from './review.ts';
+
+/** What an agent is told for the turn that the review asks of it. Throws when the review asks for none. */
+export function briefOf(review: Review): string {
+  const { turn, primary } = review;
+  if (turn === null) throw new Error(`impossible: review ${review.id} asks for no turn`);
+  const lines = turn.agent === primary ? primaryBrief(review) : reviewerBrief(review);
+  return lines.filter((line) => line !== null).join('\n');
+}
+
+type Lines = readonly (string | null)[];
+
+function primaryBrief({ turn, task, verdict, reviewer, settings, findings }: Review): Lines {
+  const { signals } = settings;
+  const open = openFindings({ findings });
+  if (turn?.purpose === 'answers')
+    return [
+      `You signalled ${signals.done}, and these findings of ${reviewer} have no answer:`,
+      ...open.map(findingLine),
+      HOW_TO_ANSWER,
+      `Then end with ${signals.done} alone on the last line.`,
+    ];
+  return [
+    `You are the primary agent. ${reviewer} reviews your work after your turn.`,
+    `Task: ${task}`,
+    verdict === null || verdict.reason === ''
+      ? null
+      : `${reviewer}'s last verdict was ${verdict.verdict}: ${verdict.reason}`,
+    ...(open.length === 0 ? [] : [`Open findings:`, ...open.map(findingLine), HOW_TO_ANSWER]),
+    settings.until === 'signal'
+      ? `When the task is done, write ${signals.done} alone on the last line. That ends the review.`
+      : `When you want it reviewed as finished, write ${signals.done} alone on the last line.`,
+    `If the task cannot be done, say why and write ${signals.fail} alone on the last line. That ends the review.`,
+    'Without either, your turn is one step, and the work is reviewed as it is.',
+  ];
+}
+
+const HOW_TO_ANSWER =
+  'Answer each finding on a line of its own: "F1: fixed", or "F1: disputed: <your reason>". The reviewer reads the answers.';
+
+function reviewerBrief({ turn, task, primary, settings, work, findings }: Review): Lines {
+  const { signals, onFail } = settings;
+  const verdicts = [
+    `${signals.pass}: the work meets the task.`,
+    `${REVISE}: something must be changed first. This is the verdict for "not yet".`,
+    onFail === 'stop'
+      ? `${signals.fail}: the work cannot be mended. This ends the review.`
+      : `${signals.fail}: counts as ${REVISE} here.`,
+  ];
+  if (turn?.purpose === 'repair')
+    return [
+      `Your review has no usable verdict. Write your verdict alone on the last line:`,
+      ...verdicts,
+      HOW_TO_REPORT,
+    ];
+  return [
+    `You are the reviewer. Review ${primary}'s work. Do not change it.`,
+    `Task: ${task}`,
+    work === null || work.commit === null ? null : `The work is commit ${work.commit}.`,
+    ...(findings.length === 0 ? [] : ['Your earlier findings, with their answers:', ...findings.map(findingLine)]),
+    HOW_TO_REPORT,
+    'A finding that you do not repeat counts as fixed. Repeat one by its number.',
+    'Write your verdict alone on the last line:',
+    ...verdicts,
+  ];
+}
+
+const HOW_TO_REPORT =
+  'Report each finding on a line of its own: "[major] src/file.ts:12 title", with blocker, major, minor or note in brackets.';
+
+/** "F1 [major] src/a.ts:12 It breaks (disputed: it is meant so)". */
+export function findingLine({ id, severity, file, line, title, status, reason }: Finding): string {
+  const place = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
+  const answer = reason === undefined || status !== 'disputed' ? status : `${status}: ${reason}`;
+  return `${id} [${severity}] ${place}${title} (${answer})`;
+}
