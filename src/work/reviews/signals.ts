@@ -57,8 +57,7 @@ const ANSWER = /^(?:[-*]\s+)?(?<id>F\d+):\s*(?<answer>fixed|disputed)\b[\s:,.-]*
 
 /** The findings that an answer reports in lines such as "[major] src/a.ts:12 It breaks", outside code and quotes. */
 export function findingsIn(text: string): readonly ReportedFinding[] {
-  return ownLines(text)
-    .flatMap((line) => FINDING.exec(line)?.groups ?? [])
+  return groupsIn(text, FINDING)
     .slice(0, MOST_FINDINGS)
     .map(({ id, severity = '', rest = '' }): ReportedFinding => {
       const { file, line, title = rest } = PLACE.exec(rest)?.groups ?? {};
@@ -72,12 +71,18 @@ export function findingsIn(text: string): readonly ReportedFinding[] {
 
 /** The primary agent's answers to findings, in lines such as "F1: disputed: it is meant so". */
 export function answersIn(text: string): NonNullable<NonNullable<ReviewTurn['ended']>['answers']> {
-  return ownLines(text)
-    .flatMap((line) => ANSWER.exec(line)?.groups ?? [])
+  return groupsIn(text, ANSWER)
     .slice(0, MOST_FINDINGS)
     .map(({ id = '', answer = '', reason = '' }) => ({
       id: id.toUpperCase(),
       answer: answer.toLowerCase() === 'fixed' ? 'fixed' : 'disputed',
       ...(reason === '' ? {} : { reason: reason.slice(0, 4_000) }),
     }));
+}
+
+function groupsIn(text: string, pattern: RegExp): readonly Readonly<Record<string, string>>[] {
+  return ownLines(text).flatMap((line) => {
+    const groups = pattern.exec(line)?.groups;
+    return groups === undefined ? [] : [groups];
+  });
 }
