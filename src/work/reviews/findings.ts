@@ -77,3 +77,21 @@ function isBlocking({ severity, file, line }: ReportedFinding, iteration: number
   if (place === undefined) return false;
   return place.lines === undefined || line === undefined || place.lines.includes(line);
 }
+
+/** How many lines around a finding count as its place. */
+const NEAR_LINES = 3;
+
+/**
+ * A new finding in lines that the primary agent has just changed for another finding: mending the one would undo the
+ * other. `undefined` when there is none.
+ */
+export function reversal({ findings, work }: Review): Finding | undefined {
+  const fixed = findings.filter(
+    ({ status, file, line }) => status === 'fixed' && file !== undefined && line !== undefined,
+  );
+  return findings.find(({ status, blocks, file, line }) => {
+    if (status !== 'new' || !blocks || line === undefined) return false;
+    const isChanged = work?.changed?.some((each) => each.file === file && each.lines?.includes(line)) === true;
+    return isChanged && fixed.some((other) => other.file === file && Math.abs((other.line ?? 0) - line) <= NEAR_LINES);
+  });
+}

@@ -2,7 +2,7 @@ import type { MachineDecision } from '../../engine/machine.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { CommandOf, ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
 import { evolveReview } from './review-evolve.ts';
-import { answered, isDisputedAgain, reported, unanswered } from './findings.ts';
+import { answered, isDisputedAgain, reported, reversal, unanswered } from './findings.ts';
 import { MOST_ITERATIONS, isOpen, openFindings, triggerOf } from './review.ts';
 import type { Outcome, Review, ReviewState, ReviewStatus, ReviewTurn } from './review.ts';
 
@@ -254,12 +254,13 @@ function goOnUnlessStalled(decision: ReviewDecision): void {
   else decision.wait('arbiter', why, decision.at + decision.review.settings.waitMs);
 }
 
-function stallOf({ unchanged, settings, findings, work, primary }: Review): string | null {
+function stallOf(review: Review): string | null {
+  const { unchanged, settings, findings, primary } = review;
   if (unchanged >= settings.patience) return `the work did not change in ${unchanged} iterations`;
   const disputed = findings.find(isDisputedAgain);
   if (disputed !== undefined) return `${primary} disputed a finding twice: ${disputed.title}`;
-  const reverted = findings.find(({ id, status }) => status !== 'fixed' && work?.reverts?.includes(id) === true);
-  return reverted === undefined ? null : `a finding reverses the last change: ${reverted.title}`;
+  const undoing = reversal(review);
+  return undoing === undefined ? null : `a finding would undo the last change: ${undoing.title}`;
 }
 
 function spent(decision: ReviewDecision, { tokens, costMicros }: CommandOf<'SPENT'>): null {

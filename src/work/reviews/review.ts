@@ -100,8 +100,6 @@ export const workSchema = z.strictObject({
   commit: text.nullable(),
   /** Files, with lines, that differ from the work before it; absent when that is not known. */
   changed: z.array(z.strictObject({ file: text, lines: z.array(z.int()).exactOptional() })).exactOptional(),
-  /** This change takes back lines that the review itself had changed in the iteration before. */
-  reverts: z.array(text).exactOptional(),
 });
 
 export const settingsSchema = z.strictObject({
