@@ -1,0 +1,97 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { dropWork, measureWork } from '../../../src/work/reviews/work-tree.ts';
+
+let root = '';
+
+const git = (...args: readonly string[]): string =>
+  execFileSync('git', ['-C', root, '-c', 'user.name=Ann', '-c', 'user.email=ann@localhost', ...args], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+const write = (file: string, text: string): void => writeFileSync(join(root, file), text);
+/** All that a user has in a repository and that measuring must not change. */
+const own = (): readonly string[] => [
+  git('status', '--porcelain'),
+  git('rev-parse', 'HEAD'),
+  git('branch', '--list'),
+  git('diff', '--cached'),
+  git('stash', 'list'),
+];
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'conch-work-tree-'));
+  git('init', '--quiet', '--initial-branch', 'main');
+  write('a.txt', 'one\ntwo\n');
+  write('.gitignore', '.env\n');
+  git('add', '--all');
+  git('commit', '--quiet', '-m', 'Begin');
+});
+
+afterEach(() => {
+  rmSync(root, { recursive: true, force: true });
+});
+
+describe('the work in a repository', () => {
+  test('is stored with all that is not committed, and the user’s index, branch and files stay', async () => {
+    write('a.txt', 'one\n2\n');
+    write('staged.txt', 'staged');
+    git('add', 'staged.txt');
+    write('new file ü.txt', 'new');
+    write('.env', 'SECRET=1');
+    const before = own();
+    const work = await measureWork(root, 'refs/conch/review/r1/1', null);
+    expect(own()).toEqual(before);
+    expect(git('show', `${work?.commit}:a.txt`)).toBe('one\n2\n');
+    expect(
+      git('-c', 'core.quotePath=false', 'ls-tree', '--name-only', work?.commit ?? '')
+        .trim()
+        .split('\n'),
+    ).toEqual(['.gitignore', 'a.txt', 'new file ü.txt', 'staged.txt']);
+    expect(git('rev-parse', 'refs/conch/review/r1/1').trim()).toBe(work?.commit);
+  });
+
+  test('has the same digest when nothing changed, and tells which lines did', async () => {
+    const first = await measureWork(root, 'refs/conch/review/r1/1', null);
+    const second = await measureWork(root, 'refs/conch/review/r1/2', first);
+    expect(second).toEqual({ ...first, changed: [] });
+    write('a.txt', 'one\n2\nthree\n');
+    const third = await measureWork(root, 'refs/conch/review/r1/3', second);
+    expect(third?.tree).not.toBe(second?.tree);
+    expect(third?.changed).toEqual([{ file: 'a.txt', lines: [2, 3] }]);
+  });
+
+  test('runs neither hooks nor filters nor monitors that an agent could have set up', async () => {
+    const ran = join(root, '..', `${root.split('/').at(-1)}-ran`);
+    const program = join(root, '.git', 'evil.sh');
+    writeFileSync(program, `#!/bin/sh\ntouch '${ran}'\ncat\n`);
+    chmodSync(program, 0o755);
+    for (const hook of ['pre-commit', 'post-index-change', 'reference-transaction']) {
+      writeFileSync(join(root, '.git/hooks', hook), `#!/bin/sh\ntouch '${ran}'\n`);
+      chmodSync(join(root, '.git/hooks', hook), 0o755);
+    }
+    git('config', 'core.fsmonitor', program);
+    git('config', 'filter.evil.clean', program);
+    git('config', 'filter.evil.required', 'true');
+    rmSync(ran, { force: true });
+    write('.gitattributes', '* filter=evil\n');
+    write('b.txt', 'more');
+    expect((await measureWork(root, 'refs/conch/review/r1/1', null))?.commit).toMatch(/^[0-9a-f]{40}$/);
+    expect(existsSync(ran)).toBe(false);
+  });
+
+  test('of a finished review is let go of', async () => {
+    await measureWork(root, 'refs/conch/review/r1/1', null);
+    await measureWork(root, 'refs/conch/review/r2/1', null);
+    await dropWork(root, 'refs/conch/review/r1');
+    expect(git('for-each-ref', '--format=%(refname)', 'refs/conch').trim()).toBe('refs/conch/review/r2/1');
+  });
+});
+
+test('a folder outside a repository has no tree', async () => {
+  rmSync(join(root, '.git'), { recursive: true });
+  expect(await measureWork(root, 'refs/conch/review/r1/1', null)).toBeNull();
+});
