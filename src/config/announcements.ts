@@ -16,6 +16,15 @@ export const ANNOUNCEMENTS = {
     when: 'the rules deny a tool for the first time in a run',
   },
   aside: { text: '🏃 {agent}’s background run {what}', when: 'a background run starts or ends' },
+  review: {
+    text: '🔁 {iteration} of {most} · {what}',
+    when: 'a review asks for a turn; it is edited for the next one',
+  },
+  reviewAsks: { text: '✋ The review waits for you: {why}', when: 'a review needs a decision of people' },
+  reviewOver: {
+    text: '{answer} after {iterations} iteration(s), {minutes} minutes, {tokens} tokens{cost}: {why}',
+    when: 'a review ends',
+  },
   revoked: { text: '↩️ {by} revoked {agent}’s rule: {rule}', when: 'an always-allow rule is revoked' },
   toolsGone: {
     text: '🔌 {agent} lost the tools of {server}: {why}. To retry: /agent restart {agent}',

@@ -4,7 +4,7 @@ import { DEMO_AGENTS, DEMO_CHANNEL, DEMO_TOOLS, demoServers, type DemoModel } fr
 import { completeTexts, type AnnouncementTexts } from './announcements.ts';
 import { idIndex } from '../lib/keyed.ts';
 import { uniteRules, type ToolLists, type ToolRules } from '../rules/verdict.ts';
-import { ADAPTERS, backendSchema, serverSchema, turnConfigSchema, turnKeys } from './schema.ts';
+import { ADAPTERS, backendSchema, reviewSchema, serverSchema, turnConfigSchema, turnKeys } from './schema.ts';
 import type { ConfigFile, DeepReadonly, TurnConfig } from './schema.ts';
 import type { Secret } from './secret.ts';
 import { defined } from '../lib/defined.ts';
@@ -36,7 +36,7 @@ export type SpendingConfig = DeepReadonly<ConfigFile['budgets']['day']>;
 export type McpServerConfig = Readonly<ConfigFile['mcp'][string]>;
 
 /** A channel with its overrides applied to the general settings. */
-export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'agents' | 'tools' | 'runs'>> &
+export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'agents' | 'tools' | 'runs' | 'review'>> &
   DeepReadonly<Pick<ConfigFile, 'turnConfig' | 'budgets' | 'retention'>> & {
     /** The part of the id before the colon. */
     readonly adapter: (typeof ADAPTERS)[number];
@@ -149,6 +149,12 @@ export const stepsOf = (
   return channelIn(config, seat.channel)?.runs?.[type] ?? runs?.[type] ?? asked ?? config.runs?.[type];
 };
 
+/** The settings of reviews in a channel; the defaults where it has none. */
+export const reviewConfigOf = (
+  config: Pick<Config, 'channels'>,
+  channel: string,
+): DeepReadonly<z.output<typeof reviewSchema>> => channelIn(config, channel)?.review ?? reviewSchema.parse({});
+
 const channelsById = idIndex<ChannelConfig>();
 
 /** A channel of the configuration; `undefined` when it has none with this id. */
@@ -206,7 +212,7 @@ const channelOf = (
   name: channel.name ?? channel.id.slice(channel.id.indexOf(':') + 1),
   ...seating,
   turnConfig,
-  ...defined({ topic: channel.topic, tools: channel.tools, runs: channel.runs }),
+  ...defined({ topic: channel.topic, tools: channel.tools, runs: channel.runs, review: channel.review }),
   budgets:
     channel.budgets === undefined
       ? budgets

@@ -448,6 +448,29 @@ const days = z
   .nullable()
   .describe('Days after which messages, posts and journal entries are deleted; null keeps them.');
 
+const signalWord = z.string().regex(/^\S{1,40}$/, 'Expected one word');
+
+/** The settings of reviews in a channel, as people write them. */
+export const reviewSchema = z.strictObject({
+  primary: agentId.exactOptional().describe('The agent that works, under the order "review".'),
+  reviewer: agentId.exactOptional().describe('The agent that reviews, under the order "review".'),
+  maxIterations: integer(1, 100, 'The most iterations of a review: turns of the agent that works.').default(10),
+  until: z
+    .enum(['signal', 'review', 'consensus'])
+    .describe(
+      'What completes a review: "signal" DONE of the agent that works or PASS of the reviewer, "review" only PASS, "consensus" both for the same work.',
+    )
+    .default('signal'),
+  onFail: z
+    .enum(['stop', 'revise'])
+    .describe('FAIL of the reviewer: "stop" ends the review, "revise" asks for another iteration.')
+    .default('stop'),
+  doneSignal: signalWord.describe('The word by which the agent that works says that it is finished.').default('DONE'),
+  passSignal: signalWord.describe('The word by which the reviewer passes the work.').default('PASS'),
+  failSignal: signalWord.describe('The word by which either says that the task has failed.').default('FAIL'),
+  patience: integer(1, 100, 'Iterations without a change and without a pass, after which people are asked.').default(2),
+});
+
 const channel = z.strictObject({
   id: idText
     .regex(/^[a-z]+:\S+$/, 'Expected "<adapter>:<id on the platform>", for example "console:demo"')
@@ -462,6 +485,7 @@ const channel = z.strictObject({
   agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
   tools: tools.exactOptional().describe('What agents may do with tools here, besides the general and their own rules.'),
   runs: runs.exactOptional().describe("How many steps work here may take; each key overrides its agent's."),
+  review: reviewSchema.exactOptional().describe('Reviews in this channel.'),
   budgets: ownBudgets.exactOptional().describe('Budgets of this channel; each key overrides the general one.'),
   retention: z.strictObject({ days }).exactOptional().describe('How long the messages of this channel are kept.'),
   ...withoutDefaults(turnKeys),

@@ -67,7 +67,7 @@ export type RuleMemory = {
 /** The verdict, the list that decided, and its rule if there was one. */
 export type ToolVerdict = {
   readonly verdict: (typeof VERDICTS)[number];
-  readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default' | 'members';
+  readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default' | 'members' | 'review';
   readonly rule: ToolRule | ScopedRule | null;
 };
 
@@ -152,6 +152,12 @@ export function decideForMember(
     : { verdict: 'deny', by: 'members', rule: null };
 }
 
+/** The verdict in the turn of a reviewer, who may not change the work: tools that edit, delete or move are denied. */
+export function decideForReviewer({ parts }: ToolUse, decided: ToolVerdict): ToolVerdict {
+  const isChanging = parts.some(({ kind }) => kind === 'edit' || kind === 'delete' || kind === 'move');
+  return isChanging ? { verdict: 'deny', by: 'review', rule: null } : decided;
+}
+
 /**
  * True when some input of a server's tool can pass. A tool that is always denied is not offered. `null` asks for any
  * tool of the server.
@@ -172,6 +178,7 @@ export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, r
   const why: Partial<Record<ToolVerdict['by'], string>> = {
     default: 'is denied: no rule covers it',
     run: 'is denied: it is not among the tools of this run',
+    review: 'is denied: a reviewer may not change the work',
     members: 'is denied: it was asked for by somebody who is not an operator, so it may only read',
   };
   const reason = why[by] ?? `is denied by rule "${rule?.text ?? ''}"`;

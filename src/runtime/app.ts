@@ -5,6 +5,7 @@ import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { FolderTrust } from '../agents/trust/folder-trust.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import { Supervisor } from '../agents/session/supervisor.ts';
+import { channelIn, reviewConfigOf } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { willPass } from '../engine/errors.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
@@ -15,7 +16,7 @@ import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
 import type { Effect } from '../turns/floor/react.ts';
-import type { ChannelId } from '../turns/floor/settings.ts';
+import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import { isForPlatform } from '../turns/floor-store.ts';
 import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
 import { changesSeats } from '../turns/view.ts';
@@ -31,6 +32,12 @@ import type { Log } from './log.ts';
 import { channelsOf, createReadModel, createShowing, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { Runs } from './runs.ts';
+import { workPlaceOf } from './tool-judge.ts';
+import { reviewOnFloor } from '../work/reviews/review-binding.ts';
+import { createReviewCommands } from '../work/reviews/review-commands.ts';
+import { Reviews } from '../work/reviews/reviews.ts';
+import type { ReviewSettings } from '../work/reviews/review.ts';
+import { join } from 'node:path';
 import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
 import { defined } from '../lib/defined.ts';
@@ -73,6 +80,8 @@ export class App {
   readonly #floors: ReadModel;
   /** What agents do with tools at the floors. */
   readonly runs: Runs;
+  /** Reviews of agents' work by other agents. */
+  readonly reviews: Reviews;
   readonly #show: (change: Change) => void;
   readonly #manager: TurnManager;
   readonly #agents: Supervisor;
@@ -114,6 +123,16 @@ export class App {
     const [manager, floors] = [this.#manager, this.#floors];
     this.#backendFor = keptBackends(parts.backendFor);
     this.runs = new Runs({ ...shared, manager, floors: this.#floors });
+    this.reviews = new Reviews({
+      ...parts,
+      reviews: store.host(reviewOnFloor),
+      view: (channel) => this.#floors.view(channel),
+      folderOf: (agent) => this.#folderOf(agent),
+      owner: store.id,
+      dataDir: parts.config.dataDir,
+      scratch: join(parts.config.dataDir, 'reviews'),
+      failed: (error) => log.error({ err: error }, 'a review could not go on'),
+    });
     this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ texts: store.keyValues, log, manager });
     this.#threads = new Threads(store);
@@ -136,7 +155,13 @@ export class App {
     });
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
     const { commands: runs, people } = this.runs;
-    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs, people };
+    const reviews = createReviewCommands({
+      reviews: this.reviews,
+      nameOf: (agent) => floors.speaker(agent)?.name ?? agent,
+      now: () => clock.now(),
+      settings: (channel) => this.#reviewSettings(channel),
+    });
+    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs, reviews, people };
     this.#operators = createOperators(createCommandContext(asked));
   }
 
@@ -162,6 +187,7 @@ export class App {
     await this.#startUp.begin();
     this.#outbox.start();
     await this.runs.begin(this.#agents);
+    this.reviews.begin();
   }
 
   /**
@@ -184,7 +210,7 @@ export class App {
     this.#isStopping = true;
     this.#manager.stop();
     this.#sync.stop();
-    await Promise.all([this.runs.stop(), this.#agents.stop()]);
+    await Promise.all([this.runs.stop(), this.reviews.stop(), this.#agents.stop()]);
     await this.#startUp.stop();
     await this.#outbox.drain(DRAIN_ROUNDS);
     await this.#outbox.stop();
@@ -208,6 +234,18 @@ export class App {
     const seated = this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
     for (const id of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
     await seated;
+  }
+
+  #folderOf(agent: AgentId): string | null {
+    const found = this.#config.agents.find(({ id }) => id === agent);
+    return found === undefined ? null : (workPlaceOf(found, this.#config)?.folder ?? null);
+  }
+
+  #reviewSettings(channel: ChannelId): ReviewSettings {
+    const { maxIterations, until, onFail, patience, ...words } = reviewConfigOf(this.#config, channel);
+    const signals = { done: words.doneSignal, pass: words.passSignal, fail: words.failSignal };
+    const waitMs = (channelIn(this.#config, channel) ?? this.#config).turnConfig.waitTimeoutSeconds * 1_000;
+    return { maxIterations, until, onFail, patience, signals, waitMs };
   }
 
   /** What the configuration in force says about floors. */

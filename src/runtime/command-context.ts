@@ -6,7 +6,7 @@ import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
-import type { CommandContext, Roster, RunCommands, TrustCommands } from '../turns/commands/context.ts';
+import type { CommandContext, ReviewCommands, Roster, RunCommands, TrustCommands } from '../turns/commands/context.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock } from '../lib/time.ts';
 import type { KnownPeople } from './read-model.ts';
@@ -24,6 +24,7 @@ export type CommandContextPorts = {
   readonly people: Pick<KnownPeople, 'operators' | 'nameOf'>;
   readonly suspended: (channel: ChannelId) => string | null;
   readonly runs: RunCommands;
+  readonly reviews: ReviewCommands;
   /** Servers of tools at which somebody has to sign in. */
   readonly waiting?: () => readonly WaitingServer[];
   readonly trust?: TrustCommands;
@@ -56,6 +57,7 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     time: timeWords(),
     suspended,
     runs,
+    reviews: ports.reviews,
     ...(ports.trust !== undefined && { trust: ports.trust }),
     seat: (channel, agent) => seatFor(config(), channel, agent),
     audit: (entry) => log.info(entry, 'operator command'),

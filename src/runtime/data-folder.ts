@@ -1,3 +1,4 @@
+import { reviewOnFloor } from '../work/reviews/review-binding.ts';
 import { runOnFloor } from '../work/runs/floor-binding.ts';
 import { floorMachine } from '../turns/floor-store.ts';
 import type { Recording, Replayed } from '../engine/replay.ts';
@@ -8,7 +9,7 @@ import { statSync } from 'node:fs';
 import { storeError } from '../engine/errors.ts';
 import { makePrivateFolder } from '../lib/private-file.ts';
 import { openFloorStore } from '../turns/floor-store.ts';
-import { floorWithRuns } from '../work/runs/floor-binding.ts';
+import { floorWithWork } from '../work/floor-with-work.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
 
 /** What the store of a data folder is opened with. */
@@ -33,7 +34,7 @@ export function openDataFolder({ dataDir, ...options }: DataFolderOptions): Floo
   if (isOpenToOthers(dataDir)) {
     options.say(`Other users of this machine can look into ${dataDir}. Close it to them: chmod 700 "${dataDir}"`);
   }
-  return openFloorStore({ machine: floorWithRuns, ...options, path });
+  return openFloorStore({ machine: floorWithWork, ...options, path });
 }
 
 function makeFolder(dataDir: string, path: string): void {
@@ -57,7 +58,11 @@ export type MachineEntry = {
 };
 
 /** The machines beside the floor, which its store has of itself. A new machine is one line here. */
-export const MACHINES_BESIDE_FLOORS: readonly MachineEntry[] = [entryOf(runOnFloor), entryOf(sessionJournal)];
+export const MACHINES_BESIDE_FLOORS: readonly MachineEntry[] = [
+  entryOf(runOnFloor),
+  entryOf(reviewOnFloor),
+  entryOf(sessionJournal),
+];
 
 export const MACHINES: readonly MachineEntry[] = [entryOf(floorMachine), ...MACHINES_BESIDE_FLOORS];
 

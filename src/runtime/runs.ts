@@ -210,7 +210,22 @@ export class Runs {
   #circumstances(seat: RunSeat, remembered: CallCircumstances['remembered']): CallCircumstances {
     const { clock, clean } = this.#ports;
     const only = this.store.state(runKeyOf(seat))?.run?.allowedTools ?? null;
-    return { at: clock.now(), remembered, only, member: this.#member(seat), session: this.taints.of(seat), clean };
+    return {
+      at: clock.now(),
+      remembered,
+      only,
+      member: this.#member(seat),
+      isReviewing: this.#isReviewing(seat),
+      session: this.taints.of(seat),
+      clean,
+    };
+  }
+
+  /** Whether the turn of a seat is one in which a review wants it to review. */
+  #isReviewing({ channel, agent, aside }: RunSeat): boolean {
+    const floor = this.#ports.manager.floor(channel);
+    if (aside === true || floor?.review?.reviewer !== agent) return false;
+    return findTurn(floor, agent)?.brief !== undefined;
   }
 
   /** Who asked for what a seat does; of work beside the floor it is on record. */

@@ -15,7 +15,14 @@ import { offersFor } from '../rules/offers.ts';
 import type { AlwaysOffer } from '../rules/offers.ts';
 import { namesOwnPort } from '../rules/page-address.ts';
 import { mcpToolOf, parseRule } from '../rules/rule.ts';
-import { VERDICTS, decideForMember, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
+import {
+  VERDICTS,
+  decideForMember,
+  decideForReviewer,
+  decideUse,
+  reachesTool,
+  toolRefusalText,
+} from '../rules/verdict.ts';
 import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
 import type { AboutCall, AskedField } from '../turns/floor/settings.ts';
@@ -55,6 +62,8 @@ export type CallCircumstances = {
   readonly member: Requester | null;
   /** The rules of the only tools that its run may use; `null`: all that are allowed. */
   readonly only?: readonly string[] | null;
+  /** True in the turn of a reviewer. */
+  readonly isReviewing?: boolean;
   /** What its session has read; nothing unless given. */
   readonly session?: SessionLabels;
   /** The text without secrets; nothing is one unless given. */
@@ -66,7 +75,7 @@ export function judgeCall(
   config: Config,
   seat: RunSeat,
   call: GatedCall,
-  { at, remembered, member, only = null, ...read }: CallCircumstances,
+  { at, remembered, member, only = null, isReviewing = false, ...read }: CallCircumstances,
 ): CallJudgement {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
@@ -77,7 +86,8 @@ export function judgeCall(
   const uses = accounts.map((account) => toolUse(account, place));
   const forMember = { members: rules.members, isHarmless: call.repeatable };
   const judged = uses.map((use) => {
-    const decided = decideUse(use, rules, memory);
+    const own = decideUse(use, rules, memory);
+    const decided = isReviewing ? decideForReviewer(use, own) : own;
     return { use, decided: member === null ? decided : decideForMember(use, decided, forMember) };
   });
   const strictest = judged.toSorted((a, b) => rank(b.decided) - rank(a.decided))[0];

@@ -97,12 +97,14 @@ export const FLOOR_TEXTS: FactFields = {
   turnEnded: ['by'],
   asideStopped: ['by'],
   asideEnded: ['report'],
+  exchangeClosed: ['by'],
+  reviewTurnAsked: ['brief'],
   turnResumed: ['decided.title', 'decided.reason'],
   prioritised: ['feedback.name', 'feedback.words'],
   turnGranted: ['feedback.name', 'feedback.words'],
   trustAsked: ['detail'],
   trustAnswered: ['by'],
-  announced: [...QUESTION, 'by', 'reason', 'what'].map((field) => `announcement.${field}`),
+  announced: [...QUESTION, 'by', 'reason', 'what', 'why', 'positions.words'].map((field) => `announcement.${field}`),
 };
 
 /** Texts about a person's act that are stored. */

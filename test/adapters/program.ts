@@ -21,7 +21,7 @@ import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settin
 import { openDatabase } from '../../src/engine/sqlite/open.ts';
 import type { FloorView, InboxRow, Line } from '../../src/turns/view.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
-import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import { viewOf } from '../../src/turns/view.ts';
@@ -289,7 +289,7 @@ export async function begin(
   const db = openDatabase(disk.file);
   const store = new FloorStore(db, {
     path: disk.file,
-    machine: floorWithRuns,
+    machine: floorWithWork,
     clock,
     textLimit: () => capabilities.textLimit,
     fileAbove: () => capabilities.fileAbove,

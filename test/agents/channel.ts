@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
-import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { load } from '../config/world.ts';
 import { waitOf } from '../../src/turns/floor/seats.ts';
@@ -21,7 +21,7 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
   const logged: string[] = [];
   const store = openFloorStore({
     path: ':memory:',
-    machine: floorWithRuns,
+    machine: floorWithWork,
     clock,
     textLimit: () => 4_000,
     words: () => null,

@@ -6,7 +6,7 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import { fileURLToPath } from 'node:url';
 import type { AgentBackend } from '../../src/agents/backends/backend.ts';
 import type { Config } from '../../src/config/config.ts';
-import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { createPlatforms } from '../../src/runtime/adapter-factory.ts';
@@ -184,7 +184,7 @@ async function start(slack: SlackServer): Promise<{ stop(): Promise<void> }> {
   const log = createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: { write: () => {} } });
   const path = join(folder, 'conch.db');
   const store = openFloorStore({
-    machine: floorWithRuns,
+    machine: floorWithWork,
     path,
     clock,
     textLimit: (channel) => lengthsOf(channel, platforms.adapters).textLimit,

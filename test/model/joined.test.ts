@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
+import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { BESIDE } from './beside.ts';
 import { CUT, searchJoined } from './joined.ts';
 import { createOperators } from '../../src/turns/commands/execute.ts';
@@ -9,14 +10,14 @@ import { searchClicks } from './approvers.ts';
 
 describe('every order of what happens to a floor and the run of its holder', () => {
   test('leaves neither going on without the other', () => {
-    const { found, transitions } = searchJoined({ floorWithRuns, runOnFloor }, { depth: 4, first: false });
+    const { found, transitions } = searchJoined({ floorWithWork, runOnFloor }, { depth: 4, first: false });
     assert.deepEqual(found, []);
     assert(transitions > 20_000, `only ${transitions} transitions were searched`);
   });
 
   test('leaves neither a floor nor the work beside it going on without the other', () => {
     const { found, transitions } = searchJoined(
-      { floorWithRuns, runOnFloor },
+      { floorWithWork, runOnFloor },
       { depth: 6, first: false, scene: BESIDE },
     );
     assert.deepEqual(found, []);
@@ -24,7 +25,7 @@ describe('every order of what happens to a floor and the run of its holder', () 
   });
 
   test('leaves no answer to an agent that a restart took without its turn', () => {
-    const { found, transitions } = searchJoined({ floorWithRuns, runOnFloor }, { depth: 6, first: false, scene: CUT });
+    const { found, transitions } = searchJoined({ floorWithWork, runOnFloor }, { depth: 6, first: false, scene: CUT });
     assert.deepEqual(found, []);
     assert(transitions > 5_000, `only ${transitions} transitions were searched`);
   });

@@ -6,7 +6,8 @@ import type { Command } from '../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Floor, Turn } from '../../src/turns/floor/floor.ts';
 import { findTurn, openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
-import type { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import type { floorWithWork } from '../../src/work/floor-with-work.ts';
+import type { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import type { RequestedCall, RunCommand } from '../../src/work/runs/run-events.ts';
 import type { RunState } from '../../src/work/runs/run.ts';
 import { Violation, must } from './violation.ts';
@@ -14,7 +15,7 @@ import { isOnWay } from './ways.ts';
 import type { Way } from './ways.ts';
 
 /** Floor and run as they are hosted beside each other, or a copy of them with a bug. */
-export type Joined = { readonly floorWithRuns: typeof floorWithRuns; readonly runOnFloor: typeof runOnFloor };
+export type Joined = { readonly floorWithWork: typeof floorWithWork; readonly runOnFloor: typeof runOnFloor };
 
 /** One command from outside. */
 export type JoinedMove =
@@ -131,7 +132,7 @@ export const CUT: JoinedScene = {
 
 function begin(core: Joined, { key, beginning: commands }: JoinedScene): World {
   const empty: World = {
-    floor: core.floorWithRuns.empty(HALL),
+    floor: core.floorWithWork.empty(HALL),
     run: core.runOnFloor.empty(key),
     at: NOON,
     calls: 0,
@@ -164,7 +165,7 @@ function attempt(core: Joined, { world, trace }: Place, { move, scene, found }: 
 }
 
 /** The world after a command and all that it causes; `null` when it was refused. */
-function take({ floorWithRuns: floors, runOnFloor: runs }: Joined, world: World, move: JoinedMove): World | null {
+function take({ floorWithWork: floors, runOnFloor: runs }: Joined, world: World, move: JoinedMove): World | null {
   const { at } = move;
   const first =
     move.of === 'floor'
@@ -221,7 +222,7 @@ function movesOf({ floor, run, at, calls }: World, core: Joined): readonly Joine
   const agent = turn?.agent ?? AGENT;
   const epoch = turn?.epoch ?? 0;
   const onFloor = (command: Command): JoinedMove => ({ of: 'floor', command, at });
-  const deadline = core.floorWithRuns.nextDeadline(floor);
+  const deadline = core.floorWithWork.nextDeadline(floor);
   const question = openQuestion(floor);
   const asked: readonly Command[] =
     question === null

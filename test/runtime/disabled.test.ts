@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { AgentBackend } from '../../src/agents/backends/backend.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
-import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { createTime } from '../agents/time.ts';
 import { load } from '../config/world.ts';
 import { startApp } from './start-app.ts';
@@ -28,7 +28,7 @@ test('T64 an agent that an operator disables has its session closed, and another
   };
   const store = openFloorStore({
     path: ':memory:',
-    machine: floorWithRuns,
+    machine: floorWithWork,
     clock: time.clock,
     textLimit: () => 4_000,
     words: () => null,

@@ -8,7 +8,8 @@ import { openDatabase } from '../../src/engine/sqlite/open.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
-import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
+import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { llmRig } from '../agents/backends/llm/llm-rig.ts';
 import { toolsServer } from '../agents/mcp/mcp-rig.ts';
 import { load } from '../config/world.ts';
@@ -42,7 +43,7 @@ async function world(rules: object, agents: readonly string[] = ['dev'], runs: o
     const path = place.file();
     return {
       db,
-      store: new FloorStore(db, { path, machine: floorWithRuns, clock, textLimit: () => 4_000, words: () => null }),
+      store: new FloorStore(db, { path, machine: floorWithWork, clock, textLimit: () => 4_000, words: () => null }),
     };
   };
   /** The program dies between a yes and what follows from it. */

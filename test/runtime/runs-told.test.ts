@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { floorWithRuns, runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
+import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
@@ -19,7 +20,7 @@ test('what a run does to its floor is told like any change of it, and its deadli
   const store = openFloorStore({
     path: ':memory:',
     clock,
-    machine: floorWithRuns,
+    machine: floorWithWork,
     textLimit: () => 4_000,
     words: () => null,
   });
@@ -67,7 +68,7 @@ test.each(['abort', 'complete'] as const)(
     const store = openFloorStore({
       path: ':memory:',
       clock,
-      machine: floorWithRuns,
+      machine: floorWithWork,
       textLimit: () => 4_000,
       words: () => null,
     });

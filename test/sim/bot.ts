@@ -9,7 +9,7 @@ import type { HumanMessage } from '../../src/engine/port.ts';
 import type { Applied, FloorMachine } from '../../src/turns/floor-store.ts';
 import { STORE } from './settings.ts';
 import { MEMORY } from '../../src/engine/sqlite/open.ts';
-import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { announcementText } from '../../src/turns/text/announcement-words.ts';
 import type { Cast } from './cast.ts';
 import type { Disk } from './disk.ts';
@@ -207,7 +207,7 @@ export class Bot {
       db,
       {
         path: grouped ? 'simulation' : MEMORY,
-        machine: { ...floorWithRuns, ...core, decide },
+        machine: { ...floorWithWork, ...core, decide },
         clock: { now: () => timeline.now },
         textLimit: () => textLimit,
         salts: () => 'salt',

@@ -7,6 +7,8 @@ import type { FloorQuestion } from '../../turns/floor/seats.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
+import { reviewQuestion } from '../../turns/floor/announcement.ts';
+import type { AnnouncementOf } from '../../turns/floor/announcement.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import type { TrustQuestion } from '../../turns/floor/floor.ts';
 import type { FloorView } from '../../turns/view.ts';
@@ -198,15 +200,28 @@ export function stopOf(
   return [{ label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, drawnFor, style: 'danger' }];
 }
 
-/** Returns the buttons of an announcement: Retry and Discard for a failed background run. */
+/** Returns the buttons of an announcement: those of a review's question, or Retry and Discard for a failed background run. */
 export function noticeButtons(
   effect: Effect,
   store: string,
   nameOf: (agent: AgentId) => string,
 ): readonly PostButton[] {
-  if (effect.type !== 'announce' || effect.announcement.kind !== 'aside') return [];
+  if (effect.type !== 'announce') return [];
+  if (effect.announcement.kind === 'reviewAsks') return reviewButtons(store, effect.announcement);
+  if (effect.announcement.kind !== 'aside') return [];
   const { agent, run, failed } = effect.announcement;
   return failed === true ? stopOf({ agent, failed, ...defined({ run }) }, store, nameOf) : [];
+}
+
+/** What people can decide about a review that waits for them. */
+function reviewButtons(store: string, asked: AnnouncementOf<'reviewAsks'>): readonly PostButton[] {
+  const drawnFor = forTurn(store, reviewQuestion(asked));
+  return [
+    { label: 'Accept the work', line: '/review accept', drawnFor, style: 'good' },
+    { label: 'Reviewer is right', line: '/review uphold', drawnFor, style: 'plain' },
+    { label: '5 more', line: '/review more 5', drawnFor, style: 'plain' },
+    { label: 'Cancel', line: '/review cancel', drawnFor, style: 'danger' },
+  ];
 }
 
 function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {

@@ -131,6 +131,7 @@ const GROUPS: Readonly<Record<string, string>> = {
   floor: 'The floor of this channel',
   agent: 'The agents',
   run: 'The runs of agents',
+  review: 'Reviews of an agent’s work by another',
 };
 
 const thereSchema: z.ZodType<Option> = z.object({
@@ -165,6 +166,7 @@ function optionOf(argument: Argument): Option {
   const common = { name, description: cut(summary), required };
   switch (kind) {
     case 'agent':
+    case 'reviewer':
     case 'message':
     case 'command':
     case 'question':

@@ -1,3 +1,4 @@
+import type { SignalWords } from '../../turns/text/review-signals.ts';
 import type { Instant, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId, MessageId, ModelUse } from '../../turns/floor/settings.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
@@ -32,6 +33,8 @@ export type TurnPrompt = {
     readonly status: string;
     readonly description: string;
   }[];
+  /** The agent's part in the open review. `member`: the review has another turn of the agent; `other`: it has none. */
+  readonly review?: { readonly role: 'primary' | 'reviewer' | 'member' | 'other'; readonly signals: SignalWords };
   /**
    * The system prompt: who the agent is, the rules, and the roster. Unchanged between prompts until one of these
    * changes.

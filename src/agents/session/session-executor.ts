@@ -1,3 +1,4 @@
+import { REVIEW_PASS_WORD } from '../../turns/text/review-signals.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { defined } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
@@ -308,12 +309,14 @@ export class SessionExecutor {
   }
 
   /** Makes the generation that receives the answer to a prompt. */
-  #made(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
+  #made(session: AgentSession, { epoch, roster, review }: TurnPrompt): Generation {
     const { commands, drafted, leftMs } = this.#listener;
     const agent = this.#spec.id;
     const generation = new Generation({
       ...this.#ports,
       ...this.#settings,
+      // The configured pass words can be verdicts of the review.
+      ...(review === undefined ? {} : { passWords: [REVIEW_PASS_WORD] }),
       agent,
       epoch,
       roster,

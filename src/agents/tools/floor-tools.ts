@@ -1,11 +1,29 @@
 import { z } from 'zod';
 import type { AgentId } from '../../turns/floor/settings.ts';
+import {
+  MOST_FINDINGS,
+  REVISE,
+  VERDICTS,
+  answerText,
+  answeredFindingSchema,
+  findingText,
+  reportedFindingSchema,
+} from '../../turns/text/review-signals.ts';
+import type { AnsweredFinding, ReportedFinding } from '../../turns/text/review-signals.ts';
 import type { Ending, Report, TurnPrompt } from '../backends/backend.ts';
+
+/** The fields of `done` and `review`. */
+type Signalled = {
+  readonly reason?: string | undefined;
+  readonly answers?: readonly AnsweredFinding[] | undefined;
+  readonly findings?: readonly ReportedFinding[] | undefined;
+  readonly verdict?: (typeof VERDICTS)[number];
+};
 
 const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
 
-/** The floor tools for models: the same six for every kind of backend. */
+/** The floor tools for models: the same for every kind of backend. `done` and `review` are for turns of a review. */
 export const FLOOR_TOOLS = {
   say: {
     description:
@@ -34,9 +52,42 @@ export const FLOOR_TOOLS = {
     description: 'End your turn after this reply and give the floor to another agent.',
     input: z.object({ agent }),
   },
+  done: {
+    description:
+      'In a review: signal that your work is finished, answer the findings of the reviewer, and end your turn after this reply.',
+    input: z.object({
+      reason: text.optional().describe('what you did, in a few sentences'),
+      answers: z.array(answeredFindingSchema).max(MOST_FINDINGS).optional(),
+    }),
+  },
+  review: {
+    description:
+      'In a review: give your verdict about the work with your findings, and end your turn after this reply. "revise" means that something must be changed first.',
+    input: z.object({
+      verdict: z.enum(VERDICTS),
+      reason: text.optional().describe('why, in a few sentences'),
+      findings: z.array(reportedFindingSchema).max(MOST_FINDINGS).optional(),
+    }),
+  },
 } as const satisfies Record<string, { readonly description: string; readonly input: z.ZodObject }>;
 
 type FloorToolName = keyof typeof FLOOR_TOOLS;
+
+/** The floor tools of a turn. In a review its agents have the tool of their part in place of `pass`. */
+export function offeredFloorTools(review: TurnPrompt['review']): readonly FloorToolName[] {
+  return Object.keys(FLOOR_TOOLS)
+    .filter(isFloorTool)
+    .filter((name) => whyNot(name, review) === null);
+}
+
+/** Why a floor tool is of no use in this turn; `null` when it is. */
+function whyNot(name: FloorToolName, review: TurnPrompt['review']): string | null {
+  const role = review?.role ?? 'other';
+  if (name === 'pass' && role !== 'other')
+    return 'Not done: a review is open, and silence is no verdict. Write an answer, or end your reply.';
+  if (name === 'done' && role !== 'primary') return 'Not done: this turn is no turn of work in a review.';
+  return name === 'review' && role !== 'reviewer' ? 'Not done: this turn is no turn of a reviewer.' : null;
+}
 
 /** Whether a tool's name is one of the floor tools. */
 export function isFloorTool(name: string): name is FloorToolName {
@@ -45,28 +96,35 @@ export function isFloorTool(name: string): name is FloorToolName {
 
 /**
  * The floor tools of one generation: passes text and tool calls to the report, and decides how the turn ends. Text
- * after `pass` or `wait_for` is dropped. A text that was both written and said is posted once.
+ * after `pass`, `wait_for`, `done` or `review` is dropped. A text that was both written and said is posted once.
  */
 export class FloorTools {
   readonly #report: Report;
   readonly #self: AgentId;
-  readonly #roster: TurnPrompt['roster'];
+  readonly #turn: Pick<TurnPrompt, 'roster' | 'review'>;
   /** The text since the last message ended. */
   #written = '';
   #posted = false;
   #apart = false;
   #end: Ending | null = null;
   #calls = 0;
+  /** True after `done` or `review`: their signal is the last line of the turn. */
+  #isSignalled = false;
 
-  constructor(report: Report, self: AgentId, roster: TurnPrompt['roster']) {
+  constructor(report: Report, self: AgentId, turn: Pick<TurnPrompt, 'roster' | 'review'>) {
     this.#report = report;
     this.#self = self;
-    this.#roster = roster;
+    this.#turn = turn;
   }
 
   /** The number of tool calls so far. */
   get calls(): number {
     return this.#calls;
+  }
+
+  /** The names of the tools of this turn. */
+  get offered(): readonly FloorToolName[] {
+    return offeredFloorTools(this.#turn.review);
   }
 
   /** Counts a call of another tool that Conch runs. */
@@ -91,7 +149,7 @@ export class FloorTools {
 
   /** A piece of the plain answer. */
   text(chunk: string): void {
-    if (chunk === '' || this.#end?.how === 'passed' || this.#end?.how === 'waiting') return;
+    if (chunk === '' || this.#isSignalled || this.#end?.how === 'passed' || this.#end?.how === 'waiting') return;
     if (this.#apart) this.#flush();
     this.#written += chunk;
     this.#report.text(chunk);
@@ -120,12 +178,12 @@ export class FloorTools {
     if (this.#end !== null) return OVER;
     const parsed = FLOOR_TOOLS[name].input.safeParse(input);
     if (!parsed.success) return `Not done: ${z.prettifyError(parsed.error)}`;
-    return this.#do(name, parsed.data);
+    return whyNot(name, this.#turn.review) ?? this.#do(name, parsed.data);
   }
 
   #do(
     name: FloorToolName,
-    input: { text?: string; question?: string; agent?: string; hand_to?: string | undefined },
+    input: { text?: string; question?: string; agent?: string; hand_to?: string | undefined } & Signalled,
   ): string {
     switch (name) {
       case 'say':
@@ -140,10 +198,22 @@ export class FloorTools {
         return 'You are waiting for the answer: end your reply now, without another word.';
       case 'ask':
         return this.#ask(input.agent ?? '', input.question ?? '');
+      case 'done':
+        return this.#signal([input.reason, ...(input.answers ?? []).map(answerText)], 'done');
+      case 'review':
+        return this.#signal([input.reason, ...(input.findings ?? []).map(findingText)], input.verdict ?? 'revise');
       case 'turn_complete':
       case 'hand_to':
         return this.#complete(input.agent ?? input.hand_to);
     }
+  }
+
+  /** Posts a signal as its agent would write it, alone on the last line, and ends the turn. */
+  #signal(lines: readonly (string | undefined)[], signal: 'done' | 'pass' | 'revise' | 'fail'): string {
+    const words = { ...this.#turn.review?.signals, revise: REVISE };
+    this.say([...lines.filter((line) => line !== undefined), words[signal] ?? signal].join('\n'));
+    this.#isSignalled = true;
+    return this.#complete(undefined);
   }
 
   #complete(named: string | undefined): string {
@@ -179,7 +249,7 @@ export class FloorTools {
   }
 
   #others(): TurnPrompt['roster'] {
-    return this.#roster.filter(({ id }) => id !== this.#self);
+    return this.#turn.roster.filter(({ id }) => id !== this.#self);
   }
 
   #flush(): void {

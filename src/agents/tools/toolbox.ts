@@ -95,7 +95,7 @@ export class Toolbox {
   async offer(): Promise<ToolSet> {
     const { report, stopped } = this.#parts;
     const session = this.#served?.session ?? null;
-    const floor = Object.entries(FLOOR_TOOLS).map(([name, each]) => [name, ownTool(each)] as const);
+    const floor = this.#parts.floorTools.offered.map((name) => [name, ownTool(FLOOR_TOOLS[name])] as const);
     if (session === null || stopped.aborted) return Object.fromEntries(floor);
     const { reaches = () => true } = session.seat;
     report.work(1, 'host');

@@ -1,6 +1,7 @@
 /** The type of an argument. Each platform chooses its input control by it. */
 type ArgumentKind =
   | 'agent'
+  | 'reviewer'
   | 'mode'
   | 'order'
   | 'seconds'
@@ -210,6 +211,29 @@ export const COMMANDS = [
     [AGENT, optional('words', 'words', 'what to do differently', REST)],
     'dev',
   ),
+  changes(
+    'review start',
+    'Start a review: one agent works, the other reviews, until the work passes',
+    [
+      AGENT,
+      { name: 'reviewer', kind: 'reviewer', required: true, summary: 'the agent that reviews, by id or name' },
+      optional('iterations', 'count', 'the most iterations (10 if left out)', { most: 100 }),
+      { name: 'task', kind: 'words', required: true, rest: true, summary: 'the task' },
+    ],
+    'dev qa 5 write the parser',
+  ),
+  shows('review status', 'Show the review: iteration, findings, what it waits for'),
+  changes('review accept', 'Accept the work of a review'),
+  changes('review uphold', 'Decide that the reviewer is right; the work goes on'),
+  changes(
+    'review more',
+    'Allow a review more iterations',
+    [optional('iterations', 'count', 'how many more (5 if left out)', { most: 100 })],
+    '5',
+  ),
+  changes('review cancel', 'Cancel a review; its turn ends', [
+    optional('why', 'words', 'the reason, for the record', REST),
+  ]),
   shows('queue', 'Show who is next and which messages are held'),
   shows(
     'why',

@@ -70,11 +70,15 @@ function firstWords(table: CommandTable): readonly Choice[] {
 
 type Asked = { readonly given: readonly string[]; readonly known: Completable; readonly table: CommandTable };
 
+function agentChoices({ given, known }: Asked): readonly Choice[] {
+  return known.agents
+    .filter((agent) => !given.includes(agent.id))
+    .map((agent) => ({ value: agent.id, summary: agent.name, also: agent.name }));
+}
+
 const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choice[]>> = {
-  agent: ({ given, known }) =>
-    known.agents
-      .filter((agent) => !given.includes(agent.id))
-      .map((agent) => ({ value: agent.id, summary: agent.name, also: agent.name })),
+  agent: agentChoices,
+  reviewer: agentChoices,
   mode: () => INTERRUPT_MODES.map((mode) => ({ value: mode, summary: MODES[mode].summary })),
   order: () => ORDERS.map((order) => ({ value: order, summary: POLICIES[order].summary })),
   question: ({ known: { asked = [] } }) =>

@@ -71,6 +71,18 @@ export type RunCommands = {
   answered(channel: ChannelId, named: { readonly question: number } | { readonly key: string }): string | null;
 };
 
+/** The reviews of channels, for operators. */
+export type ReviewCommands = {
+  start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
+  /** Shows the open review, or the last one. */
+  status(request: Request): Answer;
+  cancel(request: Request): Promise<Answer>;
+  accept(request: Request): Promise<Answer>;
+  /** Decides for the reviewer. */
+  uphold(request: Request): Promise<Answer>;
+  more(request: Request): Promise<Answer>;
+};
+
 /** Commands about trust in agents' folders. The starter of agents implements it. */
 export type TrustCommands = {
   /** Trusts the files with this id for an agent. Without the id, or with an outdated one, only shows the files. */
@@ -104,6 +116,8 @@ export type CommandContext = {
   seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
   /** Absent: no runs. */
   readonly runs?: RunCommands;
+  /** Absent: no reviews. */
+  readonly reviews?: ReviewCommands;
   /** Absent: no agent has a folder. */
   readonly trust?: TrustCommands;
   /** Called for every command that tries to change something, refused ones included. */

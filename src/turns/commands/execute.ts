@@ -6,7 +6,7 @@ import type { AgentId, ChannelId, Choice, Question } from '../floor/settings.ts'
 import type { FloorView } from '../view.ts';
 import { checkForm } from './check-form.ts';
 import { clockWords, counted } from './clock-words.ts';
-import type { Answer, CommandContext, Person, Request, RosterEntry, RunVerb } from './context.ts';
+import type { Answer, CommandContext, Person, Request, ReviewCommands, RosterEntry, RunVerb } from './context.ts';
 import {
   agentsText,
   floorLine,
@@ -153,6 +153,17 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'run complete': ofRuns('complete'),
   'run abort': ofRuns('abort'),
   'run retry': ofRuns('retry'),
+  'review start': ofReviews((reviews, call) =>
+    onAgent((_, primary) => {
+      const found = findAgent(call.values.reviewer ?? '', call.context.roster.list());
+      return found.ok ? reviews.start(call, { primary, reviewer: found.agent }) : { ok: false, text: found.message };
+    })(call),
+  ),
+  'review status': ofReviews((reviews, call) => reviews.status(call)),
+  'review accept': ofReviews((reviews, call) => reviews.accept(call)),
+  'review uphold': ofReviews((reviews, call) => reviews.uphold(call)),
+  'review more': ofReviews((reviews, call) => reviews.more(call)),
+  'review cancel': ofReviews((reviews, call) => reviews.cancel(call)),
   queue: shows((view, { context }) => queueText(view, context)),
   why({ channel, values: { message = '' }, context }) {
     const text = whyText(channel, message, context);
@@ -207,6 +218,14 @@ function ofRuns(verb: RunVerb): Run {
     const { agent } = call.values;
     if (agent === undefined) return run(call, null);
     return onAgent(run)({ ...call, values: { ...call.values, agent: agent.replace(/\+$/, '') } });
+  });
+}
+
+/** A command of the group "review". */
+function ofReviews(run: (reviews: ReviewCommands, call: Call) => Answering): Run {
+  return onFloor((call) => {
+    const { reviews } = call.context;
+    return reviews === undefined ? { ok: false, text: 'This channel has no reviews.' } : run(reviews, call);
   });
 }
 

@@ -126,6 +126,10 @@ const WORDS: Words = {
   },
   asideEnded: ({ agent }, name) => `${name(agent)}'s background run ended`,
   reported: ({ agent, text }, name) => `${name(agent)} reported: ${excerpt(text)}`,
+  reviewBegun: ({ primary, reviewer }, name) => `a review began: ${name(primary)} works, ${name(reviewer)} reviews`,
+  reviewTurnAsked: ({ agent }, name) => `the review asks for a turn of ${name(agent)}`,
+  reviewHeld: () => 'the review waits for people',
+  reviewOver: () => 'the review is over',
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,
   waitAnswered: ({ agent, messages, parked }, name) =>

@@ -8,6 +8,7 @@ import type { Argument, CommandOption, CommandPath, CommandRow } from './command
 /** The values of a command's arguments, by kind. Agents are not resolved yet: ids or names as written. */
 export type Values = {
   readonly agent?: string;
+  readonly reviewer?: string;
   readonly agents?: readonly string[];
   readonly mode?: InterruptMode;
   readonly order?: OrderPolicy;
@@ -186,13 +187,15 @@ function countIn(word: string, most: number): number | null {
 }
 
 /**
- * Returns whether an optional argument is missing here. When a count and an agent follow each other, digits mean the
+ * Returns whether an optional argument is missing here. When a count and an agent or words follow each other, digits mean the
  * count.
  */
 function isLeftOut({ kind, required }: Argument, next: Argument | undefined, word: string): boolean {
   if (required || next === undefined) return false;
   const isNumber = /^\d+$/.test(word);
-  return kind === 'count' ? next.kind === 'agent' && !isNumber : kind === 'agent' && next.kind === 'count' && isNumber;
+  return kind === 'count'
+    ? (next.kind === 'agent' || next.kind === 'words') && !isNumber
+    : kind === 'agent' && next.kind === 'count' && isNumber;
 }
 
 /** Reads all remaining words. Words are kept unchanged; a single quoted text loses its quotes. */
@@ -205,6 +208,7 @@ function readRest({ kind }: Argument, left: readonly string[], end: (left: numbe
 
 const READERS: Readonly<Record<Argument['kind'], (word: string, argument: Argument) => Read>> = {
   agent: (word) => ({ agent: plainAgent(word) }),
+  reviewer: (word) => ({ reviewer: plainAgent(word) }),
   message: (word) => ({ message: word }),
   command: (word) => ({ command: word.toLowerCase() }),
   words: (word) => ({ words: word }),

@@ -25,6 +25,44 @@ export const trustAnswered = {
   by: z.string().nullable(),
 };
 
+/** The turn of a review that is under way. */
+const reviewTurn = z.strictObject({
+  kind: z.literal('review'),
+  id: z.string(),
+  /** The number of the iteration, and the most that there may be. */
+  iteration: number,
+  most: number,
+  agent,
+  primary: agent,
+  purpose: z.enum(['work', 'review', 'repair', 'answers']),
+});
+
+/** A review waits for people. `positions`: what each agent said last. */
+const reviewAsks = z.strictObject({
+  kind: z.literal('reviewAsks'),
+  id: z.string(),
+  iteration: number,
+  waits: z.enum(['arbiter', 'fail']),
+  why: z.string(),
+  positions: z.array(z.strictObject({ agent, words: z.string() })),
+  until: instant.nullable(),
+});
+
+/** What a review tells while it is open. */
+export const reviewTold = z.discriminatedUnion('kind', [reviewTurn, reviewAsks]);
+
+/** The report at the end of a review. `tokens` and `costMicros` count its turns; `detail` lists the findings. */
+export const reviewReport = z.strictObject({
+  id: z.string(),
+  outcome: z.enum(['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled']),
+  why: z.string(),
+  iterations: number,
+  ms: number,
+  tokens: number,
+  costMicros: number,
+  detail: z.string(),
+});
+
 /** The fields of each kind of announcement. */
 const FIELDS = {
   timeout: { agent },
@@ -71,6 +109,9 @@ const FIELDS = {
   trustAnswered: { ...trustAnswered, at: instant },
   /** The state of a background run. `failed`: the run waits from now on, or continues. */
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
+  review: reviewTurn.omit({ kind: true }).shape,
+  reviewAsks: reviewAsks.omit({ kind: true }).shape,
+  reviewOver: reviewReport.shape,
 };
 
 /** Reads an announcement. */
@@ -94,6 +135,14 @@ type Rule<K extends Kind> = {
   readonly key?: (announcement: AnnouncementOf<K>) => string | readonly string[];
   readonly shownIf?: Switch;
 };
+
+/** The number of a review's question to people. A button that was drawn for another one counts for nothing. */
+export function reviewQuestion({ id, iteration }: { readonly id: string; readonly iteration: number }): number {
+  return Number(id.slice(id.lastIndexOf('-') + 1)) * REVIEW_SPAN + iteration;
+}
+
+/** More than the iterations of one review. */
+const REVIEW_SPAN = 1_000;
 
 /** The key of announcements about lost agents, for all agents. */
 export const OUTAGE = 'outage';
@@ -124,6 +173,9 @@ const RULES: { readonly [K in Kind]: Rule<K> } = {
   trust: { key: (asked) => `trust:${asked.agent}:${asked.id}` },
   trustAnswered: { key: (asked) => `trust:${asked.agent}:${asked.id}` },
   aside: { key: (told) => [told.agent, `${told.run ?? ''}`, shortDigest(told.what)] },
+  review: { key: ({ id }) => `review:${id}` },
+  reviewAsks: { key: ({ id, iteration, waits }) => `review:${id}:${iteration}:${waits}` },
+  reviewOver: { key: ({ id }) => `review:${id}:over` },
 };
 
 /** The key of an announcement. */

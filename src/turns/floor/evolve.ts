@@ -1,5 +1,16 @@
 import type { Evolution, Fact, FactOf } from './fact.ts';
-import type { Aside, Floor, Held, Seat, TrustQuestion, Turn, ActiveTurn, Wait, WaitingTurn } from './floor.ts';
+import type {
+  Aside,
+  Floor,
+  Held,
+  OpenReview,
+  Seat,
+  TrustQuestion,
+  Turn,
+  ActiveTurn,
+  Wait,
+  WaitingTurn,
+} from './floor.ts';
 import type { AgentId, SeatSettings, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import {
@@ -92,6 +103,16 @@ const EVOLUTION: Evolution = {
   turnGranted: granted,
   turnContinued: continued,
   turnWaited: waited,
+  reviewBegun: (floor, { type: _type, ...review }) => ({
+    ...floor,
+    limit: null,
+    stopped: false,
+    review: { ...review, next: null, told: 0 },
+  }),
+  reviewTurnAsked: (floor, { agent, brief }) =>
+    changeReview(floor, ({ held: _held, ...review }) => ({ ...review, next: { agent, brief } })),
+  reviewHeld: (floor) => changeReview(floor, (review) => ({ ...review, next: null, held: true })),
+  reviewOver,
   turnStopped: (floor, { agent }) => changeWait(floor, agent, stoppedWait),
   turnExtended: (floor, { agent, ms, until }) =>
     changeTurn(floor, agent, (turn) => ({
@@ -125,6 +146,19 @@ function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (
     throw new Error(`impossible: ${agent} does nothing beside ${floor.channel}`);
   const next = asides.flatMap((aside) => (aside.agent === agent ? (change(aside) ?? []) : aside));
   return { ...floor, ...(next.length > 0 ? { asides: next } : {}) };
+}
+
+/** The floor with its open review changed. */
+function changeReview(floor: Floor, change: (review: OpenReview) => OpenReview): Floor {
+  if (floor.review === undefined) throw new Error(`impossible: no review is open in ${floor.channel}`);
+  return { ...floor, review: change(floor.review) };
+}
+
+/** The rounds of an exchange end with the review in it. */
+function reviewOver({ review: _review, ...floor }: Floor): Floor {
+  if (floor.exchange === null) return floor;
+  const { rounds } = floor.settings;
+  return { ...floor, seats: floor.seats.map((seat) => ({ ...seat, taken: Math.max(seat.taken, rounds) })) };
 }
 
 /** The floor with the question about an agent's files changed or removed. */
@@ -163,6 +197,10 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
     // A repeated announcement edits its post, so the channel's last announcement stays the same.
     const notice = repeat > 1 ? before.notice : { key, count: repeat };
     return { ...before, gap: { count: repeat, at }, notice };
+  }
+  if (announcement.kind === 'review') {
+    const notice = repeat > 1 ? before.notice : { key, count: repeat };
+    return { ...changeReview(before, (review) => ({ ...review, told: repeat })), notice };
   }
   if (announcement.kind === 'answered') return answered(before, announcement);
   if (announcement.kind === 'trustAnswered') return before;
@@ -600,15 +638,17 @@ function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor
     answered: [],
     reprompts: 0,
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
-    ...defined({ feedback: fact.feedback }),
+    ...defined({ feedback: fact.feedback, brief: fact.forReview && floor.review?.next?.brief }),
   };
-  const { usageSincePerson } = floor;
+  const { usageSincePerson, review } = floor;
   const isAsked = fact.askedBy !== undefined;
+  const counted = fact.forReview === true ? 0 : 1;
   return {
     ...floor,
-    seats: patchedSeats(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + (isAsked ? 0 : 1) }),
+    seats: patchedSeats(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + (isAsked ? 0 : counted) }),
     epoch: fact.epoch,
-    usageSincePerson: { ...usageSincePerson, turns: usageSincePerson.turns + 1 },
+    usageSincePerson: { ...usageSincePerson, turns: usageSincePerson.turns + counted },
+    ...(counted === 0 && review !== undefined ? { review: { ...review, next: null } } : {}),
     prioritised: floor.prioritised.filter((named) => named.agent !== fact.agent),
     parked: floor.parked.map((asker) => (isAsked ? askAdvanced(asker, fact.agent, 'granted') : asker)),
     turn,
@@ -721,7 +761,7 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
     day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt - (turn.stoodStillMs ?? 0)) },
     exchange: exchange === null || !isCounted ? exchange : { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 },
   };
-  return isCounted ? over : takenBack(over, floor, fact.agent);
+  return isCounted || turn.brief !== undefined ? over : takenBack(over, floor, fact.agent);
 }
 
 /** Takes an uncounted turn back from usage. Rounds are taken back unless another agent had asked. */

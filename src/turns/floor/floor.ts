@@ -130,6 +130,8 @@ const anyTurn = {
   run: ran,
   /** The words of the person who retried the agent's failed run. */
   feedback: feedbackSchema.exactOptional(),
+  /** Set on a turn that the open review asked for: what the agent has to do in it. */
+  brief: z.string().exactOptional(),
   /** The last allowed call of the turn's run until its outcome is known, and those before it. */
   allowed: allowedCall.exactOptional(),
   alsoAllowed: allowedCalls,
@@ -221,6 +223,25 @@ const trustSchema = z.strictObject({
   shown: z.boolean(),
 });
 
+/** The agents of a review, and the words by which they signal. */
+export const reviewPartsSchema = z.strictObject({
+  id: z.string(),
+  primary: agent,
+  reviewer: agent,
+  signals: z.strictObject({ done: z.string(), pass: z.string(), fail: z.string() }),
+});
+
+/** The open review, as far as the floor needs it. */
+const openReviewSchema = z.strictObject({
+  ...reviewPartsSchema.shape,
+  /** The turn that the review asks for; `null` while it asks for none, or while that turn is under way. */
+  next: z.strictObject({ agent, brief: z.string() }).nullable(),
+  /** Set while the review waits for people. The floor rests meanwhile. */
+  held: z.literal(true).exactOptional(),
+  /** How often the card of the review was posted or edited. */
+  told: z.number(),
+});
+
 /** The stored state of a floor, as plain JSON. */
 export const floorSchema = z.strictObject({
   channel: z.string(),
@@ -274,6 +295,8 @@ export const floorSchema = z.strictObject({
   trust: z.array(trustSchema).exactOptional(),
   /** Reports of background runs that are not posted yet. */
   reports: z.array(z.strictObject({ agent, text: z.string() })).exactOptional(),
+  /** Absent while no review is open. */
+  review: openReviewSchema.exactOptional(),
   exchange: exchangeSchema.nullable(),
   /** Usage of agents since a person or an operator last acted. Budgets are compared with it. */
   usageSincePerson: usageSchema,
@@ -304,6 +327,8 @@ export type WaitingTurn = Extract<Turn, { readonly status: 'waiting' }>;
 export type Held = Frozen<z.infer<typeof heldSchema>>;
 export type Exchange = Frozen<z.infer<typeof exchangeSchema>>;
 export type TrustQuestion = Frozen<z.infer<typeof trustSchema>>;
+export type ReviewParts = Frozen<z.infer<typeof reviewPartsSchema>>;
+export type OpenReview = Frozen<z.infer<typeof openReviewSchema>>;
 export type Aside = Frozen<NonNullable<z.infer<typeof floorSchema>['asides']>[number]>;
 export type Floor = Frozen<z.infer<typeof floorSchema>>;
 

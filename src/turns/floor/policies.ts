@@ -58,6 +58,18 @@ const ROUND_ROBIN: Policy = {
   ranksByPriority: false,
 };
 
+/**
+ * The rules while a review is open. The review chooses the next speaker, after whom people call; a hand-over of an
+ * agent calls nobody.
+ */
+export const REVIEWING: Policy = {
+  ...ROUND_ROBIN,
+  summary: 'a review chooses the next agent',
+  forAgents: 'A review chooses who is next, so naming another agent calls nobody.',
+  heeds: ['operator', 'person'],
+  goesRound: false,
+};
+
 /** The orders. Each is a variation of round-robin. */
 export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   'round-robin': ROUND_ROBIN,

@@ -12,10 +12,10 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
 
 /** The effects by type of fact. Other facts have none. */
 const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor) => readonly Effect[] } = {
-  turnGranted: (fact) => [prompt(fact, 'grant', fact.feedback)],
+  turnGranted: (fact, floor) => [prompt(fact, 'grant', { ...fact, brief: findTurn(floor, fact.agent)?.brief })],
   turnResumed: (fact, floor) => [
     { type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 },
-    prompt(fact, 'resume', findTurn(floor, fact.agent)?.feedback),
+    prompt(fact, 'resume', findTurn(floor, fact.agent)),
   ],
   turnContinued: (fact) => [prompt(fact, 'again')],
   turnWaited: ({ agent, epoch, wait }, { settings }) =>
@@ -58,14 +58,14 @@ function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly
 function prompt(
   fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>,
   reason: PromptReason,
-  feedback?: Feedback,
+  told: { readonly feedback?: Feedback | undefined; readonly brief?: string | undefined } | null = null,
 ): Effect {
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
   const open = fact.type === 'turnResumed' ? fact.open : [];
   const by = fact.type === 'turnGranted' && fact.askedBy !== undefined ? { askedBy: fact.askedBy } : {};
   const asked = fact.type === 'turnResumed' && fact.asked !== undefined ? { asked: fact.asked } : {};
   const decided = fact.type === 'turnResumed' && fact.decided !== undefined ? { decided: fact.decided } : {};
-  const said = defined({ feedback });
+  const said = defined({ feedback: told?.feedback, brief: told?.brief });
   const of = { ...by, ...asked, ...decided, ...said };
   return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...of };
 }
@@ -174,6 +174,8 @@ export type Effect =
       readonly decided?: DecidedRequest;
       /** The words of the person who retried the agent's failed run. */
       readonly feedback?: Feedback;
+      /** What the open review wants the agent to do in this turn. */
+      readonly brief?: string;
     }
   | {
       readonly type: 'inject';

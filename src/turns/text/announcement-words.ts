@@ -101,6 +101,32 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
     after: ({ at }) => ` · ${utcTime(at)}`,
     countless: true,
   },
+  review: {
+    note: ({ iteration, most, ...turn }, name) =>
+      `review, iteration ${iteration} of ${most}: ${reviewTurnWords(turn, name)}`,
+    values: ({ iteration, most, ...turn }, name) => ({ iteration, most, what: reviewTurnWords(turn, name) }),
+    countless: true,
+  },
+  reviewAsks: {
+    note: ({ why }) => `the review waits for people: ${excerpt(why)}`,
+    after: ({ positions, until }, name) =>
+      positions.map(({ agent, words }) => `\n${name(agent)}: ${inline(excerpt(words, POSITION_LENGTH))}`).join('') +
+      (until === null ? '' : `\nFails at ${utcTime(until)} if nobody answers.`),
+    countless: true,
+  },
+  reviewOver: {
+    note: ({ outcome, iterations, why }) =>
+      `the review ${outcome} after ${counted(iterations, 'iteration')}: ${excerpt(why)}`,
+    values: ({ outcome, iterations, ms, tokens, costMicros }) => ({
+      answer: REVIEW_ENDS[outcome],
+      iterations,
+      minutes: NUMBER.format(Math.round(ms / 6_000) / 10),
+      tokens: NUMBER.format(tokens),
+      cost: costMicros === 0 ? '' : `, ${MONEY.format(costMicros / 1_000_000)}`,
+    }),
+    after: ({ detail }) => blockOf(detail),
+    countless: true,
+  },
   aside: { note: ({ agent, what }, name) => `${name(agent)}'s background run ${excerpt(what)}` },
   revoked: {
     note: ({ agent, rule, by }, name) => `${by} revoked ${name(agent)}'s rule: ${excerpt(rule)}`,
@@ -206,6 +232,35 @@ function trustWords({ choice, by }: AnnouncementOf<'trustAnswered'>): string {
 function amount(budget: Limit['budget'], value: number): string {
   if (budget === 'cost' || budget === 'cost a day') return MONEY.format(value / 1_000_000);
   return NUMBER.format(value);
+}
+
+/** The longest words of one side in the request to an arbiter, in UTF-16 units. */
+const POSITION_LENGTH = 400;
+
+const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], string>> = {
+  passed: '✅ Review passed',
+  'passed with notes': '✅ Review passed with notes',
+  stalled: '⏹ Review stalled',
+  limit: '⏹ Review reached its limit',
+  failed: '⛔ Review failed',
+  cancelled: '⏹ Review cancelled',
+};
+
+/** "qa reviews dev's work". */
+function reviewTurnWords(
+  { agent, primary, purpose }: Pick<AnnouncementOf<'review'>, 'agent' | 'primary' | 'purpose'>,
+  name: NameOf,
+): string {
+  switch (purpose) {
+    case 'work':
+      return `${name(agent)} works`;
+    case 'answers':
+      return `${name(agent)} answers the findings`;
+    case 'review':
+      return `${name(agent)} reviews ${name(primary)}'s work`;
+    case 'repair':
+      return `${name(agent)} is asked again for a verdict`;
+  }
 }
 
 const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 4 });

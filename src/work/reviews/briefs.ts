@@ -1,4 +1,4 @@
-import { REVISE } from './signals.ts';
+import { REVISE } from '../../turns/text/review-signals.ts';
 import { openFindings } from './review.ts';
 import type { Finding, Review } from './review.ts';
 

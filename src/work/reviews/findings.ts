@@ -1,5 +1,6 @@
 import { defined } from '../../lib/defined.ts';
-import type { Finding, ReportedFinding, Review, Work } from './review.ts';
+import type { Finding, Review, Work } from './review.ts';
+import type { ReportedFinding } from '../../turns/text/review-signals.ts';
 
 /** How often the primary agent may dispute a finding before a person decides. */
 const MOST_DISPUTES = 2;

@@ -4,7 +4,9 @@ import type { CommandOf, ReviewCommand, ReviewFact, ReviewRefusal } from './revi
 import { evolveReview } from './review-evolve.ts';
 import { answered, isDisputedAgain, reported, reversal, unanswered } from './findings.ts';
 import { MOST_ITERATIONS, isOpen, openFindings, triggerOf } from './review.ts';
-import type { Outcome, Review, ReviewState, ReviewStatus, ReviewTurn } from './review.ts';
+import type { Heard, Outcome, Review, ReviewState, ReviewStatus, ReviewTurn, Work } from './review.ts';
+import { answersIn, findingsIn, signalOfPrimary, verdictOfReviewer } from '../../turns/text/review-signals.ts';
+import { shortDigest } from '../../lib/digest.ts';
 
 /** Facts, or a refusal that changes nothing. */
 export function decideReview(
@@ -29,10 +31,12 @@ const DECIDERS: Deciders = {
   LOST: lose,
   BACK: (decision) => ifWaitingFor(decision, 'agent', () => {}),
   GRANTED: granted,
+  SAID: said,
   ENDED: ended,
   MEASURED: measured,
   SPENT: spent,
   BUDGET: (decision, { why }) => (decision.open?.waiting === null ? decision.wait('budget', why, null) : 'UNCHANGED'),
+  RAISED: (decision) => ifWaitingFor(decision, 'budget', () => {}),
   ACCEPT: (decision, { by }) => decision.end('complete', 'passed', 'a person accepted the work', by),
   UPHOLD: uphold,
   MORE: more,
@@ -158,33 +162,73 @@ function granted(decision: ReviewDecision, { agent, epoch }: CommandOf<'GRANTED'
 
 /** A turn under an older epoch is late: its signals count for nothing. */
 function ended(decision: ReviewDecision, command: CommandOf<'ENDED'>): ReviewRefusal | null {
-  const { turn } = decision.review;
-  const { type: _type, completed, ...over } = command;
-  if (turn?.agent !== over.agent || turn.epoch !== over.epoch || turn.ended !== undefined) return 'NOT_ITS_TURN';
+  const { agent, epoch, completed } = command;
+  const turn = awaited(decision, command);
+  if (turn === null) return 'NOT_ITS_TURN';
   if (completed) {
-    decision.record({ type: 'turnOver', ...over });
+    decision.record({ type: 'turnOver', agent, epoch });
     return null;
   }
-  if (turn.retried) return decision.end('failed', 'failed', `the turn of ${over.agent} failed twice`, null);
-  decision.ask(over.agent, turn.purpose, true);
+  if (turn.retried) return decision.end('failed', 'failed', `the turn of ${agent} failed twice`, null);
+  decision.ask(agent, turn.purpose, true);
   return null;
 }
 
-function measured(decision: ReviewDecision, { epoch, work }: CommandOf<'MEASURED'>): ReviewRefusal | null {
-  const { turn, primary } = decision.review;
-  if (turn?.ended === undefined || turn.epoch !== epoch) return 'NOT_ITS_TURN';
-  if (turn.agent === primary) judgeWork(decision, { ...turn, ended: turn.ended }, work);
-  else judgeReview(decision, { ...turn, ended: turn.ended }, work);
+/** The turn that the review waits for, if it is this one and not over; else `null`. */
+function awaited(
+  { review: { turn } }: ReviewDecision,
+  { agent, epoch }: { readonly agent: string; readonly epoch: number },
+): ReviewTurn | null {
+  return turn?.agent === agent && turn.epoch === epoch && turn.ended === undefined ? turn : null;
+}
+
+/** Reads signals, findings and answers from a text. Two texts of a turn that signal two things signal nothing. */
+function said(decision: ReviewDecision, command: CommandOf<'SAID'>): ReviewRefusal | null {
+  const turn = awaited(decision, command);
+  if (turn === null) return 'NOT_ITS_TURN';
+  const { agent, epoch, text } = command;
+  const { settings, primary, reviewer } = decision.review;
+  const { heard } = turn;
+  const read = agent === reviewer ? verdictOfReviewer(text, settings.signals) : signalOfPrimary(text, settings.signals);
+  const isTwice = heard?.signal != null && read.signal !== null && read.signal !== heard.signal;
+  const signal = isTwice ? { signal: null, broken: `more than one signal: ${heard.signal}, ${read.signal}` } : read;
+  decision.record({
+    type: 'turnHeard',
+    agent,
+    epoch,
+    ...signal,
+    ...(signal.signal === null ? {} : { reason: reasonIn(text) }),
+    ...(agent === primary ? { answers: [...answersIn(text)] } : { findings: [...findingsIn(text)] }),
+    digest: shortDigest(heard?.digest ?? '', text),
+  });
   return null;
 }
 
-type EndedTurn = ReviewTurn & { readonly ended: NonNullable<ReviewTurn['ended']> };
+/** The longest reason that is kept of a text, in UTF-16 units. */
+const LONGEST_REASON = 2_000;
 
-function judgeWork(
-  decision: ReviewDecision,
-  { purpose, ended: { signal, reason, answers = [] } }: EndedTurn,
-  work: Work,
-) {
+/** The text before its last line, which is the signal. */
+function reasonIn(text: string): string {
+  const before = text.trimEnd().split('\n').slice(0, -1).join('\n').trim();
+  return before.length <= LONGEST_REASON ? before : `${before.slice(0, LONGEST_REASON).toWellFormed()}…`;
+}
+
+function measured(decision: ReviewDecision, command: CommandOf<'MEASURED'>): ReviewRefusal | null {
+  const { turn, primary, work } = decision.review;
+  if (turn?.ended === undefined || turn.epoch !== command.epoch) return 'NOT_ITS_TURN';
+  const heard = turn.heard ?? SILENT;
+  if (turn.agent === primary)
+    judgeWork(decision, { ...turn, heard }, command.work ?? { tree: `text:${heard.digest}`, commit: null });
+  else judgeReview(decision, { ...turn, heard }, command.work ?? work ?? NO_WORK);
+  return null;
+}
+
+const NO_WORK: Work = { tree: 'text:', commit: null };
+const SILENT: Heard = { signal: null, findings: [], answers: [], digest: '' };
+
+type EndedTurn = ReviewTurn & { readonly heard: Heard };
+
+function judgeWork(decision: ReviewDecision, { purpose, heard: { signal, reason, answers } }: EndedTurn, work: Work) {
   decision.record({ type: 'workMeasured', work });
   if (signal === 'fail')
     return void decision.end('failed', 'failed', reason ?? `${decision.review.primary} gave up`, null);
@@ -205,9 +249,7 @@ function judgeWork(
   decision.ask(review.reviewer, 'review');
 }
 
-type Work = NonNullable<Review['work']>;
-
-function judgeReview(decision: ReviewDecision, { purpose, ended: turn }: EndedTurn, work: Work): void {
+function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTurn, work: Work): void {
   const { review } = decision;
   const tree = review.work?.tree ?? '';
   if (work.tree !== tree) {
@@ -215,7 +257,7 @@ function judgeReview(decision: ReviewDecision, { purpose, ended: turn }: EndedTu
     decision.record({ type: 'workMeasured', work });
     return decision.ask(review.reviewer, 'review');
   }
-  const { signal, findings: given = [], reason = '' } = turn;
+  const { signal, findings: given, reason = '' } = turn;
   const isFaulty = signal === null || signal === 'done' || turn.broken !== undefined || contradicts(turn);
   if (isFaulty && purpose === 'review') return decision.ask(review.reviewer, 'repair');
   const verdict = isFaulty ? 'revise' : signal;
@@ -231,7 +273,7 @@ function judgeReview(decision: ReviewDecision, { purpose, ended: turn }: EndedTu
 }
 
 /** A pass beside a finding that must be mended says two things. */
-function contradicts({ signal, findings = [] }: EndedTurn['ended']): boolean {
+function contradicts({ signal, findings }: Heard): boolean {
   return signal === 'pass' && findings.some(({ severity }) => severity === 'blocker' || severity === 'major');
 }
 

@@ -3,25 +3,27 @@ import { taggedUnion } from '../../lib/tagged.ts';
 import type { Tagged } from '../../lib/tagged.ts';
 import {
   LONGEST_TASK,
-  MOST_FINDINGS,
   MOST_ITERATIONS,
   OUTCOMES,
   REVIEW_STATUSES,
-  VERDICTS,
   WAITS,
-  answeredFindingSchema,
   findingSchema,
-  reportedFindingSchema,
   settingsSchema,
   workSchema,
 } from './review.ts';
+import {
+  MOST_FINDINGS,
+  VERDICTS,
+  answeredFindingSchema,
+  reportedFindingSchema,
+} from '../../turns/text/review-signals.ts';
 
 const text = z.string();
 const agent = z.string();
 const epoch = z.number();
 const by = text;
 
-/** What an agent's answer ended with, as the scanner or a verb reports it. */
+/** What an agent signals in one text. */
 const signalled = {
   signal: z.enum(['done', ...VERDICTS]).nullable(),
   broken: text.exactOptional(),
@@ -45,18 +47,22 @@ const COMMANDS = {
   UNABLE: { agent, why: text },
   /** An agent of the review is gone for now. */
   LOST: { agent, why: text },
-  /** That agent is back. */
-  BACK: { agent },
+  /** Both agents are there again. */
+  BACK: {},
   /** The floor granted the turn that the review asked for, or goes on with it under a new epoch. */
   GRANTED: { agent, epoch },
+  /** The agent said a text in the turn with this epoch. A signal stands alone on the last line of its last text. */
+  SAID: { agent, epoch, text },
   /** That turn is over. `completed` is false when its agent failed, or its time was up. */
-  ENDED: { agent, epoch, completed: z.boolean(), ...signalled },
-  /** The work after the turn with this epoch. */
-  MEASURED: { epoch, work: workSchema },
+  ENDED: { agent, epoch, completed: z.boolean() },
+  /** The work after the turn with this epoch; `null` when the agents have no repository. */
+  MEASURED: { epoch, work: workSchema.nullable() },
   /** What a turn of the review used. */
   SPENT: { epoch, tokens: z.number(), costMicros: z.number() },
   /** A budget of the channel is used up. */
   BUDGET: { why: text },
+  /** The channel's budgets allow turns again. */
+  RAISED: {},
   ACCEPT: { by },
   /** The reviewer is right: the primary agent goes on. */
   UPHOLD: { by },
@@ -72,7 +78,8 @@ const FACTS = {
   iterationBegun: { iteration: z.int() },
   turnAsked: { agent, purpose: z.enum(['work', 'review', 'repair', 'answers']), retried: z.boolean() },
   turnGranted: { agent, epoch },
-  turnOver: { agent, epoch, ...signalled },
+  turnHeard: { agent, epoch, ...signalled, digest: text },
+  turnOver: { agent, epoch },
   workMeasured: { work: workSchema },
   /** The work changed while it was reviewed, so the verdict counts for nothing. */
   verdictVoided: { tree: text },

@@ -1,7 +1,8 @@
 import type { Instant } from '../../lib/time.ts';
 import type { FactOf, ReviewFact } from './review-events.ts';
 import { isOpen, triggerOf } from './review.ts';
-import type { Review, ReviewState } from './review.ts';
+import { MOST_FINDINGS } from '../../turns/text/review-signals.ts';
+import type { Review, ReviewState, ReviewTurn } from './review.ts';
 
 /** The state after a fact. Throws "impossible: …" when the two do not fit. */
 export function evolveReview(state: ReviewState, fact: ReviewFact, at: Instant): ReviewState {
@@ -46,6 +47,8 @@ function changed(review: Review, fact: Exclude<ReviewFact, FactOf<'reviewStarted
       return { ...review, turn: { agent: fact.agent, purpose: fact.purpose, retried: fact.retried, epoch: null } };
     case 'turnGranted':
       return granted(review, fact);
+    case 'turnHeard':
+      return heard(review, fact);
     case 'turnOver':
       return over(review, fact);
     case 'workMeasured':
@@ -102,14 +105,32 @@ function begun(review: Review, { iteration }: FactOf<'iterationBegun'>, at: Inst
 
 function granted(review: Review, { agent, epoch }: FactOf<'turnGranted'>): Review {
   if (review.turn?.agent !== agent) throw new Error(`impossible: review ${review.id} does not wait for ${agent}`);
-  return { ...review, turn: { ...review.turn, epoch } };
+  const { heard: _earlier, ...turn } = review.turn;
+  return { ...review, turn: { ...turn, epoch } };
 }
 
-function over(review: Review, { type: _type, agent, epoch, ...ended }: FactOf<'turnOver'>): Review {
-  if (review.turn?.agent !== agent || review.turn.epoch !== epoch)
-    throw new Error(`impossible: review ${review.id} does not wait for turn ${epoch} of ${agent}`);
+/** Later texts and tools add findings and answers. The last signal counts. */
+function heard(review: Review, { type: _type, agent, epoch, ...fact }: FactOf<'turnHeard'>): Review {
+  const turn = turnOf(review, agent, epoch);
+  const { findings = [], answers = [], ...signal } = fact;
+  const before = turn.heard;
+  const all = {
+    findings: [...(before?.findings ?? []), ...findings].slice(-MOST_FINDINGS),
+    answers: [...(before?.answers ?? []), ...answers].slice(-MOST_FINDINGS),
+  };
+  return { ...review, turn: { ...turn, heard: { ...signal, ...all } } };
+}
+
+function over(review: Review, { agent, epoch }: FactOf<'turnOver'>): Review {
   const usage = { ...review.usage, turns: review.usage.turns + 1 };
-  return { ...review, turn: { ...review.turn, ended }, usage };
+  return { ...review, turn: { ...turnOf(review, agent, epoch), ended: true }, usage };
+}
+
+/** The turn that is awaited. Throws when it is another one. */
+function turnOf({ id, turn }: Review, agent: string, epoch: number): ReviewTurn {
+  if (turn?.agent !== agent || turn.epoch !== epoch)
+    throw new Error(`impossible: review ${id} does not wait for turn ${epoch} of ${agent}`);
+  return turn;
 }
 
 function measured(review: Review, { work }: FactOf<'workMeasured'>): Review {

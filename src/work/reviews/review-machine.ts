@@ -16,7 +16,7 @@ const FINDING_TEXTS = ['title', 'detail', 'reason'].map((field) => `findings.${f
 /** Texts that people or agents wrote, and the ids of people. */
 const REVIEW_TEXTS: FactFields = {
   reviewStarted: ['task', 'by'],
-  turnOver: ['reason', ...FINDING_TEXTS, 'answers.reason'],
+  turnHeard: ['reason', 'broken', ...FINDING_TEXTS, 'answers.reason'],
   verdictGiven: ['reason'],
   findingsKept: FINDING_TEXTS,
   waited: ['why'],

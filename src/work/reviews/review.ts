@@ -1,5 +1,11 @@
 import { z } from 'zod';
 import type { Frozen } from '../../lib/tagged.ts';
+import {
+  VERDICTS,
+  answeredFindingSchema,
+  reportedFindingSchema,
+  signalWordsSchema,
+} from '../../turns/text/review-signals.ts';
 
 /** The five states of a review, as the specification names them. */
 export const REVIEW_STATUSES = ['init', 'working', 'reviewing', 'complete', 'failed'] as const;
@@ -41,8 +47,6 @@ export function statusOfRunState(runState: string): ReviewStatus {
 
 export const UNTILS = ['signal', 'review', 'consensus'] as const;
 export const ON_FAILS = ['stop', 'revise'] as const;
-export const VERDICTS = ['pass', 'revise', 'fail'] as const;
-export const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
 /** What a review can wait for. `budget`: a limit of the channel was reached. */
 export const WAITS = ['agents', 'agent', 'arbiter', 'fail', 'budget'] as const;
 /** How a review ended. */
@@ -53,23 +57,11 @@ export const DEFAULT_ITERATIONS = 10;
 export const MOST_ITERATIONS = 100;
 /** The longest task, in UTF-16 units. */
 export const LONGEST_TASK = 100_000;
-/** The most findings that a reviewer may report in one verdict. */
-export const MOST_FINDINGS = 50;
 
 const text = z.string();
 const agent = z.string();
 const instant = z.number();
 const count = z.int().min(0);
-
-/** A finding as a reviewer reports it. `id`: set when it repeats a finding that is open. */
-export const reportedFindingSchema = z.strictObject({
-  id: text.max(40).exactOptional(),
-  severity: z.enum(SEVERITIES),
-  file: text.max(1_000).exactOptional(),
-  line: z.int().min(1).exactOptional(),
-  title: text.min(1).max(300),
-  detail: text.max(4_000).exactOptional(),
-});
 
 /** A finding in the ledger of a review. `blocks`: the review cannot pass while it is open. */
 export const findingSchema = z.strictObject({
@@ -84,13 +76,6 @@ export const findingSchema = z.strictObject({
   reason: text.exactOptional(),
 });
 
-/** The primary agent's answer to a finding. */
-export const answeredFindingSchema = z.strictObject({
-  id: text,
-  answer: z.enum(['fixed', 'disputed']),
-  reason: text.max(4_000).exactOptional(),
-});
-
 /**
  * What is reviewed, at one instant. `tree`: the digest of the files, or of the text when the agents have no repository.
  * `commit`: a commit with that tree, for the reviewer to read.
@@ -100,13 +85,15 @@ export const workSchema = z.strictObject({
   commit: text.nullable(),
   /** Files, with lines, that differ from the work before it; absent when that is not known. */
   changed: z.array(z.strictObject({ file: text, lines: z.array(z.int()).exactOptional() })).exactOptional(),
+  /** A folder with the files of the commit, for the reviewer to read. */
+  folder: text.exactOptional(),
 });
 
 export const settingsSchema = z.strictObject({
   maxIterations: z.int().min(1).max(MOST_ITERATIONS),
   until: z.enum(UNTILS),
   onFail: z.enum(ON_FAILS),
-  signals: z.strictObject({ done: text.min(1), pass: text.min(1), fail: text.min(1) }),
+  signals: signalWordsSchema,
   /** Iterations without a changed tree and without a pass, after which the review is stalled. */
   patience: z.int().min(1),
   /** How long a review waits for agents and people, in milliseconds. */
@@ -133,17 +120,21 @@ const turnSchema = z.strictObject({
   epoch: z.number().nullable(),
   /** It was asked again, because its agent failed the first time. */
   retried: z.boolean(),
-  /** What the agent signalled at its end; absent until then. The review then waits for the digest of the work. */
-  ended: z
+  /** What the agent has signalled in its texts under this epoch. */
+  heard: z
     .strictObject({
       signal: z.enum(['done', ...VERDICTS]).nullable(),
-      /** Why the end of the answer holds no usable verdict. */
+      /** Why its texts hold no usable signal. */
       broken: text.exactOptional(),
       reason: text.exactOptional(),
-      findings: z.array(reportedFindingSchema).exactOptional(),
-      answers: z.array(answeredFindingSchema).exactOptional(),
+      findings: z.array(reportedFindingSchema),
+      answers: z.array(answeredFindingSchema),
+      /** The digest of its texts: the work of agents without a repository. */
+      digest: text,
     })
     .exactOptional(),
+  /** Set when the turn is over. The review then waits for the digest of the work. */
+  ended: z.literal(true).exactOptional(),
 });
 
 const waitingSchema = z.strictObject({
@@ -179,7 +170,6 @@ export const reviewSchema = z.strictObject({
   findings: z.array(findingSchema),
   /** Iterations in a row in which the tree stayed the same and the reviewer did not pass it. */
   unchanged: count,
-  /** What people allow after a stall: the primary agent's next turn answers the reviewer's findings. */
   usage: z.strictObject({ turns: count, tokens: z.number(), costMicros: z.number() }),
   outcome: z.strictObject({ kind: z.enum(OUTCOMES), why: text, at: instant }).nullable(),
 });
@@ -193,8 +183,8 @@ export type ReviewState = Frozen<z.infer<typeof reviewStateSchema>>;
 export type OpenReview = Review & { readonly status: 'init' | 'working' | 'reviewing' };
 export type ReviewSettings = Review['settings'];
 export type ReviewTurn = NonNullable<Review['turn']>;
+export type Heard = NonNullable<ReviewTurn['heard']>;
 export type Finding = Review['findings'][number];
-export type ReportedFinding = Frozen<z.infer<typeof reportedFindingSchema>>;
 export type Work = NonNullable<Review['work']>;
 export type Outcome = (typeof OUTCOMES)[number];
 

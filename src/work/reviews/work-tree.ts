@@ -27,10 +27,15 @@ const AUTHOR = {
 /**
  * Stores the files of a git repository, committed or not, as a commit under `ref`, without files that git ignores.
  * Index, branch and files of the user stay as they are. Neither hooks nor filters of the repository run, because an
- * agent could have written them. `before`: the work to compare with. Returns `null` when the folder is in no repository.
+ * agent could have written them. `before`: the work to compare with. `without`: a folder whose files are no part of the work. Returns `null` when the folder is in no repository.
  * Throws when git fails.
  */
-export async function measureWork(folder: string, ref: string, before: Work | null): Promise<Work | null> {
+export async function measureWork(
+  folder: string,
+  ref: string,
+  before: Work | null,
+  without: string | null = null,
+): Promise<Work | null> {
   const root = await rootOf(folder);
   if (root === null) return null;
   const scratch = await mkdtemp(join(tmpdir(), 'conch-review-'));
@@ -38,7 +43,14 @@ export async function measureWork(folder: string, ref: string, before: Work | nu
     const git = await gitIn(root, join(scratch, 'index'));
     const index = (await git(['rev-parse', '--git-path', 'index'])).trim();
     await copyFile(join(root, index), join(scratch, 'index')).catch(() => undefined);
-    await git(['add', '--all', '--', '.']);
+    const isInside = without !== null && `${without}/`.startsWith(`${root}/`);
+    await git([
+      'add',
+      '--all',
+      '--',
+      '.',
+      ...(isInside ? [`:(top,exclude,literal)${without.slice(root.length + 1)}`] : []),
+    ]);
     const tree = (await git(['write-tree'])).trim();
     const head = await git(['rev-parse', '--verify', '--quiet', 'HEAD']).catch(() => '');
     const parent = head.trim() === '' ? [] : ['-p', head.trim()];
@@ -51,12 +63,12 @@ export async function measureWork(folder: string, ref: string, before: Work | nu
   }
 }
 
-/** Deletes the refs of a review, so that git can remove its commits. Does nothing outside a repository. */
-export async function dropWork(folder: string, prefix: string): Promise<void> {
+/** Deletes the refs that match a pattern of git, so that git can remove their commits. Does nothing outside a repository. */
+export async function dropWork(folder: string, pattern: string): Promise<void> {
   const root = await rootOf(folder);
   if (root === null) return;
   const git = await gitIn(root, null);
-  const refs = (await git(['for-each-ref', '--format=%(refname)', prefix])).split('\n').filter((ref) => ref !== '');
+  const refs = (await git(['for-each-ref', '--format=%(refname)', pattern])).split('\n').filter((ref) => ref !== '');
   for (const ref of refs) await git(['update-ref', '-d', ref]);
 }
 
@@ -114,4 +126,38 @@ async function changesOf(git: Git, before: string, after: string): Promise<Work[
     changed.at(-1)?.lines.push(...Array.from({ length: Number(length) }, (_, at) => Number(from) + at));
   }
   return changed.length > MOST_FILES ? undefined : changed;
+}
+
+/**
+ * Checks a commit out into a folder of its own, without a branch, for a reviewer to read. The folder is made on the
+ * first call. Throws when git fails.
+ */
+export async function showWork(folder: string, commit: string, place: string): Promise<void> {
+  const root = await rootOf(folder);
+  if (root === null) throw new Error(`${folder} is in no git repository`);
+  const git = await gitIn(root, null);
+  // A folder in a repository of somebody else is no worktree: a checkout there would change their files.
+  const worktrees = (await git(['worktree', 'list', '--porcelain'])).split('\n');
+  const isThere = worktrees.includes(`worktree ${place}`) && (await rootOf(place)) === place;
+  if (isThere) {
+    await (
+      await gitIn(place, null)
+    )(['checkout', '--quiet', '--force', '--detach', commit]);
+    return;
+  }
+  await rm(place, { recursive: true, force: true });
+  await git(['worktree', 'prune']);
+  await git(['worktree', 'add', '--quiet', '--force', '--detach', place, commit]);
+}
+
+/** Removes the folder that `showWork` made. Does nothing when there is none. */
+export async function hideWork(folder: string, place: string): Promise<void> {
+  await rm(place, { recursive: true, force: true });
+  const root = await rootOf(folder);
+  if (root !== null) await (await gitIn(root, null))(['worktree', 'prune']);
+}
+
+/** The part of a ref or folder name that stands for a review. */
+export function reviewPath(id: string): string {
+  return id.replaceAll(/[^\w-]/g, '-');
 }

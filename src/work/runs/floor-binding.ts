@@ -1,12 +1,10 @@
 import type { CommandFor, Machine } from '../../engine/machine.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Command } from '../../turns/floor/command.ts';
-import type { Refusal } from '../../turns/floor/refusals.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
 import { ASIDE_END_WORDS, findTurn, turnsOf } from '../../turns/floor/seats.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { runMachine } from './run-machine.ts';
@@ -36,13 +34,12 @@ export function seatOfRuns(key: string): RunSeat {
 }
 
 /**
- * The floor as it is hosted beside runs: what happens to a turn happens to its run in the same transaction. A run begins with the
- * first tool of a turn, and its session is the turn's epoch: what an older generation asks for is refused.
+ * The facts of a floor that its runs are told: what happens to a turn happens to its run in the same transaction. A run
+ * begins with the first tool of a turn. Its session is the turn's epoch, so requests of an older generation are refused.
  */
-export const floorWithRuns = {
-  ...floorMachine,
-  causes: runCommands,
-  causing: new Set<Fact['type']>([
+export const RUN_CAUSES = {
+  /** Types of these facts. */
+  types: [
     'runBegun',
     'runLeft',
     'turnWaited',
@@ -52,8 +49,10 @@ export const floorWithRuns = {
     'asideStopped',
     'disconnected',
     'stoodStill',
-  ]),
-} satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
+  ],
+  /** The commands that a fact causes in runs. `floor`: the floor after the decision. */
+  commands: runCommands,
+} as const satisfies { readonly types: readonly Fact['type'][]; commands: typeof runCommands };
 
 /** The run as it is hosted beside floors: what it asks, its floor asks people, whose turn waits until they have decided. */
 export const runOnFloor = {

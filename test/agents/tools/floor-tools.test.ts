@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { FLOOR_TOOLS, FloorTools, isFloorTool } from '../../../src/agents/tools/floor-tools.ts';
+import { FLOOR_TOOLS, FloorTools, isFloorTool, offeredFloorTools } from '../../../src/agents/tools/floor-tools.ts';
 import { prompt, recorder } from '../backends/conversation.ts';
 
 function begin() {
   const heard = recorder();
-  const floorTools = new FloorTools(heard.report, 'dev', prompt({}).roster);
+  const floorTools = new FloorTools(heard.report, 'dev', prompt({}));
   return { floorTools, said: () => heard.messages.filter((message) => message !== '') };
 }
 
@@ -108,7 +108,7 @@ describe('a generation with a floor tool', () => {
   ])('T15 asks no agent that is %s, and hears why', (status, why) => {
     const heard = recorder();
     const roster = prompt({}).roster.map((seat) => (seat.id === 'qa' ? { ...seat, status } : seat));
-    const floorTools = new FloorTools(heard.report, 'dev', roster);
+    const floorTools = new FloorTools(heard.report, 'dev', { roster });
     expect(floorTools.apply('ask', { agent: '@QA', question: 'Does it pass?' })).toContain(why);
     expect([floorTools.over, heard.messages.filter((message) => message !== '')]).toEqual([false, []]);
   });
@@ -128,7 +128,15 @@ describe('a generation with a floor tool', () => {
   });
 });
 
-test('there are six floor tools', () => {
-  expect(Object.keys(FLOOR_TOOLS)).toEqual(['say', 'turn_complete', 'pass', 'wait_for', 'ask', 'hand_to']);
+test('the floor tools are six, and two for the turns of a review', () => {
+  const six = ['say', 'turn_complete', 'pass', 'wait_for', 'ask', 'hand_to'];
+  expect(Object.keys(FLOOR_TOOLS)).toEqual([...six, 'done', 'review']);
+  const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+  const without = six.filter((name) => name !== 'pass');
+  expect(offeredFloorTools(undefined)).toEqual(six);
+  expect(offeredFloorTools({ role: 'other', signals })).toEqual(six);
+  expect(offeredFloorTools({ role: 'primary', signals })).toEqual([...without, 'done']);
+  expect(offeredFloorTools({ role: 'reviewer', signals })).toEqual([...without, 'review']);
+  expect(offeredFloorTools({ role: 'member', signals })).toEqual(without);
   expect([isFloorTool('say'), isFloorTool('toString'), isFloorTool('shout')]).toEqual([true, false, false]);
 });

@@ -6,7 +6,7 @@ import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { canonical } from '../../../src/engine/canonical.ts';
 import type { DiskSync } from '../../../src/engine/sqlite/commits.ts';
 import type { HumanMessage } from '../../../src/engine/port.ts';
-import { floorWithRuns } from '../../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../../src/work/floor-with-work.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore, FloorStoreOptions } from '../../../src/turns/floor-store.ts';
 
@@ -20,7 +20,7 @@ const QUICK_DISK: DiskSync = { sync: () => null, close: () => undefined };
 export function options(path: string, changes: Partial<FloorStoreOptions> = {}): FloorStoreOptions {
   return {
     path,
-    machine: floorWithRuns,
+    machine: floorWithWork,
     clock: { now: () => AT },
     disk: QUICK_DISK,
     salts: () => 'salt',

@@ -13,7 +13,23 @@ const KNOWN = {
 
 describe('an unfinished line', () => {
   test.each([
-    ['/', ['/floor', '/agent', '/stop', '/allow', '/reject', '/answer', '/run', '/queue', '/why', '/whoami', '/help']],
+    [
+      '/',
+      [
+        '/floor',
+        '/agent',
+        '/stop',
+        '/allow',
+        '/reject',
+        '/answer',
+        '/run',
+        '/review',
+        '/queue',
+        '/why',
+        '/whoami',
+        '/help',
+      ],
+    ],
     ['!w', ['!why', '!whoami']],
     ['fl', ['floor']],
     ['/floor s', ['/floor status', '/floor start', '/floor skip']],

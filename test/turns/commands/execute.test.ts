@@ -433,3 +433,27 @@ describe('reading', () => {
     for (const line of ['/whoami', '/help', '/agent list']) expect((await run(line, ANN)).ok).toBe(true);
   });
 });
+
+describe('a command about reviews', () => {
+  test.each([
+    ['/review start dev qa write it', 'dev qa undefined write it'],
+    ['/review start @Developer QA 5 write 3 tests', 'dev qa 5 write 3 tests'],
+    ['/review more 3', 'more 3'],
+    ['/review cancel no longer needed', 'cancel no longer needed'],
+    ['/review uphold', 'uphold'],
+  ])('%s reaches the reviews', async (line, text) => {
+    expect(await room().run(line, OLA)).toEqual({ ok: true, text });
+  });
+
+  test.each([
+    ['/review start dev', 'Expected a reviewer'],
+    ['/review start dev qa', 'Expected a task'],
+    ['/review start dev nobody write it', 'There is no agent "nobody"'],
+    ['/review start dev qa 0 write it', 'Expected a number from 1 to 100, got "0"'],
+    ['/review start dev qa 1000 write it', 'Expected a number from 1 to 100, got "1000"'],
+    [`/review start dev qa ${'x'.repeat(1_000_000)}`, 'too long'],
+  ])('%.40s is refused with what to do', async (line, text) => {
+    const answer = await room().run(line, OLA);
+    expect([answer.ok, answer.text]).toEqual([false, expect.stringContaining(text)]);
+  });
+});

@@ -38,6 +38,7 @@ describe('the command table', () => {
       'reject',
       'answer',
       'run',
+      'review',
       'queue',
       'why',
       'whoami',

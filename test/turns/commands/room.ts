@@ -77,6 +77,17 @@ export function room(options: Options = {}) {
       totals: (agent) => (agent === 'dev' ? '3 runs' : null),
       approvers: () => options.approvers ?? null,
     },
+    reviews: {
+      start: async ({ values }, { primary, reviewer }) => ({
+        ok: true,
+        text: `${primary} ${reviewer} ${values.count} ${values.words}`,
+      }),
+      status: () => ({ ok: true, text: 'status' }),
+      accept: async () => ({ ok: true, text: 'accept' }),
+      uphold: async () => ({ ok: true, text: 'uphold' }),
+      more: async ({ values }) => ({ ok: true, text: `more ${values.count}` }),
+      cancel: async ({ values }) => ({ ok: true, text: `cancel ${values.words}` }),
+    },
     time: timeWords('UTC'),
     audit: (entry) => audit.push(entry),
     ...(options.seat === undefined ? {} : { seat: options.seat }),

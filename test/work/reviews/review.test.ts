@@ -9,10 +9,10 @@ import {
   triggerOf,
 } from '../../../src/work/reviews/review.ts';
 import type { Review, ReviewSettings } from '../../../src/work/reviews/review.ts';
-import { PLAIN, START, searchReviews } from './search.ts';
+import { PLAIN, START, searchReviews, textOf } from './search.ts';
+import type { Said } from './search.ts';
 
-type Ended = Extract<ReviewCommand, { type: 'ENDED' }>;
-type Said = Partial<Omit<Ended, 'type' | 'agent' | 'epoch'>> & { readonly tree?: string };
+type Turn = Said & { readonly tree?: string; readonly completed?: boolean };
 
 const MAJOR = { severity: 'major', title: 'It breaks' } as const;
 const MINOR = { severity: 'minor', title: 'A name' } as const;
@@ -44,25 +44,24 @@ class Course {
   }
 
   /** Plays the whole turn of the agent that is asked. */
-  turn(agent: string, { tree = this.#tree, ...said }: Said = {}): this {
+  turn(agent: string, { tree = this.#tree, completed = true, ...said }: Turn = {}): this {
     this.#epoch += 1;
     this.#tree = tree;
     const refusals = [
       this.give({ type: 'GRANTED', agent, epoch: this.#epoch }),
-      this.give({ type: 'ENDED', agent, epoch: this.#epoch, completed: true, signal: null, ...said }),
-      said.completed === false
-        ? null
-        : this.give({ type: 'MEASURED', epoch: this.#epoch, work: { tree, commit: null } }),
+      this.give({ type: 'SAID', agent, epoch: this.#epoch, text: textOf(said) }),
+      this.give({ type: 'ENDED', agent, epoch: this.#epoch, completed }),
+      completed ? this.give({ type: 'MEASURED', epoch: this.#epoch, work: { tree, commit: null } }) : null,
     ];
-    expect(refusals).toEqual([null, null, null]);
+    if (refusals.some((refusal) => refusal !== null)) throw new Error(`refused: ${refusals.join()}`);
     return this;
   }
 
-  works(said: Said = {}): this {
+  works(said: Turn = {}): this {
     return this.turn('dev', said);
   }
 
-  reviews(said: Said = {}): this {
+  reviews(said: Turn = {}): this {
     return this.turn('qa', said);
   }
 
@@ -183,7 +182,8 @@ describe('a verdict', () => {
   });
 
   test.each<readonly [string, Said]>([
-    ['that is missing', { broken: 'no verdict' }],
+    ['that is missing', {}],
+    ['that is doubled', { broken: true }],
     ['that says two things', { signal: 'pass', findings: [MAJOR] }],
     ['in the primary agent’s word', { signal: 'done' }],
   ])('%s is asked for once more, and then means revise', (_how, said) => {
@@ -196,7 +196,7 @@ describe('a verdict', () => {
     const course = new Course().works();
     course.give({ type: 'GRANTED', agent: 'qa', epoch: 7 });
     course.give({ type: 'GRANTED', agent: 'qa', epoch: 8 });
-    const late: ReviewCommand = { type: 'ENDED', agent: 'qa', epoch: 7, completed: true, signal: 'pass' };
+    const late: ReviewCommand = { type: 'SAID', agent: 'qa', epoch: 7, text: 'PASS' };
     expect(course.give(late)).toBe('NOT_ITS_TURN');
     expect(course.give({ ...late, agent: 'dev', epoch: 8 })).toBe('NOT_ITS_TURN');
   });

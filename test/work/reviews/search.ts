@@ -2,12 +2,38 @@ import { isDeepStrictEqual } from 'node:util';
 import type { reviewMachine } from '../../../src/work/reviews/review-machine.ts';
 import type { ReviewCommand, ReviewFact } from '../../../src/work/reviews/review-events.ts';
 import { isOpen, triggerOf } from '../../../src/work/reviews/review.ts';
-import type { Review, ReviewSettings, ReviewState } from '../../../src/work/reviews/review.ts';
+import type { Heard, Review, ReviewSettings, ReviewState } from '../../../src/work/reviews/review.ts';
+import { answerText, findingText } from '../../../src/turns/text/review-signals.ts';
+import type { ReportedFinding } from '../../../src/turns/text/review-signals.ts';
 
 type ReviewMachine = typeof reviewMachine;
 
+/** What an agent's text says at its end. */
+export type Said = {
+  readonly signal?: Heard['signal'];
+  /** Two signals in place of one. */
+  readonly broken?: true;
+  readonly reason?: string;
+  readonly findings?: readonly ReportedFinding[];
+  readonly answers?: Heard['answers'];
+};
+
+/** The text of an agent that says this. */
+export function textOf({ signal = null, broken, reason = '', findings = [], answers = [] }: Said): string {
+  const lines = [
+    reason,
+    ...findings.map(findingText),
+    ...answers.map(answerText),
+    broken === true ? 'PASS\nREVISE' : (signal ?? '').toUpperCase(),
+  ];
+  return lines.filter((line) => line !== '').join('\n');
+}
+
 /** A broken promise, and the commands that lead to it. */
-export type FoundReview = { readonly what: string; readonly trace: readonly ReviewCommand[] };
+export type FoundReview = { readonly what: string; readonly trace: readonly Move[] };
+
+/** Commands that are given one after the other, whether or not an earlier one was refused. */
+type Move = readonly ReviewCommand[];
 
 const NOON = 43_200_000;
 const WAIT_MS = 1_000;
@@ -39,7 +65,7 @@ type Place = {
   readonly worked: number;
   readonly passedTree: string | null;
   readonly doneTree: string | null;
-  readonly trace: readonly ReviewCommand[];
+  readonly trace: readonly Move[];
 };
 
 const MAJOR = { severity: 'major', title: 'It breaks' } as const;
@@ -62,9 +88,9 @@ export function searchReviews(core: ReviewMachine, settings: Partial<ReviewSetti
   for (let at = 0; at < depth && frontier.length > 0 && found.length === 0; at += 1) {
     const next: Place[] = [];
     for (const place of frontier) {
-      for (const command of movesOf(place, settings)) {
+      for (const move of movesOf(place, settings)) {
         transitions += 1;
-        const reached = take(core, place, command, found);
+        const reached = take(core, place, move, found);
         if (reached === null) continue;
         const key = keyOf(reached);
         if (seen.has(key)) continue;
@@ -77,9 +103,9 @@ export function searchReviews(core: ReviewMachine, settings: Partial<ReviewSetti
   return { found, transitions, states: seen.size };
 }
 
-function movesOf({ state, epoch }: Place, settings: Partial<ReviewSettings>): readonly ReviewCommand[] {
+function movesOf({ state, epoch }: Place, settings: Partial<ReviewSettings>): readonly Move[] {
   const { review } = state;
-  if (!isOpen(review)) return [{ ...START, settings: { ...PLAIN, ...settings } }];
+  if (!isOpen(review)) return [[{ ...START, settings: { ...PLAIN, ...settings } }]];
   const { turn } = review;
   const agents = [review.primary, review.reviewer];
   const people: readonly ReviewCommand[] = [
@@ -90,10 +116,11 @@ function movesOf({ state, epoch }: Place, settings: Partial<ReviewSettings>): re
     { type: 'TICK' },
     { type: 'READY' },
     { type: 'BUDGET', why: 'tokens' },
+    { type: 'RAISED' },
+    { type: 'BACK' },
   ];
   const sessions = agents.flatMap((agent): readonly ReviewCommand[] => [
     { type: 'LOST', agent, why: 'gone' },
-    { type: 'BACK', agent },
     { type: 'UNABLE', agent, why: 'stopped' },
     { type: 'GRANTED', agent, epoch: epoch + 1 },
   ]);
@@ -102,37 +129,38 @@ function movesOf({ state, epoch }: Place, settings: Partial<ReviewSettings>): re
   const trees = ['a', 'b'].flatMap((tree): readonly ReviewCommand[] =>
     epochs.map((each) => ({ type: 'MEASURED', epoch: each, work: { tree, commit: null } })),
   );
-  return [...people, ...sessions, ...ends, ...trees];
+  return [...[...people, ...sessions, ...trees].map((command) => [command]), ...ends];
 }
 
-function endsOf(agent: string, epoch: number, isWorking: boolean): readonly ReviewCommand[] {
-  const end = { type: 'ENDED', agent, epoch, completed: true, signal: null } as const;
-  const failed: ReviewCommand = { ...end, completed: false };
+function endsOf(agent: string, epoch: number, isWorking: boolean): readonly Move[] {
+  const end = { type: 'ENDED', agent, epoch, completed: true } as const;
+  const saying = (said: Said): Move => [{ type: 'SAID', agent, epoch, text: textOf(said) }, end];
+  const bare: readonly Move[] = [[{ ...end, completed: false }], [end]];
   if (isWorking)
     return [
-      failed,
-      end,
-      { ...end, signal: 'done' },
-      { ...end, signal: 'fail' },
-      { ...end, answers: [{ id: 'F1', answer: 'fixed' }] },
-      { ...end, signal: 'done', answers: [{ id: 'F1', answer: 'disputed', reason: 'no' }] },
+      ...bare,
+      saying({ signal: 'done' }),
+      saying({ signal: 'fail' }),
+      saying({ answers: [{ id: 'F1', answer: 'fixed' }] }),
+      saying({ signal: 'done', answers: [{ id: 'F1', answer: 'disputed', reason: 'no' }] }),
     ];
   return [
-    failed,
-    end,
-    { ...end, signal: 'pass' },
-    { ...end, signal: 'pass', findings: [MAJOR] },
-    { ...end, signal: 'revise', findings: [MAJOR] },
-    { ...end, signal: 'revise', findings: [MINOR] },
-    { ...end, signal: 'fail', findings: [MAJOR] },
-    { ...end, signal: 'fail' },
+    ...bare,
+    saying({ signal: 'pass' }),
+    saying({ signal: 'pass', findings: [MAJOR] }),
+    saying({ signal: 'revise', findings: [MAJOR] }),
+    saying({ signal: 'revise', findings: [MINOR] }),
+    saying({ signal: 'fail', findings: [MAJOR] }),
+    saying({ signal: 'fail' }),
   ];
 }
 
-function take(core: ReviewMachine, place: Place, command: ReviewCommand, found: FoundReview[]): Place | null {
-  const trace = [...place.trace, command];
+function take(core: ReviewMachine, place: Place, move: Move, found: FoundReview[]): Place | null {
+  const trace = [...place.trace, move];
+  let reached: Place | null = null;
   try {
-    return reach(core, { ...place, trace }, command);
+    for (const command of move) reached = reach(core, reached ?? { ...place, trace }, command) ?? reached;
+    return reached;
   } catch (error) {
     found.push({ what: error instanceof Error ? error.message : String(error), trace });
     return null;
@@ -158,8 +186,9 @@ function reach(core: ReviewMachine, place: Place, command: ReviewCommand): Place
     state = core.evolve(state, fact, at);
     if (fact.type === 'reviewStarted') [worked, passedTree, doneTree] = [0, null, null];
     if (fact.type === 'turnAsked' && fact.purpose === 'work' && !fact.retried) worked += 1;
-    if (fact.type === 'turnOver' && fact.signal === 'pass') passedTree = state.review?.work?.tree ?? null;
-    if (fact.type === 'workMeasured' && state.review?.turn?.ended?.signal === 'done') doneTree = fact.work.tree;
+    if (fact.type === 'turnOver' && state.review?.turn?.heard?.signal === 'pass')
+      passedTree = state.review?.work?.tree ?? null;
+    if (fact.type === 'workMeasured' && state.review?.turn?.heard?.signal === 'done') doneTree = fact.work.tree;
   }
   must(isDeepStrictEqual(core.state.parse(JSON.parse(JSON.stringify(state))), state), 'a state is not read back');
   const epoch = command.type === 'GRANTED' ? command.epoch : place.epoch;
@@ -171,8 +200,8 @@ function reach(core: ReviewMachine, place: Place, command: ReviewCommand): Place
 /** Only the listed transitions happen; a verdict and an end come from the agent that may give them. */
 function checkFact({ review }: ReviewState, fact: ReviewFact, command: ReviewCommand): void {
   if (fact.type === 'reviewMoved') must(triggerOf(fact.from, fact.to) === fact.trigger, `${fact.from} to ${fact.to}`);
-  if (fact.type !== 'turnOver') return;
-  must(command.type === 'ENDED' && command.epoch === review?.turn?.epoch, 'a late signal counts');
+  if (fact.type !== 'turnOver' && fact.type !== 'turnHeard') return;
+  must('epoch' in command && command.epoch === review?.turn?.epoch, 'a late signal counts');
 }
 
 function checkPlace(before: Place, { state, worked, passedTree, doneTree }: Place, command: ReviewCommand): void {

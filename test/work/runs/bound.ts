@@ -1,4 +1,5 @@
-import { floorWithRuns, runKeyOf, runOnFloor } from '../../../src/work/runs/floor-binding.ts';
+import { floorWithWork } from '../../../src/work/floor-with-work.ts';
+import { runKeyOf, runOnFloor } from '../../../src/work/runs/floor-binding.ts';
 import type { RunCommand } from '../../../src/work/runs/run-events.ts';
 import type { RunState } from '../../../src/work/runs/run.ts';
 import type { Command } from '../../../src/turns/floor/command.ts';
@@ -144,7 +145,7 @@ export class Bound {
   #open() {
     const [path, now] = [this.#path, () => AT];
     const words = () => null;
-    const store = openFloorStore({ path, clock: { now }, machine: floorWithRuns, textLimit: () => 4_000, words });
+    const store = openFloorStore({ path, clock: { now }, machine: floorWithWork, textLimit: () => 4_000, words });
     return [store, store.host(runOnFloor)] as const;
   }
 }

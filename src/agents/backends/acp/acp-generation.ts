@@ -64,7 +64,7 @@ export class AcpGeneration {
     { timers, cancel }: { readonly timers: Timers; readonly cancel: () => void },
   ) {
     this.#program = seat.program ?? null;
-    this.floorTools = new FloorTools(report, seat.agent, turn.roster);
+    this.floorTools = new FloorTools(report, seat.agent, turn);
     this.#report = report;
     this.#timers = timers;
     this.#cancel = cancel;

@@ -99,7 +99,7 @@ class CommandSession implements AgentSession {
     const { parts: _parts, longest: _longest, ...shown } = turn;
     const asked = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
     const given = input === 'stdin' ? { args, stdin: asked } : { args: [...args, argumentOf(asked)], stdin: '' };
-    const floorTools = new FloorTools(report, this.#seat.agent, turn.roster);
+    const floorTools = new FloorTools(report, this.#seat.agent, turn);
     const lastWords = (stderr: string) => this.#options.lastWords?.(this.#seat, stderr);
     const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, sandbox, timers, lastWords };
     const run = new CommandGeneration(call, floorTools, report);

@@ -67,7 +67,7 @@ export class LlmGeneration {
       this.#roundText += chunk;
       report.text(chunk);
     };
-    this.#floorTools = new FloorTools({ ...report, text }, seat.agent, turn.roster);
+    this.#floorTools = new FloorTools({ ...report, text }, seat.agent, turn);
     const { signal: stopped } = this.#abort;
     const since = () => this.#since.slice(this.#storedCount);
     this.#toolbox = new Toolbox({ session, floorTools: this.#floorTools, report, stopped, since });

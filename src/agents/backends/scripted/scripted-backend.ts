@@ -292,7 +292,7 @@ class Generation {
     const session = this.#tools;
     if (session === null) return this.#emit('I have no tools here.');
     const { Toolbox, unfenced } = await import('../../tools/toolbox.ts');
-    const floorTools = new FloorTools(this.#report, session.seat.agent, []);
+    const floorTools = new FloorTools(this.#report, session.seat.agent, { roster: [] });
     const { signal: stopped } = this.#abort;
     const toolbox = new Toolbox({ session, floorTools, report: this.#report, stopped });
     await toolbox.offer();

@@ -14,11 +14,11 @@ export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { turn, exchange, asides = [] } = decision.floor;
   const turns = turnsOf(decision.floor);
-  const isBusy = turns.length > 0 || exchange !== null;
+  const isBusy = turns.length > 0 || exchange !== null || decision.floor.review !== undefined;
   if (!isBusy && asides.length === 0) return 'nothing-to-stop';
   for (const running of turns) finish(decision, running, { outcome: 'revoked', trigger: 'STOPPED', to: 'QUEUED' });
   for (const aside of asides) stopAside(decision, aside, { by });
-  if (isBusy) decision.record({ type: 'exchangeClosed', reason: 'stopped' });
+  if (isBusy) decision.record({ type: 'exchangeClosed', reason: 'stopped', by });
   decision.announce({
     kind: 'stopped',
     agent: turn?.agent ?? turns[0]?.agent ?? asides[0]?.agent ?? null,

@@ -73,6 +73,8 @@ export class DecisionBuilder {
         return announcement.gone === true ? 1 : null;
       case 'recovered':
         return turnOf(this.#floor, announcement.agent).recovered ?? 0;
+      case 'review':
+        return this.#floor.review?.told ?? 0;
       case 'gap':
         return this.#gaps() ?? 0;
       default:
@@ -172,7 +174,14 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
   const by = defined({ askedBy });
   const said = feedback ?? earlier;
   const all = asked.length === 0 ? messages : [...new Set([...messages, ...asked])];
-  begin(decision, agent, { messages: all, keepsPlace: askedBy !== undefined, ...by, ...(said && { feedback: said }) });
+  const isForReview = askedBy === undefined && decision.floor.review?.next?.agent === agent;
+  begin(decision, agent, {
+    messages: all,
+    keepsPlace: askedBy !== undefined,
+    ...by,
+    ...(said && { feedback: said }),
+    ...(isForReview ? { forReview: true as const } : {}),
+  });
 }
 
 /** Grants one turn to the agent that answers for an interrupted holder. Its place in the queue stays. */
@@ -291,7 +300,7 @@ function failsForEver({ usageSincePerson, settings }: Floor): boolean {
 function begin(
   decision: DecisionBuilder,
   agent: AgentId,
-  how: Pick<FactOf<'turnGranted'>, 'messages' | 'keepsPlace' | 'askedBy' | 'feedback'>,
+  how: Pick<FactOf<'turnGranted'>, 'messages' | 'keepsPlace' | 'askedBy' | 'feedback' | 'forReview'>,
 ): void {
   const { seenLine } = seatOf(decision.floor, agent);
   const epoch = decision.floor.epoch + 1;

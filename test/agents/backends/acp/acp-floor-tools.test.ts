@@ -50,7 +50,7 @@ describe("the floor's tools as tools", () => {
 
   test('act on the running turn, and on no later one', async () => {
     const { report, messages } = recorder();
-    const floorTools = new FloorTools(report, 'dev', prompt({}).roster);
+    const floorTools = new FloorTools(report, 'dev', prompt({}));
     const agent = await client();
     endpoint.serve(floorTools);
     await agent.callTool({ name: 'say', arguments: { text: 'Hello' } });
@@ -61,7 +61,7 @@ describe("the floor's tools as tools", () => {
   });
 
   test('answer invalid input with an error text', async () => {
-    endpoint.serve(new FloorTools(recorder().report, 'dev', []));
+    endpoint.serve(new FloorTools(recorder().report, 'dev', { roster: [] }));
     const { isError, content } = await (await client()).callTool({ name: 'say', arguments: { text: 7 } });
     expect(isError === true || JSON.stringify(content).includes('Not done')).toBe(true);
   });

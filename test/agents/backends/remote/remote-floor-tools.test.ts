@@ -56,7 +56,7 @@ describe('the floor tools of a remote agent', () => {
     const endpoint = await opened();
     expect(endpoint.url).toBe(rig.url.replace('ws:', 'http:').replace('/agent', '/mcp'));
     const { report, messages } = recorder();
-    endpoint.serve(new FloorTools(report, 'dev', prompt({}).roster));
+    endpoint.serve(new FloorTools(report, 'dev', prompt({})));
     const agent = await client(endpoint);
     expect((await agent.listTools()).tools.map(({ name }) => name)).toEqual(Object.keys(FLOOR_TOOLS));
     await agent.callTool({ name: 'say', arguments: { text: 'Hello' } });

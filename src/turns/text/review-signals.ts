@@ -1,11 +1,44 @@
-import { fenceAfter, isQuote } from '../../turns/text/split.ts';
-import type { Fence } from '../../turns/text/split.ts';
+import { z } from 'zod';
 import { defined } from '../../lib/defined.ts';
-import { MOST_FINDINGS, SEVERITIES } from './review.ts';
-import type { ReportedFinding, ReviewSettings, ReviewTurn } from './review.ts';
+import type { Frozen } from '../../lib/tagged.ts';
+import { fenceAfter, isQuote } from './split.ts';
+import type { Fence } from './split.ts';
 
-type Signals = ReviewSettings['signals'];
-type Signal = NonNullable<ReviewTurn['ended']>['signal'];
+export const VERDICTS = ['pass', 'revise', 'fail'] as const;
+export const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
+/** The most findings that a reviewer may report in one verdict. */
+export const MOST_FINDINGS = 50;
+
+/** The pass word while a review is open: the configured ones may be verdicts. */
+export const REVIEW_PASS_WORD = 'SKIP';
+
+const text = z.string();
+
+/** The words of a review's signals, as its agents write them. */
+export const signalWordsSchema = z.strictObject({ done: text.min(1), pass: text.min(1), fail: text.min(1) });
+
+/** A finding as a reviewer reports it. `id`: set when it repeats a finding that is open. */
+export const reportedFindingSchema = z.strictObject({
+  id: text.max(40).exactOptional(),
+  severity: z.enum(SEVERITIES),
+  file: text.max(1_000).exactOptional(),
+  line: z.int().min(1).exactOptional(),
+  title: text.min(1).max(300),
+  detail: text.max(4_000).exactOptional(),
+});
+
+/** The primary agent's answer to a finding. */
+export const answeredFindingSchema = z.strictObject({
+  id: text,
+  answer: z.enum(['fixed', 'disputed']),
+  reason: text.max(4_000).exactOptional(),
+});
+
+export type ReportedFinding = Frozen<z.infer<typeof reportedFindingSchema>>;
+export type AnsweredFinding = Frozen<z.infer<typeof answeredFindingSchema>>;
+export type SignalWords = Frozen<z.infer<typeof signalWordsSchema>>;
+
+type Signal = 'done' | (typeof VERDICTS)[number] | null;
 
 /** What the end of an answer signals. `broken`: why its text holds no usable signal, for the agent to read. */
 export type Signalled = { readonly signal: Signal; readonly broken?: string };
@@ -17,12 +50,12 @@ export const REVISE = 'REVISE';
  * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a quote and
  * anywhere else, and in other letters, such a word is text. The turn signal is no part of the text here.
  */
-export function signalOfPrimary(text: string, { done, fail }: Signals): Signalled {
+export function signalOfPrimary(text: string, { done, fail }: SignalWords): Signalled {
   return signalIn(text, { [done]: 'done', [fail]: 'fail' });
 }
 
 /** The verdict of the reviewer: PASS, REVISE or FAIL, read as the primary agent's signal is. */
-export function verdictOfReviewer(text: string, { pass, fail }: Signals): Signalled {
+export function verdictOfReviewer(text: string, { pass, fail }: SignalWords): Signalled {
   const found = signalIn(text, { [pass]: 'pass', [fail]: 'fail', [REVISE]: 'revise' });
   if (found.signal !== null || found.broken !== undefined) return found;
   return { signal: null, broken: `no verdict: the last line must be ${pass}, ${REVISE} or ${fail}, and nothing else` };
@@ -70,7 +103,7 @@ export function findingsIn(text: string): readonly ReportedFinding[] {
 }
 
 /** The primary agent's answers to findings, in lines such as "F1: disputed: it is meant so". */
-export function answersIn(text: string): NonNullable<NonNullable<ReviewTurn['ended']>['answers']> {
+export function answersIn(text: string): readonly AnsweredFinding[] {
   return groupsIn(text, ANSWER)
     .slice(0, MOST_FINDINGS)
     .map(({ id = '', answer = '', reason = '' }) => ({
@@ -85,4 +118,16 @@ function groupsIn(text: string, pattern: RegExp): readonly Readonly<Record<strin
     const groups = pattern.exec(line)?.groups;
     return groups === undefined ? [] : [groups];
   });
+}
+
+/** A finding as a line of a text: "F1 [major] src/a.ts:12 It breaks". `findingsIn` reads it. */
+export function findingText({ id, severity, file, line, title, detail }: ReportedFinding): string {
+  const place = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
+  const words = [title, detail ?? ''].filter((each) => each !== '').join(': ');
+  return `${id === undefined ? '' : `${id} `}[${severity}] ${place}${words.replaceAll(/\s+/g, ' ')}`;
+}
+
+/** An answer to a finding as a line of a text: "F1: disputed: it is meant so". `answersIn` reads it. */
+export function answerText({ id, answer, reason }: AnsweredFinding): string {
+  return `${id}: ${answer}${reason === undefined ? '' : `: ${reason.replaceAll(/\s+/g, ' ')}`}`;
 }

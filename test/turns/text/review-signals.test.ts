@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { answersIn, findingsIn, signalOfPrimary, verdictOfReviewer } from '../../../src/work/reviews/signals.ts';
+import { answersIn, findingsIn, signalOfPrimary, verdictOfReviewer } from '../../../src/turns/text/review-signals.ts';
 
 const SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
 

@@ -1,0 +1,195 @@
+import type { CommandFor, Machine } from '../../engine/machine.ts';
+import { counted } from '../../turns/commands/clock-words.ts';
+import type { AnnouncementOf } from '../../turns/floor/announcement.ts';
+import type { Command } from '../../turns/floor/command.ts';
+import type { Fact } from '../../turns/floor/fact.ts';
+import type { Floor, OpenReview } from '../../turns/floor/floor.ts';
+import { findSeat, findTurn } from '../../turns/floor/seats.ts';
+import { floorMachine } from '../../turns/floor-store.ts';
+import { briefOf, findingLine } from './briefs.ts';
+import type { FactOf, ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
+import { reviewMachine } from './review-machine.ts';
+import { openFindings } from './review.ts';
+import type { Review, ReviewState } from './review.ts';
+
+/** The facts of a floor that its review is told. */
+export const REVIEW_CAUSES = {
+  /** Types of these facts. */
+  types: [
+    'reviewBegun',
+    'seatMoved',
+    'seatMarked',
+    'turnGranted',
+    'turnResumed',
+    'said',
+    'turnEnded',
+    'spent',
+    'exchangeClosed',
+    'exchangeOpened',
+    'disconnected',
+  ],
+  /** The commands that a fact causes in the channel's review. `floor`: the floor after the decision. */
+  commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
+    const { review, channel } = floor;
+    if (review === undefined) return [];
+    return commandsOf(fact, floor, review).map((command) => ({ machine: reviewMachine.name, key: channel, command }));
+  },
+} as const satisfies {
+  readonly types: readonly Fact['type'][];
+  commands(fact: Fact, floor: Floor): readonly CommandFor[];
+};
+
+function commandsOf(fact: Fact, floor: Floor, review: OpenReview): readonly ReviewCommand[] {
+  switch (fact.type) {
+    case 'reviewBegun':
+      return attendance(floor, review);
+    case 'seatMoved':
+    case 'seatMarked':
+      return isMember(review, fact.agent) ? attendance(floor, review, fact) : [];
+    case 'disconnected':
+      return fact.restart ? lost(floor, review, 'Conch was restarted') : [];
+    case 'turnGranted':
+    case 'turnResumed':
+      return isItsTurn(floor, fact.agent) ? [{ type: 'GRANTED', agent: fact.agent, epoch: fact.epoch }] : [];
+    case 'said':
+      return isItsTurn(floor, fact.agent)
+        ? [{ type: 'SAID', agent: fact.agent, epoch: fact.epoch, text: fact.text }]
+        : [];
+    case 'turnEnded':
+      return isMember(review, fact.agent) ? [ended(fact)] : [];
+    case 'spent':
+      return isMember(review, fact.agent)
+        ? [{ type: 'SPENT', epoch: fact.epoch, tokens: fact.tokens, costMicros: fact.costMicros }]
+        : [];
+    case 'exchangeClosed':
+      if (fact.reason === 'stopped') return [{ type: 'CANCEL', by: fact.by ?? '', reason: 'the floor was stopped' }];
+      return fact.reason === 'limit' ? [{ type: 'BUDGET', why: `the limit of ${fact.budget} is reached` }] : [];
+    case 'exchangeOpened':
+      return review.told > 0 && review.held === undefined ? [{ type: 'RAISED' }] : [];
+    default:
+      return [];
+  }
+}
+
+function ended({ agent, epoch, outcome }: Extract<Fact, { type: 'turnEnded' }>): ReviewCommand {
+  const completed = outcome === 'completed' || outcome === 'passed' || outcome === 'lapsed';
+  return { type: 'ENDED', agent, epoch, completed };
+}
+
+function isMember({ primary, reviewer }: OpenReview, agent: string): boolean {
+  return agent === primary || agent === reviewer;
+}
+
+/** Whether an agent's turn is one that the review asked for. */
+function isItsTurn(floor: Floor, agent: string): boolean {
+  return findTurn(floor, agent)?.brief !== undefined;
+}
+
+/** Whether the agents are there. `fact`: what changed a seat; a turn that begins or ends changes nothing here. */
+function attendance(
+  floor: Floor,
+  review: OpenReview,
+  fact?: Extract<Fact, { type: 'seatMoved' | 'seatMarked' }>,
+): readonly ReviewCommand[] {
+  const isBegun = review.told > 0;
+  const isOfTurn = fact?.type === 'seatMoved' && (fact.to === 'ACTIVE' || fact.to === 'WAITING');
+  const isFromTurn = fact?.type === 'seatMoved' && (fact.from === 'ACTIVE' || fact.from === 'WAITING');
+  if (isOfTurn || (isBegun && isFromTurn && fact?.to === 'QUEUED')) return [];
+  const members = [review.primary, review.reviewer];
+  const isThere = (agent: string): boolean => {
+    const seat = findSeat(floor, agent);
+    return seat?.present === true && seat.status !== 'OFFLINE' && seat.status !== 'IDLE';
+  };
+  if (!members.every(isThere)) return isBegun ? lost(floor, review, causeOf(fact)) : [];
+  if (isBegun) return [{ type: 'BACK' }];
+  return members.every((agent) => findSeat(floor, agent)?.status === 'QUEUED') ? [{ type: 'READY' }] : [];
+}
+
+function causeOf(fact: Extract<Fact, { type: 'seatMoved' | 'seatMarked' }> | undefined): string {
+  return fact?.type === 'seatMoved' && fact.cause !== undefined ? fact.cause : 'it is not in the queue';
+}
+
+function lost(floor: Floor, { primary, reviewer }: OpenReview, why: string): readonly ReviewCommand[] {
+  const away = [primary, reviewer].find((agent) => {
+    const status = findSeat(floor, agent)?.status;
+    return status === undefined || status === 'OFFLINE' || status === 'IDLE';
+  });
+  return away === undefined ? [] : [{ type: 'LOST', agent: away, why }];
+}
+
+/** The review as it is hosted beside floors: its floor grants the turns that it asks for and tells people of it. */
+export const reviewOnFloor = {
+  ...reviewMachine,
+  causes: (fact: ReviewFact, { channel, review }: ReviewState): readonly CommandFor[] =>
+    review === null
+      ? []
+      : floorCommands(fact, review).map((command) => ({ machine: floorMachine.name, key: channel, command })),
+  causing: new Set<ReviewFact['type']>(['reviewStarted', 'turnAsked', 'waited', 'reviewEnded']),
+} satisfies Machine<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
+
+function floorCommands(fact: ReviewFact, review: Review): readonly Command[] {
+  const { id, primary, reviewer, settings } = review;
+  switch (fact.type) {
+    case 'reviewStarted':
+      return [{ type: 'beginReview', id, primary, reviewer, signals: settings.signals }];
+    case 'turnAsked':
+      // The last turn that a decision asks for counts: `review` is the state after all its facts.
+      if (review.turn === null || review.turn.agent !== fact.agent || review.turn.purpose !== fact.purpose) return [];
+      return [
+        { type: 'tellReview', announcement: turnTold(review, fact) },
+        { type: 'askReviewTurn', id, agent: fact.agent, brief: briefOf(review) },
+      ];
+    case 'waited':
+      return fact.for === 'arbiter' || fact.for === 'fail'
+        ? [{ type: 'tellReview', announcement: asked(review, fact, fact.for) }]
+        : [];
+    case 'reviewEnded':
+      return [{ type: 'endReview', report: reportOf(review) }];
+    default:
+      return [];
+  }
+}
+
+function turnTold(review: Review, { agent, purpose }: FactOf<'turnAsked'>): AnnouncementOf<'review'> {
+  const { id, iteration, primary, settings } = review;
+  return { kind: 'review', id, iteration, most: settings.maxIterations, agent, primary, purpose };
+}
+
+function asked(
+  { id, iteration, primary, reviewer, verdict, findings }: Review,
+  { why, until }: FactOf<'waited'>,
+  waits: 'arbiter' | 'fail',
+): AnnouncementOf<'reviewAsks'> {
+  const disputes = findings.flatMap(({ reason }) => reason ?? []);
+  const positions = [
+    {
+      agent: reviewer,
+      words: [verdict?.verdict ?? '', verdict?.reason ?? ''].filter((each) => each !== '').join(': '),
+    },
+    { agent: primary, words: disputes.at(-1) ?? '' },
+  ].filter(({ words }) => words !== '');
+  return { kind: 'reviewAsks', id, iteration, waits, why, positions, until };
+}
+
+/** The report of a review that has ended. */
+export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'kind'> {
+  const { id, outcome, iteration, startedAt, usage, iterations, work } = review;
+  if (outcome === null) throw new Error(`impossible: review ${id} is reported before its end`);
+  const rows = iterations.map(
+    ({ opened, fixed, disputed, reappeared, verdict }, index) =>
+      `${index + 1}: ${verdict ?? 'no verdict'}, findings ${opened} opened, ${fixed} fixed, ${disputed} disputed, ${reappeared} reappeared`,
+  );
+  const open = openFindings(review);
+  const left = open.length === 0 ? [] : [`${counted(open.length, 'open finding')}:`, ...open.map(findingLine)];
+  const kept = work?.commit == null || outcome.kind === 'passed' ? [] : [`The last work is commit ${work.commit}.`];
+  return {
+    id,
+    outcome: outcome.kind,
+    why: outcome.why,
+    iterations: iteration,
+    ms: outcome.at - startedAt,
+    tokens: usage.tokens,
+    costMicros: usage.costMicros,
+    detail: [...rows, ...left, ...kept].join('\n'),
+  };
+}

@@ -1,0 +1,113 @@
+import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.ts';
+import type { Answer, ReviewCommands, Request } from '../../turns/commands/context.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
+import { reviewQuestion } from '../../turns/floor/announcement.ts';
+import { findingLine } from './briefs.ts';
+import type { ReviewRefusal } from './review-events.ts';
+import type { ReviewOrder, Reviews } from './reviews.ts';
+import { MOST_ITERATIONS, RUN_STATES, isOpen, openFindings } from './review.ts';
+import type { Review, ReviewSettings } from './review.ts';
+
+/** What commands about reviews need. */
+type ReviewCommandsPorts = {
+  readonly reviews: Pick<Reviews, 'start' | 'give' | 'state'>;
+  readonly nameOf: (agent: AgentId) => string;
+  readonly now: () => number;
+  /** The settings of a channel's reviews. */
+  readonly settings: (channel: string) => ReviewSettings;
+};
+
+/** The commands of the group "review". */
+export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands {
+  const give = async (
+    { channel, drawnFor }: Request,
+    command: Parameters<Reviews['give']>[1],
+    done: string,
+  ): Promise<Answer> => {
+    const review = ports.reviews.state(channel)?.review ?? null;
+    const isOver = drawnFor?.of === 'turn' && (review === null || reviewQuestion(review) !== drawnFor.epoch);
+    if (isOver) return { ok: false, text: 'That question is closed. /review status shows the review.' };
+    const refusal = await ports.reviews.give(channel, command);
+    return refusal === null ? { ok: true, text: done } : { ok: false, text: REFUSED[refusal] };
+  };
+  return {
+    async start({ channel, person, values }, { primary, reviewer }) {
+      const settings = ports.settings(channel);
+      const order: ReviewOrder = {
+        primary,
+        reviewer,
+        task: values.words ?? '',
+        by: person.id,
+        settings: { ...settings, maxIterations: values.count ?? settings.maxIterations },
+      };
+      const refusal = await ports.reviews.start(channel, order);
+      if (refusal === null)
+        return { ok: true, text: `${ports.nameOf(primary)} works, ${ports.nameOf(reviewer)} reviews.` };
+      if (typeof refusal === 'string') return { ok: false, text: REFUSED[refusal] };
+      const name = ports.nameOf(refusal.notSeated);
+      return { ok: false, text: `${name} has no seat here. To add it: /floor add ${refusal.notSeated}` };
+    },
+    status({ channel }) {
+      const review = ports.reviews.state(channel)?.review ?? null;
+      if (review === null) return { ok: true, text: 'There was no review here. To start one: /review start' };
+      return { ok: true, text: statusText(review, ports) };
+    },
+    cancel: (request) =>
+      give(
+        request,
+        { type: 'CANCEL', by: request.person.id, reason: request.values.words ?? 'cancelled by a person' },
+        'The review is cancelled.',
+      ),
+    accept: (request) => give(request, { type: 'ACCEPT', by: request.person.id }, 'The work is accepted.'),
+    uphold: (request) =>
+      give(request, { type: 'UPHOLD', by: request.person.id }, 'The reviewer is right: the work goes on.'),
+    more: (request) => {
+      const iterations = request.values.count ?? MORE_ITERATIONS;
+      const done = `${counted(iterations, 'more iteration')} may be used.`;
+      return give(request, { type: 'MORE', by: request.person.id, iterations }, done);
+    },
+  };
+}
+
+/** How many iterations `/review more` adds without a number. */
+const MORE_ITERATIONS = 5;
+
+const REFUSED: Readonly<Record<ReviewRefusal, string>> = {
+  REVIEW_OPEN: 'A review is open here. To see it: /review status. To end it: /review cancel.',
+  NO_REVIEW: 'No review is open here. To start one: /review start.',
+  SAME_AGENT: 'One agent cannot review its own work. Name two agents.',
+  NOT_ITS_TURN: 'Nothing changed: the review waits for another turn.',
+  INVALID_TRANSITION: 'Not possible in this state of the review: /review status shows it.',
+  NOT_WAITING: 'The review does not wait for a decision: /review status shows what it waits for.',
+  TOO_MANY_ITERATIONS: `A review has at most ${MOST_ITERATIONS} iterations.`,
+  NOT_DUE: 'Nothing changed: no time has run out yet.',
+  UNCHANGED: 'Nothing changed: it is already so.',
+};
+
+/** The state of a review in a few lines. */
+export function statusText(review: Review, { nameOf, now }: Pick<ReviewCommandsPorts, 'nameOf' | 'now'>): string {
+  const { status, iteration, settings, primary, reviewer, task, startedAt, usage, outcome, findings } = review;
+  const open = openFindings({ findings });
+  const lines = [
+    `🔁 ${iteration} of ${settings.maxIterations} · ${stateWords(review, nameOf)} (${status}, ${RUN_STATES[status]})`,
+    `Task: ${excerpt(task, TASK_LENGTH)}`,
+    `${nameOf(primary)} works, ${nameOf(reviewer)} reviews · ${clockWords((outcome?.at ?? now()) - startedAt)} · ${counted(usage.turns, 'turn')}, ${counted(usage.tokens, 'token')}`,
+    ...review.iterations.map(
+      ({ verdict, opened, fixed, disputed }, index) =>
+        `${index + 1}: ${verdict ?? 'no verdict yet'} · ${opened} opened, ${fixed} fixed, ${disputed} disputed`,
+    ),
+    ...(open.length === 0 ? [] : ['Open findings:', ...open.map(findingLine)]),
+  ];
+  return lines.join('\n');
+}
+
+const TASK_LENGTH = 300;
+
+function stateWords(review: Review, nameOf: (agent: AgentId) => string): string {
+  const { outcome, waiting, turn, primary } = review;
+  if (!isOpen(review)) return `${outcome?.kind ?? 'over'}: ${outcome?.why ?? ''}`;
+  if (waiting !== null) return `waits: ${waiting.why}`;
+  if (turn === null) return 'between two turns';
+  if (turn.agent === primary) return `${nameOf(turn.agent)} works`;
+  return `${nameOf(turn.agent)} reviews ${nameOf(primary)}'s work`;
+}

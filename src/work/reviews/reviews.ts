@@ -1,0 +1,167 @@
+import { join } from 'node:path';
+import { Alarm } from '../../lib/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
+import type { FloorView } from '../../turns/view.ts';
+import type { ReviewCommand, ReviewRefusal } from './review-events.ts';
+import { reviewMachine } from './review-machine.ts';
+import type { ReviewStore } from './review-machine.ts';
+import { isOpen } from './review.ts';
+import type { Review, ReviewSettings, ReviewState } from './review.ts';
+import { dropWork, hideWork, measureWork, reviewPath, showWork } from './work-tree.ts';
+
+/** What the reviews of a program need. */
+export type ReviewsPorts = {
+  readonly reviews: ReviewStore;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly view: (channel: string) => FloorView | null;
+  /** The folder in which an agent works; `null` when it works in none of this machine. */
+  readonly folderOf: (agent: string) => string | null;
+  /** The id of the database. It keeps the work of two programs in one repository apart. */
+  readonly owner: string;
+  /** The data folder, which is no part of the work. */
+  readonly dataDir: string;
+  /** The folder for the files that reviewers read. */
+  readonly scratch: string;
+  readonly failed: (error: unknown) => void;
+};
+
+/** An order for a review. */
+export type ReviewOrder = {
+  readonly primary: string;
+  readonly reviewer: string;
+  readonly task: string;
+  /** The id of the person who asks for it. */
+  readonly by: string;
+  readonly settings: ReviewSettings;
+};
+
+/** Why a review was not started. `not-seated` names the agent. */
+export type StartRefusal = ReviewRefusal | { readonly notSeated: string };
+
+/** Carries out what reviews need outside the store: measures the work after each turn, and keeps their deadlines. */
+export class Reviews {
+  readonly #ports: ReviewsPorts;
+  readonly #alarm: Alarm;
+  /** The measurement under way of each channel. Measurements of a channel come one after the other. */
+  readonly #measuring = new Map<string, Promise<void>>();
+  #isRunning = false;
+
+  constructor(ports: ReviewsPorts) {
+    this.#ports = ports;
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meet().catch(ports.failed));
+    ports.reviews.onChange(({ key, facts, state }) => {
+      if (!this.#isRunning) return;
+      this.#arm(state);
+      if (facts.some(({ type }) => type === 'turnOver')) this.#measure(key);
+      if (facts.some(({ type }) => type === 'reviewEnded') && state.review !== null) this.#clear(state.review);
+    });
+  }
+
+  /** Goes on with the reviews that were open when the program ended. */
+  begin(): void {
+    this.#isRunning = true;
+    const { reviews } = this.#ports;
+    for (const key of reviews.awake()) {
+      const state = reviews.state(key);
+      this.#arm(state);
+      if (state?.review?.turn?.ended === true) this.#measure(key);
+    }
+  }
+
+  /** Resolves when no measurement is under way. An unfinished one is repeated after the next start. */
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    this.#alarm.cancel();
+    await Promise.all(this.#measuring.values());
+  }
+
+  /** The reviews of a channel; `null` when it had none. */
+  state(channel: string): ReviewState | null {
+    return this.#ports.reviews.state(channel);
+  }
+
+  /** Starts a review. Returns why it cannot start, or `null`. */
+  async start(channel: string, order: ReviewOrder): Promise<StartRefusal | null> {
+    const seats = this.#ports.view(channel)?.seats ?? [];
+    const notSeated = [order.primary, order.reviewer].find((each) => !seats.some(({ agent }) => agent === each));
+    if (notSeated !== undefined) return { notSeated };
+    const { count = 0, review = null } = this.state(channel) ?? {};
+    const id = `${channel}-${count + 1}`;
+    const refusal = await this.give(channel, { type: 'START', id, ...order });
+    if (refusal === null && review !== null) this.#forget(review);
+    return refusal;
+  }
+
+  /** Gives a command to the review of a channel. Returns why it was refused, or `null`. */
+  async give(channel: string, command: ReviewCommand): Promise<ReviewRefusal | null> {
+    const applied = await this.#ports.reviews.apply(channel, command, this.#ports.clock.now());
+    return applied.ok ? null : applied.refusal;
+  }
+
+  #measure(channel: string): void {
+    const before = this.#measuring.get(channel) ?? Promise.resolve();
+    const measured = before.then(() => this.#measured(channel)).catch(this.#ports.failed);
+    this.#measuring.set(channel, measured);
+    void measured.then(() => {
+      if (this.#measuring.get(channel) === measured) this.#measuring.delete(channel);
+    });
+  }
+
+  /** Measures the work of the turn that has ended. A repository that git cannot read ends the review. */
+  async #measured(channel: string): Promise<void> {
+    const review = this.state(channel)?.review ?? null;
+    if (!isOpen(review) || review.turn?.ended !== true || review.turn.epoch === null) return;
+    const { turn, primary } = review;
+    try {
+      const work = await this.#workOf(review);
+      if (this.#isRunning) await this.give(channel, { type: 'MEASURED', epoch: review.turn.epoch, work });
+    } catch (error) {
+      const why = `git could not read the work: ${error instanceof Error ? error.message : String(error)}`;
+      if (turn !== null && this.#isRunning) await this.give(channel, { type: 'UNABLE', agent: primary, why });
+    }
+  }
+
+  async #workOf(review: Review) {
+    const { id, primary, iteration, turn, reviewed } = review;
+    const folder = this.#ports.folderOf(primary);
+    if (folder === null) return null;
+    const isPrimary = turn?.agent === primary;
+    const ref = `${this.#refsOf(id)}/${iteration}${isPrimary ? '' : '-after'}`;
+    const work = await measureWork(folder, ref, reviewed, this.#ports.dataDir);
+    if (work === null || work.commit === null) return work;
+    const place = this.#placeOf(id);
+    await showWork(folder, work.commit, place);
+    return { ...work, folder: place };
+  }
+
+  #refsOf(id: string): string {
+    return `refs/conch/review/${reviewPath(this.#ports.owner)}/${reviewPath(id)}`;
+  }
+
+  #placeOf(id: string): string {
+    return join(this.#ports.scratch, reviewPath(id));
+  }
+
+  /** Deletes the stored work of an earlier review. The work of a channel's last review is kept. */
+  #forget({ id, primary }: Review): void {
+    const folder = this.#ports.folderOf(primary);
+    if (folder !== null) void dropWork(folder, `${this.#refsOf(id)}/*`).catch(this.#ports.failed);
+  }
+
+  #clear({ id, primary }: Review): void {
+    const folder = this.#ports.folderOf(primary);
+    if (folder !== null) void hideWork(folder, this.#placeOf(id)).catch(this.#ports.failed);
+  }
+
+  async #meet(): Promise<void> {
+    const { reviews, clock } = this.#ports;
+    const { keys, next } = await reviews.due(clock.now());
+    for (const key of keys) await this.give(key, { type: 'TICK' });
+    if (this.#isRunning) this.#alarm.noLaterThan(next);
+  }
+
+  #arm(state: ReviewState | null): void {
+    if (state !== null) this.#alarm.noLaterThan(reviewMachine.nextDeadline(state));
+  }
+}

@@ -1,0 +1,125 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { AgentBackend, AgentSession, TurnPrompt } from '../../../src/agents/backends/backend.ts';
+import { systemClock, systemTimers } from '../../../src/lib/time.ts';
+import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
+import { openFloorStore } from '../../../src/turns/floor-store.ts';
+import { floorWithWork } from '../../../src/work/floor-with-work.ts';
+import type { Review } from '../../../src/work/reviews/review.ts';
+import { completeTexts } from '../../../src/config/announcements.ts';
+import { announcementText } from '../../../src/turns/text/announcement-words.ts';
+import { load } from '../../config/world.ts';
+import { startApp } from '../../runtime/start-app.ts';
+
+export const CHANNEL = 'console:demo';
+
+/** What an agent answers in a turn: a text, or what it does with the floor tools. */
+export type Answers = (turn: TurnPrompt, tools: FloorTools) => string | Promise<string>;
+
+export type StageOptions = {
+  readonly agents: Readonly<Record<string, Answers>>;
+  /** The folder in which dev works; default is none. */
+  readonly folder?: string;
+  readonly channel?: object;
+  readonly turnConfig?: object;
+  readonly path?: string;
+};
+
+/** The whole program with one channel, whose agents are played by functions. */
+export async function openStage({
+  agents,
+  folder = emptyFolder(),
+  channel = {},
+  turnConfig = {},
+  path = ':memory:',
+}: StageOptions) {
+  const clock = systemClock();
+  const posts: string[] = [];
+  const store = openFloorStore({
+    path,
+    machine: floorWithWork,
+    clock,
+    textLimit: () => 4_000,
+    words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), (id) => id, repeat),
+  });
+  const ids = Object.keys(agents);
+  const { app, broken, intake } = await startApp({
+    config: load({
+      turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },
+      agents: ids.map((id) => ({
+        id,
+        backend: { kind: 'command', command: 'unused', cwd: folder },
+      })),
+      channels: [{ id: CHANNEL, agents: ids, ...channel }],
+    }),
+    store,
+    time: { clock, timers: systemTimers },
+    adapter: {
+      name: 'console',
+      capabilities: { textLimit: 4_000, edits: true, drafts: false },
+      post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name ?? 'Conch'}: ${text}`)),
+    },
+    backendFor: ({ id }) => played(id, agents[id] ?? (() => '')),
+    logged: () => {},
+  });
+  await until(() => store.floors.state(CHANNEL)?.seats.every(({ status }) => status === 'QUEUED') === true);
+  const ann = { id: 'ada', name: 'Ada', roles: [] };
+  const stage = {
+    app,
+    store,
+    posts,
+    broken,
+    get review(): Review {
+      const { review = null } = app.reviews.state(CHANNEL) ?? {};
+      if (review === null) throw new Error('there was no review');
+      return review;
+    },
+    command: (line: string) => intake().command(CHANNEL, ann, line),
+    /** Resolves when the review is over or waits for people. */
+    async settled(): Promise<Review> {
+      await until(
+        () => stage.review.outcome !== null || ['arbiter', 'fail', 'budget'].includes(stage.review.waiting?.for ?? ''),
+      );
+      return stage.review;
+    },
+    async write(text: string): Promise<void> {
+      const id = `m${(written += 1)}`;
+      const message = { id, channel: CHANNEL, author: ann, text, sentAt: clock.now(), addressed: [], attachments: [] };
+      await intake().message({ ...message, order: String(written).padStart(6, '0') });
+    },
+    stop: () => app.stop(),
+  };
+  return stage;
+}
+
+let written = 0;
+
+/** A folder in no repository. */
+function emptyFolder(): string {
+  return mkdtempSync(join(tmpdir(), 'conch-review-stage-'));
+}
+
+function played(agent: string, answers: Answers): AgentBackend {
+  const session: AgentSession = {
+    async prompt(turn, report) {
+      const tools = new FloorTools(report, agent, turn);
+      tools.text(await answers(turn, tools));
+      return tools.ending;
+    },
+    inject: async () => 'next-prompt',
+    interrupt: async () => {},
+    ping: async () => {},
+    close: async () => {},
+  };
+  return { kind: 'played', needsSignal: false, promisesToAsk: true, open: async () => ({ ...session }) };
+}
+
+export async function until(holds: () => boolean): Promise<void> {
+  const limit = performance.now() + 20_000;
+  while (!holds()) {
+    if (performance.now() > limit) throw new Error('it did not come to that within 20 s');
+    await pause(2);
+  }
+}
