@@ -5,7 +5,6 @@ import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { FolderTrust } from '../agents/trust/folder-trust.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import { Supervisor } from '../agents/session/supervisor.ts';
-import { channelIn, reviewConfigOf } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { willPass } from '../engine/errors.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
@@ -16,7 +15,7 @@ import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
 import type { Effect } from '../turns/floor/react.ts';
-import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
 import { isForPlatform } from '../turns/floor-store.ts';
 import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
 import { changesSeats } from '../turns/view.ts';
@@ -31,13 +30,8 @@ import { ChangeLog, redactedDraft, redactedReport, textCleaner } from './log.ts'
 import type { Log } from './log.ts';
 import { channelsOf, createReadModel, createShowing, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
+import { ChannelReviews } from './channel-reviews.ts';
 import { Runs } from './runs.ts';
-import { workPlaceOf } from './tool-judge.ts';
-import { reviewOnFloor } from '../work/reviews/review-binding.ts';
-import { createReviewCommands } from '../work/reviews/review-commands.ts';
-import { Reviews } from '../work/reviews/reviews.ts';
-import type { ReviewSettings } from '../work/reviews/review.ts';
-import { join } from 'node:path';
 import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
 import { defined } from '../lib/defined.ts';
@@ -81,7 +75,7 @@ export class App {
   /** What agents do with tools at the floors. */
   readonly runs: Runs;
   /** Reviews of agents' work by other agents. */
-  readonly reviews: Reviews;
+  readonly reviews: ChannelReviews;
   readonly #show: (change: Change) => void;
   readonly #manager: TurnManager;
   readonly #agents: Supervisor;
@@ -123,16 +117,7 @@ export class App {
     const [manager, floors] = [this.#manager, this.#floors];
     this.#backendFor = keptBackends(parts.backendFor);
     this.runs = new Runs({ ...shared, manager, floors: this.#floors });
-    this.reviews = new Reviews({
-      ...parts,
-      reviews: store.host(reviewOnFloor),
-      view: (channel) => this.#floors.view(channel),
-      folderOf: (agent) => this.#folderOf(agent),
-      owner: store.id,
-      dataDir: parts.config.dataDir,
-      scratch: join(parts.config.dataDir, 'reviews'),
-      failed: (error) => log.error({ err: error }, 'a review could not go on'),
-    });
+    this.reviews = new ChannelReviews({ ...shared, floors: this.#floors });
     this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ texts: store.keyValues, log, manager });
     this.#threads = new Threads(store);
@@ -153,16 +138,15 @@ export class App {
       begin: (adapter) => adapter.start(this.#intake(adapter), queriesFor(adapter, floors)),
       forgotten: () => void (this.#config = this.#threads.within(this.#configured)),
     });
+    this.#operators = this.#createOperators(shared);
+  }
+
+  #createOperators(shared: Omit<AppParts, 'config'> & { readonly config: () => Config }): Operators {
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
     const { commands: runs, people } = this.runs;
-    const reviews = createReviewCommands({
-      reviews: this.reviews,
-      nameOf: (agent) => floors.speaker(agent)?.name ?? agent,
-      now: () => clock.now(),
-      settings: (channel) => this.#reviewSettings(channel),
-    });
-    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs, reviews, people };
-    this.#operators = createOperators(createCommandContext(asked));
+    const own = { manager: this.#manager, roster: this.#agents, floors: this.#floors };
+    const context = { ...shared, ...own, suspended, runs, reviews: this.reviews.commands, people };
+    return createOperators(createCommandContext(context));
   }
 
   /** People of an agent's channels are asked whether its folder is trusted. */
@@ -234,18 +218,6 @@ export class App {
     const seated = this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
     for (const id of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
     await seated;
-  }
-
-  #folderOf(agent: AgentId): string | null {
-    const found = this.#config.agents.find(({ id }) => id === agent);
-    return found === undefined ? null : (workPlaceOf(found, this.#config)?.folder ?? null);
-  }
-
-  #reviewSettings(channel: ChannelId): ReviewSettings {
-    const { maxIterations, until, onFail, patience, ...words } = reviewConfigOf(this.#config, channel);
-    const signals = { done: words.doneSignal, pass: words.passSignal, fail: words.failSignal };
-    const waitMs = (channelIn(this.#config, channel) ?? this.#config).turnConfig.waitTimeoutSeconds * 1_000;
-    return { maxIterations, until, onFail, patience, signals, waitMs };
   }
 
   /** What the configuration in force says about floors. */

@@ -12,26 +12,26 @@ export const MOST_FINDINGS = 50;
 /** The pass word while a review is open: the configured ones may be verdicts. */
 export const REVIEW_PASS_WORD = 'SKIP';
 
-const text = z.string();
+const string = z.string();
 
 /** The words of a review's signals, as its agents write them. */
-export const signalWordsSchema = z.strictObject({ done: text.min(1), pass: text.min(1), fail: text.min(1) });
+export const signalWordsSchema = z.strictObject({ done: string.min(1), pass: string.min(1), fail: string.min(1) });
 
 /** A finding as a reviewer reports it. `id`: set when it repeats a finding that is open. */
 export const reportedFindingSchema = z.strictObject({
-  id: text.max(40).exactOptional(),
+  id: string.max(40).exactOptional(),
   severity: z.enum(SEVERITIES),
-  file: text.max(1_000).exactOptional(),
+  file: string.max(1_000).exactOptional(),
   line: z.int().min(1).exactOptional(),
-  title: text.min(1).max(300),
-  detail: text.max(4_000).exactOptional(),
+  title: string.min(1).max(300),
+  detail: string.max(4_000).exactOptional(),
 });
 
 /** The primary agent's answer to a finding. */
 export const answeredFindingSchema = z.strictObject({
-  id: text,
+  id: string,
   answer: z.enum(['fixed', 'disputed']),
-  reason: text.max(4_000).exactOptional(),
+  reason: string.max(4_000).exactOptional(),
 });
 
 export type ReportedFinding = Frozen<z.infer<typeof reportedFindingSchema>>;
@@ -123,8 +123,8 @@ function groupsIn(text: string, pattern: RegExp): readonly Readonly<Record<strin
 /** A finding as a line of a text: "F1 [major] src/a.ts:12 It breaks". `findingsIn` reads it. */
 export function findingText({ id, severity, file, line, title, detail }: ReportedFinding): string {
   const place = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
-  const words = [title, detail ?? ''].filter((each) => each !== '').join(': ');
-  return `${id === undefined ? '' : `${id} `}[${severity}] ${place}${words.replaceAll(/\s+/g, ' ')}`;
+  const both = [title, detail ?? ''].filter((each) => each !== '').join(': ');
+  return `${id === undefined ? '' : `${id} `}[${severity}] ${place}${both.replaceAll(/\s+/g, ' ')}`;
 }
 
 /** An answer to a finding as a line of a text: "F1: disputed: it is meant so". `answersIn` reads it. */

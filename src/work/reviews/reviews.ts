@@ -8,6 +8,7 @@ import type { ReviewStore } from './review-machine.ts';
 import { isOpen } from './review.ts';
 import type { Review, ReviewSettings, ReviewState } from './review.ts';
 import { dropWork, hideWork, measureWork, reviewPath, showWork } from './work-tree.ts';
+import type { Environment } from './work-tree.ts';
 
 /** What the reviews of a program need. */
 export type ReviewsPorts = {
@@ -17,6 +18,8 @@ export type ReviewsPorts = {
   readonly view: (channel: string) => FloorView | null;
   /** The folder in which an agent works; `null` when it works in none of this machine. */
   readonly folderOf: (agent: string) => string | null;
+  /** The environment variables of git. */
+  readonly env: Environment;
   /** The id of the database. It keeps the work of two programs in one repository apart. */
   readonly owner: string;
   /** The data folder, which is no part of the work. */
@@ -101,11 +104,13 @@ export class Reviews {
 
   #measure(channel: string): void {
     const before = this.#measuring.get(channel) ?? Promise.resolve();
-    const measured = before.then(() => this.#measured(channel)).catch(this.#ports.failed);
+    const measured: Promise<void> = before
+      .then(() => this.#measured(channel))
+      .catch(this.#ports.failed)
+      .finally(() => {
+        if (this.#measuring.get(channel) === measured) this.#measuring.delete(channel);
+      });
     this.#measuring.set(channel, measured);
-    void measured.then(() => {
-      if (this.#measuring.get(channel) === measured) this.#measuring.delete(channel);
-    });
   }
 
   /** Measures the work of the turn that has ended. A repository that git cannot read ends the review. */
@@ -128,10 +133,10 @@ export class Reviews {
     if (folder === null) return null;
     const isPrimary = turn?.agent === primary;
     const ref = `${this.#refsOf(id)}/${iteration}${isPrimary ? '' : '-after'}`;
-    const work = await measureWork(folder, ref, reviewed, this.#ports.dataDir);
+    const work = await measureWork(this.#ports.env, folder, ref, reviewed, this.#ports.dataDir);
     if (work === null || work.commit === null) return work;
     const place = this.#placeOf(id);
-    await showWork(folder, work.commit, place);
+    await showWork(this.#ports.env, folder, work.commit, place);
     return { ...work, folder: place };
   }
 
@@ -146,12 +151,12 @@ export class Reviews {
   /** Deletes the stored work of an earlier review. The work of a channel's last review is kept. */
   #forget({ id, primary }: Review): void {
     const folder = this.#ports.folderOf(primary);
-    if (folder !== null) void dropWork(folder, `${this.#refsOf(id)}/*`).catch(this.#ports.failed);
+    if (folder !== null) void dropWork(this.#ports.env, folder, `${this.#refsOf(id)}/*`).catch(this.#ports.failed);
   }
 
   #clear({ id, primary }: Review): void {
     const folder = this.#ports.folderOf(primary);
-    if (folder !== null) void hideWork(folder, this.#placeOf(id)).catch(this.#ports.failed);
+    if (folder !== null) void hideWork(this.#ports.env, folder, this.#placeOf(id)).catch(this.#ports.failed);
   }
 
   async #meet(): Promise<void> {

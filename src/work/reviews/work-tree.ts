@@ -31,6 +31,7 @@ const AUTHOR = {
  * Throws when git fails.
  */
 export async function measureWork(
+  environment: Environment,
   folder: string,
   ref: string,
   before: Work | null,
@@ -40,7 +41,7 @@ export async function measureWork(
   if (root === null) return null;
   const scratch = await mkdtemp(join(tmpdir(), 'conch-review-'));
   try {
-    const git = await gitIn(root, join(scratch, 'index'));
+    const git = await gitIn(environment, root, join(scratch, 'index'));
     const index = (await git(['rev-parse', '--git-path', 'index'])).trim();
     await copyFile(join(root, index), join(scratch, 'index')).catch(() => undefined);
     const isInside = without !== null && `${without}/`.startsWith(`${root}/`);
@@ -64,13 +65,16 @@ export async function measureWork(
 }
 
 /** Deletes the refs that match a pattern of git, so that git can remove their commits. Does nothing outside a repository. */
-export async function dropWork(folder: string, pattern: string): Promise<void> {
+export async function dropWork(environment: Environment, folder: string, pattern: string): Promise<void> {
   const root = await rootOf(folder);
   if (root === null) return;
-  const git = await gitIn(root, null);
+  const git = await gitIn(environment, root, null);
   const refs = (await git(['for-each-ref', '--format=%(refname)', pattern])).split('\n').filter((ref) => ref !== '');
   for (const ref of refs) await git(['update-ref', '-d', ref]);
 }
+
+/** The environment variables of git. */
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 type Git = (args: readonly string[]) => Promise<string>;
 
@@ -82,15 +86,18 @@ async function rootOf(folder: string): Promise<string | null> {
 }
 
 /** Runs git in a repository with all programs of its configuration switched off. `index`: the index to work on. */
-async function gitIn(root: string, index: string | null): Promise<Git> {
-  const env = { ...process.env, ...AUTHOR, ...(index === null ? {} : { GIT_INDEX_FILE: index }) };
+async function gitIn(environment: Environment, root: string, index: string | null): Promise<Git> {
+  const env = { ...environment, ...AUTHOR, ...(index === null ? {} : { GIT_INDEX_FILE: index }) };
   const given = async (args: readonly string[]): Promise<string> =>
     (await run('git', ['-C', root, ...args], { env, timeout: LIMIT_MS, maxBuffer: MOST_OUTPUT })).stdout;
   const filters = await given(['config', '--name-only', '--get-regexp', '^filter\\.']).catch(() => '');
   const off = filters
     .split('\n')
-    .filter((name) => /\.(?:clean|smudge|process|required)$/.test(name))
-    .flatMap((name) => ['-c', name.endsWith('.required') ? `${name}=false` : `${name}=`]);
+    .flatMap((name) =>
+      /\.(?:clean|smudge|process|required)$/.test(name)
+        ? ['-c', name.endsWith('.required') ? `${name}=false` : `${name}=`]
+        : [],
+    );
   const safe = [
     '-c',
     'core.fsmonitor=false',
@@ -132,16 +139,16 @@ async function changesOf(git: Git, before: string, after: string): Promise<Work[
  * Checks a commit out into a folder of its own, without a branch, for a reviewer to read. The folder is made on the
  * first call. Throws when git fails.
  */
-export async function showWork(folder: string, commit: string, place: string): Promise<void> {
+export async function showWork(environment: Environment, folder: string, commit: string, place: string): Promise<void> {
   const root = await rootOf(folder);
   if (root === null) throw new Error(`${folder} is in no git repository`);
-  const git = await gitIn(root, null);
+  const git = await gitIn(environment, root, null);
   // A folder in a repository of somebody else is no worktree: a checkout there would change their files.
   const worktrees = (await git(['worktree', 'list', '--porcelain'])).split('\n');
   const isThere = worktrees.includes(`worktree ${place}`) && (await rootOf(place)) === place;
   if (isThere) {
     await (
-      await gitIn(place, null)
+      await gitIn(environment, place, null)
     )(['checkout', '--quiet', '--force', '--detach', commit]);
     return;
   }
@@ -151,10 +158,10 @@ export async function showWork(folder: string, commit: string, place: string): P
 }
 
 /** Removes the folder that `showWork` made. Does nothing when there is none. */
-export async function hideWork(folder: string, place: string): Promise<void> {
+export async function hideWork(environment: Environment, folder: string, place: string): Promise<void> {
   await rm(place, { recursive: true, force: true });
   const root = await rootOf(folder);
-  if (root !== null) await (await gitIn(root, null))(['worktree', 'prune']);
+  if (root !== null) await (await gitIn(environment, root, null))(['worktree', 'prune']);
 }
 
 /** The part of a ref or folder name that stands for a review. */

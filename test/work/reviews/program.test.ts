@@ -22,38 +22,38 @@ function lines(...texts: readonly string[]): Answers {
 
 describe('a review in a channel', () => {
   test('passes in the second iteration and is told in one card and one report', async () => {
-    const { command, settled, posts } = await open({
+    const room = await open({
       agents: { dev: lines('A first try.', 'Mended.\nF1: fixed'), qa: lines('[major] It breaks\nREVISE', 'PASS') },
     });
-    expect(await command('/review start dev qa write the parser')).toMatchObject({ ok: true });
-    const review = await settled();
+    expect(await room.command('/review start dev qa write the parser')).toMatchObject({ ok: true });
+    const review = await room.settled();
     expect([review.outcome?.kind, review.iteration, review.outcome?.why]).toEqual(['passed', 2, '']);
-    expect(posts.filter((post) => !post.startsWith('Conch'))).toEqual([
+    expect(room.posts.filter((post) => !post.startsWith('Conch'))).toEqual([
       'dev: A first try.',
       'qa: [major] It breaks\nREVISE',
       'dev: Mended.\nF1: fixed',
       'qa: PASS',
     ]);
-    expect(posts.at(-1)).toMatch(/^Conch: ✅ Review passed after 2 iterations/);
+    expect(room.posts.at(-1)).toMatch(/^Conch: ✅ Review passed after 2 iterations/);
   });
 
   test('takes verdicts from the tools done and review', async () => {
-    const { command, settled } = await open({
+    const room = await open({
       agents: {
         dev: (_turn, tools) => tools.apply('done', { reason: 'I wrote it.' }),
         qa: (_turn, tools) => tools.apply('review', { verdict: 'fail', reason: 'It cannot be done.' }),
       },
       channel: { review: { until: 'review' } },
     });
-    await command('/review start dev qa write the parser');
-    const review = await settled();
+    await room.command('/review start dev qa write the parser');
+    const review = await room.settled();
     expect([review.outcome?.kind, review.outcome?.why]).toEqual(['failed', 'It cannot be done.']);
   });
 
   test('is cancelled by /stop', async () => {
-    const { command, settled } = await open({ agents: { dev: () => new Promise(() => {}), qa: lines('PASS') } });
-    await command('/review start dev qa write the parser');
-    expect(await command('/stop')).toMatchObject({ ok: true });
-    expect((await settled()).outcome?.kind).toBe('cancelled');
+    const room = await open({ agents: { dev: () => new Promise(() => {}), qa: lines('PASS') } });
+    await room.command('/review start dev qa write the parser');
+    expect(await room.command('/stop')).toMatchObject({ ok: true });
+    expect((await room.settled()).outcome?.kind).toBe('cancelled');
   });
 });

@@ -43,7 +43,7 @@ describe('the work in a repository', () => {
     write('new file ü.txt', 'new');
     write('.env', 'SECRET=1');
     const before = own();
-    const work = await measureWork(root, 'refs/conch/review/r1/1', null);
+    const work = await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
     expect(own()).toEqual(before);
     expect(git('show', `${work?.commit}:a.txt`)).toBe('one\n2\n');
     expect(
@@ -55,11 +55,11 @@ describe('the work in a repository', () => {
   });
 
   test('has the same digest when nothing changed, and tells which lines did', async () => {
-    const first = await measureWork(root, 'refs/conch/review/r1/1', null);
-    const second = await measureWork(root, 'refs/conch/review/r1/2', first);
+    const first = await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
+    const second = await measureWork(process.env, root, 'refs/conch/review/r1/2', first);
     expect(second).toEqual({ ...first, changed: [] });
     write('a.txt', 'one\n2\nthree\n');
-    const third = await measureWork(root, 'refs/conch/review/r1/3', second);
+    const third = await measureWork(process.env, root, 'refs/conch/review/r1/3', second);
     expect(third?.tree).not.toBe(second?.tree);
     expect(third?.changed).toEqual([{ file: 'a.txt', lines: [2, 3] }]);
   });
@@ -79,19 +79,19 @@ describe('the work in a repository', () => {
     rmSync(ran, { force: true });
     write('.gitattributes', '* filter=evil\n');
     write('b.txt', 'more');
-    expect((await measureWork(root, 'refs/conch/review/r1/1', null))?.commit).toMatch(/^[0-9a-f]{40}$/);
+    expect((await measureWork(process.env, root, 'refs/conch/review/r1/1', null))?.commit).toMatch(/^[0-9a-f]{40}$/);
     expect(existsSync(ran)).toBe(false);
   });
 
   test('of a finished review is let go of', async () => {
-    await measureWork(root, 'refs/conch/review/r1/1', null);
-    await measureWork(root, 'refs/conch/review/r2/1', null);
-    await dropWork(root, 'refs/conch/review/r1');
+    await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
+    await measureWork(process.env, root, 'refs/conch/review/r2/1', null);
+    await dropWork(process.env, root, 'refs/conch/review/r1');
     expect(git('for-each-ref', '--format=%(refname)', 'refs/conch').trim()).toBe('refs/conch/review/r2/1');
   });
 });
 
 test('a folder outside a repository has no tree', async () => {
   rmSync(join(root, '.git'), { recursive: true });
-  expect(await measureWork(root, 'refs/conch/review/r1/1', null)).toBeNull();
+  expect(await measureWork(process.env, root, 'refs/conch/review/r1/1', null)).toBeNull();
 });
