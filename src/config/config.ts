@@ -4,7 +4,7 @@ import { DEMO_AGENTS, DEMO_CHANNEL, DEMO_TOOLS, demoServers, type DemoModel } fr
 import { completeTexts, type AnnouncementTexts } from './announcements.ts';
 import { idIndex } from '../lib/keyed.ts';
 import { uniteRules, type ToolLists, type ToolRules } from '../rules/verdict.ts';
-import { ADAPTERS, backendSchema, reviewSchema, serverSchema, turnConfigSchema, turnKeys } from './schema.ts';
+import { ADAPTERS, backendSchema, reviewConfigSchema, serverSchema, turnConfigSchema, turnKeys } from './schema.ts';
 import type { ConfigFile, DeepReadonly, TurnConfig } from './schema.ts';
 import type { Secret } from './secret.ts';
 import { defined } from '../lib/defined.ts';
@@ -153,7 +153,8 @@ export const stepsOf = (
 export const reviewConfigOf = (
   config: Pick<Config, 'channels'>,
   channel: string,
-): DeepReadonly<z.output<typeof reviewSchema>> => channelIn(config, channel)?.review ?? reviewSchema.parse({});
+): DeepReadonly<z.output<typeof reviewConfigSchema>> =>
+  channelIn(config, channel)?.review ?? reviewConfigSchema.parse({});
 
 const channelsById = idIndex<ChannelConfig>();
 

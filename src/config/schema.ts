@@ -451,7 +451,7 @@ const days = z
 const signalWord = z.string().regex(/^\S{1,40}$/, 'Expected one word');
 
 /** The settings of reviews in a channel, as people write them. */
-export const reviewSchema = z.strictObject({
+export const reviewConfigSchema = z.strictObject({
   primary: agentId.exactOptional().describe('The agent that works, under the order "review".'),
   reviewer: agentId.exactOptional().describe('The agent that reviews, under the order "review".'),
   maxIterations: integer(1, 100, 'The most iterations of a review: turns of the agent that works.').default(10),
@@ -485,7 +485,7 @@ const channel = z.strictObject({
   agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
   tools: tools.exactOptional().describe('What agents may do with tools here, besides the general and their own rules.'),
   runs: runs.exactOptional().describe("How many steps work here may take; each key overrides its agent's."),
-  review: reviewSchema.exactOptional().describe('Reviews in this channel.'),
+  review: reviewConfigSchema.exactOptional().describe('Reviews in this channel.'),
   budgets: ownBudgets.exactOptional().describe('Budgets of this channel; each key overrides the general one.'),
   retention: z.strictObject({ days }).exactOptional().describe('How long the messages of this channel are kept.'),
   ...withoutDefaults(turnKeys),

@@ -135,6 +135,38 @@ export function textHash(salt: string, text: string): string {
   return hash('sha256', salt + text, 'base64url');
 }
 
+/** What facts of one machine cause in others. */
+export type Causes<State, Fact> = {
+  readonly types: readonly string[];
+  /** The causes count only for states that have this field. Default: all states. */
+  readonly within?: keyof State;
+  readonly commands: (fact: Fact, state: State) => readonly CommandFor[];
+};
+
+/** The machine with what its facts cause in others. */
+export function withCauses<
+  State,
+  Command,
+  Fact,
+  Effect,
+  Refusal extends string,
+  M extends Machine<State, Command, Fact, Effect, Refusal>,
+>(machine: M & Machine<State, Command, Fact, Effect, Refusal>, all: readonly Causes<State, Fact>[]) {
+  const causing = new Set(all.flatMap(({ types }) => types));
+  return {
+    ...machine,
+    causing,
+    causes(fact: Fact, state: State): readonly CommandFor[] {
+      const commands: CommandFor[] = [];
+      for (const { types, within, commands: caused } of all) {
+        if (within !== undefined && state[within] === undefined) continue;
+        if (types.includes(String((fact as { readonly type?: unknown }).type))) commands.push(...caused(fact, state));
+      }
+      return commands;
+    },
+  };
+}
+
 const isCausing = ({ causing }: { readonly causing?: ReadonlySet<string> }, fact: unknown): boolean =>
   causing === undefined || (fact instanceof Object && 'type' in fact && causing.has(String(fact.type)));
 

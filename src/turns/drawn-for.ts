@@ -29,3 +29,11 @@ const TURN = /^t(\w{1,64})\.([\da-z]{1,10})$/;
 
 /** Why a run that failed is ended by its button: it ends a failed run alone. */
 export const DISCARDED = 'discarded';
+
+/** The number of a review's question to people. A button that was drawn for another one counts for nothing. */
+export function reviewQuestion({ id, iteration }: { readonly id: string; readonly iteration: number }): number {
+  return Number(id.slice(id.lastIndexOf('-') + 1)) * REVIEW_SPAN + iteration;
+}
+
+/** More than the iterations of one review. */
+const REVIEW_SPAN = 1_000;

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 49_200,
-  files: 292,
+  linesOfCode: 51_400,
+  files: 305,
   filesPerMessage: 45,
   functionsPerMessage: 720,
 };

@@ -1,13 +1,12 @@
 import type { PostButton } from '../port.ts';
 import type { AgentId, AskedField } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { DISCARDED, forQuestion, forTurn } from '../../turns/drawn-for.ts';
+import { DISCARDED, forQuestion, forTurn, reviewQuestion } from '../../turns/drawn-for.ts';
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
-import { reviewQuestion } from '../../turns/floor/announcement.ts';
 import type { AnnouncementOf } from '../../turns/floor/announcement.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import type { TrustQuestion } from '../../turns/floor/floor.ts';

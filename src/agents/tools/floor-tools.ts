@@ -3,10 +3,10 @@ import type { AgentId } from '../../turns/floor/settings.ts';
 import {
   MOST_FINDINGS,
   REVISE,
-  VERDICTS,
-  answerText,
+  REVIEW_VERDICTS,
+  answerLine,
   answeredFindingSchema,
-  findingText,
+  reportLine,
   reportedFindingSchema,
 } from '../../turns/text/review-signals.ts';
 import type { AnsweredFinding, ReportedFinding } from '../../turns/text/review-signals.ts';
@@ -17,7 +17,7 @@ type Signalled = {
   readonly reason?: string | undefined;
   readonly answers?: readonly AnsweredFinding[] | undefined;
   readonly findings?: readonly ReportedFinding[] | undefined;
-  readonly verdict?: (typeof VERDICTS)[number];
+  readonly verdict?: (typeof REVIEW_VERDICTS)[number];
 };
 
 const text = z.string().min(1).max(20_000);
@@ -64,7 +64,7 @@ export const FLOOR_TOOLS = {
     description:
       'In a review: give your verdict about the work with your findings, and end your turn after this reply. "revise" means that something must be changed first.',
     input: z.object({
-      verdict: z.enum(VERDICTS),
+      verdict: z.enum(REVIEW_VERDICTS),
       reason: text.optional().describe('why, in a few sentences'),
       findings: z.array(reportedFindingSchema).max(MOST_FINDINGS).optional(),
     }),
@@ -199,9 +199,9 @@ export class FloorTools {
       case 'ask':
         return this.#ask(input.agent ?? '', input.question ?? '');
       case 'done':
-        return this.#signal([input.reason, ...(input.answers ?? []).map(answerText)], 'done');
+        return this.#signal([input.reason, ...(input.answers ?? []).map(answerLine)], 'done');
       case 'review':
-        return this.#signal([input.reason, ...(input.findings ?? []).map(findingText)], input.verdict ?? 'revise');
+        return this.#signal([input.reason, ...(input.findings ?? []).map(reportLine)], input.verdict ?? 'revise');
       case 'turn_complete':
       case 'hand_to':
         return this.#complete(input.agent ?? input.hand_to);

@@ -136,14 +136,6 @@ type Rule<K extends Kind> = {
   readonly shownIf?: Switch;
 };
 
-/** The number of a review's question to people. A button that was drawn for another one counts for nothing. */
-export function reviewQuestion({ id, iteration }: { readonly id: string; readonly iteration: number }): number {
-  return Number(id.slice(id.lastIndexOf('-') + 1)) * REVIEW_SPAN + iteration;
-}
-
-/** More than the iterations of one review. */
-const REVIEW_SPAN = 1_000;
-
 /** The key of announcements about lost agents, for all agents. */
 export const OUTAGE = 'outage';
 

@@ -3,7 +3,7 @@ import type {
   Aside,
   Floor,
   Held,
-  OpenReview,
+  FloorReview,
   Seat,
   TrustQuestion,
   Turn,
@@ -149,7 +149,7 @@ function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (
 }
 
 /** The floor with its open review changed. */
-function changeReview(floor: Floor, change: (review: OpenReview) => OpenReview): Floor {
+function changeReview(floor: Floor, change: (review: FloorReview) => FloorReview): Floor {
   if (floor.review === undefined) throw new Error(`impossible: no review is open in ${floor.channel}`);
   return { ...floor, review: change(floor.review) };
 }

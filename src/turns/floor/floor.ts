@@ -328,7 +328,7 @@ export type Held = Frozen<z.infer<typeof heldSchema>>;
 export type Exchange = Frozen<z.infer<typeof exchangeSchema>>;
 export type TrustQuestion = Frozen<z.infer<typeof trustSchema>>;
 export type ReviewParts = Frozen<z.infer<typeof reviewPartsSchema>>;
-export type OpenReview = Frozen<z.infer<typeof openReviewSchema>>;
+export type FloorReview = Frozen<z.infer<typeof openReviewSchema>>;
 export type Aside = Frozen<NonNullable<z.infer<typeof floorSchema>['asides']>[number]>;
 export type Floor = Frozen<z.infer<typeof floorSchema>>;
 

@@ -4,7 +4,7 @@ import type { Frozen } from '../../lib/tagged.ts';
 import { fenceAfter, isQuote } from './split.ts';
 import type { Fence } from './split.ts';
 
-export const VERDICTS = ['pass', 'revise', 'fail'] as const;
+export const REVIEW_VERDICTS = ['pass', 'revise', 'fail'] as const;
 export const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
 /** The most findings that a reviewer may report in one verdict. */
 export const MOST_FINDINGS = 50;
@@ -38,7 +38,7 @@ export type ReportedFinding = Frozen<z.infer<typeof reportedFindingSchema>>;
 export type AnsweredFinding = Frozen<z.infer<typeof answeredFindingSchema>>;
 export type SignalWords = Frozen<z.infer<typeof signalWordsSchema>>;
 
-type Signal = 'done' | (typeof VERDICTS)[number] | null;
+type Signal = 'done' | (typeof REVIEW_VERDICTS)[number] | null;
 
 /** What the end of an answer signals. `broken`: why its text holds no usable signal, for the agent to read. */
 export type Signalled = { readonly signal: Signal; readonly broken?: string };
@@ -121,13 +121,13 @@ function groupsIn(text: string, pattern: RegExp): readonly Readonly<Record<strin
 }
 
 /** A finding as a line of a text: "F1 [major] src/a.ts:12 It breaks". `findingsIn` reads it. */
-export function findingText({ id, severity, file, line, title, detail }: ReportedFinding): string {
+export function reportLine({ id, severity, file, line, title, detail }: ReportedFinding): string {
   const place = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
   const both = [title, detail ?? ''].filter((each) => each !== '').join(': ');
   return `${id === undefined ? '' : `${id} `}[${severity}] ${place}${both.replaceAll(/\s+/g, ' ')}`;
 }
 
 /** An answer to a finding as a line of a text: "F1: disputed: it is meant so". `answersIn` reads it. */
-export function answerText({ id, answer, reason }: AnsweredFinding): string {
+export function answerLine({ id, answer, reason }: AnsweredFinding): string {
   return `${id}: ${answer}${reason === undefined ? '' : `: ${reason.replaceAll(/\s+/g, ' ')}`}`;
 }

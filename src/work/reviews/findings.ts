@@ -1,5 +1,5 @@
 import { defined } from '../../lib/defined.ts';
-import type { Finding, Review, Work } from './review.ts';
+import type { Finding, Review, ReviewedWork } from './review.ts';
 import type { ReportedFinding } from '../../turns/text/review-signals.ts';
 
 /** How often the primary agent may dispute a finding before a person decides. */
@@ -24,7 +24,7 @@ export function unanswered({ findings }: Review, answers: readonly Answer[]): re
   return findings.filter(({ id, blocks, status }) => blocks && status !== 'fixed' && !known.has(id));
 }
 
-/** Whether a finding was disputed as often as it may be, and is reported all the same. */
+/** Whether a finding was disputed as often as it may be, and is ledgerAfter all the same. */
 export function isDisputedAgain({ disputes, status }: Finding): boolean {
   return disputes >= MOST_DISPUTES && status !== 'fixed';
 }
@@ -33,7 +33,7 @@ export function isDisputedAgain({ disputes, status }: Finding): boolean {
  * The ledger after a verdict. A finding that the reviewer repeats persists, or has reappeared after it was fixed. A
  * finding that it leaves out is fixed.
  */
-export function reported(review: Review, given: readonly ReportedFinding[], work: Work): readonly Finding[] {
+export function ledgerAfter(review: Review, given: readonly ReportedFinding[], work: ReviewedWork): readonly Finding[] {
   const matches = new Map(given.map((each) => [each, matchOf(review.findings, each)]));
   const repeated = new Map(
     [...matches].flatMap(([each, match]) => (match === null ? [] : [[match.id, each] as const])),
@@ -71,7 +71,7 @@ function wordsOf(title: string): string {
 }
 
 /** In the first iteration all findings but notes block; later only grave ones, and those in lines that were changed. */
-function isBlocking({ severity, file, line }: ReportedFinding, iteration: number, { changed }: Work): boolean {
+function isBlocking({ severity, file, line }: ReportedFinding, iteration: number, { changed }: ReviewedWork): boolean {
   if (severity === 'note') return false;
   if (iteration <= 1 || severity === 'blocker' || severity === 'major') return true;
   const place = changed?.find((each) => each.file === file);

@@ -1,16 +1,54 @@
-import type { CommandFor, Machine } from '../../engine/machine.ts';
+import type { Causes, CommandFor, FactFields, Machine } from '../../engine/machine.ts';
+import type { MachineStore } from '../../engine/port.ts';
+import type { Instant } from '../../lib/time.ts';
 import { counted } from '../../turns/commands/clock-words.ts';
 import type { AnnouncementOf } from '../../turns/floor/announcement.ts';
 import type { Command } from '../../turns/floor/command.ts';
 import type { Fact } from '../../turns/floor/fact.ts';
-import type { Floor, OpenReview } from '../../turns/floor/floor.ts';
+import type { Floor, FloorReview } from '../../turns/floor/floor.ts';
 import { findSeat, findTurn } from '../../turns/floor/seats.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import { briefOf, findingLine } from './briefs.ts';
-import type { FactOf, ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
-import { reviewMachine } from './review-machine.ts';
-import { openFindings } from './review.ts';
+import { decideReview } from './review-decide.ts';
+import { reviewCommandSchema, reviewFactSchema } from './review-events.ts';
+import type { ReviewCommand, ReviewFact, ReviewFactOf, ReviewRefusal } from './review-events.ts';
+import { evolveReview } from './review-evolve.ts';
+import { emptyReviews, isOpen, openFindings, reviewStateSchema } from './review.ts';
 import type { Review, ReviewState } from './review.ts';
+
+/** The reviews of every channel. */
+export type ReviewStore = MachineStore<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
+
+const FINDING_TEXTS = ['title', 'detail', 'reason'].map((field) => `findings.${field}`);
+
+/** Texts that people or agents wrote, and the ids of people. */
+const REVIEW_TEXTS: FactFields = {
+  reviewStarted: ['task', 'by'],
+  turnHeard: ['reason', 'broken', ...FINDING_TEXTS, 'answers.reason'],
+  verdictGiven: ['reason'],
+  findingsKept: FINDING_TEXTS,
+  waited: ['why'],
+  waitOver: ['by'],
+  iterationsAdded: ['by'],
+  reviewEnded: ['why', 'by'],
+};
+
+/** The review machine. Its key is a channel, and a channel has at most one open review. */
+export const reviewMachine = {
+  name: 'review',
+  channelOf: (key: string) => key,
+  version: 1,
+  empty: emptyReviews,
+  decide: decideReview,
+  evolve: evolveReview,
+  react: () => [],
+  nextDeadline: ({ review }: ReviewState): Instant | null => review?.waiting?.until ?? null,
+  rest: ({ review }: ReviewState) => (isOpen(review) ? null : ''),
+  state: reviewStateSchema,
+  fact: reviewFactSchema,
+  texts: REVIEW_TEXTS,
+  command: reviewCommandSchema,
+} satisfies Machine<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
 
 /** The facts of a floor that its review is told. */
 export const REVIEW_CAUSES = {
@@ -28,18 +66,16 @@ export const REVIEW_CAUSES = {
     'exchangeOpened',
     'disconnected',
   ],
+  within: 'review',
   /** The commands that a fact causes in the channel's review. `floor`: the floor after the decision. */
   commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
     const { review, channel } = floor;
     if (review === undefined) return [];
     return commandsOf(fact, floor, review).map((command) => ({ machine: reviewMachine.name, key: channel, command }));
   },
-} as const satisfies {
-  readonly types: readonly Fact['type'][];
-  commands(fact: Fact, floor: Floor): readonly CommandFor[];
-};
+} as const satisfies Causes<Floor, Fact> & { readonly types: readonly Fact['type'][] };
 
-function commandsOf(fact: Fact, floor: Floor, review: OpenReview): readonly ReviewCommand[] {
+function commandsOf(fact: Fact, floor: Floor, review: FloorReview): readonly ReviewCommand[] {
   switch (fact.type) {
     case 'reviewBegun':
       return attendance(floor, review);
@@ -76,7 +112,7 @@ function ended({ agent, epoch, outcome }: Extract<Fact, { type: 'turnEnded' }>):
   return { type: 'ENDED', agent, epoch, completed };
 }
 
-function isMember({ primary, reviewer }: OpenReview, agent: string): boolean {
+function isMember({ primary, reviewer }: FloorReview, agent: string): boolean {
   return agent === primary || agent === reviewer;
 }
 
@@ -88,7 +124,7 @@ function isItsTurn(floor: Floor, agent: string): boolean {
 /** Whether the agents are there. `fact`: what changed a seat; a turn that begins or ends changes nothing here. */
 function attendance(
   floor: Floor,
-  review: OpenReview,
+  review: FloorReview,
   fact?: Extract<Fact, { type: 'seatMoved' | 'seatMarked' }>,
 ): readonly ReviewCommand[] {
   const isBegun = review.told > 0;
@@ -109,7 +145,7 @@ function causeOf(fact: Extract<Fact, { type: 'seatMoved' | 'seatMarked' }> | und
   return fact?.type === 'seatMoved' && fact.cause !== undefined ? fact.cause : 'it is not in the queue';
 }
 
-function lost(floor: Floor, { primary, reviewer }: OpenReview, why: string): readonly ReviewCommand[] {
+function lost(floor: Floor, { primary, reviewer }: FloorReview, why: string): readonly ReviewCommand[] {
   const away = [primary, reviewer].find((agent) => {
     const status = findSeat(floor, agent)?.status;
     return status === undefined || status === 'OFFLINE' || status === 'IDLE';
@@ -150,14 +186,14 @@ function floorCommands(fact: ReviewFact, review: Review): readonly Command[] {
   }
 }
 
-function turnTold(review: Review, { agent, purpose }: FactOf<'turnAsked'>): AnnouncementOf<'review'> {
+function turnTold(review: Review, { agent, purpose }: ReviewFactOf<'turnAsked'>): AnnouncementOf<'review'> {
   const { id, iteration, primary, settings } = review;
   return { kind: 'review', id, iteration, most: settings.maxIterations, agent, primary, purpose };
 }
 
 function asked(
   { id, iteration, primary, reviewer, verdict, findings }: Review,
-  { why, until }: FactOf<'waited'>,
+  { why, until }: ReviewFactOf<'waited'>,
   waits: 'arbiter' | 'fail',
 ): AnnouncementOf<'reviewAsks'> {
   const disputes = findings.flatMap(({ reason }) => reason ?? []);

@@ -1,7 +1,7 @@
 import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer, ReviewCommands, Request } from '../../turns/commands/context.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
-import { reviewQuestion } from '../../turns/floor/announcement.ts';
+import { reviewQuestion } from '../../turns/drawn-for.ts';
 import { findingLine } from './briefs.ts';
 import type { ReviewRefusal } from './review-events.ts';
 import type { ReviewOrder, Reviews } from './reviews.ts';
@@ -50,7 +50,7 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
     status({ channel }) {
       const review = ports.reviews.state(channel)?.review ?? null;
       if (review === null) return { ok: true, text: 'There was no review here. To start one: /review start' };
-      return { ok: true, text: statusText(review, ports) };
+      return { ok: true, text: reviewStatusText(review, ports) };
     },
     cancel: (request) =>
       give(
@@ -85,7 +85,7 @@ const REFUSED: Readonly<Record<ReviewRefusal, string>> = {
 };
 
 /** The state of a review in a few lines. */
-export function statusText(review: Review, { nameOf, now }: Pick<ReviewCommandsPorts, 'nameOf' | 'now'>): string {
+export function reviewStatusText(review: Review, { nameOf, now }: Pick<ReviewCommandsPorts, 'nameOf' | 'now'>): string {
   const { status, iteration, settings, primary, reviewer, task, startedAt, usage, outcome, findings } = review;
   const open = openFindings({ findings });
   const lines = [

@@ -1,10 +1,10 @@
 import type { MachineDecision } from '../../engine/machine.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { CommandOf, ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
+import type { ReviewCommandOf, ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
 import { evolveReview } from './review-evolve.ts';
-import { answered, isDisputedAgain, reported, reversal, unanswered } from './findings.ts';
+import { answered, isDisputedAgain, ledgerAfter, reversal, unanswered } from './findings.ts';
 import { MOST_ITERATIONS, isOpen, openFindings, triggerOf } from './review.ts';
-import type { Heard, Outcome, Review, ReviewState, ReviewStatus, ReviewTurn, Work } from './review.ts';
+import type { Heard, ReviewOutcome, Review, ReviewState, ReviewStatus, ReviewTurn, ReviewedWork } from './review.ts';
 import { answersIn, findingsIn, signalOfPrimary, verdictOfReviewer } from '../../turns/text/review-signals.ts';
 import { shortDigest } from '../../lib/digest.ts';
 
@@ -21,7 +21,10 @@ export function decideReview(
 }
 
 type Deciders = {
-  readonly [T in ReviewCommand['type']]: (decision: ReviewDecision, command: CommandOf<T>) => ReviewRefusal | null;
+  readonly [T in ReviewCommand['type']]: (
+    decision: ReviewDecision,
+    command: ReviewCommandOf<T>,
+  ) => ReviewRefusal | null;
 };
 
 const DECIDERS: Deciders = {
@@ -46,7 +49,7 @@ const DECIDERS: Deciders = {
 
 function carryOut<T extends ReviewCommand['type']>(
   type: T,
-  command: CommandOf<T>,
+  command: ReviewCommandOf<T>,
   decision: ReviewDecision,
 ): ReviewRefusal | null {
   if (type !== 'START' && decision.open === null) return 'NO_REVIEW';
@@ -98,7 +101,7 @@ class ReviewDecision {
   }
 
   /** Ends the review, or refuses a transition that the specification does not list. */
-  end(to: 'complete' | 'failed', kind: Outcome, why: string, by: string | null): ReviewRefusal | null {
+  end(to: 'complete' | 'failed', kind: ReviewOutcome, why: string, by: string | null): ReviewRefusal | null {
     if (triggerOf(this.review.status, to) === null) return 'INVALID_TRANSITION';
     this.move(to);
     this.record({ type: 'reviewEnded', kind, why, by });
@@ -106,7 +109,7 @@ class ReviewDecision {
   }
 }
 
-function start(decision: ReviewDecision, command: CommandOf<'START'>): ReviewRefusal | null {
+function start(decision: ReviewDecision, command: ReviewCommandOf<'START'>): ReviewRefusal | null {
   if (decision.open !== null) return 'REVIEW_OPEN';
   if (command.primary === command.reviewer) return 'SAME_AGENT';
   const { type: _type, ...given } = command;
@@ -137,12 +140,12 @@ function beginIteration(decision: ReviewDecision): void {
   decision.ask(primary, 'work');
 }
 
-function unable(decision: ReviewDecision, { agent, why }: CommandOf<'UNABLE'>): ReviewRefusal | null {
+function unable(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'UNABLE'>): ReviewRefusal | null {
   if (!isMember(decision.review, agent)) return 'UNCHANGED';
   return decision.end('failed', 'failed', `${agent}: ${why}`, null);
 }
 
-function lose(decision: ReviewDecision, { agent, why }: CommandOf<'LOST'>): ReviewRefusal | null {
+function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>): ReviewRefusal | null {
   const { waiting, settings } = decision.review;
   if (!isMember(decision.review, agent) || waiting !== null) return 'UNCHANGED';
   return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
@@ -152,7 +155,7 @@ function isMember({ primary, reviewer }: Review, agent: string): boolean {
   return agent === primary || agent === reviewer;
 }
 
-function granted(decision: ReviewDecision, { agent, epoch }: CommandOf<'GRANTED'>): ReviewRefusal | null {
+function granted(decision: ReviewDecision, { agent, epoch }: ReviewCommandOf<'GRANTED'>): ReviewRefusal | null {
   const { turn } = decision.review;
   if (turn?.agent !== agent || turn.ended !== undefined) return 'NOT_ITS_TURN';
   if (turn.epoch === epoch) return 'UNCHANGED';
@@ -161,7 +164,7 @@ function granted(decision: ReviewDecision, { agent, epoch }: CommandOf<'GRANTED'
 }
 
 /** A turn under an older epoch is late: its signals count for nothing. */
-function ended(decision: ReviewDecision, command: CommandOf<'ENDED'>): ReviewRefusal | null {
+function ended(decision: ReviewDecision, command: ReviewCommandOf<'ENDED'>): ReviewRefusal | null {
   const { agent, epoch, completed } = command;
   const turn = awaited(decision, command);
   if (turn === null) return 'NOT_ITS_TURN';
@@ -183,7 +186,7 @@ function awaited(
 }
 
 /** Reads signals, findings and answers from a text. Two texts of a turn that signal two things signal nothing. */
-function said(decision: ReviewDecision, command: CommandOf<'SAID'>): ReviewRefusal | null {
+function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): ReviewRefusal | null {
   const turn = awaited(decision, command);
   if (turn === null) return 'NOT_ITS_TURN';
   const { agent, epoch, text } = command;
@@ -213,7 +216,7 @@ function reasonIn(text: string): string {
   return before.length <= LONGEST_REASON ? before : `${before.slice(0, LONGEST_REASON).toWellFormed()}…`;
 }
 
-function measured(decision: ReviewDecision, command: CommandOf<'MEASURED'>): ReviewRefusal | null {
+function measured(decision: ReviewDecision, command: ReviewCommandOf<'MEASURED'>): ReviewRefusal | null {
   const { turn, primary, work } = decision.review;
   if (turn?.ended === undefined || turn.epoch !== command.epoch) return 'NOT_ITS_TURN';
   const heard = turn.heard ?? SILENT;
@@ -223,12 +226,16 @@ function measured(decision: ReviewDecision, command: CommandOf<'MEASURED'>): Rev
   return null;
 }
 
-const NO_WORK: Work = { tree: 'text:', commit: null };
+const NO_WORK: ReviewedWork = { tree: 'text:', commit: null };
 const SILENT: Heard = { signal: null, findings: [], answers: [], digest: '' };
 
 type EndedTurn = ReviewTurn & { readonly heard: Heard };
 
-function judgeWork(decision: ReviewDecision, { purpose, heard: { signal, reason, answers } }: EndedTurn, work: Work) {
+function judgeWork(
+  decision: ReviewDecision,
+  { purpose, heard: { signal, reason, answers } }: EndedTurn,
+  work: ReviewedWork,
+) {
   decision.record({ type: 'workMeasured', work });
   if (signal === 'fail')
     return void decision.end('failed', 'failed', reason ?? `${decision.review.primary} gave up`, null);
@@ -249,7 +256,7 @@ function judgeWork(decision: ReviewDecision, { purpose, heard: { signal, reason,
   decision.ask(review.reviewer, 'review');
 }
 
-function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTurn, work: Work): void {
+function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTurn, work: ReviewedWork): void {
   const { review } = decision;
   const tree = review.work?.tree ?? '';
   if (work.tree !== tree) {
@@ -262,7 +269,7 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   if (isFaulty && purpose === 'review') return decision.ask(review.reviewer, 'repair');
   const verdict = isFaulty ? 'revise' : signal;
   decision.record({ type: 'verdictGiven', verdict, tree, reason });
-  const findings = reported(review, given, work);
+  const findings = ledgerAfter(review, given, work);
   decision.record({ type: 'findingsKept', findings });
   if (verdict === 'fail' && review.settings.onFail === 'stop') return failed(decision, reason, given.length);
   // From the second iteration on, findings that do not block are notes.
@@ -305,12 +312,12 @@ function stallOf(review: Review): string | null {
   return undoing === undefined ? null : `a finding would undo the last change: ${undoing.title}`;
 }
 
-function spent(decision: ReviewDecision, { tokens, costMicros }: CommandOf<'SPENT'>): null {
+function spent(decision: ReviewDecision, { tokens, costMicros }: ReviewCommandOf<'SPENT'>): null {
   decision.record({ type: 'spent', tokens, costMicros });
   return null;
 }
 
-function uphold(decision: ReviewDecision, { by }: CommandOf<'UPHOLD'>): ReviewRefusal | null {
+function uphold(decision: ReviewDecision, { by }: ReviewCommandOf<'UPHOLD'>): ReviewRefusal | null {
   const { waiting } = decision.review;
   if (waiting?.for !== 'arbiter' && waiting?.for !== 'fail') return 'NOT_WAITING';
   decision.record({ type: 'waitOver', by });
@@ -330,7 +337,7 @@ function settle(decision: ReviewDecision): void {
   decision.record({ type: 'findingsKept', findings: decided });
 }
 
-function more(decision: ReviewDecision, { by, iterations }: CommandOf<'MORE'>): ReviewRefusal | null {
+function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MORE'>): ReviewRefusal | null {
   const { settings, waiting } = decision.review;
   const wanted = settings.maxIterations + iterations;
   if (wanted > MOST_ITERATIONS) return 'TOO_MANY_ITERATIONS';

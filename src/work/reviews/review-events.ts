@@ -4,7 +4,7 @@ import type { Tagged } from '../../lib/tagged.ts';
 import {
   LONGEST_TASK,
   MOST_ITERATIONS,
-  OUTCOMES,
+  REVIEW_OUTCOMES,
   REVIEW_STATUSES,
   WAITS,
   findingSchema,
@@ -13,7 +13,7 @@ import {
 } from './review.ts';
 import {
   MOST_FINDINGS,
-  VERDICTS,
+  REVIEW_VERDICTS,
   answeredFindingSchema,
   reportedFindingSchema,
 } from '../../turns/text/review-signals.ts';
@@ -25,7 +25,7 @@ const by = text;
 
 /** What an agent signals in one text. */
 const signalled = {
-  signal: z.enum(['done', ...VERDICTS]).nullable(),
+  signal: z.enum(['done', ...REVIEW_VERDICTS]).nullable(),
   broken: text.exactOptional(),
   reason: text.exactOptional(),
   findings: z.array(reportedFindingSchema).max(MOST_FINDINGS).exactOptional(),
@@ -83,7 +83,7 @@ const FACTS = {
   workMeasured: { work: workSchema },
   /** The work changed while it was reviewed, so the verdict counts for nothing. */
   verdictVoided: { tree: text },
-  verdictGiven: { verdict: z.enum(VERDICTS), tree: text, reason: text },
+  verdictGiven: { verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text },
   doneSignalled: { tree: text },
   findingsKept: { findings: z.array(findingSchema) },
   unchangedCounted: { unchanged: z.int() },
@@ -91,13 +91,13 @@ const FACTS = {
   waitOver: { by: text.nullable() },
   iterationsAdded: { by, iterations: z.int() },
   spent: { tokens: z.number(), costMicros: z.number() },
-  reviewEnded: { kind: z.enum(OUTCOMES), why: text, by: text.nullable() },
+  reviewEnded: { kind: z.enum(REVIEW_OUTCOMES), why: text, by: text.nullable() },
 };
 
 export type ReviewCommand = Tagged<'type', typeof COMMANDS>;
 export type ReviewFact = Tagged<'type', typeof FACTS>;
-export type CommandOf<T extends ReviewCommand['type']> = Extract<ReviewCommand, { readonly type: T }>;
-export type FactOf<T extends ReviewFact['type']> = Extract<ReviewFact, { readonly type: T }>;
+export type ReviewCommandOf<T extends ReviewCommand['type']> = Extract<ReviewCommand, { readonly type: T }>;
+export type ReviewFactOf<T extends ReviewFact['type']> = Extract<ReviewFact, { readonly type: T }>;
 
 export const reviewCommandSchema = taggedUnion('type', COMMANDS);
 export const reviewFactSchema = taggedUnion('type', FACTS);

@@ -1,5 +1,5 @@
 import type { Instant } from '../../lib/time.ts';
-import type { FactOf, ReviewFact } from './review-events.ts';
+import type { ReviewFactOf, ReviewFact } from './review-events.ts';
 import { isOpen, triggerOf } from './review.ts';
 import { MOST_FINDINGS } from '../../turns/text/review-signals.ts';
 import type { Review, ReviewState, ReviewTurn } from './review.ts';
@@ -14,7 +14,7 @@ export function evolveReview(state: ReviewState, fact: ReviewFact, at: Instant):
   return { ...state, review: changed(review, fact, at) };
 }
 
-function started(state: ReviewState, fact: FactOf<'reviewStarted'>, at: Instant): ReviewState {
+function started(state: ReviewState, fact: ReviewFactOf<'reviewStarted'>, at: Instant): ReviewState {
   if (isOpen(state.review)) throw new Error(`impossible: a second review in ${state.channel}`);
   const { type: _type, ...given } = fact;
   const review: Review = {
@@ -37,7 +37,7 @@ function started(state: ReviewState, fact: FactOf<'reviewStarted'>, at: Instant)
   return { ...state, count: state.count + 1, review };
 }
 
-function changed(review: Review, fact: Exclude<ReviewFact, FactOf<'reviewStarted'>>, at: Instant): Review {
+function changed(review: Review, fact: Exclude<ReviewFact, ReviewFactOf<'reviewStarted'>>, at: Instant): Review {
   switch (fact.type) {
     case 'reviewMoved':
       return moved(review, fact, at);
@@ -76,7 +76,7 @@ function changed(review: Review, fact: Exclude<ReviewFact, FactOf<'reviewStarted
   }
 }
 
-function moved(review: Review, { from, to }: FactOf<'reviewMoved'>, at: Instant): Review {
+function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: Instant): Review {
   if (review.status !== from || triggerOf(from, to) === null)
     throw new Error(`impossible: review ${review.id} moves from ${from} to ${to} while ${review.status}`);
   const isLeft = to === 'complete' || to === 'failed' || (from === 'reviewing' && to === 'working');
@@ -84,7 +84,7 @@ function moved(review: Review, { from, to }: FactOf<'reviewMoved'>, at: Instant)
 }
 
 /** While people decide, no turn is awaited. */
-function waited(review: Review, { for: reason, why, until }: FactOf<'waited'>): Review {
+function waited(review: Review, { for: reason, why, until }: ReviewFactOf<'waited'>): Review {
   const isForPeople = reason === 'arbiter' || reason === 'fail';
   return { ...review, turn: isForPeople ? null : review.turn, waiting: { for: reason, why, until } };
 }
@@ -95,7 +95,7 @@ function closed({ iterations, work }: Review, at: Instant): Review['iterations']
   return [...iterations.slice(0, -1), { ...last, endedAt: at, tree: work?.tree ?? null }];
 }
 
-function begun(review: Review, { iteration }: FactOf<'iterationBegun'>, at: Instant): Review {
+function begun(review: Review, { iteration }: ReviewFactOf<'iterationBegun'>, at: Instant): Review {
   if (review.status !== 'working' || iteration !== review.iteration + 1)
     throw new Error(`impossible: iteration ${iteration} after ${review.iteration} of review ${review.id}`);
   const fresh = { endedAt: null, tree: null, verdict: null, opened: 0, fixed: 0, disputed: 0, reappeared: 0 };
@@ -103,14 +103,14 @@ function begun(review: Review, { iteration }: FactOf<'iterationBegun'>, at: Inst
   return { ...review, iteration, done: null, iterations: [...review.iterations, { startedAt: at, ...fresh }] };
 }
 
-function granted(review: Review, { agent, epoch }: FactOf<'turnGranted'>): Review {
+function granted(review: Review, { agent, epoch }: ReviewFactOf<'turnGranted'>): Review {
   if (review.turn?.agent !== agent) throw new Error(`impossible: review ${review.id} does not wait for ${agent}`);
   const { heard: _earlier, ...turn } = review.turn;
   return { ...review, turn: { ...turn, epoch } };
 }
 
 /** Later texts and tools add findings and answers. The last signal counts. */
-function heard(review: Review, { type: _type, agent, epoch, ...fact }: FactOf<'turnHeard'>): Review {
+function heard(review: Review, { type: _type, agent, epoch, ...fact }: ReviewFactOf<'turnHeard'>): Review {
   const turn = turnOf(review, agent, epoch);
   const { findings = [], answers = [], ...signal } = fact;
   const before = turn.heard;
@@ -121,7 +121,7 @@ function heard(review: Review, { type: _type, agent, epoch, ...fact }: FactOf<'t
   return { ...review, turn: { ...turn, heard: { ...signal, ...all } } };
 }
 
-function over(review: Review, { agent, epoch }: FactOf<'turnOver'>): Review {
+function over(review: Review, { agent, epoch }: ReviewFactOf<'turnOver'>): Review {
   const usage = { ...review.usage, turns: review.usage.turns + 1 };
   return { ...review, turn: { ...turnOf(review, agent, epoch), ended: true }, usage };
 }
@@ -133,13 +133,13 @@ function turnOf({ id, turn }: Review, agent: string, epoch: number): ReviewTurn 
   return turn;
 }
 
-function measured(review: Review, { work }: FactOf<'workMeasured'>): Review {
+function measured(review: Review, { work }: ReviewFactOf<'workMeasured'>): Review {
   const isChanged = review.work?.tree !== work.tree;
   // A verdict and a DONE count for the tree that they were given for.
   return { ...review, work, ...(isChanged ? { verdict: null, done: null } : {}) };
 }
 
-function judged(review: Review, { type: _type, ...verdict }: FactOf<'verdictGiven'>): Review {
+function judged(review: Review, { type: _type, ...verdict }: ReviewFactOf<'verdictGiven'>): Review {
   return {
     ...review,
     verdict,
@@ -149,7 +149,7 @@ function judged(review: Review, { type: _type, ...verdict }: FactOf<'verdictGive
   };
 }
 
-function kept(review: Review, { findings }: FactOf<'findingsKept'>): Review {
+function kept(review: Review, { findings }: ReviewFactOf<'findingsKept'>): Review {
   const before = new Map(review.findings.map((finding) => [finding.id, finding.status]));
   const count = (status: string): number =>
     findings.filter((each) => each.status === status && before.get(each.id) !== status).length;
@@ -171,6 +171,6 @@ function withLast(
   return last === undefined ? iterations : [...iterations.slice(0, -1), { ...last, ...change }];
 }
 
-function spent(usage: Review['usage'], { tokens, costMicros }: FactOf<'spent'>): Review['usage'] {
+function spent(usage: Review['usage'], { tokens, costMicros }: ReviewFactOf<'spent'>): Review['usage'] {
   return { ...usage, tokens: usage.tokens + tokens, costMicros: usage.costMicros + costMicros };
 }

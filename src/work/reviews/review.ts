@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Frozen } from '../../lib/tagged.ts';
 import {
-  VERDICTS,
+  REVIEW_VERDICTS,
   answeredFindingSchema,
   reportedFindingSchema,
   signalWordsSchema,
@@ -50,7 +50,7 @@ export const ON_FAILS = ['stop', 'revise'] as const;
 /** What a review can wait for. `budget`: a limit of the channel was reached. */
 export const WAITS = ['agents', 'agent', 'arbiter', 'fail', 'budget'] as const;
 /** How a review ended. */
-export const OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
+export const REVIEW_OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
 
 /** The specification's default number of iterations, and the most that a person may ask for. */
 export const DEFAULT_ITERATIONS = 10;
@@ -104,7 +104,7 @@ const iterationSchema = z.strictObject({
   startedAt: instant,
   endedAt: instant.nullable(),
   tree: text.nullable(),
-  verdict: z.enum(VERDICTS).nullable(),
+  verdict: z.enum(REVIEW_VERDICTS).nullable(),
   opened: count,
   fixed: count,
   disputed: count,
@@ -123,7 +123,7 @@ const turnSchema = z.strictObject({
   /** What the agent has signalled in its texts under this epoch. */
   heard: z
     .strictObject({
-      signal: z.enum(['done', ...VERDICTS]).nullable(),
+      signal: z.enum(['done', ...REVIEW_VERDICTS]).nullable(),
       /** Why its texts hold no usable signal. */
       broken: text.exactOptional(),
       reason: text.exactOptional(),
@@ -164,14 +164,14 @@ export const reviewSchema = z.strictObject({
   /** The work that the reviewer last saw. */
   reviewed: workSchema.nullable(),
   /** The newest verdict. It counts for this tree only. */
-  verdict: z.strictObject({ verdict: z.enum(VERDICTS), tree: text, reason: text }).nullable(),
+  verdict: z.strictObject({ verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text }).nullable(),
   /** The tree for which the primary agent signalled DONE. */
   done: text.nullable(),
   findings: z.array(findingSchema),
   /** Iterations in a row in which the tree stayed the same and the reviewer did not pass it. */
   unchanged: count,
   usage: z.strictObject({ turns: count, tokens: z.number(), costMicros: z.number() }),
-  outcome: z.strictObject({ kind: z.enum(OUTCOMES), why: text, at: instant }).nullable(),
+  outcome: z.strictObject({ kind: z.enum(REVIEW_OUTCOMES), why: text, at: instant }).nullable(),
 });
 
 /** The reviews of one channel: the open one or the last one, and how many there were. */
@@ -180,13 +180,13 @@ export const reviewStateSchema = z.strictObject({ channel: text, count, review: 
 export type Review = Frozen<z.infer<typeof reviewSchema>>;
 export type ReviewState = Frozen<z.infer<typeof reviewStateSchema>>;
 /** A review that is neither complete nor failed. */
-export type OpenReview = Review & { readonly status: 'init' | 'working' | 'reviewing' };
+export type RunningReview = Review & { readonly status: 'init' | 'working' | 'reviewing' };
 export type ReviewSettings = Review['settings'];
 export type ReviewTurn = NonNullable<Review['turn']>;
 export type Heard = NonNullable<ReviewTurn['heard']>;
 export type Finding = Review['findings'][number];
-export type Work = NonNullable<Review['work']>;
-export type Outcome = (typeof OUTCOMES)[number];
+export type ReviewedWork = NonNullable<Review['work']>;
+export type ReviewOutcome = (typeof REVIEW_OUTCOMES)[number];
 
 /** The reviews of a channel in which there was none. */
 export function emptyReviews(channel: string): ReviewState {
@@ -194,7 +194,7 @@ export function emptyReviews(channel: string): ReviewState {
 }
 
 /** Whether a review is neither complete nor failed. */
-export function isOpen(review: Review | null): review is OpenReview {
+export function isOpen(review: Review | null): review is RunningReview {
   return review !== null && review.status !== 'complete' && review.status !== 'failed';
 }
 

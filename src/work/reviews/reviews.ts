@@ -3,12 +3,12 @@ import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { ReviewCommand, ReviewRefusal } from './review-events.ts';
-import { reviewMachine } from './review-machine.ts';
-import type { ReviewStore } from './review-machine.ts';
+import { reviewMachine } from './review-binding.ts';
+import type { ReviewStore } from './review-binding.ts';
 import { isOpen } from './review.ts';
 import type { Review, ReviewSettings, ReviewState } from './review.ts';
 import { dropWork, hideWork, measureWork, reviewPath, showWork } from './work-tree.ts';
-import type { Environment } from './work-tree.ts';
+import type { GitEnvironment } from './work-tree.ts';
 
 /** What the reviews of a program need. */
 export type ReviewsPorts = {
@@ -19,7 +19,7 @@ export type ReviewsPorts = {
   /** The folder in which an agent works; `null` when it works in none of this machine. */
   readonly folderOf: (agent: string) => string | null;
   /** The environment variables of git. */
-  readonly env: Environment;
+  readonly env: GitEnvironment;
   /** The id of the database. It keeps the work of two programs in one repository apart. */
   readonly owner: string;
   /** The data folder, which is no part of the work. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { defined } from '../../lib/defined.ts';
-import type { Work } from './review.ts';
+import type { ReviewedWork } from './review.ts';
 
 const run = promisify(execFile);
 
@@ -31,12 +31,12 @@ const AUTHOR = {
  * Throws when git fails.
  */
 export async function measureWork(
-  environment: Environment,
+  environment: GitEnvironment,
   folder: string,
   ref: string,
-  before: Work | null,
+  before: ReviewedWork | null,
   without: string | null = null,
-): Promise<Work | null> {
+): Promise<ReviewedWork | null> {
   const root = await rootOf(folder);
   if (root === null) return null;
   const scratch = await mkdtemp(join(tmpdir(), 'conch-review-'));
@@ -65,7 +65,7 @@ export async function measureWork(
 }
 
 /** Deletes the refs that match a pattern of git, so that git can remove their commits. Does nothing outside a repository. */
-export async function dropWork(environment: Environment, folder: string, pattern: string): Promise<void> {
+export async function dropWork(environment: GitEnvironment, folder: string, pattern: string): Promise<void> {
   const root = await rootOf(folder);
   if (root === null) return;
   const git = await gitIn(environment, root, null);
@@ -74,7 +74,7 @@ export async function dropWork(environment: Environment, folder: string, pattern
 }
 
 /** The environment variables of git. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type GitEnvironment = Readonly<Record<string, string | undefined>>;
 
 type Git = (args: readonly string[]) => Promise<string>;
 
@@ -86,7 +86,7 @@ async function rootOf(folder: string): Promise<string | null> {
 }
 
 /** Runs git in a repository with all programs of its configuration switched off. `index`: the index to work on. */
-async function gitIn(environment: Environment, root: string, index: string | null): Promise<Git> {
+async function gitIn(environment: GitEnvironment, root: string, index: string | null): Promise<Git> {
   const env = { ...environment, ...AUTHOR, ...(index === null ? {} : { GIT_INDEX_FILE: index }) };
   const given = async (args: readonly string[]): Promise<string> =>
     (await run('git', ['-C', root, ...args], { env, timeout: LIMIT_MS, maxBuffer: MOST_OUTPUT })).stdout;
@@ -111,7 +111,7 @@ async function gitIn(environment: Environment, root: string, index: string | nul
 }
 
 /** The files that differ between two commits, with the numbers of their new lines. */
-async function changesOf(git: Git, before: string, after: string): Promise<Work['changed']> {
+async function changesOf(git: Git, before: string, after: string): Promise<ReviewedWork['changed']> {
   const diff = await git([
     '-c',
     'core.quotePath=false',
@@ -139,7 +139,12 @@ async function changesOf(git: Git, before: string, after: string): Promise<Work[
  * Checks a commit out into a folder of its own, without a branch, for a reviewer to read. The folder is made on the
  * first call. Throws when git fails.
  */
-export async function showWork(environment: Environment, folder: string, commit: string, place: string): Promise<void> {
+export async function showWork(
+  environment: GitEnvironment,
+  folder: string,
+  commit: string,
+  place: string,
+): Promise<void> {
   const root = await rootOf(folder);
   if (root === null) throw new Error(`${folder} is in no git repository`);
   const git = await gitIn(environment, root, null);
@@ -158,7 +163,7 @@ export async function showWork(environment: Environment, folder: string, commit:
 }
 
 /** Removes the folder that `showWork` made. Does nothing when there is none. */
-export async function hideWork(environment: Environment, folder: string, place: string): Promise<void> {
+export async function hideWork(environment: GitEnvironment, folder: string, place: string): Promise<void> {
   await rm(place, { recursive: true, force: true });
   const root = await rootOf(folder);
   if (root !== null) await (await gitIn(environment, root, null))(['worktree', 'prune']);

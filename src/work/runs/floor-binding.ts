@@ -1,4 +1,4 @@
-import type { CommandFor, Machine } from '../../engine/machine.ts';
+import type { Causes, CommandFor, Machine } from '../../engine/machine.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Command } from '../../turns/floor/command.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
@@ -52,7 +52,7 @@ export const RUN_CAUSES = {
   ],
   /** The commands that a fact causes in runs. `floor`: the floor after the decision. */
   commands: runCommands,
-} as const satisfies { readonly types: readonly Fact['type'][]; commands: typeof runCommands };
+} as const satisfies Causes<Floor, Fact> & { readonly types: readonly Fact['type'][] };
 
 /** The run as it is hosted beside floors: what it asks, its floor asks people, whose turn waits until they have decided. */
 export const runOnFloor = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { reviewMachine } from '../../../src/work/reviews/review-machine.ts';
+import { reviewMachine } from '../../../src/work/reviews/review-binding.ts';
 import type { ReviewCommand } from '../../../src/work/reviews/review-events.ts';
 import {
   REVIEW_STATUSES,

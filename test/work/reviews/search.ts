@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { reviewMachine } from '../../../src/work/reviews/review-machine.ts';
+import type { reviewMachine } from '../../../src/work/reviews/review-binding.ts';
 import type { ReviewCommand, ReviewFact } from '../../../src/work/reviews/review-events.ts';
 import { isOpen, triggerOf } from '../../../src/work/reviews/review.ts';
 import type { Heard, Review, ReviewSettings, ReviewState } from '../../../src/work/reviews/review.ts';
-import { answerText, findingText } from '../../../src/turns/text/review-signals.ts';
+import { answerLine, reportLine } from '../../../src/turns/text/review-signals.ts';
 import type { ReportedFinding } from '../../../src/turns/text/review-signals.ts';
 
 type ReviewMachine = typeof reviewMachine;
@@ -22,8 +22,8 @@ export type Said = {
 export function textOf({ signal = null, broken, reason = '', findings = [], answers = [] }: Said): string {
   const lines = [
     reason,
-    ...findings.map(findingText),
-    ...answers.map(answerText),
+    ...findings.map(reportLine),
+    ...answers.map(answerLine),
     broken === true ? 'PASS\nREVISE' : (signal ?? '').toUpperCase(),
   ];
   return lines.filter((line) => line !== '').join('\n');
