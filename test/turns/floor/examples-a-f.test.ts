@@ -21,7 +21,7 @@ describe('example A: one round', () => {
     expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'pm', epoch: 1, reason: 'grant', messages: ['m1'] }]);
   });
 
-  test('what pm says is posted, and its end gives dev the floor with all that was said', () => {
+  test("pm's text is posted, and its end gives dev the floor with the whole text", () => {
     expect(effectsOf('post', play.says('pm', 'the spec'))).toEqual([
       { type: 'post', agent: 'pm', epoch: 1, line: 2, text: 'the spec' },
     ]);
@@ -33,7 +33,7 @@ describe('example A: one round', () => {
     ]);
   });
 
-  test('dev mentions pm, and so hands over to it', () => {
+  test('dev mentions pm, and so hands over to pm', () => {
     play.says('dev', 'done, @pm please check', ['pm']);
     play.completes('dev');
     expect(play.holder).toBe('pm #3');
@@ -64,7 +64,7 @@ describe('example A: one round', () => {
     ]);
   });
 
-  test('pm is not told twice what it had been given', () => {
+  test('pm is not given the same lines twice', () => {
     const third = play.effects.flatMap((effect) => (effect.type === 'prompt' && effect.epoch === 3 ? [effect] : []));
     expect(third).toMatchObject([{ agent: 'pm', uptoLine: 3, messages: [] }]);
     expect(third[0]?.afterLine).toBeGreaterThanOrEqual(1);
@@ -81,7 +81,7 @@ describe('example B: inject', () => {
     expect(play.receipts('m2')).toEqual(['injected', 'done']);
   });
 
-  test('a message that dev has yet to see goes on with the same turn, at most three times', () => {
+  test('a message that dev has not seen continues the same turn, at most three times', () => {
     const play = second();
     for (const id of ['a', 'b', 'c']) {
       play.person(id);
@@ -94,7 +94,7 @@ describe('example B: inject', () => {
     expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([{ agent: 'qa', epoch: 3, messages: ['d'] }]);
   });
 
-  test('while dev waits for an answer, a message for another waits for dev’s next prompt', () => {
+  test('while dev waits for an answer, a message to another agent waits for dev’s next prompt', () => {
     const play = second();
     play.waits('dev');
     play.person('m2', 'qa');
@@ -109,7 +109,7 @@ describe('example B: inject', () => {
 });
 
 describe('example C: queue', () => {
-  test('m2 and m3 are held and released into the next grant, and the exchange starts anew', () => {
+  test('m2 and m3 are held and released with the next grant, and the exchange starts again', () => {
     const play = second({ mode: 'queue' });
     play.person('m2');
     play.person('m3');
@@ -123,7 +123,7 @@ describe('example C: queue', () => {
     expect(play.moves('qa').filter((move) => move.endsWith('TURN_GRANTED'))).toHaveLength(1);
   });
 
-  test('the next grant goes to whom the held messages address', () => {
+  test('the next grant goes to the agent that the held messages address', () => {
     const play = second({ mode: 'queue' });
     play.person('m2');
     play.person('m3', 'pm');
@@ -151,7 +151,7 @@ describe('example C: queue', () => {
     expect(effectsOf('prompt', crashed.leaves('dev'))).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
   });
 
-  test('held messages wait on the resting floor after a stop', () => {
+  test('held messages stay held on the resting floor after a stop', () => {
     const play = second({ mode: 'queue' });
     play.person('m2');
     play.operator({ type: 'stop' });
@@ -162,7 +162,7 @@ describe('example C: queue', () => {
 });
 
 describe('example D: interrupt', () => {
-  test('dev is preempted, and what it still says with #2 is refused', () => {
+  test('dev is preempted, and its later text with #2 is refused', () => {
     const play = second({ mode: 'interrupt' });
     const act = play.person('m2');
     expect(movesIn(act.facts)).toEqual(['dev ACTIVE>WAITING PREEMPTED']);
@@ -173,7 +173,7 @@ describe('example D: interrupt', () => {
     expect(play.refused({ type: 'say', agent: 'dev', epoch: 2, text: 'too late', mentions: [] })).toBe('stale-epoch');
   });
 
-  test('m3 joins m2 when it comes before dev has stopped', () => {
+  test('m3 joins m2 when it arrives before dev has stopped', () => {
     const play = second({ mode: 'interrupt' });
     play.person('m2');
     const third = play.person('m3');
@@ -187,7 +187,7 @@ describe('example D: interrupt', () => {
     ]);
   });
 
-  test('dev is resumed by force when the grace is over', () => {
+  test('dev is stopped by force after the grace, and resumed', () => {
     const play = second({ mode: 'interrupt' });
     play.person('m2');
     play.later(5_000);
@@ -195,7 +195,7 @@ describe('example D: interrupt', () => {
     expect(play.refused({ type: 'interrupted', agent: 'dev', epoch: 2 })).toBe('stale-epoch');
   });
 
-  test('a responder has the floor for one turn while dev keeps waiting, then dev goes on', () => {
+  test('a responder has the floor for one turn while dev waits, then dev continues', () => {
     const play = second({ mode: 'interrupt', interruptResponder: 'pm' });
     expect(play.floor.queue).toEqual(['qa', 'pm']);
     play.person('m2');
@@ -213,7 +213,7 @@ describe('example D: interrupt', () => {
     expect(play.holder).toBe('qa #5');
   });
 
-  test('a responder that keeps its place does so wherever it stood', () => {
+  test('a responder keeps its place in the queue, wherever it was', () => {
     const play = stage({ settings: { mode: 'interrupt', interruptResponder: 'dev' } });
     play.person('m1');
     play.person('m2');
@@ -224,7 +224,7 @@ describe('example D: interrupt', () => {
     expect(play.floor.queue).toEqual(['dev', 'qa']);
   });
 
-  test('a responder that is offline is stood in for by the holder', () => {
+  test('the holder answers for a responder that is offline', () => {
     const play = second({ mode: 'interrupt', interruptResponder: 'pm' });
     play.leaves('pm');
     play.person('m2');
@@ -275,7 +275,7 @@ describe('example E: parallel', () => {
     expect(play.floor.condition).toBe('resting');
   });
 
-  test('the count since the last human message starts anew', () => {
+  test('the count since the last human message starts again', () => {
     const play = second({ mode: 'parallel', rounds: 0, maxTurns: 3 });
     play.speaks('dev');
     play.person('m2');
@@ -294,7 +294,7 @@ describe('example E: parallel', () => {
     expect(play.holder).toBe('qa #4');
   });
 
-  test('who observed a message is not told it again with its next prompt as something to answer', () => {
+  test('an agent that observed a message is not given it again as one to answer', () => {
     const play = second({ mode: 'parallel' });
     play.person('m2');
     expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([{ agent: 'qa', messages: [] }]);
@@ -333,7 +333,7 @@ describe('example F: wait_for', () => {
     expect(play.holder?.startsWith('qa')).toBe(true);
   });
 
-  test('a text that addresses nobody is no answer while two agents wait', () => {
+  test('a text without addressee is no answer while two agents wait', () => {
     const play = asking({ waitPolicy: 'release' });
     play.waits('qa');
     play.person('m2');
@@ -345,14 +345,14 @@ describe('example F: wait_for', () => {
     expect(play.holder?.startsWith('qa')).toBe(true);
   });
 
-  test('a text that addresses somebody else is no answer', () => {
+  test('a text to somebody else is no answer', () => {
     const play = asking();
     play.person('m2', 'qa');
     expect(play.status('dev')).toBe('WAITING');
     expect(play.holder).toBeNull();
   });
 
-  test('when the time is over dev is QUEUED, people are told and qa has the floor', () => {
+  test('after its time limit dev is QUEUED, people are told and qa has the floor', () => {
     const play = asking();
     const over = play.later(600_000);
     expect(movesIn(over.facts)).toEqual(['dev WAITING>QUEUED WAIT_TIMEOUT', 'qa QUEUED>ACTIVE TURN_GRANTED']);
@@ -360,7 +360,7 @@ describe('example F: wait_for', () => {
     expect(factsOf('turnEnded', over)).toMatchObject([{ agent: 'dev', epoch: 2, outcome: 'expired' }]);
   });
 
-  test('with waitPolicy release the others have turns, and dev goes on at the next free moment', () => {
+  test('with waitPolicy release the others have turns, and dev continues when the floor is free', () => {
     const play = asking({ waitPolicy: 'release' });
     expect(play.holder).toBe('qa #3');
     expect(play.status('dev')).toBe('WAITING');
@@ -388,7 +388,7 @@ describe('example F: wait_for', () => {
     expect(play.holder?.startsWith('qa')).toBe(true);
   });
 
-  test('with waitPolicy release a wait that was answered no longer runs out while another speaks', () => {
+  test('with waitPolicy release an answered wait does not time out while another agent speaks', () => {
     const play = asking({ waitPolicy: 'release' });
     play.works('qa', 1);
     play.later(599_999);
@@ -400,7 +400,7 @@ describe('example F: wait_for', () => {
     expect(play.holder?.startsWith('dev')).toBe(true);
   });
 
-  test('with waitPolicy release the wait ends at its time while another speaks', () => {
+  test('with waitPolicy release the wait times out while another agent speaks', () => {
     const play = asking({ waitPolicy: 'release' });
     play.works('qa', 1);
     play.later(599_999);
@@ -411,7 +411,7 @@ describe('example F: wait_for', () => {
     expect(play.holder).toBe('qa #3');
   });
 
-  test('a wait for approval is not resolved by what people write', () => {
+  test('a wait for approval is not resolved by messages', () => {
     const play = second();
     play.act({ type: 'request', agent: 'dev', epoch: 2, approval: { title: 'ls', detail: 'ls' } });
     play.person('m2', 'dev');

@@ -26,7 +26,7 @@ describe('example G: timeout', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('what pm said 20 s ago puts the deadline 60 s after it', () => {
+  test('a text of pm 20 s ago puts the deadline 60 s after it', () => {
     const play = stage();
     play.person('m1');
     play.later(40_000);
@@ -74,7 +74,7 @@ describe('example H: crash', () => {
     expect(play.floor.queue).toEqual(['pm', 'qa']);
   });
 
-  test('a crash while WAITING is told too, and the floor goes on', () => {
+  test('a crash while WAITING is announced too, and the floor continues', () => {
     const play = stage();
     play.person('m1');
     play.waits('pm');
@@ -128,7 +128,7 @@ describe('example I: nobody', () => {
     expect(play.announced).toEqual([{ kind: 'nobody' }, { kind: 'nobody' }]);
   });
 
-  test('the last agent crashes in its turn: the message was delivered, and nothing is left holding', () => {
+  test('the last agent crashes in its turn: the message was delivered, and no held message is left', () => {
     const play = stage({ agents: ['pm'] });
     play.person('m1');
     play.leaves('pm');
@@ -157,7 +157,7 @@ describe('example J: stop', () => {
     expect(play.seats).toBe('pm QUEUED, dev QUEUED, qa QUEUED');
   });
 
-  test('a grant that is still owed is cancelled', () => {
+  test('a grant that is still pending is cancelled', () => {
     expect(effectsOf('cancel', stopped().last)).toEqual([{ type: 'cancel', agent: 'dev', epoch: 2 }]);
   });
 
@@ -182,7 +182,7 @@ describe('example J: stop', () => {
     expect(play.floor.held.map((held) => held.id)).toEqual(['m2']);
   });
 
-  test('an operator lifts it by a start, and what was kept comes first', () => {
+  test('an operator lifts it by a start, and held messages come first', () => {
     const play = stopped();
     expect(effectsOf('prompt', play.operator({ type: 'start' }))).toMatchObject([{ epoch: 3, messages: ['m2'] }]);
   });
@@ -202,7 +202,7 @@ describe('example J: stop', () => {
     expect(play.floor.parked).toEqual([]);
   });
 
-  test('of a floor on which nothing happens is refused', () => {
+  test('of an idle floor is refused', () => {
     expect(stage().refused({ type: 'stop', by: 'ada' })).toBe('nothing-to-stop');
   });
 });
@@ -248,7 +248,7 @@ describe('example K: restart', () => {
     expect(play.holder).toBe('qa #4');
   });
 
-  test('T10 says once that dev goes on, though it is killed again in that turn, with a word before it', () => {
+  test('T10 announces once that dev continues, even if it is killed again in that turn after a text', () => {
     const play = restarted();
     const again = () => {
       play.act({ type: 'catchUp', gap: 'not readable' });
@@ -278,7 +278,7 @@ describe('example K: restart', () => {
     expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([{ agent: 'qa', messages: ['m4'] }]);
   });
 
-  test('what was still owed to dev under #2 is taken back: it would speak before the history is read', () => {
+  test('pending effects for dev under #2 are cancelled: dev would speak before the history is read', () => {
     const play = restarted();
     const taken = play.effects.findLast((effect) => effect.type === 'cancel');
     expect(taken).toEqual({ type: 'cancel', agent: 'dev', epoch: 2 });
@@ -298,7 +298,7 @@ describe('example K: restart', () => {
     expect(play.refused({ type: 'say', agent: 'dev', epoch: 2, text: 'late', mentions: [] })).toBe('stale-epoch');
   });
 
-  test('a holder that does not come back crashes, and the next is granted', () => {
+  test('a holder that does not come back counts as crashed, and the next is granted', () => {
     const play = restarted();
     play.act({ type: 'catchUp' });
     play.joins('pm');
@@ -310,7 +310,7 @@ describe('example K: restart', () => {
     expect(play.holder).toBe('qa #3');
   });
 
-  test('with onRestart forfeit the turn is given up and the next is granted', () => {
+  test('with onRestart forfeit the turn is forfeited and the next is granted', () => {
     const play = restarted({ onRestart: 'forfeit' });
     play.act({ type: 'catchUp' });
     for (const agent of ['pm', 'dev', 'qa']) play.joins(agent);
@@ -322,7 +322,7 @@ describe('example K: restart', () => {
     });
   });
 
-  test('a history that could not be read is announced as a gap, and the floor goes on', () => {
+  test('a history that could not be read is announced as a gap, and the floor continues', () => {
     const play = restarted();
     for (const agent of ['pm', 'dev', 'qa']) play.joins(agent);
     play.act({ type: 'catchUp', gap: 'no permission to read the history' });
@@ -354,7 +354,7 @@ describe('example L: solo', () => {
 });
 
 describe('example M: stale and doubled', () => {
-  test('a second TURN_COMPLETE is refused, for pm is no longer the holder', () => {
+  test('a second TURN_COMPLETE is refused, because pm no longer holds the floor', () => {
     const play = stage();
     play.person('m1');
     const end = play.ending('pm');
@@ -363,7 +363,7 @@ describe('example M: stale and doubled', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('what qa says while dev holds is refused, recorded and not posted', () => {
+  test("qa's text while dev holds the floor is refused, recorded and not posted", () => {
     const play = second();
     const { refusal, facts, effects } = play.attempt({
       type: 'say',
@@ -436,7 +436,7 @@ describe('example N: budget', () => {
     expect(play.announced).toHaveLength(2);
   });
 
-  test('a message starts the count anew', () => {
+  test('a message starts the count again', () => {
     const play = spent();
     play.person('m2');
     expect(play.floor.condition).toBe('open');

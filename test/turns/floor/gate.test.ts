@@ -4,7 +4,7 @@ import type { Asker } from '../../../src/turns/floor/gate.ts';
 import { stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-test('T64 an only agent that waits is not told as nobody', () => {
+test('T64 the only agent, while it waits, does not count as nobody', () => {
   for (const waitPolicy of ['hold', 'release'] as const) {
     const play = stage({ agents: ['pm'], settings: { waitPolicy } });
     play.person('m1');
@@ -64,7 +64,7 @@ describe('the floor may not be granted now', () => {
     expect(obstacles(play.floor, play.at)).toEqual([{ why: 'facilitation', agent: 'pm' }]);
   });
 
-  test('after a limit, which is over before people are told of it', () => {
+  test('after a limit, which is lifted before people are told', () => {
     const play = stage({ settings: { maxTurns: 1 } });
     play.person('m1');
     expect(whys(play)).toEqual(['taken', 'over-budget']);
@@ -75,7 +75,7 @@ describe('the floor may not be granted now', () => {
     ]);
   });
 
-  test('but to whoever is next, between two turns', () => {
+  test('except to the next agent, between two turns', () => {
     const play = stage({ settings: { order: 'mention' } });
     play.operator({ type: 'start' });
     expect(whys(play)).toEqual(['resting']);
@@ -83,7 +83,7 @@ describe('the floor may not be granted now', () => {
   });
 });
 
-describe('whoever asks is kept from the floor by other reasons', () => {
+describe('obstacles depend on who asks', () => {
   test('a person lifts a stop and a limit, a program neither', () => {
     const stopped = stage();
     stopped.person('m1');
@@ -99,7 +99,7 @@ describe('whoever asks is kept from the floor by other reasons', () => {
     expect([why(limited, 'person'), why(limited, 'program'), why(limited, 'start')]).toEqual([null, 'limit', null]);
   });
 
-  test("a day's budget keeps everybody from it but an operator who names the next speaker", () => {
+  test('a daily budget stops everybody except an operator who names the next speaker', () => {
     const dayBudget = { tokens: 10, costMicros: null, ms: null };
     const play = stage({ settings: { dayBudget } });
     play.person('m1');
@@ -110,7 +110,7 @@ describe('whoever asks is kept from the floor by other reasons', () => {
     expect(play.refused({ type: 'start', by: 'ada' })).toBe('day-limit');
   });
 
-  test('a turn that keeps the floor goes on in a pause, one without it does not', () => {
+  test('a turn that keeps the floor continues in a pause, one without it does not', () => {
     const play = stage();
     play.person('m1');
     play.waits('pm');
@@ -121,7 +121,7 @@ describe('whoever asks is kept from the floor by other reasons', () => {
   });
 });
 
-describe('a floor that rests', () => {
+describe('a resting floor', () => {
   /** Returns the last obstacle: why the floor rests. */
   const after = (play: Stage): unknown => obstacles(play.floor, play.at).at(-1);
 

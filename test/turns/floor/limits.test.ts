@@ -12,7 +12,7 @@ function running(settings = {}): Stage {
 }
 
 describe('an exchange budget', () => {
-  test('of tokens ends the exchange once it is used up, with its numbers, and is announced once', () => {
+  test('of tokens ends the exchange when it is used up, with its numbers, and is announced once', () => {
     const play = running({ exchangeBudget: { ...none, tokens: 100 } });
     play.spends('pm', 99);
     play.speaks('pm');
@@ -44,7 +44,7 @@ describe('an exchange budget', () => {
     expect(play.announced).toMatchObject([{ kind: 'limit', budget: 'minutes', used: 2, max: 2 }]);
   });
 
-  test('begins anew with the next message', () => {
+  test('starts again with the next message', () => {
     const play = running({ exchangeBudget: { ...none, tokens: 100 } });
     play.spends('pm', 100);
     if (play.holder !== null) play.speaks('pm');
@@ -53,7 +53,7 @@ describe('an exchange budget', () => {
     expect(play.holder).not.toBeNull();
   });
 
-  test('can be used up silently: the notice can be switched off', () => {
+  test('can be used up silently: the notice can be turned off', () => {
     const play = running({ exchangeBudget: { ...none, tokens: 100 }, announceLimits: false });
     play.spends('pm', 100);
     if (play.holder !== null) play.speaks('pm');
@@ -73,7 +73,7 @@ describe('an exchange budget', () => {
 });
 
 describe('a day budget', () => {
-  test('ends the exchange, and is lifted by itself when the day is over', () => {
+  test('ends the exchange, and is reset automatically at the end of the day', () => {
     const play = running({ dayBudget: { ...none, tokens: 100 } });
     play.spends('pm', 100);
     if (play.holder !== null) play.speaks('pm');
@@ -89,7 +89,7 @@ describe('a day budget', () => {
     expect(effectsOf('prompt', morning)).toMatchObject([{ messages: ['m2'] }]);
   });
 
-  test('is not lifted by more messages, nor announced for each of them', () => {
+  test('is not reset by more messages, and not announced for each of them', () => {
     const play = running({ dayBudget: { ...none, costMicros: 10 } });
     play.spends('pm', 0, 10);
     if (play.holder !== null) play.speaks('pm');
@@ -99,7 +99,7 @@ describe('a day budget', () => {
     expect(new Set(play.effects.flatMap((one) => (one.type === 'announce' ? [one.key] : []))).size).toBe(1);
   });
 
-  test('adds up over exchanges', () => {
+  test('adds up over several exchanges', () => {
     const play = running({ dayBudget: { ...none, tokens: 100 } });
     play.spends('pm', 60);
     for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
@@ -120,7 +120,7 @@ describe('the limit of turns', () => {
     expect(play.announced).toEqual([{ kind: 'limit', budget: 'turns', used: 3, max: 3 }]);
   });
 
-  test('that coincides with the end of the round is no limit worth announcing', () => {
+  test('that falls on the end of the round is not announced', () => {
     const play = stage({ settings: { maxTurns: 3 } });
     play.person('m1');
     for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
@@ -128,7 +128,7 @@ describe('the limit of turns', () => {
     expect(play.announced).toEqual([]);
   });
 
-  test('counts timed-out turns too, so that a silent channel ends', () => {
+  test('counts timed-out turns too, so that a silent channel stops', () => {
     const play = running({ rounds: 0 });
     for (let turn = play.floor.turn; turn !== null; turn = play.floor.turn) {
       play.later(60_000);
@@ -138,7 +138,7 @@ describe('the limit of turns', () => {
     expect(play.floor.epoch).toBeLessThanOrEqual(12);
   });
 
-  test('is lifted by a person who answers an agent that waits: the floor goes on after the answer', () => {
+  test("is lifted by a person's answer to a waiting agent: the floor continues after the answer", () => {
     const play = running({ waitPolicy: 'release', maxTurns: 1 });
     play.waits('pm');
     expect(play.floor.condition).toBe('resting');
@@ -149,7 +149,7 @@ describe('the limit of turns', () => {
     expect(play.holder?.startsWith('qa')).toBe(true);
   });
 
-  test('T17 gives another round on a floor that rests because everybody had a turn', () => {
+  test("T17 gives another round on a floor that rests after everybody's turn", () => {
     const play = running();
     for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
     expect(play.floor.condition).toBe('resting');
@@ -165,7 +165,7 @@ describe('the limit of turns', () => {
     },
   );
 
-  test('T17 has nothing to resume where nobody is', () => {
+  test('T17 has nothing to resume without agents', () => {
     const play = stage({ agents: ['pm'] });
     play.leaves('pm');
     expect(play.refused({ type: 'resume', by: 'ada' })).toBe('nothing-to-resume');
@@ -184,7 +184,7 @@ describe('rounds without end', () => {
     expect(play.announced).toEqual([]);
   });
 
-  test('go on when one of the round speaks', () => {
+  test('continue when one agent of the round speaks', () => {
     const play = running({ rounds: 0, maxTurns: 100 });
     play.passes('pm');
     play.passes('dev');
@@ -198,7 +198,7 @@ describe('rounds without end', () => {
 });
 
 describe('too many held messages', () => {
-  test('do not keep an answer from the agent that waits for it', () => {
+  test('still let an answer reach the agent that waits for it', () => {
     const play = running({ mode: 'queue', maxHeld: 1 });
     play.person('m2');
     play.waits('pm');
@@ -207,7 +207,7 @@ describe('too many held messages', () => {
     expect(play.status('pm')).toBe('ACTIVE');
   });
 
-  test('do not keep a message from the holder when the mode has changed meanwhile', () => {
+  test('still let a message reach the holder when the mode has changed meanwhile', () => {
     const play = running({ mode: 'queue', maxHeld: 1 });
     play.person('m2');
     play.operator({ type: 'mode', mode: 'inject' });
@@ -215,7 +215,7 @@ describe('too many held messages', () => {
     expect(play.fate('m3')).toEqual({ state: 'delivered', to: ['pm'], via: 'inject' });
   });
 
-  test('do not keep the next message from opening an exchange after a stop', () => {
+  test('still let the next message open an exchange after a stop', () => {
     const play = running({ mode: 'queue', maxHeld: 1 });
     play.person('m2');
     play.operator({ type: 'stop' });
@@ -224,7 +224,7 @@ describe('too many held messages', () => {
     expect(effectsOf('prompt', act)).toMatchObject([{ messages: ['m2', 'm1', 'm3'] }]);
   });
 
-  test('are recorded with the reason and announced once; those before them are kept in order', () => {
+  test('are recorded with the reason and announced once; earlier ones are kept in order', () => {
     const play = running({ mode: 'queue', maxHeld: 2 });
     play.person('m2');
     play.person('m3');
@@ -239,7 +239,7 @@ describe('too many held messages', () => {
     expect(effectsOf('prompt', play.speaks('pm'))).toMatchObject([{ agent: 'dev', messages: ['m2', 'm3'] }]);
   });
 
-  test('are bounded while nobody is available too: the first ones are kept for whoever comes back', () => {
+  test('are limited while no agent is available, too: the first ones are kept', () => {
     const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }], settings: { maxHeld: 2 } });
     play.leaves('pm');
     for (const id of ['m1', 'm2', 'm3', 'm4']) play.person(id);

@@ -189,7 +189,7 @@ function lines(story_: Story): string {
 
 const RUNS = { numRuns: 1_000 };
 
-describe('whatever happens, in any order', () => {
+describe('any events in any order', () => {
   test('nothing throws, the invariants hold and the journal gives the floor', () => {
     fc.assert(
       fc.property(story, (it) => {
@@ -200,7 +200,7 @@ describe('whatever happens, in any order', () => {
     );
   });
 
-  test('no message is lost: each was given to an agent, waits for one, or is recorded as going to none', () => {
+  test('no message is lost: each was given to an agent, waits for one, or is recorded as undelivered', () => {
     fc.assert(
       fc.property(story, (it) => {
         const play = perform(it);
@@ -231,7 +231,7 @@ describe('whatever happens, in any order', () => {
     );
   });
 
-  test('when every agent leaves and time passes, nobody is left holding', () => {
+  test('when every agent leaves and time passes, nobody holds the floor', () => {
     fc.assert(
       fc.property(story, (it) => {
         const play = perform(it);
@@ -247,7 +247,7 @@ describe('whatever happens, in any order', () => {
     );
   });
 
-  test('when everybody falls silent, the floor comes to rest and the alarm has no more to do', () => {
+  test('when everybody is silent, the floor comes to rest and no alarm is set', () => {
     fc.assert(
       fc.property(story, (it) => {
         const play = perform(it);

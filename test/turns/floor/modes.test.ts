@@ -11,7 +11,7 @@ function second(settings = {}): Stage {
 }
 
 describe('mode inject', () => {
-  test('delivers a message to the holder at once, with the receipt that says so', () => {
+  test('delivers a message to the holder at once, with its receipt', () => {
     const play = second();
     const act = play.person('m2');
     expect(effectsOf('inject', act)).toEqual([
@@ -27,7 +27,7 @@ describe('mode inject', () => {
     expect(play.holder).toBe('qa #3');
   });
 
-  test('prompts the holder with it again when its backend could not take it mid-turn', () => {
+  test('prompts the holder again when its backend could not inject the message', () => {
     const play = second();
     play.person('m2');
     play.reports('dev', 'm2', 'next-prompt');
@@ -40,7 +40,7 @@ describe('mode inject', () => {
     expect(play.receipts('m2')).toEqual(['injected', 'done']);
   });
 
-  test('treats a backend that refused the message as one that could not take it', () => {
+  test('treats a refused message like one that could not be injected', () => {
     const play = second();
     play.person('m2');
     play.reports('dev', 'm2', 'refused');
@@ -49,7 +49,7 @@ describe('mode inject', () => {
     ]);
   });
 
-  test('releases what is unseen after three such prompts to the next holder', () => {
+  test('releases unseen messages to the next holder after three such prompts', () => {
     const play = second();
     for (const id of ['a', 'b', 'c']) {
       play.person(id);
@@ -64,7 +64,7 @@ describe('mode inject', () => {
     expect(play.fate('d')).toEqual({ state: 'delivered', to: ['qa'], via: 'prompt' });
   });
 
-  test('starts the count of turns anew', () => {
+  test('resets the count of turns', () => {
     const play = second({ rounds: 0, maxTurns: 3 });
     play.person('m2');
     play.reports('dev', 'm2', 'injected');
@@ -88,7 +88,7 @@ describe('mode inject', () => {
     expect(play.receipts('m1').at(-1)).toBe('done');
   });
 
-  test('releases a message to the next holder when the holder is gone before it took it', () => {
+  test('releases a message to the next holder when the holder left before it got it', () => {
     const play = second();
     play.person('m2');
     play.reports('dev', 'm2', 'next-prompt');
@@ -96,7 +96,7 @@ describe('mode inject', () => {
     expect(effectsOf('prompt', crash)).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
   });
 
-  test('shows a message again to the agent that was skipped before it took it', () => {
+  test('delivers a message again to the agent that was skipped before it got it', () => {
     const play = second();
     play.person('m2');
     expect(play.floor.lines).toBe(3);
@@ -118,7 +118,7 @@ describe('mode inject', () => {
 });
 
 describe('mode queue', () => {
-  test('holds messages, with the receipt that says so, and releases them in order with the next grant', () => {
+  test('holds messages, with their receipt, and releases them in order with the next grant', () => {
     const play = second({ mode: 'queue' });
     play.person('m2');
     play.person('m3');
@@ -145,13 +145,13 @@ describe('mode queue', () => {
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ messages: ['early', 'late'] }]);
   });
 
-  test('reads the platform’s order as a number, however long it is', () => {
+  test('compares the platform’s order as numbers, however long', () => {
     const play = second({ mode: 'queue' });
     for (const order of ['10', '9', '100']) play.act({ type: 'receive', id: order, addressed: [], order });
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ messages: ['9', '10', '100'] }]);
   });
 
-  test('hands a deleted message to nobody', () => {
+  test('delivers a deleted message to nobody', () => {
     const play = second({ mode: 'queue' });
     play.person('m2');
     play.person('m3');
@@ -159,7 +159,7 @@ describe('mode queue', () => {
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ agent: 'qa', messages: ['m3'] }]);
   });
 
-  test('does not prolong the turn: its deadline stays', () => {
+  test('does not extend the turn: its deadline stays', () => {
     const play = second({ mode: 'queue' });
     play.later(59_999);
     play.person('m2');
@@ -169,7 +169,7 @@ describe('mode queue', () => {
 });
 
 describe('mode interrupt', () => {
-  test('puts the holder to WAITING and stops its generation, with the receipt that says so', () => {
+  test('moves the holder to WAITING and stops its generation, with the receipt', () => {
     const play = second({ mode: 'interrupt' });
     const act = play.person('m2');
     expect(play.status('dev')).toBe('WAITING');
@@ -214,7 +214,7 @@ describe('mode interrupt', () => {
 });
 
 describe('mode parallel', () => {
-  test('passes a message at once to every online seat as something observed', () => {
+  test('passes a message at once to every online seat, to observe', () => {
     const play = second({ mode: 'parallel' });
     const act = play.person('m2');
     expect(effectsOf('inject', act)).toMatchObject([{ agent: 'dev', epoch: 2, message: 'm2', observed: true }]);
@@ -226,7 +226,7 @@ describe('mode parallel', () => {
     expect(play.receipts('m2')).toEqual(['observed']);
   });
 
-  test('T4 counts a message as passed on once the holder has taken it in, and not before', () => {
+  test('T4 counts a message as observed when the holder has received it, not before', () => {
     const play = second({ mode: 'parallel' });
     play.person('m2');
     play.reports('dev', 'm2', 'injected');
@@ -237,7 +237,7 @@ describe('mode parallel', () => {
     expect(play.receipts('m2')).toEqual(['observed']);
   });
 
-  test('T4 passes on with the next prompt what the holder could not take in', () => {
+  test('T4 passes on with the next prompt a message that the holder could not receive', () => {
     const play = second({ mode: 'parallel' });
     play.person('m2');
     expect(play.refused({ type: 'injected', agent: 'dev', epoch: 2, id: 'm2', outcome: 'next-prompt' })).toBe(
@@ -251,7 +251,7 @@ describe('mode parallel', () => {
     expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['qa'], via: 'observe' });
   });
 
-  test('T4 opens an exchange for a message that nobody was given by the end of the last one', () => {
+  test('T4 opens an exchange for a message that no agent got in the last one', () => {
     const play = second({ mode: 'parallel' });
     play.speaks('dev');
     play.person('m2');
@@ -261,7 +261,7 @@ describe('mode parallel', () => {
     expect(play.receipts('m2')).toEqual(['observed', 'done']);
   });
 
-  test('T4 keeps what nobody was given over a stop, for the next person to write', () => {
+  test('T4 keeps a message that no agent got over a stop, until a person writes', () => {
     const play = second({ mode: 'parallel' });
     play.person('m2');
     play.operator({ type: 'stop' });
@@ -282,7 +282,7 @@ describe('mode parallel', () => {
     expect(effectsOf('observe', play.person('m2'))).toEqual([{ type: 'observe', agent: 'pm', message: 'm2' }]);
   });
 
-  test('does not touch the turn, its deadline or the order', () => {
+  test('changes neither the turn nor its deadline nor the order', () => {
     const play = second({ mode: 'parallel' });
     const { turn, queue } = play.floor;
     play.person('m2');
@@ -299,7 +299,7 @@ describe('mode parallel', () => {
 });
 
 describe('a change of mode', () => {
-  test('holds for messages that come after it', () => {
+  test('applies to later messages', () => {
     const play = second({ mode: 'queue' });
     play.person('m2');
     play.operator({ type: 'mode', mode: 'inject' });
@@ -309,20 +309,20 @@ describe('a change of mode', () => {
     expect(play.floor.held.map((held) => held.id)).toEqual(['m2']);
   });
 
-  test('to the mode that is set already is refused', () => {
+  test('to the present mode is refused', () => {
     expect(stage().refused({ type: 'mode', by: 'ada', mode: 'inject' })).toBe('already');
   });
 });
 
 describe.each(['inject', 'queue', 'interrupt', 'parallel'] as const)('in mode %s', (mode) => {
-  test('every message has one recorded fate and one receipt the moment it comes', () => {
+  test('every message has one recorded fate and one receipt when it arrives', () => {
     const play = second({ mode });
     const act = play.person('m2');
     expect(factsOf('messageRouted', act).map((fact) => fact.id)).toEqual(['m2']);
     expect(effectsOf('receipt', act)).toHaveLength(1);
   });
 
-  test('a message that is not for agents is recorded by its rule and goes no further', () => {
+  test('a message that is not for agents is recorded with its rule and not delivered', () => {
     const play = second({ mode });
     const before = play.floor;
     const act = play.act({ type: 'receive', id: 'm2', addressed: [], ignore: 'another bot' });
@@ -331,14 +331,14 @@ describe.each(['inject', 'queue', 'interrupt', 'parallel'] as const)('in mode %s
     expect(play.floor).toEqual(before);
   });
 
-  test('receipts can be switched off, fates cannot', () => {
+  test('receipts can be turned off, fates cannot', () => {
     const play = second({ mode, receipts: false });
     const act = play.person('m2');
     expect(effectsOf('receipt', act)).toEqual([]);
     expect(play.fate('m2')).not.toBeNull();
   });
 
-  test('a paused floor keeps messages and grants nothing until it is resumed', () => {
+  test('a paused floor holds messages and grants nothing until it is resumed', () => {
     const play = stage({ settings: { mode } });
     play.operator({ type: 'pause' });
     play.person('m1');

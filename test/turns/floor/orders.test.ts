@@ -14,7 +14,7 @@ function playOn(play: Stage): void {
 }
 
 describe('order round-robin', () => {
-  test('goes by the seats, and in the next exchange again', () => {
+  test('follows the seats, in the next exchange again', () => {
     const play = stage();
     play.person('m1');
     playOn(play);
@@ -31,14 +31,14 @@ describe('order round-robin', () => {
     expect(play.floor.condition).toBe('resting');
   });
 
-  test('puts an agent that a person addresses at the head', () => {
+  test('puts an agent that a person addresses first', () => {
     const play = stage();
     play.person('m1', 'qa');
     playOn(play);
     expect(granted(play)).toEqual(['qa', 'pm', 'dev']);
   });
 
-  test('gives an agent handed the floor the next turn, also when it has had its own', () => {
+  test('gives the next turn to an agent that was handed the floor, even if it had its turn', () => {
     const play = stage();
     play.person('m1');
     play.speaks('pm');
@@ -48,7 +48,7 @@ describe('order round-robin', () => {
     expect(granted(play)).toEqual(['pm', 'dev', 'pm', 'qa']);
   });
 
-  test('lets a person who names an agent go before the holder who names another', () => {
+  test("puts a person's addressee before the holder's", () => {
     const play = stage({ agents: ['pm', 'dev', 'ops', 'qa'] });
     play.person('m1');
     play.person('m2', 'qa');
@@ -59,7 +59,7 @@ describe('order round-robin', () => {
     expect(play.holder).toBe('ops #3');
   });
 
-  test('lets the explicit hand-over win over a mention', () => {
+  test('puts the explicit hand-over before a mention', () => {
     const play = stage({ agents: ['pm', 'dev', 'ops', 'qa'] });
     play.person('m1');
     play.says('pm', 'as @dev said', ['dev']);
@@ -67,7 +67,7 @@ describe('order round-robin', () => {
     expect(play.holder).toBe('qa #2');
   });
 
-  test('takes no notice of an agent that hands over to itself or to one that is not here', () => {
+  test('ignores a hand-over to the agent itself or to an absent one', () => {
     const play = stage();
     play.person('m1');
     play.speaks('pm', 'pm');
@@ -77,7 +77,7 @@ describe('order round-robin', () => {
     expect(play.holder).toBe('qa #3');
   });
 
-  test('counts only the mentions of the last thing that was said', () => {
+  test('counts only mentions in the last message of the turn', () => {
     const play = stage();
     play.person('m1');
     play.says('pm', '@qa look', ['qa']);
@@ -86,7 +86,7 @@ describe('order round-robin', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('takes a queue that an operator sets', () => {
+  test('uses a queue that an operator sets', () => {
     const play = stage();
     play.operator({ type: 'order', order: 'round-robin', queue: ['qa', 'dev', 'pm'] });
     play.person('m1');
@@ -94,7 +94,7 @@ describe('order round-robin', () => {
     expect(granted(play)).toEqual(['qa', 'dev', 'pm']);
   });
 
-  test('puts those first whom the operator names, and leaves the others in their order', () => {
+  test('puts the agents that an operator names first, and keeps the order of the others', () => {
     const play = stage();
     play.operator({ type: 'order', order: 'round-robin', queue: ['qa'] });
     expect(play.floor.queue).toEqual(['qa', 'pm', 'dev']);
@@ -131,7 +131,7 @@ describe('agents that come online', () => {
     },
   );
 
-  test('T13 late in the first round stand where the channel lists them', () => {
+  test('T13 late in the first round are placed where the channel lists them', () => {
     const play = arriving(['xx', 'zz']);
     play.person('m1');
     expect(play.holder).toBe('zz #1');
@@ -140,7 +140,7 @@ describe('agents that come online', () => {
     expect(granted(play)).toEqual(agents);
   });
 
-  test('T13 after others had their turn still have theirs before them', () => {
+  test('T13 after others had their turn have theirs before those', () => {
     const play = arriving(['xx', 'yy']);
     play.person('m1');
     play.speaks('yy');
@@ -165,7 +165,7 @@ describe('order priority', () => {
     expect(granted(play)).toEqual(['high', 'middle', 'low', 'alike']);
   });
 
-  test('goes by seat again in the next exchange', () => {
+  test('follows the seats again in the next exchange', () => {
     const play = stage({ agents, settings: { order: 'priority' } });
     play.person('m1', 'low');
     playOn(play);
@@ -174,7 +174,7 @@ describe('order priority', () => {
     expect(granted(play)).toEqual(['low', 'high', 'middle', 'alike', 'high', 'middle', 'low', 'alike']);
   });
 
-  test('puts an agent that is addressed at the head', () => {
+  test('puts an addressed agent first', () => {
     const play = stage({ agents, settings: { order: 'priority' } });
     play.person('m1', 'alike');
     expect(play.holder).toBe('alike #1');
@@ -184,7 +184,7 @@ describe('order priority', () => {
 describe('order manual', () => {
   const settings = { order: 'manual' } as const;
 
-  test('grants nothing by itself, and keeps the message for whom the operator grants', () => {
+  test('grants nothing by itself, and keeps the message for the agent that the operator grants', () => {
     const play = stage({ settings });
     play.person('m1');
     expect(play.holder).toBeNull();
@@ -194,7 +194,7 @@ describe('order manual', () => {
     expect(effectsOf('prompt', grant)).toMatchObject([{ agent: 'dev', messages: ['m1'] }]);
   });
 
-  test('does not go on to another when the turn is over', () => {
+  test('does not continue with another agent when the turn ends', () => {
     const play = stage({ settings });
     play.operator({ type: 'grant', agent: 'dev' });
     play.speaks('dev', 'qa');
@@ -203,7 +203,7 @@ describe('order manual', () => {
     expect(play.holder).toBe('qa #2');
   });
 
-  test('takes no notice of whom a person addresses', () => {
+  test('ignores whom a person addresses', () => {
     const play = stage({ settings });
     play.person('m1', 'qa');
     expect(play.holder).toBeNull();
@@ -213,7 +213,7 @@ describe('order manual', () => {
 describe('order mention', () => {
   const mention = (settings: Partial<FloorSettings> = {}) => stage({ settings: { order: 'mention', ...settings } });
 
-  test('gives the floor to whom a person addresses, and to nobody else', () => {
+  test('gives the floor only to the agent that a person addresses', () => {
     const play = mention();
     play.person('m1', 'qa');
     expect(play.holder).toBe('qa #1');
@@ -222,7 +222,7 @@ describe('order mention', () => {
     expect(play.floor.condition).toBe('resting');
   });
 
-  test('T38 tells in words, once until an agent had a turn, why nobody answers', () => {
+  test('T38 explains once, until an agent had a turn, why nobody answers', () => {
     const play = mention();
     play.person('m1');
     play.person('m2');
@@ -236,7 +236,7 @@ describe('order mention', () => {
     expect(play.announced).toHaveLength(2);
   });
 
-  test('gives the floor to whom the holder mentions or hands it', () => {
+  test('gives the floor to the agent that the holder mentions or hands over to', () => {
     const play = mention();
     play.person('m1', 'qa');
     play.says('qa', 'ask @dev', ['dev']);
@@ -246,7 +246,7 @@ describe('order mention', () => {
     expect(play.holder).toBe('pm #3');
   });
 
-  test('gives unaddressed messages to the default agent', () => {
+  test('gives messages without addressee to the default agent', () => {
     const play = mention({ defaultAgent: 'dev' });
     play.person('m1');
     playOn(play);
@@ -256,7 +256,7 @@ describe('order mention', () => {
     expect(granted(play)).toEqual(['dev', 'qa']);
   });
 
-  test('has no turn for an unaddressed message without a default agent, and says so', () => {
+  test('grants no turn for a message without addressee and default agent, and says so', () => {
     const play = mention();
     play.person('m1');
     expect(play.holder).toBeNull();
@@ -265,7 +265,7 @@ describe('order mention', () => {
     expect(play.floor.condition).toBe('resting');
   });
 
-  test('gives a message for the default agent to nobody else while it is offline', () => {
+  test('holds a message for the default agent while it is offline', () => {
     const play = mention({ defaultAgent: 'dev' });
     play.leaves('dev');
     play.person('m1');
@@ -284,7 +284,7 @@ describe('order facilitator', () => {
     return play.floor.facilitation?.ask ?? -1;
   }
 
-  test('asks the facilitator who is next and grants whom it names', () => {
+  test('asks the facilitator who is next, and grants its choice', () => {
     const play = stage({ agents, settings });
     const act = play.person('m1');
     expect(effectsOf('ask', act)).toMatchObject([{ agent: 'lead', ask: ask(play) }]);
@@ -295,7 +295,7 @@ describe('order facilitator', () => {
     expect(play.fate('m1')).toEqual({ state: 'delivered', to: ['qa'], via: 'prompt' });
   });
 
-  test('asks again at the end of each turn, for those who are left', () => {
+  test('asks again at the end of each turn, about the remaining agents', () => {
     const play = stage({ agents, settings });
     play.person('m1');
     play.act({ type: 'choose', agent: 'lead', ask: ask(play), next: 'qa' });
@@ -321,7 +321,7 @@ describe('order facilitator', () => {
     expect(play.holder).toBe(`${head} #1`);
   });
 
-  test('goes round-robin when no answer comes in time', () => {
+  test('falls back to round-robin without an answer in time', () => {
     const play = stage({ agents, settings });
     play.person('m1');
     const waits = (play.floor.facilitation?.deadlineAt ?? 0) - play.at;
@@ -333,7 +333,7 @@ describe('order facilitator', () => {
     expect(play.holder).toBe(`${head} #1`);
   });
 
-  test('goes round-robin when the facilitator leaves', () => {
+  test('falls back to round-robin when the facilitator leaves', () => {
     const play = stage({ agents, settings });
     play.person('m1');
     play.leaves('lead');
@@ -343,7 +343,7 @@ describe('order facilitator', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('refuses an answer to an old question, and one of another agent', () => {
+  test('refuses an answer to an old question, or of another agent', () => {
     const play = stage({ agents, settings });
     play.person('m1');
     const old = ask(play);
@@ -360,14 +360,14 @@ describe('order facilitator', () => {
     expect(play.holder).toBe('dev #1');
   });
 
-  test('does not ask when only one could be next', () => {
+  test('does not ask when only one agent can be next', () => {
     const play = stage({ agents: ['lead', 'dev'], settings });
     play.person('m1', 'lead');
     expect(effectsOf('ask', play.speaks('lead'))).toEqual([]);
     expect(play.holder).toBe('dev #2');
   });
 
-  test('asks anew after a restart, once the history has been read', () => {
+  test('asks again after a restart, once the history is read', () => {
     const play = stage({ agents, settings });
     play.person('m1');
     const old = ask(play);
@@ -381,7 +381,7 @@ describe('order facilitator', () => {
     expect(play.holder).toBe('dev #1');
   });
 
-  test('asks no more once the floor is stopped', () => {
+  test('asks no more after a stop', () => {
     const play = stage({ agents, settings });
     play.person('m1');
     const question = ask(play);
@@ -391,7 +391,7 @@ describe('order facilitator', () => {
     expect(play.holder).toBeNull();
   });
 
-  test('is overtaken by an operator who grants', () => {
+  test("is overridden by an operator's grant", () => {
     const play = stage({ agents, settings });
     play.person('m1');
     play.operator({ type: 'grant', agent: 'dev' });
@@ -401,7 +401,7 @@ describe('order facilitator', () => {
 });
 
 describe('a change of the order', () => {
-  test('does not touch the running turn', () => {
+  test('does not change the running turn', () => {
     const play = stage();
     play.person('m1');
     play.operator({ type: 'order', order: 'manual' });
@@ -410,7 +410,7 @@ describe('a change of the order', () => {
     expect(play.holder).toBeNull();
   });
 
-  test('from manual to round-robin goes on at once when an exchange is open', () => {
+  test('from manual to round-robin grants at once when an exchange is open', () => {
     const play = stage({ settings: { order: 'manual' } });
     play.person('m1');
     play.operator({ type: 'order', order: 'round-robin' });

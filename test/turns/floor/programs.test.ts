@@ -26,21 +26,21 @@ function chatter(play: Stage, pauseMs: number): number {
   return play.floor.epoch - before;
 }
 
-describe('two bots that answer each other for ever', () => {
-  test('incident 12, row 59: stop after as many agent turns as are allowed without a person, and people are told once', () => {
+describe('two bots that answer each other without end', () => {
+  test('incident 12, row 59: stop at the limit of agent turns without a person, and people are told once', () => {
     const play = stage({ agents: ['pm'] });
     expect(chatter(play, 0)).toBe(12);
     expect(play.announced).toEqual([{ kind: 'limit', budget: 'turns', used: 12, max: 12 }]);
     expect(play.floor.condition).toBe('resting');
   });
 
-  test('incident 13, row 60: stop after as many when they take hours, for turns are counted and not their pace', () => {
+  test('incident 13, row 60: stop at the same limit when they take hours, because turns count, not speed', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     expect(chatter(play, 600_000)).toBe(12);
     expect(play.announced).toEqual([{ kind: 'limit', budget: 'turns', used: 12, max: 12 }]);
   });
 
-  test('stop after as many when the agent asks and the program answers', () => {
+  test('stop at the same limit when the agent asks and the program answers', () => {
     const play = stage({ agents: ['pm'], settings: { waitPolicy: 'release', maxTurns: 5 } });
     for (let answer = 0; answer < MANY; answer += 1) {
       play.program(`b${answer}`);
@@ -53,7 +53,7 @@ describe('two bots that answer each other for ever', () => {
     ]);
   });
 
-  test('stop after as many when the program interrupts whoever speaks', () => {
+  test('stop at the same limit when the program interrupts the holder', () => {
     const play = stage({ agents: ['pm'], settings: { mode: 'interrupt', maxTurns: 5 } });
     for (let answer = 0; answer < MANY; answer += 1) {
       play.program(`b${answer}`);
@@ -65,7 +65,7 @@ describe('two bots that answer each other for ever', () => {
     expect(play.announced).toEqual([{ kind: 'limit', budget: 'turns', used: 5, max: 5 }]);
   });
 
-  test('stop after as many when the agent cannot take messages mid-turn', () => {
+  test('stop at the same limit when the agent takes no messages mid-turn', () => {
     const play = stage({ agents: ['pm'], settings: { maxTurns: 3 } });
     for (let answer = 0; answer < MANY; answer += 1) {
       const { effects } = play.program(`b${answer}`);
@@ -77,7 +77,7 @@ describe('two bots that answer each other for ever', () => {
 });
 
 describe("a program's message", () => {
-  test("goes the way of a person's, in every mode", () => {
+  test("is routed like a person's, in every mode", () => {
     const fates = (['inject', 'queue', 'interrupt', 'parallel'] as const).map((mode) => {
       const play = stage({ settings: { mode } });
       play.person('m1');
@@ -92,14 +92,14 @@ describe("a program's message", () => {
     ]);
   });
 
-  test('opens an exchange on a resting floor, with whom it addresses first', () => {
+  test('opens an exchange on a resting floor, starting with the agent that it addresses', () => {
     const play = stage();
     const act = play.program('b1', 'qa');
     expect(beginnings(act)).toEqual(['exchangeOpened']);
     expect(play.holder).toBe('qa #1');
   });
 
-  test('renews no count in the middle of a turn, whatever the mode', () => {
+  test('resets no count mid-turn, in any mode', () => {
     for (const mode of ['inject', 'interrupt', 'parallel'] as const) {
       const play = stage({ settings: { mode, rounds: 0 } });
       play.person('m1');
@@ -111,7 +111,7 @@ describe("a program's message", () => {
     }
   });
 
-  test('starts the rounds anew and not the count, when it was held', () => {
+  test('resets the rounds but not the count, when it was held', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.person('m1');
     play.program('b1');
@@ -122,7 +122,7 @@ describe("a program's message", () => {
     expect(play.floor.epoch).toBe(4);
   });
 
-  test('goes on with the count of the exchange before it, over its end', () => {
+  test('continues the count of the exchange before it', () => {
     const play = stage();
     play.person('m1');
     letSpeak(play);
@@ -131,7 +131,7 @@ describe("a program's message", () => {
     expect(play.floor.usageSincePerson.turns).toBe(4);
   });
 
-  test('together with a person’s message begins the count anew', () => {
+  test('together with a person’s message resets the count', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.person('m1');
     play.program('b1');
@@ -141,7 +141,7 @@ describe("a program's message", () => {
     expect(effectsOf('prompt', act)).toMatchObject([{ messages: ['b1', 'm2'] }]);
   });
 
-  test('is still a program’s after it was held for the history, for an agent, or given back by one', () => {
+  test('stays a program’s message after it was held for the history or an agent, or returned by an agent', () => {
     const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }] });
     play.losesTouch();
     play.program('b1');
@@ -158,7 +158,7 @@ describe("a program's message", () => {
     expect(play.floor.usageSincePerson.turns).toBe(2);
   });
 
-  test('keeps the count when it answers an agent and another program’s message was handed back meanwhile', () => {
+  test('keeps the count when it answers an agent while another program’s message was returned', () => {
     const play = stage({ settings: { mode: 'queue', waitPolicy: 'release' } });
     play.person('m1');
     play.program('b1');
@@ -174,7 +174,7 @@ describe("a program's message", () => {
   });
 });
 
-test('a turn that was answered before its agent was back goes on with the count, over the end of an exchange', () => {
+test('keeps the count for a turn that was answered before its agent was back, beyond the end of an exchange', () => {
   const play = stage({ agents: ['pm', 'dev'], settings: { waitPolicy: 'release', rounds: 3 } });
   play.person('m1');
   play.waits('pm');
@@ -221,7 +221,7 @@ describe('a budget that is used up without a person', () => {
     return play;
   }
 
-  test('keeps programs’ messages on record and is announced with the first of them', () => {
+  test('records programs’ messages, and is announced with the first of them', () => {
     const play = usedUp();
     expect(play.announced).toEqual([]);
     play.program('b1', 'dev');
@@ -235,7 +235,7 @@ describe('a budget that is used up without a person', () => {
     expect(play.receipts('b3')).toEqual(['held']);
   });
 
-  test('is renewed by a person, whose message brings what programs wrote before it', () => {
+  test('is reset by a person, whose message also delivers earlier messages of programs', () => {
     const play = usedUp();
     play.program('b1', 'dev');
     const act = play.person('m2');
@@ -256,7 +256,7 @@ describe('a budget that is used up without a person', () => {
     expect(play.floor.usageSincePerson.turns).toBe(1);
   });
 
-  test('holds what programs write in the last turn, in every mode', () => {
+  test('holds programs’ messages in the last turn, in every mode', () => {
     for (const mode of ['inject', 'queue', 'interrupt', 'parallel'] as const) {
       const play = stage({ agents: ['pm', 'dev'], settings: { maxTurns: 1, mode } });
       play.person('m1');
@@ -278,7 +278,7 @@ describe('a budget that is used up without a person', () => {
     expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'pm', messages: ['m1', 'm2', 'b1'], open: ['m1'] }]);
   });
 
-  test('may be one of tokens, of money or of minutes, counted over the end of an exchange', () => {
+  test('can be of tokens, money or minutes, counted beyond the end of an exchange', () => {
     const budgets = [
       [{ ...NONE, tokens: 100 }, 'tokens', 110],
       [{ ...NONE, costMicros: 100 }, 'cost', 110],
@@ -312,7 +312,7 @@ describe('a budget that is used up without a person', () => {
     expect(play.holder).toBe('pm #2');
   });
 
-  test('keeps no more messages of programs than the channel holds, and says so in a line of its own', () => {
+  test('keeps only as many messages of programs as the channel holds, and announces that separately', () => {
     const play = usedUp({ maxHeld: 2 });
     for (const id of ['b1', 'b2', 'b3']) play.program(id);
     expect(play.floor.held.map(({ id }) => id)).toEqual(['b1', 'b2']);
@@ -321,7 +321,7 @@ describe('a budget that is used up without a person', () => {
   });
 });
 
-describe('a floor that a person stopped', () => {
+describe('a floor stopped by a person', () => {
   function stopped(): Stage {
     const play = stage({ settings: { mode: 'queue' } });
     play.person('m1');
@@ -330,7 +330,7 @@ describe('a floor that a person stopped', () => {
     return play;
   }
 
-  test('is not opened by a program, which also brings nothing forth that the stop kept', () => {
+  test('is not opened by a program, whose message releases nothing that was held', () => {
     const play = stopped();
     play.program('b1');
     expect(play.holder).toBeNull();

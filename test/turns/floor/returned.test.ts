@@ -9,7 +9,7 @@ function silent(): Stage {
   return play;
 }
 
-describe('a turn that ends before anything was said', () => {
+describe('a turn that ends before any text', () => {
   test.each([
     ['skipped', { type: 'skip', by: 'ada' }],
     ['removed', { type: 'remove', by: 'ada', agent: 'pm' }],
@@ -21,7 +21,7 @@ describe('a turn that ends before anything was said', () => {
     expect(effects).not.toContainEqual({ type: 'receipt', message: 'm1', receipt: 'done' });
   });
 
-  test('keeps its message held when it is stopped, and says so', () => {
+  test('keeps its message held when it is stopped, and reports that', () => {
     const play = silent();
     const { effects } = play.act({ type: 'stop', by: 'ada' });
     expect(play.announced).toEqual([{ kind: 'stopped', agent: 'pm', kept: 1 }]);
@@ -39,8 +39,8 @@ describe('a turn that ends before anything was said', () => {
   });
 });
 
-describe('a turn that has said something', () => {
-  test('neither leaves its message to the next nor calls it done when it is skipped', () => {
+describe('a turn with text', () => {
+  test('that is skipped neither passes its message on nor counts it as answered', () => {
     const play = silent();
     play.says('pm');
     const { effects } = play.act({ type: 'skip', by: 'ada' });

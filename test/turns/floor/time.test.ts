@@ -21,7 +21,7 @@ describe('a turn without a sign of work', () => {
     expect(factsOf('turnEnded', play.tick())).toMatchObject([{ agent: 'pm', outcome: 'expired' }]);
   });
 
-  test('expires once however late the alarm rings', () => {
+  test('expires once, however late the alarm fires', () => {
     const play = taken();
     play.at += 3_600_000;
     play.tick();
@@ -30,7 +30,7 @@ describe('a turn without a sign of work', () => {
     expect(flatOrNull(play.floor.turn)?.deadlineAt).toBe(play.at + 60_000);
   });
 
-  test('is prolonged by each sign of work', () => {
+  test('is extended by each sign of work', () => {
     const play = taken();
     play.later(59_999);
     play.works('pm', 0);
@@ -40,7 +40,7 @@ describe('a turn without a sign of work', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('is not prolonged by a person’s message', () => {
+  test('is not extended by a person’s message', () => {
     const play = taken();
     play.later(59_999);
     play.person('m2');
@@ -50,7 +50,7 @@ describe('a turn without a sign of work', () => {
 });
 
 describe('a turn with a tool call open', () => {
-  test('does not expire until the hard end', () => {
+  test('does not expire before the hard limit', () => {
     const play = taken();
     play.works('pm', 1);
     play.later(899_999);
@@ -71,8 +71,8 @@ describe('a turn with a tool call open', () => {
   });
 });
 
-describe('work that has a limit of its own', () => {
-  test('T18 ends the turn then, also when something is said meanwhile', () => {
+describe('work with its own time limit', () => {
+  test('T18 ends the turn at that limit, even if text is posted meanwhile', () => {
     const play = taken();
     play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs: 200_000 });
     play.later(100_000);
@@ -85,18 +85,18 @@ describe('work that has a limit of its own', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
   });
 
-  test('T18 ends it no later than the hard end', () => {
+  test('T18 ends it no later than the hard limit', () => {
     const play = taken();
     play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs: 2_000_000 });
     expect(viewOf(play.floor, play.at, 'x').holder?.deadlineAt).toBe(play.at + 900_000);
   });
 });
 
-describe('what Conch says by itself for the holder', () => {
+describe('text that Conch posts for the holder', () => {
   const leftStanding = (play: Stage, workedAt: number) =>
     play.act({ type: 'say', agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt });
 
-  test.each([0, 30_000])('T18 leaves the limit where its last sign of work, after %i ms, has set it', (afterMs) => {
+  test.each([0, 30_000])('T18 keeps the limit set by its last sign of work, after %i ms', (afterMs) => {
     const play = taken();
     const workedAt = play.at + afterMs;
     play.later(59_999);
@@ -108,7 +108,7 @@ describe('what Conch says by itself for the holder', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
   });
 
-  test('T18 takes back no time that an operator gave', () => {
+  test('T18 removes no time that an operator gave', () => {
     const play = taken();
     const workedAt = play.at;
     play.operator({ type: 'extend', ms: 30_000 });
@@ -130,8 +130,8 @@ describe('what Conch says by itself for the holder', () => {
   });
 });
 
-describe('the hard end', () => {
-  test('comes at 900 s however much the holder works', () => {
+describe('the hard limit', () => {
+  test('is at 900 s however much the holder works', () => {
     const play = taken();
     for (let minute = 0; minute < 29; minute += 1) {
       play.later(30_000);
@@ -171,7 +171,7 @@ describe('the hard end', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('does not run while the turn waits', () => {
+  test('does not count while the turn waits', () => {
     const play = taken();
     play.later(50_000);
     play.waits('pm');
@@ -186,7 +186,7 @@ describe('the hard end', () => {
 });
 
 describe('a wait', () => {
-  test('is untouched at 599,999 ms and over at 600,000', () => {
+  test('continues at 599,999 ms and ends at 600,000', () => {
     const play = taken();
     play.waits('pm');
     play.at += 599_999;
@@ -224,14 +224,14 @@ describe('a wait', () => {
 describe('the end by silence', () => {
   const settings = { autoDetectTurnEnd: true };
 
-  test('is off unless the channel wants it', () => {
+  test('is off by default', () => {
     const play = taken();
     play.says('pm');
     play.later(10_000);
     expect(play.holder).toBe('pm #1');
   });
 
-  test('never comes before something was said', () => {
+  test('never happens before any text', () => {
     const play = taken(settings);
     play.later(59_999);
     expect(play.holder).toBe('pm #1');
@@ -239,7 +239,7 @@ describe('the end by silence', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
   });
 
-  test('never comes before something was said, however much was worked', () => {
+  test('never happens before any text, however much work there was', () => {
     const play = taken(settings);
     play.works('pm', 1);
     play.works('pm', 0);
@@ -247,7 +247,7 @@ describe('the end by silence', () => {
     expect(play.holder).toBe('pm #1');
   });
 
-  test('comes 10 s after the last words, not after the first', () => {
+  test('happens 10 s after the last text, not after the first', () => {
     const play = taken(settings);
     play.says('pm');
     play.later(9_999);
@@ -258,7 +258,7 @@ describe('the end by silence', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED SILENCE');
   });
 
-  test('never comes while work is open, and 10 s after it was closed', () => {
+  test('never happens while work is open, and 10 s after the work has ended', () => {
     const play = taken(settings);
     play.says('pm');
     play.works('pm', 1);
@@ -273,7 +273,7 @@ describe('the end by silence', () => {
 });
 
 describe('the alarm', () => {
-  test('has nothing to ring for on a resting floor', () => {
+  test('is not set on a resting floor', () => {
     expect(nextDeadline(stage().floor)).toBeNull();
   });
 
@@ -286,7 +286,7 @@ describe('the alarm', () => {
     expect(nextDeadline(play.floor)).toBe(play.at + 900_000);
   });
 
-  test('rings a second time for nothing, and nothing happens', () => {
+  test('fires a second time without effect', () => {
     const play = taken();
     play.at += 60_000;
     play.tick();
@@ -295,7 +295,7 @@ describe('the alarm', () => {
     expect(play.floor).toEqual(floor);
   });
 
-  test('rings for every turn of a silent channel and then rests', () => {
+  test('fires for every turn of a silent channel and then rests', () => {
     const play = taken();
     play.later(3_600_000);
     expect(play.moves()).toHaveLength(12);
@@ -303,7 +303,7 @@ describe('the alarm', () => {
     expect(nextDeadline(play.floor)).toBeNull();
   });
 
-  test('has nothing to ring for while the turn is lent to nobody and the floor is paused', () => {
+  test('is not set while a lent turn has no holder and the floor is paused', () => {
     const play = stage();
     play.operator({ type: 'pause' });
     play.person('m1');

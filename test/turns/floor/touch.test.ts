@@ -13,8 +13,8 @@ function cutOff(casting: Casting = {}): Stage {
   return play;
 }
 
-describe('a platform that cannot be heard', () => {
-  test('leaves the turn under way alone: its agent goes on under the same epoch', () => {
+describe('a lost platform connection', () => {
+  test('does not change the running turn: its agent continues under the same epoch', () => {
     const play = stage();
     play.person('m1');
     const before = play.floor;
@@ -25,7 +25,7 @@ describe('a platform that cannot be heard', () => {
     expect(play.holder).toBe('pm #1');
   });
 
-  test('is lost once: a second loss, and one while the history is read, is refused', () => {
+  test('is reported once: a second loss, and one during catch-up, are refused', () => {
     const play = cutOff();
     expect(play.refused({ type: 'disconnect' })).toBe('already');
     play.catchesUp();
@@ -33,7 +33,7 @@ describe('a platform that cannot be heard', () => {
     expect(play.refused({ type: 'disconnect' })).toBe('already');
   });
 
-  test('grants nothing when the turn ends; the history that was read lets the floor go on at once', () => {
+  test('grants nothing when the turn ends; after the catch-up the floor continues at once', () => {
     const play = cutOff();
     play.speaks('pm');
     expect(play.seats).toBe('pm QUEUED, dev QUEUED, qa QUEUED');
@@ -43,7 +43,7 @@ describe('a platform that cannot be heard', () => {
     expect(effectsOf('prompt', read)).toHaveLength(1);
   });
 
-  test('is told of a gap before anything is granted', () => {
+  test('reports a gap before anything is granted', () => {
     const play = cutOff();
     play.speaks('pm');
     const read = play.act({ type: 'catchUp', gap: 'too much was written' });
@@ -51,7 +51,7 @@ describe('a platform that cannot be heard', () => {
     expect(announcementsIn(read.effects)).toEqual([{ kind: 'gap', why: 'too much was written' }]);
   });
 
-  test('holds what was heard late until the history is read, and then gives it to whoever speaks', () => {
+  test('holds late messages until the catch-up has ended, and then gives them to the next speaker', () => {
     const play = cutOff();
     play.person('m2');
     expect(play.fate('m2')).toEqual({ state: 'held', until: 'start' });
@@ -60,7 +60,7 @@ describe('a platform that cannot be heard', () => {
     expect(effectsOf('inject', read)).toMatchObject([{ agent: 'pm', epoch: 1, message: 'm2' }]);
   });
 
-  test('answers those who may not wait for it: grant and start are refused, resume is remembered', () => {
+  test('answers operators: grant and start are refused, resume is remembered', () => {
     const play = cutOff();
     expect(play.refused({ type: 'grant', by: 'ada', agent: 'dev' })).toBe('catching-up');
     play.operator({ type: 'stop' });
@@ -72,7 +72,7 @@ describe('a platform that cannot be heard', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('lets a resume after a stop serve what the stop had kept, once the history is read', () => {
+  test('lets a resume after a stop release held messages after the catch-up', () => {
     const play = stage({ settings: { mode: 'queue' } });
     play.person('m1');
     play.person('m2');
@@ -82,7 +82,7 @@ describe('a platform that cannot be heard', () => {
     expect(effectsOf('prompt', play.catchesUp())).toMatchObject([{ messages: ['m2', 'm1'] }]);
   });
 
-  test('lets operators end the turn meanwhile; the next is granted afterwards', () => {
+  test('lets operators end the turn; the next is granted afterwards', () => {
     const play = cutOff();
     play.operator({ type: 'skip' });
     expect(play.holder).toBeNull();
@@ -90,7 +90,7 @@ describe('a platform that cannot be heard', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('still loses an agent that crashes, and is told so; the next is granted afterwards', () => {
+  test('still loses an agent that crashes, and announces it; the next is granted afterwards', () => {
     const play = cutOff();
     play.leaves('pm');
     expect(play.announced).toMatchObject([{ kind: 'disconnect', agent: 'pm' }]);
@@ -99,7 +99,7 @@ describe('a platform that cannot be heard', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('is prompted again by a message that its agent could not take: that is the same turn', () => {
+  test('prompts again with a message that the agent refused: that is the same turn', () => {
     const play = stage();
     play.person('m1');
     play.person('m2');
@@ -109,7 +109,7 @@ describe('a platform that cannot be heard', () => {
   });
 });
 
-describe('time, while the platform cannot be heard', () => {
+describe('time during a lost connection', () => {
   test('ends a turn without a sign of work, announces it and grants nothing', () => {
     const play = cutOff();
     play.later(59_999);
@@ -122,7 +122,7 @@ describe('time, while the platform cannot be heard', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('does not end a wait: an answer that was written meanwhile comes in time', () => {
+  test('does not end a wait: an answer written meanwhile is in time', () => {
     const play = stage();
     play.person('m1');
     play.waits('pm');
@@ -134,7 +134,7 @@ describe('time, while the platform cannot be heard', () => {
     expect(play.holder).toBe('pm #2');
   });
 
-  test('ends a wait that nobody answered as soon as the history is read', () => {
+  test('ends a wait without an answer as soon as the catch-up has ended', () => {
     const play = stage();
     play.person('m1');
     play.waits('pm');
@@ -147,7 +147,7 @@ describe('time, while the platform cannot be heard', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('uses force against an agent that does not stop, which goes on only when the history is read', () => {
+  test('stops an agent by force, which continues only after the catch-up', () => {
     const play = stage({ settings: { mode: 'interrupt' } });
     play.person('m1');
     play.person('m2');
@@ -163,8 +163,8 @@ describe('time, while the platform cannot be heard', () => {
   });
 });
 
-describe('an interrupted turn, while the platform cannot be heard', () => {
-  test('is not answered for by another before the history is read', () => {
+describe('an interrupted turn during a lost connection', () => {
+  test('gets no responder before the catch-up has ended', () => {
     const play = stage({ settings: { mode: 'interrupt', interruptResponder: 'qa' } });
     play.person('m1');
     play.person('m2');
@@ -178,8 +178,8 @@ describe('an interrupted turn, while the platform cannot be heard', () => {
   });
 });
 
-describe('a turn that waits, while the platform cannot be heard', () => {
-  test('goes on with what it had missed only when the history is read', () => {
+describe('a waiting turn during a lost connection', () => {
+  test('continues with missed messages only after the catch-up', () => {
     const play = stage();
     play.person('m1');
     play.person('m2');
@@ -191,7 +191,7 @@ describe('a turn that waits, while the platform cannot be heard', () => {
     expect(effectsOf('prompt', read)).toMatchObject([{ agent: 'pm', epoch: 2, messages: ['m1', 'm2'] }]);
   });
 
-  test('lends nobody the floor before the history is read', () => {
+  test('lends the floor to nobody before the catch-up has ended', () => {
     const play = cutOff({ settings: { waitPolicy: 'release' } });
     play.waits('pm');
     expect(play.seats).toBe('pm WAITING, dev QUEUED, qa QUEUED');
@@ -199,7 +199,7 @@ describe('a turn that waits, while the platform cannot be heard', () => {
     expect(play.holder).toBe('dev #2');
   });
 
-  test('for a yes goes on under the same epoch when somebody gives it', () => {
+  test('for approval continues under the same epoch when somebody allows it', () => {
     const play = cutOff();
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: REQUEST });
     play.act({ type: 'shown', question: 1 });
@@ -208,7 +208,7 @@ describe('a turn that waits, while the platform cannot be heard', () => {
   });
 });
 
-describe('a facilitator, while the platform cannot be heard', () => {
+describe('a facilitator during a lost connection', () => {
   function asked(): Stage {
     const play = stage({ settings: { order: 'facilitator', facilitator: 'pm' } });
     play.person('m1');
@@ -218,7 +218,7 @@ describe('a facilitator, while the platform cannot be heard', () => {
     return play;
   }
 
-  test('may take its time: its answer after the history was read counts', () => {
+  test('may answer late: its answer after the catch-up counts', () => {
     const play = asked();
     expect(play.floor.facilitation).not.toBeNull();
     expect(effectsOf('ask', play.catchesUp())).toEqual([]);
@@ -226,14 +226,14 @@ describe('a facilitator, while the platform cannot be heard', () => {
     expect(play.holder).toBe('qa #2');
   });
 
-  test('grants nothing by its answer, and is asked again when the history is read', () => {
+  test('grants nothing by its answer, and is asked again after the catch-up', () => {
     const play = asked();
     const answer = play.act({ type: 'choose', agent: 'pm', ask: 2, next: 'qa' });
     expect(answer).toEqual({ facts: [{ type: 'facilitatorAnswered', next: null, why: 'overtaken' }], effects: [] });
     expect(effectsOf('ask', play.catchesUp())).toMatchObject([{ agent: 'pm', ask: 3 }]);
   });
 
-  test('that does not answer in time, or leaves, keeps nobody waiting afterwards', () => {
+  test('that does not answer in time, or leaves, delays nobody afterwards', () => {
     const late = asked();
     late.later(60_000);
     expect(late.floor.facilitation).toBeNull();
@@ -246,8 +246,8 @@ describe('a facilitator, while the platform cannot be heard', () => {
   });
 });
 
-describe('a program that restarts while the platform cannot be heard', () => {
-  test('suspends the turn and ends the question, as any restart does', () => {
+describe('a restart during a lost connection', () => {
+  test('suspends the turn and closes the question, like any restart', () => {
     const play = cutOff();
     const { facts } = play.act({ type: 'restart' });
     expect(facts).toEqual([{ type: 'disconnected', restart: true }]);
@@ -257,7 +257,7 @@ describe('a program that restarts while the platform cannot be heard', () => {
     expect(play.holder).toBe('pm #2');
   });
 
-  test('row 65: a yes to a request of before the restart is refused, and the turn goes on when its agent is back', () => {
+  test('row 65: refuses approval of a request from before the restart, and the turn continues when its agent is back', () => {
     const play = stage();
     play.person('m1');
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: REQUEST });
@@ -278,7 +278,7 @@ describe('T10 a history that cannot be read', () => {
     play.act({ type: 'catchUp', gap: 'not readable' });
   };
 
-  test('is told once an outage, whatever is said and announced between, and again when it comes later', () => {
+  test('is announced once per outage, whatever is posted between, and again for a later outage', () => {
     const play = stage();
     play.person('m1');
     loses(play);
@@ -293,7 +293,7 @@ describe('T10 a history that cannot be read', () => {
     expect(gaps(play)).toEqual([1, 2, 3, 1]);
   });
 
-  test('is one notice beside the one that a turn goes on, however often Conch is killed in it', () => {
+  test('is one notice beside that of a continued turn, however often Conch is killed in it', () => {
     const play = stage();
     play.person('m1');
     play.says('pm');
@@ -309,7 +309,7 @@ describe('T10 a history that cannot be read', () => {
     expect(told).toEqual([1, 2, 3, 4].flatMap((count) => [`gap ${count}`, `recovered ${count}`]));
   });
 
-  test('takes no other notice from its place', () => {
+  test('replaces no other notice', () => {
     const play = stage({ agents: ['pm', 'dev'] });
     loses(play);
     play.person('m1');

@@ -194,7 +194,7 @@ describe('the transition table', () => {
     expect(movesIn(play?.last.facts ?? []).filter((move) => move.startsWith('pm '))).toContain(`pm ${row}`);
   });
 
-  test('begins with the thirteen rows of the owner, in the words that logs carry', () => {
+  test("begins with the specification's thirteen rows, in the words of logs", () => {
     expect(ROWS.slice(0, 13)).toEqual([
       'OFFLINE>IDLE AGENT_STARTED',
       'IDLE>QUEUED ASSIGNED',
@@ -212,7 +212,7 @@ describe('the transition table', () => {
     ]);
   });
 
-  test('has thirty rows in all, one for each pair that the design adds', () => {
+  test('has thirty rows in total, one for each pair that the design adds', () => {
     expect(ROWS.slice(13).toSorted()).toEqual(
       [
         'ACTIVE>IDLE TURN_COMPLETE',
@@ -237,7 +237,7 @@ describe('the transition table', () => {
   });
 });
 
-describe('a move that is not in the table', () => {
+describe('a move outside the table', () => {
   const settled: Readonly<Record<Status, () => Stage>> = {
     OFFLINE: () => {
       const play = stage();
@@ -264,7 +264,7 @@ describe('a move that is not in the table', () => {
     );
   });
 
-  test('is impossible too when the seat is in another state than the move says', () => {
+  test('is impossible, too, when the seat is in another state', () => {
     const play = stage();
     const fact = { type: 'seatMoved', agent: 'pm', from: 'ACTIVE', to: 'QUEUED', trigger: 'TURN_COMPLETE' } as const;
     expect(() => evolve(play.floor, fact, play.at)).toThrow(/^impossible: /u);
@@ -278,7 +278,7 @@ describe('a move that is not in the table', () => {
 });
 
 describe('a configured channel', () => {
-  test('seats its agents OFFLINE and queues each as it joins, in the order in which they join', () => {
+  test('seats its agents OFFLINE and queues each as it joins, in that order', () => {
     const play = new Stage();
     play.configure(PLAIN_SETTINGS, ['pm', 'dev', 'qa'].map(seatOf));
     expect(play.seats).toBe('pm OFFLINE, dev OFFLINE, qa OFFLINE');
@@ -289,7 +289,7 @@ describe('a configured channel', () => {
     expect(play.floor.condition).toBe('resting');
   });
 
-  test('changes nothing when it is configured the same again', () => {
+  test('changes nothing when it is configured the same way again', () => {
     const play = taken();
     const before = play.floor;
     const again = play.attempt({
@@ -301,7 +301,7 @@ describe('a configured channel', () => {
     expect(play.floor).toEqual(before);
   });
 
-  test('ends the turn of an agent that the new configuration leaves out, and drops its seat', () => {
+  test('ends the turn of an agent that the new configuration removes, and deletes its seat', () => {
     const play = taken();
     play.configure(PLAIN_SETTINGS, ['dev', 'qa'].map(seatOf));
     expect(play.seats).toBe('dev ACTIVE, qa QUEUED');
@@ -309,7 +309,7 @@ describe('a configured channel', () => {
     expect(factsOf('turnEnded', play.last)).toMatchObject([{ agent: 'pm', outcome: 'revoked' }]);
   });
 
-  test('grants nothing to an agent that leaves with the one before it, and counts no turn for it', () => {
+  test('grants nothing to an agent removed together with the holder, and counts no turn for it', () => {
     const play = taken();
     const { turns } = play.floor.usageSincePerson;
     const { facts } = play.configure(PLAIN_SETTINGS, ['qa'].map(seatOf));
@@ -331,7 +331,7 @@ describe('a configured channel', () => {
     expect(flatOrNull(play.floor.turn)?.deadlineAt).toBe(play.at + 5_000);
   });
 
-  test('announces nothing while agents of it have yet to come', () => {
+  test('announces nothing while its agents have not connected yet', () => {
     const play = new Stage();
     play.configure(PLAIN_SETTINGS, ['pm'].map(seatOf));
     expect(announcementsIn(play.effects)).toEqual([]);

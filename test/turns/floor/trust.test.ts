@@ -28,8 +28,8 @@ function after(...commands: readonly Command[]) {
   return { asked: (floor.trust ?? []).map(({ agent, id, shown }) => `${agent} ${id} ${shown}`), refusals, effects };
 }
 
-describe('T72 a question about the files in the folder of an agent', () => {
-  test('is asked once for the same files, and has buttons once all of it stands in the channel', () => {
+describe("T72 a question about the files in an agent's folder", () => {
+  test('is asked once for the same files, and has buttons once the channel shows all of it', () => {
     expect(after(ASK, ASK, { type: 'trustShown', agent: 'dev', id: 'a1' })).toEqual({
       asked: ['dev a1 true'],
       refusals: ['already'],
@@ -37,7 +37,7 @@ describe('T72 a question about the files in the folder of an agent', () => {
     });
   });
 
-  test('gives way to one about other files of the same agent, and to no other', () => {
+  test('is replaced by one about other files of the same agent, and by no other', () => {
     const other = { ...ASK, agent: 'qa' };
     expect(after(ASK, other, { ...ASK, id: 'b2' })).toEqual({
       asked: ['qa a1 false', 'dev b2 false'],
@@ -54,7 +54,7 @@ describe('T72 a question about the files in the folder of an agent', () => {
     });
   });
 
-  test('is over with an answer about these files, in place of its text; one about others changes nothing', () => {
+  test('is closed by an answer about these files, which replaces its text; other answers change nothing', () => {
     const answer = { type: 'answerTrust', agent: 'dev', choice: 'trusted', by: 'Ann' } as const;
     const { asked, refusals, effects } = after(
       ASK,
@@ -69,7 +69,7 @@ describe('T72 a question about the files in the folder of an agent', () => {
     ]);
   });
 
-  test('is over when the files are gone', () => {
+  test('is closed when the files are deleted', () => {
     expect(after(ASK, { type: 'dropTrust', agent: 'dev', keeps: null }).asked).toEqual([]);
     expect(after(ASK, { type: 'dropTrust', agent: 'dev', keeps: 'a1' }).refusals).toEqual(['stale-question']);
   });
