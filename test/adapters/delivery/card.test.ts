@@ -54,7 +54,7 @@ function buttons(view: FloorView): readonly string[] {
 }
 
 describe('the card of a floor', () => {
-  test('says who holds, for how long, and who is next', () => {
+  test('shows the holder, the time left and the next agents', () => {
     expect(shown(HELD)).toBe('🎤 dev · 1:12 left · next: qa, pm');
     expect(shown({ ...HELD, held: ['m1'] })).toBe('🎤 dev · 1:12 left · next: qa, pm · 1 message held');
   });
@@ -83,11 +83,11 @@ describe('the card of a floor', () => {
     expect(shown(view)).toBe(text);
   });
 
-  test('names five of those who are next', () => {
+  test('names at most five of the next agents', () => {
     expect(shown({ ...RESTING, next: ['a', 'b', 'c', 'd', 'e', 'f', 'g'] })).toContain('a, b, c, d, e and 2 more');
   });
 
-  test('has buttons for the turn that it was drawn for, each a command that exists', () => {
+  test('has buttons for its turn, each with an existing command', () => {
     expect(buttons(HELD)).toEqual(['Skip: /floor skip tx.4', 'Stop: /stop tx.4', 'Pause: /floor pause tx.4']);
     expect(buttons({ ...RESTING, condition: 'paused' })).toEqual(['Resume: /floor resume tx.4']);
     const asking: FloorView = {
@@ -121,7 +121,7 @@ describe('the card of a floor', () => {
       expect(parseLine(line).ok).toBe(true);
   });
 
-  test('has the form of a question that is answered in words, or Done for a link, and No first when it is dangerous', () => {
+  test('has a form for a question with a text answer, Done for a link, and Decline first when it is dangerous', () => {
     const field = { name: 'name', label: 'Name', hint: '', kind: 'text', required: true, options: [] } as const;
     const known = { step: 1, steps: 9, tool: 'ask of hub', folder: null, why: 'hub asks', says: null };
     const buttonsOf = (about: object): readonly string[] => {
@@ -144,18 +144,18 @@ describe('the card of a floor', () => {
     ]);
   });
 
-  describe('beside which somebody works', () => {
+  describe('of a floor with background runs', () => {
     const asides = [{ agent: 'qa', run: 3, question: { ...ASKED, key: 'K9', question: 9 } }];
     const HALTED = { ...ASKED, title: 'used 200 of 200 steps', key: 'K9', question: 9, pause: 'turn_limit' } as const;
 
-    test('says who, and what of that waits for an answer', () => {
+    test('shows the agents, and which requests wait for an answer', () => {
       expect(shown({ ...HELD, asides: [{ agent: 'qa', run: 3 }] })).toBe(
         '🎤 dev · 1:12 left · next: qa, pm · 🏃 background: qa',
       );
       expect(shown({ ...RESTING, asides })).toBe('💤 nobody holds the floor · 🏃 background: qa waits (9)');
     });
 
-    test('has buttons for its question, which say which one they answer, beside those of the holder', () => {
+    test("has buttons with the request's number beside the holder's buttons", () => {
       const always = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
       const [aside] = asides;
       const offering = { ...aside!, question: { ...aside!.question, always } };
@@ -176,7 +176,7 @@ describe('the card of a floor', () => {
       ]);
     });
 
-    test('has none for a question that does not stand in the channel', () => {
+    test('has no buttons for a request that is not posted yet', () => {
       const hidden = [{ ...asides[0]!, question: { ...ASKED, key: 'K9', question: 9, shown: false } }];
       expect(buttons({ ...RESTING, asides: hidden })).toEqual([
         'Pause: /floor pause tx.4',
@@ -184,7 +184,7 @@ describe('the card of a floor', () => {
       ]);
     });
 
-    test('lets people choose at its limit', () => {
+    test("has buttons at the run's limit", () => {
       expect(buttons({ ...RESTING, asides: [{ agent: 'qa', run: 3, question: HALTED }] })).toEqual([
         'Continue (9): /allow 9 qK9',
         'Complete (9): /run complete qa+ qK9',
@@ -193,7 +193,7 @@ describe('the card of a floor', () => {
       ]);
     });
 
-    test('keeps the buttons of the floor when not all that is asked has room', () => {
+    test("keeps the floor's buttons when not all requests fit", () => {
       const many = Array.from({ length: 12 }, (_, index) => ({
         agent: `a${index}`,
         run: 1,
@@ -204,7 +204,7 @@ describe('the card of a floor', () => {
       expect(all).toContain('Stop: /stop tx.4');
     });
 
-    test('opens what a button of its question stands for, and nothing for one that is over', () => {
+    test("opens the part that a request's button names, and nothing for a closed request", () => {
       const view = { ...RESTING, asides };
       const pressed = { line: '/run status qa+', drawnFor: 'qK9', opens: 'input' } as const;
       expect(questionOpened(view, pressed)?.text).toBe('Whole input of request 9:');
@@ -212,20 +212,20 @@ describe('the card of a floor', () => {
       expect(questionOpened(HELD, pressed)).toBeNull();
     });
 
-    test('gives each button a command that exists', () => {
+    test('gives each button an existing command', () => {
       for (const question of [ASKED, HALTED])
         for (const line of buttons({ ...RESTING, asides: [{ agent: 'qa', run: 3, question }] }))
           expect(parseLine(line.replace(/^[^/]*|\s[\w.]+$/g, '')).ok).toBe(true);
     });
   });
 
-  test('T37 says that it pauses after the turn under way', () => {
+  test('T37 says that the floor pauses after the current turn', () => {
     expect(shown({ ...HELD, condition: 'paused' })).toBe(
       '🎤 dev · 1:12 left · ⏸ paused after this turn · next: qa, pm',
     );
   });
 
-  test('T37 shows no time that jumps with every tool', () => {
+  test('T37 shows no time limit that changes with every tool call', () => {
     const { holder } = HELD;
     const working = { ...HELD, holder: holder === null ? null : { ...holder, working: true, deadlineAt: 900_000 } };
     expect(shown(working)).toBe('🎤 dev · at work · next: qa, pm');

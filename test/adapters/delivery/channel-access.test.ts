@@ -5,7 +5,7 @@ import { createTime } from '../../agents/time.ts';
 
 const CHANNEL = 'fake:general';
 
-/** A platform that says of a channel why it is closed, `null` when it is open, or nothing while it cannot be reached. */
+/** A platform whose answer to a check is fixed: why the channel is closed, `null` for open, or an error. */
 function bench(says: string | null | Error) {
   const time = createTime();
   const told: string[] = [];
@@ -37,20 +37,20 @@ function bench(says: string | null | Error) {
 const suspensions = (told: readonly string[]): readonly string[] => told.filter((each) => each.startsWith('suspend'));
 
 describe('a channel that refuses a call', () => {
-  test('T36 stays in use when the platform says that it is open', async () => {
+  test('T36 stays open when the platform says that it is open', async () => {
     const { told, refused, access } = bench(null);
     await refused();
     expect(told).toEqual([`reopened ${CHANNEL}`]);
     expect(access.isClosed(CHANNEL)).toBe(false);
   });
 
-  test('T36 is suspended with its threads and the reason when the platform says so too', async () => {
+  test('T36 is suspended with its threads and the reason when the platform confirms it', async () => {
     const { told, refused } = bench('it is archived');
     await refused();
     expect(told).toEqual([`suspend ${CHANNEL}: it is archived`, `suspend ${CHANNEL}/thread: it is archived`]);
   });
 
-  test('T36 is suspended when asking is refused for the same reason, and not when nobody answers', async () => {
+  test('T36 is suspended when the check is refused for the same reason, and not when the check gets no answer', async () => {
     const closed = bench(new Error('closed for asking, too'));
     await closed.refused();
     expect(suspensions(closed.told)).toHaveLength(2);
@@ -59,7 +59,7 @@ describe('a channel that refuses a call', () => {
     expect(silent.told).toEqual([]);
   });
 
-  test('T36 is believed when it refuses three times in a row, whatever the platform says, until it takes a message', async () => {
+  test('T36 is suspended after three refusals in a row, whatever the platform says, until it accepts a message', async () => {
     const { told, refused, access } = bench(null);
     await refused();
     await refused();
@@ -73,7 +73,7 @@ describe('a channel that refuses a call', () => {
     expect(told.slice(-2)).toEqual([`restore ${CHANNEL}`, `restore ${CHANNEL}/thread`]);
   });
 
-  test('T36 refusals with a message taken between them do not add up', async () => {
+  test('T36 counts refusals anew after an accepted message', async () => {
     const { told, refused, access } = bench(null);
     for (let round = 0; round < 5; round += 1) {
       await refused();
@@ -84,7 +84,7 @@ describe('a channel that refuses a call', () => {
 });
 
 describe('a suspended channel', () => {
-  test('T36 is asked about every minute, and goes on once it can be used', async () => {
+  test('T36 is checked every minute, and restored once it can be used', async () => {
     const { time, told, platform, refused } = bench('Conch is not in it');
     await refused();
     platform.asked = 0;
@@ -103,7 +103,7 @@ describe('a suspended channel', () => {
     expect(platform.asked).toBe(3);
   });
 
-  test('T36 that refuses though it is open is tried again after ten minutes', async () => {
+  test('T36 that refuses although it is open is tried again after 10 minutes', async () => {
     const { time, access, refused } = bench(null);
     for (let count = 0; count < 3; count += 1) await refused();
     for (let minute = 1; minute < 10; minute += 1) await time.advance(ASK_AGAIN_MS);
@@ -113,8 +113,8 @@ describe('a suspended channel', () => {
   });
 });
 
-describe('what the platform tells of a channel', () => {
-  test('is asked about, and counts when nobody answers', async () => {
+describe("a platform's event about a closed channel", () => {
+  test('is checked, and believed when the check gets no answer', async () => {
     const late = bench(null);
     await late.access.check(CHANNEL, { told: 'it was archived' });
     expect(suspensions(late.told)).toEqual([]);

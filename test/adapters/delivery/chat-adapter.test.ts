@@ -12,7 +12,7 @@ async function drafted(platform: FakePlatform, text = 'half', sender = platform.
 }
 
 describe('a post', () => {
-  test('stands once, whole, and is found again by its row', async () => {
+  test('appears once, whole, and is found by its outbox entry', async () => {
     const platform = fakePlatform();
     const post = said('The tide turns.');
     const id = await platform.sender.post(CHANNEL, post);
@@ -21,19 +21,19 @@ describe('a post', () => {
     expect(await platform.sender.find(CHANNEL, said('Another.'))).toBeNull();
   });
 
-  test('of nothing is refused without asking anybody', async () => {
+  test('without text is refused without a request', async () => {
     const platform = fakePlatform();
     await expect(platform.sender.post(CHANNEL, said(' \n'))).rejects.toMatchObject({ fault: 'refused' });
     expect(platform.calls).toEqual([]);
   });
 
-  test('waits for the one before it', async () => {
+  test('waits for the previous post', async () => {
     const platform = fakePlatform();
     await Promise.all(['one', 'two', 'three'].map((text) => platform.sender.post(CHANNEL, said(text))));
     expect(platform.shown()).toEqual(['post Dev: one', 'post Dev: two', 'post Dev: three']);
   });
 
-  test('that is only to be edited and is gone stays gone', async () => {
+  test('that was deleted is not posted again by an edit', async () => {
     const platform = fakePlatform();
     await expect(platform.sender.edit(CHANNEL, '7', 'again')).resolves.toBe('gone');
     expect(platform.shown()).toEqual([]);
@@ -41,7 +41,7 @@ describe('a post', () => {
 });
 
 describe('cards in very many channels', () => {
-  test('are known of a thousand, and go on where nothing was known of them any more', async () => {
+  test('are remembered for 1,000 channels, and continue where they were forgotten', async () => {
     const platform = fakePlatform();
     const draw = async (channel: string, condition: 'open' | 'resting'): Promise<void> => {
       platform.sender.card(channel, floorView(condition, { channel }));
@@ -56,7 +56,7 @@ describe('cards in very many channels', () => {
     const sent = (): number => platform.calls.filter((call) => call === 'send card').length;
     const before = sent();
     await draw('fake:0', 'open');
-    // Of a card that nobody remembers it is not known what stands below it: it goes to the end.
+    // A forgotten card is posted again at the end, because the number of messages below it is unknown.
     expect(sent() - before).toBe(1);
     await draw('fake:1001', 'resting');
     expect(sent() - before).toBe(1);
@@ -65,10 +65,10 @@ describe('cards in very many channels', () => {
   });
 });
 
-describe('T37 what belongs in a thread that shares its channel', () => {
+describe("T37 a post in a thread that shares its channel's floor", () => {
   const inThread = (text: string, more: Partial<OutgoingPost> = {}) => said(text, { thread: THREAD, ...more });
 
-  test('is posted there and found there', async () => {
+  test('is posted and found in the thread', async () => {
     const platform = fakePlatform();
     const post = inThread('The tide turns.');
     const id = await platform.sender.post(CHANNEL, post);
@@ -78,7 +78,7 @@ describe('T37 what belongs in a thread that shares its channel', () => {
     expect(await platform.sender.find(CHANNEL, inThread('Another.'))).toBeNull();
   });
 
-  test('is shown there while it is generated, and becomes the post there', async () => {
+  test('is shown as a draft in the thread and becomes the post there', async () => {
     const platform = fakePlatform();
     platform.places.thread = THREAD;
     await drafted(platform, 'half');
@@ -88,7 +88,7 @@ describe('T37 what belongs in a thread that shares its channel', () => {
     expect(platform.shown()).toEqual(['post Dev: half and whole']);
   });
 
-  test('takes no draft over that was begun in the channel', async () => {
+  test('does not replace a draft that began in the channel', async () => {
     const platform = fakePlatform();
     await drafted(platform, 'half');
     await platform.sender.post(CHANNEL, inThread('whole'));
@@ -96,7 +96,7 @@ describe('T37 what belongs in a thread that shares its channel', () => {
     expect(platform.shown(THREAD)).toEqual(['post Dev: whole']);
   });
 
-  test('is said in the channel when the thread takes nothing, and is found there', async () => {
+  test('is posted and found in the channel when the thread refuses it', async () => {
     const platform = fakePlatform();
     platform.fail('send', { fault: 'refused', kind: 'post', channel: THREAD });
     platform.fail('send', { fault: 'unclear', done: true, kind: 'post', channel: CHANNEL });
@@ -107,7 +107,7 @@ describe('T37 what belongs in a thread that shares its channel', () => {
     expect(platform.shown()).toEqual(['post Dev: whole']);
   });
 
-  test('does not push the card of the channel away from its end', async () => {
+  test("does not move the channel's card", async () => {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('open'));
     await platform.time.advance(5_000);
@@ -116,7 +116,7 @@ describe('T37 what belongs in a thread that shares its channel', () => {
     expect(platform.calls.filter((call) => call === 'send card')).toHaveLength(1);
   });
 
-  test('is cleared of what a former run left half said there, when it is caught up and when it is used again', async () => {
+  test("removes an earlier run's draft from the thread at a catch-up and at the next use", async () => {
     for (const isKnown of [true, false]) {
       const platform = fakePlatform();
       platform.places.thread = THREAD;
@@ -133,7 +133,7 @@ describe('T37 what belongs in a thread that shares its channel', () => {
 });
 
 describe('a draft', () => {
-  test('is shown half a second after its first text, then every second and a half with the newest', async () => {
+  test('is shown 0.5 s after its first text, then updated every 1.5 s', async () => {
     const platform = fakePlatform();
     platform.sender.draft(CHANNEL, DEV, 1, '0');
     await platform.time.advance(499);
@@ -147,7 +147,7 @@ describe('a draft', () => {
     expect(platform.calls).toEqual(['send draft', 'change draft', 'change draft']);
   });
 
-  test('becomes its post; the next part of the text stands below', async () => {
+  test('becomes its post, and the next part of the text appears below', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     await platform.sender.post(CHANNEL, said('half and whole'));
@@ -155,7 +155,7 @@ describe('a draft', () => {
     expect(platform.shown()).toEqual(['post Dev: half and whole', 'post Dev: and more']);
   });
 
-  test('that ended three seconds ago without a post is gone, and a moment earlier it is not', async () => {
+  test('is removed 3 s after its end without a post, and not earlier', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     platform.sender.draft(CHANNEL, DEV, 1, null);
@@ -165,7 +165,7 @@ describe('a draft', () => {
     expect(platform.shown()).toEqual([]);
   });
 
-  test('goes when the next turn begins to speak; a late word of the turn before changes nothing', async () => {
+  test('is removed when the next turn generates text, and a late text of its turn changes nothing', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     platform.sender.draft(CHANNEL, QA, 2, 'mine');
@@ -174,7 +174,7 @@ describe('a draft', () => {
     expect(platform.shown()).toEqual(['draft QA: mine']);
   });
 
-  test('goes when something was said below it, and its post comes after that', async () => {
+  test('is removed when a message follows it, and its post appears below that message', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     await platform.sender.post(CHANNEL, said('⚠️ qa is gone', { speaker: null, epoch: null }));
@@ -182,14 +182,14 @@ describe('a draft', () => {
     expect(platform.shown()).toEqual(['post Conch: ⚠️ qa is gone', 'post Dev: whole']);
   });
 
-  test('gives way to a post that is shown as a file', async () => {
+  test('is removed when its post is a file', async () => {
     const platform = fakePlatform({ fileAbove: 10 });
     await drafted(platform);
     await platform.sender.post(CHANNEL, said('more than ten letters'));
     expect(platform.calls).toEqual(['send draft', 'remove', 'send post']);
   });
 
-  test('that somebody deleted is posted anew', async () => {
+  test('that a person deleted is posted again', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     platform.remove(platform.ids('draft')[0] ?? '');
@@ -197,7 +197,7 @@ describe('a draft', () => {
     expect(platform.shown()).toEqual(['post Dev: whole']);
   });
 
-  test('is written into again when it is not known whether its post got there', async () => {
+  test('is edited again when the outcome of its post is unknown', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     platform.fail('change', { fault: 'unclear' });
@@ -210,7 +210,7 @@ describe('a draft', () => {
     expect(platform.calls.filter((call) => call === 'send post')).toEqual([]);
   });
 
-  test('waits as long as the platform says', async () => {
+  test('waits as long as the platform asks', async () => {
     const platform = fakePlatform();
     await drafted(platform, 'one');
     platform.fail('change', { fault: 'limited', retryAfterMs: 20_000 });
@@ -222,14 +222,14 @@ describe('a draft', () => {
     expect(platform.shown()).toEqual(['draft Dev: three']);
   });
 
-  test('is not shown where the settings say so', async () => {
+  test('is not shown where the settings switch drafts off', async () => {
     const platform = fakePlatform();
     const quiet = platform.run({ streaming: false });
     await drafted(platform, 'half', quiet);
     expect(platform.calls).toEqual([]);
   });
 
-  test('goes with the end of the program', async () => {
+  test('is removed when the program stops', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     await platform.sender.stop();
@@ -237,7 +237,7 @@ describe('a draft', () => {
   });
 });
 
-describe('a draft that nobody knows of', () => {
+describe('a draft that Conch forgot', () => {
   test.each(['unclear', 'limited', 'unreachable'] as const)(
     'T8 is looked for until it is known, however often the history is %s',
     async (fault) => {
@@ -254,7 +254,7 @@ describe('a draft that nobody knows of', () => {
     },
   );
 
-  test('T8 is looked for a second time, for it may come to stand there late', async () => {
+  test('T8 is searched a second time, because it may appear late', async () => {
     const platform = fakePlatform();
     await platform.sender.tidy(CHANNEL);
     await platform.time.advance(60_000);
@@ -265,7 +265,7 @@ describe('a draft that nobody knows of', () => {
     expect(platform.calls.slice(before)).toEqual(['send draft', 'own', 'own']);
   });
 
-  test('is taken away by the next run, and what was said stays', async () => {
+  test('is removed by the next run, which keeps posts', async () => {
     const platform = fakePlatform();
     await platform.sender.post(CHANNEL, said('said'));
     await drafted(platform);
@@ -275,7 +275,7 @@ describe('a draft that nobody knows of', () => {
     expect(platform.shown()).toEqual(['post Dev: said', 'draft Dev: of this run']);
   });
 
-  test('is found by the next run however much was written after it', async () => {
+  test('is found by the next run behind any number of messages', async () => {
     const platform = fakePlatform();
     await platform.sender.post(CHANNEL, said('said'));
     await platform.sender.tidy(CHANNEL);
@@ -285,7 +285,7 @@ describe('a draft that nobody knows of', () => {
     expect(platform.ids('draft')).toEqual([]);
   });
 
-  test('that could not be taken away is taken away later', async () => {
+  test('that could not be removed is removed later', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     platform.fail('remove', { fault: 'unclear', times: 3 });
@@ -294,7 +294,7 @@ describe('a draft that nobody knows of', () => {
     expect(platform.shown()).toEqual([]);
   });
 
-  test('stays where the history is not shown, and is looked for when the channel is caught up again', async () => {
+  test('stays while the history is hidden, and is searched at the next catch-up', async () => {
     const platform = fakePlatform();
     await drafted(platform);
     const next = platform.run();
@@ -306,7 +306,7 @@ describe('a draft that nobody knows of', () => {
     expect(platform.shown()).toEqual([]);
   });
 
-  test('is not looked for again and again in a channel that is caught up every few minutes', async () => {
+  test('is not searched at every repeated catch-up', async () => {
     const platform = fakePlatform();
     for (let times = 0; times < 20; times += 1) {
       await platform.sender.tidy(CHANNEL);
@@ -317,7 +317,7 @@ describe('a draft that nobody knows of', () => {
 });
 
 describe('a receipt', () => {
-  test('takes the place of the one before', async () => {
+  test('replaces the previous receipt', async () => {
     const platform = fakePlatform();
     await platform.sender.receipt(CHANNEL, '7', 'held');
     await platform.sender.receipt(CHANNEL, '7', 'done');
@@ -326,7 +326,7 @@ describe('a receipt', () => {
     expect(platform.calls).toEqual(['react', 'react', 'react']);
   });
 
-  test('takes the place of one of a former run, under a message from before this one began', async () => {
+  test("replaces an earlier run's receipt under an older message", async () => {
     const platform = fakePlatform();
     const message = '7@900000';
     await platform.sender.receipt(CHANNEL, message, 'held');
@@ -335,14 +335,14 @@ describe('a receipt', () => {
     expect([...(platform.reactions.get(message) ?? [])]).toEqual(['done']);
   });
 
-  test('is shown all the same when it cannot be seen what a former run left', async () => {
+  test('is shown also when earlier receipts cannot be read', async () => {
     const platform = fakePlatform();
     platform.fail('receipts', { fault: 'refused' });
     await platform.sender.receipt(CHANNEL, '7@900000', 'done');
     expect([...(platform.reactions.get('7@900000') ?? [])]).toEqual(['done']);
   });
 
-  test('that failed half way is brought to its end by the next attempt', async () => {
+  test('that failed half way is completed by the next attempt', async () => {
     const platform = fakePlatform();
     await platform.sender.receipt(CHANNEL, '7', 'held');
     await platform.sender.receipt(CHANNEL, '8', 'held');
@@ -354,7 +354,7 @@ describe('a receipt', () => {
 });
 
 describe('a platform with limits', () => {
-  test('gets one new message a second in a channel and its threads, and other channels wait for none', async () => {
+  test('gets one new message a second per channel with its threads; other channels do not wait', async () => {
     const platform = fakePlatform({ postGapMs: 1_000 });
     const { sender, time } = platform;
     const all = [`${CHANNEL}/1`, CHANNEL, 'fake:other'].map((channel) => sender.post(channel, said(channel)));
@@ -365,7 +365,7 @@ describe('a platform with limits', () => {
     expect(platform.shown().at(-1)).toBe(`post Dev: ${CHANNEL}`);
   });
 
-  test('that holds a channel back gets no draft and no card there meanwhile', async () => {
+  test('that limits a channel gets no draft and no card there meanwhile', async () => {
     const platform = fakePlatform({ postGapMs: 1_000 });
     platform.fail('send', { fault: 'limited', retryAfterMs: 30_000, kind: 'post' });
     await expect(platform.sender.post(CHANNEL, said('x'))).rejects.toMatchObject({ retryAfterMs: 30_000 });
@@ -377,7 +377,7 @@ describe('a platform with limits', () => {
     expect(platform.shown().toSorted()).toEqual([CARD, 'draft Dev: half']);
   });
 
-  test('gets no more edits of drafts and cards a minute than it takes, and posts are not held back', async () => {
+  test('gets at most its limit of draft and card edits a minute, and posts do not wait', async () => {
     const platform = fakePlatform({ editsPerMinute: 8 });
     await drafted(platform, '0');
     for (let n = 1; n <= 80; n += 1) await drafted(platform, `${n}`);
@@ -388,7 +388,7 @@ describe('a platform with limits', () => {
 });
 
 describe('a message that was answered', () => {
-  test('T37 stays marked as such when an older receipt comes late', async () => {
+  test('T37 keeps its mark when an older receipt comes late', async () => {
     const platform = fakePlatform();
     for (const receipt of ['done', 'injected'] as const) await platform.sender.receipt(CHANNEL, 'm1', receipt);
     expect([...(platform.reactions.get('m1') ?? [])]).toEqual(['done']);
@@ -396,7 +396,7 @@ describe('a message that was answered', () => {
 });
 
 describe('a floor card', () => {
-  test('is first posted when something begins, then edited every three seconds at most', async () => {
+  test('is posted when a turn begins, then edited at most every 3 s', async () => {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('resting'));
     await platform.time.advance(10_000);
@@ -410,7 +410,7 @@ describe('a floor card', () => {
     expect(platform.calls).toEqual(['send card', 'change card', 'change card']);
   });
 
-  test('is posted after an exchange that was over at once, too', async () => {
+  test('is posted also after an exchange that ended at once', async () => {
     const platform = fakePlatform();
     for (const condition of ['resting', 'open', 'resting'] as const) {
       platform.sender.card(CHANNEL, floorView(condition));
@@ -420,7 +420,7 @@ describe('a floor card', () => {
     expect(platform.shown()).toEqual([RESTING]);
   });
 
-  test('is not edited for nothing', async () => {
+  test('is not edited without a change', async () => {
     const platform = fakePlatform();
     for (let n = 0; n < 20; n += 1) {
       platform.sender.card(CHANNEL, floorView('open'));
@@ -429,7 +429,7 @@ describe('a floor card', () => {
     expect(platform.calls).toEqual(['send card']);
   });
 
-  test('has its time written anew where the platform does not count down itself', async () => {
+  test('has its time updated where the platform shows no countdown', async () => {
     const platform = fakePlatform({ timeLeftEveryMs: 30_000 });
     const view = floorView('open');
     const deadlineAt = platform.time.clock.now() + 100_000;
@@ -439,7 +439,7 @@ describe('a floor card', () => {
     expect(platform.calls).toEqual(['send card', 'change card', 'change card']);
   });
 
-  test('stays below ten messages and moves to the end after eleven', async () => {
+  test('stays above 10 messages and moves to the end after 11', async () => {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('open'));
     const passes = async (text: string): Promise<void> => {
@@ -467,7 +467,7 @@ describe('a floor card', () => {
     expect(platform.shown()).toEqual(['ann: hello', CARD]);
   });
 
-  test('moves under a question once that stands in the channel, so that its answers are there', async () => {
+  test('moves below a request once that is posted, so that its buttons are there', async () => {
     const platform = fakePlatform();
     const view = floorView('open');
     const asks = (shown: boolean): void => {
@@ -486,7 +486,7 @@ describe('a floor card', () => {
     expect(platform.shown()).toEqual(['conch: dev waits for approval (8): npm test', CARD]);
   });
 
-  test('that somebody deleted comes back with the next change', async () => {
+  test('that a person deleted is posted again at the next change', async () => {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('open'));
     await platform.time.advance(3_000);
@@ -496,7 +496,7 @@ describe('a floor card', () => {
     expect(platform.shown()).toEqual([RESTING]);
   });
 
-  test('is none where the settings say so', async () => {
+  test('is not shown where the settings switch cards off', async () => {
     const platform = fakePlatform();
     platform.run({ cards: false }).card(CHANNEL, floorView('open'));
     await platform.time.advance(10_000);
@@ -504,8 +504,8 @@ describe('a floor card', () => {
   });
 });
 
-describe('a floor card of a turn that is over', () => {
-  test('T37 is not shown as free before what was said last stands in the channel', async () => {
+describe('a floor card of an ended turn', () => {
+  test('T37 is not shown as free before the last text is posted', async () => {
     const platform = fakePlatform({ postGapMs: 20_000 });
     const { sender, time } = platform;
     sender.card(CHANNEL, floorView('open'));
@@ -520,7 +520,7 @@ describe('a floor card of a turn that is over', () => {
     expect(platform.shown()).toEqual([RESTING, 'post Dev: one']);
   });
 
-  test('T37 waits while its text is tried again, and not for one that is refused', async () => {
+  test('T37 waits while the text is retried, and not for a refused text', async () => {
     const platform = fakePlatform();
     const { sender, time } = platform;
     sender.card(CHANNEL, floorView('open'));
@@ -540,7 +540,7 @@ describe('a floor card of a turn that is over', () => {
 });
 
 describe('a floor card at the end of an exchange', () => {
-  test('T38 does not stay between the speakers', async () => {
+  test("T38 does not stay between the agents' posts", async () => {
     const platform = fakePlatform();
     const { sender, time } = platform;
     sender.card(CHANNEL, floorView('open'));
@@ -566,7 +566,7 @@ describe('a floor card that moves', () => {
     return platform;
   }
 
-  test('T32 is posted before the old one goes, and both are remembered until then', async () => {
+  test('T32 is posted before the old one is removed, and both are remembered until then', async () => {
     const platform = await moving(null);
     const [old = ''] = platform.ids('card');
     platform.fail('remove', { fault: 'unreachable' });
@@ -578,7 +578,7 @@ describe('a floor card that moves', () => {
     expect(platform.kept.get(`floor-card:${CHANNEL}`)).toBe(fresh);
   });
 
-  test('T32 leaves the old one where the new one was not taken, and moves when it is', async () => {
+  test('T32 leaves the old one when the new one is refused, and moves once it is accepted', async () => {
     const platform = await moving({ fault: 'unclear' });
     await platform.time.advance(4_000);
     expect(platform.shown()).toEqual([RESTING, 'ann: hello']);
@@ -586,7 +586,7 @@ describe('a floor card that moves', () => {
     expect(platform.shown()).toEqual(['ann: hello', CARD]);
   });
 
-  test('stands once when the answer to its post was lost', async () => {
+  test('appears once when the answer to its post was lost', async () => {
     const platform = await moving({ fault: 'unclear', done: true });
     await platform.time.advance(40_000);
     expect(platform.shown()).toEqual(['ann: hello', CARD]);
@@ -613,7 +613,7 @@ describe('a floor card that moves', () => {
     },
   );
 
-  test('is taken over by a run that remembers none', async () => {
+  test('is found by a run that remembers none', async () => {
     const platform = await moving(null);
     await platform.time.advance(3_000);
     platform.kept.clear();
@@ -634,7 +634,7 @@ describe('a channel that refuses the card', () => {
     return platform;
   }
 
-  test('T32 is asked again after a minute and not before, and that is logged once', async () => {
+  test('T32 is tried again after a minute and not before, and that is logged once', async () => {
     const platform = await refusing();
     platform.sender.card(CHANNEL, floorView('open', { held: ['1'] }));
     await platform.time.advance(49_999);
@@ -647,7 +647,7 @@ describe('a channel that refuses the card', () => {
     expect(platform.logged.filter((line) => line.includes('refuses the floor card'))).toHaveLength(1);
   });
 
-  test('T32 is asked again at once when it takes a post, or can be used again', async () => {
+  test('T32 is tried again at once when it accepts a post or is restored', async () => {
     const posting = await refusing();
     posting.heal();
     await posting.sender.post(CHANNEL, said('hello'));
@@ -660,7 +660,7 @@ describe('a channel that refuses the card', () => {
     expect(reopened.shown()).toEqual([CARD]);
   });
 
-  test('gets its card within a minute after an outage, however long that was', async () => {
+  test('gets its card within a minute after an outage of any length', async () => {
     const platform = fakePlatform();
     platform.fail('send', { fault: 'unreachable', kind: 'card', times: Infinity });
     platform.sender.card(CHANNEL, floorView('open'));

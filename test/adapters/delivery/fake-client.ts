@@ -21,7 +21,7 @@ export const QA: NonNullable<Speaker> = { id: 'qa', name: 'QA', avatar: null };
 type Method = 'send' | 'change' | 'remove' | 'own' | 'react' | 'receipts';
 type Message = { readonly id: string; readonly channel: string; content: Content | string };
 
-/** What goes wrong with the next calls of a method. `done`: it was carried out all the same. */
+/** A failure of the next calls of a method. `done`: the call was carried out although it failed. */
 export type Fault = {
   readonly fault: ChatError['fault'];
   readonly done?: boolean;
@@ -31,7 +31,7 @@ export type Fault = {
   readonly times?: number;
 };
 
-/** A platform in memory, and any number of runs of the program before it. Time stands still but for what tests let pass. */
+/** A platform in memory, with any number of runs of the program. Time moves only when tests advance it. */
 export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const time = createTime();
   const messages: Message[] = [];
@@ -122,17 +122,17 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   return {
     time,
     sender: run(),
-    /** Another run of the program over the same memory; the one before is forgotten, as after a kill. */
+    /** Starts another run of the program on the same memory. The earlier run is dropped, as after a kill. */
     run,
     kept,
-    /** Where what is said next belongs. */
+    /** The thread of the next posts. */
     places,
     logged,
     calls,
     reactions,
     fail: (method: Method, fault: Fault): void => void faults.push({ method, fault, left: fault.times ?? 1 }),
     heal: (): void => void faults.splice(0),
-    /** A person writes. */
+    /** Writes a message as a person; returns its id. */
     write: (text: string): string => {
       const id = String((ids += 1));
       messages.push({ id, channel: CHANNEL, content: text });
@@ -141,7 +141,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     remove: without,
     ids: (kind: Content['kind']): readonly string[] =>
       messages.filter(({ content }) => typeof content !== 'string' && content.kind === kind).map(({ id }) => id),
-    /** What stands there, oldest first: "draft Dev: hal", "card Conch: 💤 …", "ann: hello". */
+    /** Returns the messages, oldest first: "draft Dev: hal", "card Conch: 💤 …", "ann: hello". */
     shown: (channel?: string): readonly string[] =>
       messages
         .filter((message) => message.channel === (channel ?? message.channel))
@@ -162,7 +162,7 @@ export function said(text: string, more: Partial<OutgoingPost> = {}): OutgoingPo
   return { outboxId: `box-${posts}`, speaker: DEV, text, afterId: null, epoch: 1, ...more };
 }
 
-/** A floor; somebody holds it if it is open. */
+/** A floor; it has a holder when it is open. */
 export function floorView(condition: FloorView['condition'], more: Partial<FloorView> = {}): FloorView {
   const holder: FloorView['holder'] = {
     agent: 'dev',

@@ -14,7 +14,7 @@ const CHANNEL = 'console:demo';
 const OTHER = 'discord:42';
 const log = pino({ level: 'silent' });
 
-test('an act that fails is tried again after pauses that grow to fifteen seconds; people are told once, and what comes behind it waits', async () => {
+test('a failed act is retried with waits that grow to 15 s; people are told once, and later acts wait', async () => {
   const time = createTime();
   const { timers, clock } = time;
   const tried: number[] = [];
@@ -37,7 +37,7 @@ test('an act that fails is tried again after pauses that grow to fifteen seconds
   ]);
 });
 
-test('T49 a channel has room for five hundred acts and not for more, whatever others have', () => {
+test('T49 each channel has room for 500 acts, whatever other channels hold', () => {
   const inbound = createInboundQueue({ log, timers: createTime().timers });
   const never = new Promise<void>(() => undefined);
   for (let count = 0; count < 500; count += 1) {
@@ -48,7 +48,7 @@ test('T49 a channel has room for five hundred acts and not for more, whatever ot
   expect(inbound.hasRoom(OTHER)).toBe(true);
 });
 
-test('an act that was not taken before the end is given up', async () => {
+test('stop gives up an act that is being retried', async () => {
   const time = createTime();
   const { timers } = time;
   const inbound = createInboundQueue({ log, timers });
@@ -72,32 +72,32 @@ function where(threads: Place['threads'], channel: string, parent: string | null
 }
 
 describe('a message in a channel', () => {
-  test('belongs to it if it is configured, and nowhere else', () => {
+  test('belongs to the channel if it is configured, and otherwise nowhere', () => {
     expect(where('own', 'chat:1', null)).toMatchObject({ channel: 'chat:1', opens: null });
     expect(where('own', 'chat:2', null)).toBeNull();
   });
 });
 
 describe('a message in a thread', () => {
-  test('belongs to the thread, to its channel or nowhere, as the channel says', () => {
+  test("belongs to the thread, to its channel or nowhere, as the channel's settings say", () => {
     expect(where('own', 'chat:7', 'chat:1')).toMatchObject({ channel: 'chat:7', opens: { id: 'chat:1' } });
     expect(where('parent', 'chat:7', 'chat:1')).toMatchObject({ channel: 'chat:1', opens: null });
     expect(where('ignore', 'chat:7', 'chat:1')).toBeNull();
     expect(where('own', 'chat:7', 'chat:2')).toBeNull();
   });
 
-  test('that has a floor already opens none, even if nobody says whose thread it is', () => {
+  test('that has a floor opens no new one, even if its parent is unknown', () => {
     const thread = { ...PLACE, id: 'chat:7', parent: 'chat:1' };
     expect(where('own', 'chat:7', null, [thread])).toMatchObject({ channel: 'chat:7', place: thread, opens: null });
   });
 
-  test('that is configured as a channel belongs to itself, whatever its channel says', () => {
+  test("that is configured as a channel belongs to itself, whatever its parent's settings say", () => {
     const own = { ...PLACE, id: 'chat:7' };
     expect(where('ignore', 'chat:7', 'chat:1', [own])).toMatchObject({ channel: 'chat:7', opens: null });
   });
 });
 
-describe('who is heard in a channel', () => {
+describe('whose messages reach agents', () => {
   test.each([
     ['person', 'off', [], null],
     ['bot', 'off', ['dev'], 'bots are ignored in this channel'],
@@ -127,7 +127,7 @@ describe('a message that is a command', () => {
     expect(typedCommand(text)).toBe(line);
   });
 
-  test('is heard for the first time once, after a restart too', async () => {
+  test('counts as the first only once, over a restart too', async () => {
     const kept = memory();
     const isFirst = createFirstTime(kept);
     expect([await isFirst('a:1', 'm1'), await isFirst('a:1', 'm1'), await isFirst('a:2', 'm1')]).toEqual([
@@ -138,7 +138,7 @@ describe('a message that is a command', () => {
     expect(await createFirstTime(kept)('a:1', 'm1')).toBe(false);
   });
 
-  test('is remembered among the last twenty of its channel, whatever the memory holds', async () => {
+  test('is remembered among the last 20 of its channel, also when the stored value is invalid', async () => {
     const kept = memory();
     await kept.set('typed:a:1', 'not a list');
     const isFirst = createFirstTime(kept);

@@ -8,7 +8,7 @@ import { createTime } from '../../agents/time.ts';
 
 const FULL = new StoreError('full', 'The disk that holds conch.db is full');
 
-/** A store without room, and what three platforms show: one that lies on the same disk, one that edits, and one that is away. */
+/** A store on a full disk, and three platforms: one on the same disk, one with edits, and one that is unreachable. */
 function stand() {
   const time = createTime();
   const shown: string[] = [];
@@ -50,7 +50,7 @@ function stand() {
   return { time, shown, lines, health, makeRoom: () => void (isFull = false) };
 }
 
-test('T41 a full disk is told in every channel once, and that it is over as soon as something can be written', async () => {
+test('T41 announces a full disk once per channel, and its end as soon as a write succeeds', async () => {
   const { time, shown, lines, health, makeRoom } = stand();
   health.failed(FULL);
   expect(health.stuck).toBe('full');
@@ -74,7 +74,7 @@ test('T41 a full disk is told in every channel once, and that it is over as soon
   health.stop();
 });
 
-test('T41 an error of another kind is none of a disk, and after the end nobody looks for room', async () => {
+test('T41 ignores other errors, and does not check the disk after stop', async () => {
   const { time, shown, health } = stand();
   health.failed(new Error('a bug'));
   health.failed(new StoreError('corrupt', 'damaged'));
