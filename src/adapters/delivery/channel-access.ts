@@ -79,10 +79,10 @@ export class ChannelAccess {
   }
 
   /**
-   * Asks the platform about a channel. `told`: a reason that the platform sent earlier, used if the question fails.
+   * Asks the platform about a channel. `reported`: a reason that the platform sent earlier, used if the question fails.
    * `refusal`: why a call was refused.
    */
-  async check(channel: ChannelId, why: { readonly told?: string; readonly refusal?: string } = {}): Promise<void> {
+  async check(channel: ChannelId, why: { readonly reported?: string; readonly refusal?: string } = {}): Promise<void> {
     const asking = this.#checks.get(channel) ?? this.#ask(channel, why).finally(() => this.#checks.delete(channel));
     this.#checks.set(channel, asking);
     await asking;
@@ -90,7 +90,7 @@ export class ChannelAccess {
 
   async #ask(
     channel: ChannelId,
-    { told, refusal }: { readonly told?: string; readonly refusal?: string },
+    { reported, refusal }: { readonly reported?: string; readonly refusal?: string },
   ): Promise<void> {
     const { ask, whyClosed, reopened, log } = this.#ports;
     try {
@@ -101,7 +101,7 @@ export class ChannelAccess {
       if ((this.#refusals.get(channel) ?? 0) >= REFUSALS_BELIEVED) return this.close(channel, refusal, true);
       reopened(channel);
     } catch (error) {
-      const found = whyClosed(error) ?? told ?? null;
+      const found = whyClosed(error) ?? reported ?? null;
       log[this.isClosed(channel) ? 'debug' : 'warn'](
         { channel, why: reasonOf(error) },
         'a channel could not be checked',

@@ -284,8 +284,8 @@ class OutboxSender {
       // An answer is posted anew when its question was deleted, so that the decision is in the channel.
       if (edited === 'changed' || !endsQuestion(row)) return { state: 'confirmed', platformId: row.editsId };
     }
-    const said = postOf(row, this.#ports);
-    const post = { ...said, text: `${said.text}${lateWords(this.#refusals.get(row.id))}` };
+    const plain = postOf(row, this.#ports);
+    const post = { ...plain, text: `${plain.text}${lateWords(this.#refusals.get(row.id))}` };
     if (row.uncertain && !adapter.capabilities.idempotentPosts) {
       const found = await lookFor(adapter, post, channel);
       if ('blind' in found) return this.#postBlindly(row, post, { adapter, why: found.blind });
@@ -367,8 +367,8 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
   const { effect } = row;
   const isSpeech = effect.type === 'post';
   const thread = isSpeech ? ports.threadOf(row) : null;
-  const told = effect.type === 'announce' ? effect.announcement : null;
-  const isQuestion = told?.kind === 'approval' || told?.kind === 'trust';
+  const announcement = effect.type === 'announce' ? effect.announcement : null;
+  const isQuestion = announcement?.kind === 'approval' || announcement?.kind === 'trust';
   const buttons = isSpeech ? [] : (ports.buttonsOf?.(row) ?? []);
   return {
     outboxId: row.id,
@@ -376,7 +376,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
     text: ports.clean(row.text ?? ''),
     afterId: row.afterId,
     epoch: isSpeech ? effect.epoch : null,
-    ...(isQuestion ? { asks: askedId(told) } : {}),
+    ...(isQuestion ? { asks: askedId(announcement) } : {}),
     ...(thread === null ? {} : { thread }),
     ...(buttons.length === 0 ? {} : { buttons }),
   };

@@ -117,7 +117,7 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
     case 'stopped':
       return takeStopped(ports, what);
     case 'gone':
-      return void ports.membership.check(channelId(what.channel), { told: what.why });
+      return void ports.membership.check(channelId(what.channel), { reported: what.why });
     case 'again':
       return ports.membership.open(channelId(what.channel));
   }

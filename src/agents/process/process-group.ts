@@ -136,8 +136,8 @@ function wordsOf(code: number | null, signal: string | null, reason: string): st
  * Returns the line that names an error, else the last line outside a stack trace. Paths are shortened to file names.
  */
 function reasonIn(lines: readonly string[]): string {
-  const said = lines.filter((line) => !TRACE.test(line));
-  const reason = said.findLast((line) => ERROR.test(line)) ?? said.at(-1) ?? '';
+  const messages = lines.filter((line) => !TRACE.test(line));
+  const reason = messages.findLast((line) => ERROR.test(line)) ?? messages.at(-1) ?? '';
   const plain = reason.replace(PATHS, (path) => path.split(/[\\/]/).findLast((name) => name !== '') ?? '');
   return plain.length > LONGEST_REASON ? `${plain.slice(0, LONGEST_REASON)}…` : plain;
 }

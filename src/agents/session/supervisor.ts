@@ -177,8 +177,8 @@ export class Supervisor implements Roster {
     const idsIn = (some: readonly AgentSpec[]): ReadonlySet<AgentId> => new Set(some.map(({ id }) => id));
     const [former, wanted] = [idsIn(before), idsIn(agents)];
     const changed = [...this.#seated.values()].filter(({ spec }) => !agents.some((other) => isSame(spec, other)));
-    const gone = before.filter(({ id }) => !wanted.has(id));
-    const left = gone.flatMap((spec) => floors.seatsOf(spec.id).map((channel) => this.#known(spec, channel)));
+    const removed = before.filter(({ id }) => !wanted.has(id));
+    const left = removed.flatMap((spec) => floors.seatsOf(spec.id).map((channel) => this.#known(spec, channel)));
     await Promise.all([...new Set([...changed, ...left])].map((seated) => this.#takeOut(seated)));
     const fresh = agents.filter(({ id }) => !former.has(id)).flatMap(({ id }) => floors.seatsOf(id));
     await Promise.all(

@@ -31,8 +31,8 @@ export class TrustBook {
 
   /** The decisions for an agent, oldest first. An entry that cannot be read counts as empty. */
   of(agent: AgentId): readonly TrustDecision[] {
-    const kept = this.#store.recall(OWNER, agent);
-    return kept === null ? [] : readDecisions(kept);
+    const stored = this.#store.recall(OWNER, agent);
+    return stored === null ? [] : readDecisions(stored);
   }
 
   find(agent: AgentId, digest: string): TrustDecision | null {
@@ -48,9 +48,9 @@ export class TrustBook {
   /** Deletes the decisions for an agent, or the one about a digest. Resolves with the number of deleted decisions. */
   async forget(agent: AgentId, digest: string | null = null): Promise<number> {
     const all = this.of(agent);
-    const left = digest === null ? [] : all.filter((decision) => decision.digest !== digest);
-    if (left.length < all.length) await this.#keep(agent, left);
-    return all.length - left.length;
+    const remaining = digest === null ? [] : all.filter((decision) => decision.digest !== digest);
+    if (remaining.length < all.length) await this.#keep(agent, remaining);
+    return all.length - remaining.length;
   }
 
   async #keep(agent: AgentId, decisions: readonly TrustDecision[]): Promise<void> {
@@ -72,8 +72,8 @@ export async function eraseDecider(
     const named = decisions.filter(({ by }) => by === person).length;
     if (named === 0) continue;
     count += named;
-    const left = decisions.map((decision) => (decision.by === person ? { ...decision, by: ERASED_TEXT } : decision));
-    await store.remember(OWNER, agent, JSON.stringify(left));
+    const erased = decisions.map((decision) => (decision.by === person ? { ...decision, by: ERASED_TEXT } : decision));
+    await store.remember(OWNER, agent, JSON.stringify(erased));
   }
   return count;
 }

@@ -12,14 +12,14 @@ type FieldValue = string | number | boolean | string[];
 
 /** Parses the words that answer a form and checks each value. Empty values are left out. */
 export function checkForm(words: string, form: readonly AskedField[]): CheckedForm {
-  const given = filledIn(
+  const values = filledIn(
     words,
     form.map(({ name }) => name),
   );
-  if (given === null) return { ok: false, text: NAMELESS, fields: {} };
+  if (values === null) return { ok: false, text: NAMELESS, fields: {} };
   const content = Object.fromEntries(
     form.flatMap((field) => {
-      const text = given.get(field.name) || (field.initial ?? '');
+      const text = values.get(field.name) || (field.initial ?? '');
       return text === '' ? [] : [[field.name, valueOf(text, field)]];
     }),
   );
@@ -36,9 +36,9 @@ export function checkForm(words: string, form: readonly AskedField[]): CheckedFo
 }
 
 function valueOf(text: string, { kind, options }: AskedField): FieldValue {
-  const chosen = (said: string): string =>
-    options.find((each) => [each.value, each.label].some((word) => word.toLowerCase() === said.toLowerCase()))?.value ??
-    said;
+  const chosen = (answer: string): string =>
+    options.find((each) => [each.value, each.label].some((word) => word.toLowerCase() === answer.toLowerCase()))
+      ?.value ?? answer;
   switch (kind) {
     case 'boolean':
       return YES.test(text) ? true : NO.test(text) ? false : text;

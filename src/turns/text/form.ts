@@ -10,11 +10,11 @@ export type FilledForm = Readonly<Record<string, string | readonly string[]>>;
  * Returns the words that answer a form: "name=Ann colour=red". Empty values are left out. Ambiguous values are quoted.
  */
 export function formWords(filled: FilledForm): string {
-  const given = Object.entries(filled).flatMap(([name, value]) => {
+  const pairs = Object.entries(filled).flatMap(([name, value]) => {
     const text = typeof value === 'string' ? value : listWords(value);
     return text === '' ? [] : [`${name}=${PLAIN.test(text) ? text : JSON.stringify(text)}`];
   });
-  return given.length > 0 ? given.join(' ') : `${Object.keys(filled)[0] ?? ''}=`;
+  return pairs.length > 0 ? pairs.join(' ') : `${Object.keys(filled)[0] ?? ''}=`;
 }
 
 /** Returns several values of a field as words. */
@@ -62,8 +62,8 @@ export function exampleWords(form: readonly AskedField[]): string {
 /** Returns what a field accepts: "required, one of red, green". */
 export function fieldFacts(field: AskedField): string {
   const { required, initial } = field;
-  const left = initial === undefined ? [] : [`${JSON.stringify(initial)} if left out`];
-  return [required ? 'required' : 'may be left out', ...takenBy(field), ...left].join(', ');
+  const fallback = initial === undefined ? [] : [`${JSON.stringify(initial)} if left out`];
+  return [required ? 'required' : 'may be left out', ...takenBy(field), ...fallback].join(', ');
 }
 
 /** Returns the hint beside a drawn field: the server's hint, and what the field accepts. */

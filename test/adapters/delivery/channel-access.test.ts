@@ -116,10 +116,10 @@ describe('a suspended channel', () => {
 describe("a platform's event about a closed channel", () => {
   test('is checked, and believed when the check gets no answer', async () => {
     const late = bench(null);
-    await late.access.check(CHANNEL, { told: 'it was archived' });
+    await late.access.check(CHANNEL, { reported: 'it was archived' });
     expect(suspensions(late.told)).toEqual([]);
     const silent = bench(new Error('no network'));
-    await silent.access.check(CHANNEL, { told: 'it was archived' });
+    await silent.access.check(CHANNEL, { reported: 'it was archived' });
     expect(suspensions(silent.told)).toHaveLength(2);
   });
 });

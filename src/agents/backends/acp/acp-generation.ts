@@ -128,9 +128,9 @@ export class AcpGeneration {
   async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
     if (options.length === 0) return CANCELLED;
-    const told = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
+    const updates = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
     const unasked = isOwn ? optionFor('allow', options) : null;
-    return unasked === null ? this.#gated(told, options, withdrawn) : outcomeOf(unasked);
+    return unasked === null ? this.#gated(updates, options, withdrawn) : outcomeOf(unasked);
   }
 
   /**
@@ -211,19 +211,19 @@ export class AcpGeneration {
     return this.#tools.size + this.#asking;
   }
 
-  #called(told: readonly ToolCall[], options: readonly PermissionOption[]): GatedCall {
-    const call = gatedCall(titleOf(told), told, options);
+  #called(updates: readonly ToolCall[], options: readonly PermissionOption[]): GatedCall {
+    const call = gatedCall(titleOf(updates), updates, options);
     return this.#program === null ? call : { ...call, program: this.#program };
   }
 
   /** Lets the gate decide about a call. An allowed call is settled when the agent reports its end. */
   async #gated(
-    told: readonly ToolCall[],
+    updates: readonly ToolCall[],
     options: readonly PermissionOption[],
     withdrawn: AbortSignal,
   ): Promise<PermissionOutcome> {
     const { gate } = this.#report;
-    const call = this.#called(told, options);
+    const call = this.#called(updates, options);
     const over = new AbortController();
     this.#asks.set(over, call.id);
     this.#asking += 1;
@@ -236,13 +236,13 @@ export class AcpGeneration {
     this.#asking -= 1;
     this.#report.work(this.#open);
     if (answer.verdict === 'refused') this.#stopped.add(call.id);
-    if (answer.verdict === 'refused') return answer.code === 'CANCELLED' ? CANCELLED : this.#refuse(told, options);
+    if (answer.verdict === 'refused') return answer.code === 'CANCELLED' ? CANCELLED : this.#refuse(updates, options);
     this.#running.set(call.id, call);
     return outcomeOf(optionFor('allow', options));
   }
 
-  #refuse(told: readonly ToolCall[], options: readonly PermissionOption[]): PermissionOutcome {
-    this.#refused = { title: titleOf(told), written: this.#written.length };
+  #refuse(updates: readonly ToolCall[], options: readonly PermissionOption[]): PermissionOutcome {
+    this.#refused = { title: titleOf(updates), written: this.#written.length };
     return outcomeOf(optionFor('reject', options));
   }
 
@@ -285,18 +285,18 @@ export class AcpGeneration {
   /** Records a call that the agent ran, also one without a request. Floor tools are no part of a run. */
   #record(id: string, begun: number | undefined, isOpen = false): void {
     const { gate } = this.#report;
-    const told = this.#calls.get(id);
+    const known = this.#calls.get(id);
     const asked = this.#running.get(id);
-    if (told === undefined) return;
+    if (known === undefined) return;
     if (isOpen && (asked !== undefined || [...this.#asks.values()].includes(id))) return;
     this.#running.delete(id);
-    const result = isOpen ? UNTOLD : resultOf(told);
-    const isStopped = this.#stopped.has(id) && told.status !== 'completed';
-    const isElse = begun === this.floorTools.calls || !OF_OWN_TOOLS.has(told.kind ?? 'other');
+    const result = isOpen ? UNTOLD : resultOf(known);
+    const isStopped = this.#stopped.has(id) && known.status !== 'completed';
+    const isElse = begun === this.floorTools.calls || !OF_OWN_TOOLS.has(known.kind ?? 'other');
     if (asked !== undefined) void gate.settled(asked, result);
     else if (isElse && !isStopped) {
       void this.#step(gate);
-      void gate.reported(this.#called([told], []), result).then(() => this.#hold());
+      void gate.reported(this.#called([known], []), result).then(() => this.#hold());
     }
   }
 
@@ -324,10 +324,10 @@ export class AcpGeneration {
   #learn(call: ToolCall): void {
     const known = this.#calls.get(call.toolCallId);
     if (known === undefined && this.#calls.size >= MOST_TOOLS) return;
-    const told = Object.entries(call).filter(([, value]) => value !== undefined && value !== null);
+    const fields = Object.entries(call).filter(([, value]) => value !== undefined && value !== null);
     const rawOutput = outputSoFar(known, call);
     const output = rawOutput === null ? {} : { rawOutput };
-    this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(told), ...output });
+    this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(fields), ...output });
   }
 
   /** Closes the requests for approval of a call that has ended. */
@@ -339,8 +339,8 @@ export class AcpGeneration {
 }
 
 /** The newest title of a tool call. */
-function titleOf(told: readonly ToolCall[]): string {
-  return told.findLast(({ title }) => title)?.title ?? 'use a tool';
+function titleOf(updates: readonly ToolCall[]): string {
+  return updates.findLast(({ title }) => title)?.title ?? 'use a tool';
 }
 
 function isThinking(update: Update['sessionUpdate']): boolean {

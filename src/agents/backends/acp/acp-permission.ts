@@ -10,17 +10,21 @@ import { OMIT_HEADERS, formatPatch, structuredPatch } from 'diff';
 import type { StructuredPatch } from 'diff';
 
 /**
- * A tool call as the gate sees it. `told`: all updates and the request; people are shown every part that says what
+ * A tool call as the gate sees it. `updates`: all updates and the request; people are shown every part that says what
  * would run, because some agents shorten the request. `options`: the agent's answers to choose from. Without an option
  * that allows once, nobody can be asked.
  */
-export function gatedCall(title: string, told: readonly ToolCall[], options: readonly PermissionOption[]): GatedCall {
-  const detail = detailOf(title, told, options);
-  const accounts = toolRequestsOf(told);
+export function gatedCall(
+  title: string,
+  updates: readonly ToolCall[],
+  options: readonly PermissionOption[],
+): GatedCall {
+  const detail = detailOf(title, updates, options);
+  const accounts = toolRequestsOf(updates);
   const named = accounts.find(({ name }) => name !== null)?.name;
-  const input = told.findLast(({ rawInput }) => isRecord(rawInput))?.rawInput;
+  const input = updates.findLast(({ rawInput }) => isRecord(rawInput))?.rawInput;
   return {
-    id: told[0]?.toolCallId ?? '',
+    id: updates[0]?.toolCallId ?? '',
     tool: named ?? accounts.find(({ kind }) => kind !== null)?.kind ?? 'other',
     input: isRecord(input) ? input : { told: detail },
     definition: null,
@@ -92,14 +96,14 @@ export function isForOwnTool(
  * The call as requests for rules: each account with an input, or the last account, under all its names and kinds. The
  * title is no name, because models write it.
  */
-export function toolRequestsOf(told: readonly ToolCall[]): readonly ToolRequest[] {
-  const names = new Set(told.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
-  const kinds = new Set(told.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
+export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolRequest[] {
+  const names = new Set(updates.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
+  const kinds = new Set(updates.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
   // A title can make a call stricter. It never allows one.
   const isVague = [...kinds].every((kind) => VAGUE.has(kind));
-  if (isVague && told.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`)))
+  if (isVague && updates.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`)))
     kinds.add('fetch');
-  const accounts = told.map((call) => ({ input: call.rawInput, locations: pathsOf(call) }));
+  const accounts = updates.map((call) => ({ input: call.rawInput, locations: pathsOf(call) }));
   const speaking = accounts.filter(({ input, locations }) => (input ?? null) !== null || locations.length > 0);
   return (speaking.length > 0 ? speaking : accounts.slice(-1)).flatMap((account) =>
     orNull(names).flatMap((name) => orNull(kinds).map((kind) => ({ ...account, name, kind }))),
@@ -136,15 +140,15 @@ function sent(choice: Choice, options: readonly PermissionOption[]): PermissionO
 const LONGEST_TITLE = 300;
 
 /** The parts of a request without repetitions. File changes come first, because people decide about them. */
-function detailOf(title: string, told: readonly ToolCall[], options: readonly PermissionOption[]): string {
-  const titles = told.flatMap((call) => (call.title ? [call.title] : []));
-  const blocks = told.flatMap(({ content }) => blocksIn(content));
+function detailOf(title: string, updates: readonly ToolCall[], options: readonly PermissionOption[]): string {
+  const titles = updates.flatMap((call) => (call.title ? [call.title] : []));
+  const blocks = updates.flatMap(({ content }) => blocksIn(content));
   const changed = new Set(blocks.flatMap(({ texts }) => texts));
-  const inputs = told.map(({ rawInput }) => inputWords(referring(rawInput ?? undefined, changed)));
-  const rest = [...blocks.map(({ words }) => words), ...told.map(placeWords)];
+  const inputs = updates.map(({ rawInput }) => inputWords(referring(rawInput ?? undefined, changed)));
+  const rest = [...blocks.map(({ words }) => words), ...updates.map(placeWords)];
   const parts = [
     ...blocks.filter(({ texts }) => texts.length > 0).map(({ words }) => words),
-    ...told.map(toolWords),
+    ...updates.map(toolWords),
     ...([...inputs, ...rest].every((part) => part === '') ? [NOTHING_SHOWN] : [...inputs, ...rest]),
   ];
   const known = parts.filter((part, index) => part !== '' && !parts.slice(0, index).some((one) => one.includes(part)));

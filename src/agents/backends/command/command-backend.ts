@@ -97,11 +97,22 @@ class CommandSession implements AgentSession {
     if (this.#isInterrupted) return { how: 'interrupted' };
     const { command, args, input, output, timeoutMs, maxOutputBytes, sandbox, timers = systemTimers } = this.#options;
     const { parts: _parts, longest: _longest, ...shown } = turn;
-    const asked = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
-    const given = input === 'stdin' ? { args, stdin: asked } : { args: [...args, argumentOf(asked)], stdin: '' };
+    const promptText = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
+    const delivery =
+      input === 'stdin' ? { args, stdin: promptText } : { args: [...args, argumentOf(promptText)], stdin: '' };
     const floorTools = new FloorTools(report, this.#seat.agent, turn);
     const lastWords = (stderr: string) => this.#options.lastWords?.(this.#seat, stderr);
-    const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, sandbox, timers, lastWords };
+    const call = {
+      command,
+      ...this.#place,
+      ...delivery,
+      output,
+      timeoutMs,
+      maxOutputBytes,
+      sandbox,
+      timers,
+      lastWords,
+    };
     const run = new CommandGeneration(call, floorTools, report);
     this.#run = run;
     try {

@@ -68,8 +68,8 @@ export function stepTimedOut(ms: number): BackendError {
 /** Returns whether the service refused the request because of its tools. */
 export function takesNoTools(error: unknown): boolean {
   if (!APICallError.isInstance(error) || ![400, 404, 422, 501].includes(error.statusCode ?? 0)) return false;
-  const said = `${error.message} ${error.responseBody ?? ''}`;
-  return /\b(?:tools?|tool_choice|function.?call\w*|functions)\b/i.test(said) && NOT_TAKEN.test(said);
+  const answer = `${error.message} ${error.responseBody ?? ''}`;
+  return /\b(?:tools?|tool_choice|function.?call\w*|functions)\b/i.test(answer) && NOT_TAKEN.test(answer);
 }
 
 function ofCall(error: APICallError, model: string): BackendError {
@@ -117,10 +117,10 @@ function isQuota({ responseBody, statusCode }: APICallError): boolean {
 }
 
 function isTooLong({ message, responseBody, statusCode }: APICallError): boolean {
-  const said = `${message} ${responseBody ?? ''}`;
+  const answer = `${message} ${responseBody ?? ''}`;
   return (
     statusCode === 413 ||
-    (statusCode === 400 && /context[_ ](?:length|window)|prompt is too long|too many tokens/i.test(said))
+    (statusCode === 400 && /context[_ ](?:length|window)|prompt is too long|too many tokens/i.test(answer))
   );
 }
 
