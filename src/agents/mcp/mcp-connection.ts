@@ -27,7 +27,7 @@ import type { ServerLogins } from './server-logins.ts';
 import { z } from 'zod';
 import { defined } from '../../lib/defined.ts';
 
-/** What a server needs apart from its configuration. */
+/** Dependencies of a server, besides its configuration. */
 export type McpPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
@@ -324,7 +324,7 @@ const UNAUTHORIZED = 401;
 const UNKNOWN = 'Nobody knows what it has done: look before you try it again.';
 const LONGEST_WORDS = 500;
 
-/** Durations in milliseconds. */
+/** Timeouts in milliseconds: of a start, a probe, a list of tools, and a whole call. */
 const START_MS = 20_000;
 const PROBE_MS = 5_000;
 const LIST_MS = 10_000;

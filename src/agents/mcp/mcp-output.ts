@@ -29,7 +29,7 @@ export class KeptOutputs {
     return this.#texts.size === 0;
   }
 
-  /** A text as a model gets it. A longer text is stored and cut in the middle. */
+  /** Returns a text for the model. Cuts a long text in the middle and stores it, so that the model can read the rest. */
   shorten(text: string): string {
     const bytes = Buffer.from(text);
     if (bytes.length <= LONGEST_OUTPUT) return text;

@@ -64,7 +64,7 @@ export class SessionKnowledge {
     this.cut = false;
   }
 
-  /** Called after a prompt, with the line up to which it holds the conversation. */
+  /** Called after a prompt. `upto`: the last line of the conversation in it. */
   prompted({ lines, messages, system }: TurnPrompt, upto: number): void {
     this.upto = upto;
     this.#system = system;
@@ -110,7 +110,7 @@ export type Work = {
 
 type PromptEffect = Extract<Effect, { type: 'prompt' }>;
 
-/** Reads the work that a prompt effect stands for from the floor. */
+/** Reads from the floor the work of a prompt effect: lines, messages to answer, earlier texts. */
 export function floorWork(
   effect: PromptEffect,
   floors: FloorPort,
@@ -304,7 +304,7 @@ function dateOf(at: Instant): string {
   return today.date;
 }
 
-/** The facts that change with every turn. */
+/** Returns the facts that change with every turn: date, next agent, remaining turns. */
 function now({ at, view, roster, seat }: PromptParts): string {
   const away = roster.filter(({ id, status }) => status === 'OFFLINE' && id !== seat.agent).map(({ id }) => id);
   const after = (view?.next ?? []).filter((id) => id !== seat.agent).slice(0, SHOWN_NEXT);

@@ -59,7 +59,7 @@ export type SessionSettings = {
   readonly gate: (agent: AgentId, epoch: number) => ToolGate;
 };
 
-/** What all sessions share. */
+/** Dependencies that all sessions share. */
 export type SessionPorts = {
   readonly floors: FloorPort;
   readonly clock: Clock;
@@ -156,7 +156,7 @@ export class SessionExecutor {
     return this.#lastCause;
   }
 
-  /** Why the agent is not started in its folder, in one line; `null` when nothing prevents it. */
+  /** Why the agent's folder is not trusted, in one line. `null`: the agent may start. */
   get untrusted(): string | null {
     return this.#state.phase.name === 'Initializing' ? this.#untrusted : null;
   }

@@ -239,7 +239,7 @@ export class MessageRate {
     this.#creditAt = now();
   }
 
-  /** What the agent did wrong, for the error. */
+  /** The error message for an agent that exceeded its rate for too long. */
   get excess(): string {
     return `sent more than ${this.#perSecond} messages a second for ${MOST_SLOWED_MS / 1_000} s`;
   }
