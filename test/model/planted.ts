@@ -74,7 +74,7 @@ const TURNS: readonly Planted[] = [
   {
     name: 'a stop leaves the exchange open',
     file: 'decide/control.ts',
-    find: "  if (isBusy) decision.record({ type: 'exchangeClosed', reason: 'stopped' });\n",
+    find: "  if (isBusy) decision.record({ type: 'exchangeClosed', reason: 'stopped', by });\n",
     replace: '',
   },
   {
@@ -484,7 +484,7 @@ const WORLD: readonly Planted[] = [
     name: 'turns are not counted',
     near: 'mode parallel',
     file: 'evolve.ts',
-    find: 'turns: usageSincePerson.turns + 1 }',
+    find: 'turns: usageSincePerson.turns + counted }',
     replace: 'turns: usageSincePerson.turns }',
   },
   {
