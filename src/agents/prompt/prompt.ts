@@ -426,17 +426,24 @@ type Fitted = { readonly blocks: readonly Block[]; readonly cut: number; readonl
 /** The blocks that fit, in order: messages to answer from the oldest on, then the newest other lines. */
 function fit(all: readonly Block[], room: number): Fitted {
   let free = room;
-  const isTooMuch = (each: Block): boolean => (free -= each.head.length + each.text.length + 2) < 0;
-  const asked = all.filter(({ answers }) => answers !== null);
-  const tooMany = asked.findIndex((each, index) => isTooMuch(each) && index > 0);
-  const left = new Set(tooMany === -1 ? [] : asked.slice(tooMany));
-  const context = all.filter(({ answers }) => answers === null).toReversed();
-  const tooOld = context.findIndex(isTooMuch);
-  const kept = new Set(tooOld === -1 ? context : context.slice(0, tooOld));
-  const chosen = all.filter((each) => (each.answers === null ? kept.has(each) : !left.has(each)));
-  return {
-    blocks: chosen,
-    cut: context.length - kept.size,
-    left: [...left].flatMap(({ answers }) => (answers === null ? [] : [answers])),
-  };
+  const kept = new Set<Block>();
+  const left: MessageId[] = [];
+  for (const each of all) {
+    if (each.answers === null) continue;
+    free -= lengthOf(each);
+    if (free < 0 && kept.size > 0) left.push(each.answers);
+    else kept.add(each);
+  }
+  let cut = 0;
+  for (const each of all.toReversed()) {
+    if (each.answers !== null) continue;
+    free -= lengthOf(each);
+    if (free < 0) cut += 1;
+    else kept.add(each);
+  }
+  return { blocks: all.filter((each) => kept.has(each)), cut, left };
+}
+
+function lengthOf({ head, text }: Block): number {
+  return head.length + text.length + 2;
 }

@@ -58,7 +58,8 @@ export const NO_TAIL: Tail = { row: 0, seq: 0, hash: '0'.repeat(64) };
  */
 export function rowHash(before: string, row: Omit<JournalRow, 'row' | 'hash' | 'body'>): string {
   const { machine, seq, prev, at, deadline, version, cause, facts } = row;
-  return hashAfter(before, JSON.stringify([machine, seq, prev, at, deadline, version, cause]), facts);
+  const head = JSON.stringify([machine, seq, prev, at, deadline, version, cause]);
+  return hash('sha256', `${before}${head}${facts}`);
 }
 
 /**
@@ -336,10 +337,6 @@ export class Rows {
 
 /** The end of a chain, and the number of facts to append. */
 export type JournalEnd = { readonly tail: Tail; readonly count: number };
-
-function hashAfter(before: string, head: string, facts: string): string {
-  return hash('sha256', `${before}${head}${facts}`);
-}
 
 type StoredSnapshot = Omit<Snapshot, 'intact'> & { readonly intact: number };
 type Deadline = { readonly name: string; readonly key: string; readonly deadline: Instant | null };
