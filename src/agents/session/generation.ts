@@ -57,6 +57,8 @@ export class Generation {
   #scanner: SignalScanner;
   /** True when at least one draft was handed out for posting. */
   #hasPosted = false;
+  /** True while a draft is shown. */
+  #isShown = false;
   /** True when the last message ended with the signal; `#argument` is the agent named behind it. */
   #signalled = false;
   #argument: string | null = null;
@@ -146,7 +148,7 @@ export class Generation {
 
   /** Drops all further output, and removes the shown draft. */
   mute(): void {
-    if (!this.#muted) this.#ports.drafted(this.epoch, null);
+    if (!this.#muted) this.#show(null);
     this.#muted = true;
     this.#endPauseWait?.();
     this.#quiet?.cancel();
@@ -176,10 +178,10 @@ export class Generation {
     await this.#stands();
     await this.#gate?.close();
     if (this.#muted) return;
-    const { agent, epoch, commands, drafted } = this.#ports;
+    const { agent, epoch, commands } = this.#ports;
     if (ending.how === 'passed') this.#text = '';
     const said = ending.how === 'passed' ? null : this.#endMessage();
-    drafted(epoch, null);
+    this.#show(null);
     const closing = this.#closing(ending);
     const [told] = await Promise.all([commands.send({ agent, epoch, ...closing }), said]);
     if (closing.type === 'wait' && closing.of !== undefined && told?.ok === false)
@@ -258,8 +260,7 @@ export class Generation {
     this.#workedAt = this.#textAt;
     this.#quiet ??= this.#ports.timers.after(QUIET_MS, () => this.#afterQuiet());
     this.#visible ||= /\S/.test(this.#text);
-    if (this.#visible && !beginsPassWord(this.#text, this.#ports.passWords))
-      this.#ports.drafted(this.epoch, this.#text);
+    if (this.#visible && !beginsPassWord(this.#text, this.#ports.passWords)) this.#show(this.#text);
     this.#beat();
   }
 
@@ -336,7 +337,14 @@ export class Generation {
     const draft = this.takeDraft();
     if (draft === null) return;
     await this.#ports.commands.send({ type: 'say', ...draft, ...(cut === null ? {} : { text: cutOff(draft.text) }) });
-    if (!this.#muted && this.#text === '') this.#ports.drafted(this.epoch, null);
+    if (!this.#muted && this.#text === '') this.#show(null);
+  }
+
+  /** Shows the draft. `null` removes it, unless none is shown. */
+  #show(text: string | null): void {
+    if (text === null && !this.#isShown) return;
+    this.#isShown = text !== null;
+    this.#ports.drafted(this.epoch, text);
   }
 
   #closing(ending: Ending): ClosingOf<'wait'> | ClosingOf<'end'> {
