@@ -11,6 +11,7 @@ import type { Way, Ways } from './ways.ts';
 
 const EXECUTE = 'turns/commands/execute.ts';
 const COMMANDS = 'work/runs/run-commands.ts';
+const FLOORS = 'work/floor-with-work.ts';
 const BINDING = 'work/runs/floor-binding.ts';
 const RUN = 'work/runs/run-decide.ts';
 
@@ -315,7 +316,9 @@ export async function catchInJoined(
       const dir = join(folder, `joined-${index}`);
       await copyRooms(dir, bug.file);
       await change(dir, bug);
-      const copy: Joined = await import(pathToFileURL(join(dir, BINDING)).href);
+      const floors: Pick<Joined, 'floorWithWork'> = await import(pathToFileURL(join(dir, FLOORS)).href);
+      const runs: Pick<Joined, 'runOnFloor'> = await import(pathToFileURL(join(dir, BINDING)).href);
+      const copy = { floorWithWork: floors.floorWithWork, runOnFloor: runs.runOnFloor };
       caught.push({ bug, found: firstAlong(copy, ways?.get(bug.name)) ?? firstOf(copy) });
     }
     return caught;
