@@ -22,11 +22,11 @@ export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'>
 /** How often a closed channel is checked again, in milliseconds. Platforms do not report every change. */
 export const ASK_AGAIN_MS = 60_000;
 /** How many refusals in a row close a channel that the platform reports as open. */
-const REFUSALS_BELIEVED = 3;
+const REFUSALS_TO_CLOSE = 3;
 /** After this many minutes a channel closed by refusals is opened again as a trial. */
-const QUESTIONS_TO_TRIAL = 10;
+const CHECKS_TO_TRIAL = 10;
 
-type Closed = { readonly why: string; readonly isDespite: boolean };
+type Closed = { readonly why: string; readonly isByRefusals: boolean };
 
 /**
  * Tracks which channels of a platform can be used. One refused call is no proof, so the platform is asked before a
@@ -69,11 +69,11 @@ export class ChannelAccess {
   }
 
   /**
-   * Marks the channel as unusable and suspends its floors. `isDespite`: the platform reports it as open, but it
+   * Marks the channel as unusable and suspends its floors. `isByRefusals`: the platform reports it as open, but it
    * refuses messages.
    */
-  close(channel: ChannelId, why: string, isDespite = false): void {
-    this.#closed.set(channel, { why, isDespite });
+  close(channel: ChannelId, why: string, isByRefusals = false): void {
+    this.#closed.set(channel, { why, isByRefusals });
     for (const floor of this.#ports.floorsOf(channel)) this.#ports.intake.suspend(floor, why);
     this.#askLater(channel, 1);
   }
@@ -98,7 +98,7 @@ export class ChannelAccess {
       if (found !== null) return this.close(channel, found);
       if (refusal === undefined) return this.open(channel);
       log.warn({ channel, why: refusal }, 'the channel refused a message, though it is open');
-      if ((this.#refusals.get(channel) ?? 0) >= REFUSALS_BELIEVED) return this.close(channel, refusal, true);
+      if ((this.#refusals.get(channel) ?? 0) >= REFUSALS_TO_CLOSE) return this.close(channel, refusal, true);
       reopened(channel);
     } catch (error) {
       const found = whyClosed(error) ?? reported ?? null;
@@ -110,7 +110,7 @@ export class ChannelAccess {
     }
   }
 
-  #askLater(channel: ChannelId, questions: number): void {
+  #askLater(channel: ChannelId, checks: number): void {
     if (this.#awaited.has(channel)) return;
     this.#awaited.add(channel);
     const again = async (): Promise<void> => {
@@ -118,8 +118,8 @@ export class ChannelAccess {
       this.#awaited.delete(channel);
       const closed = this.#closed.get(channel);
       if (closed === undefined) return;
-      if (!closed.isDespite || questions >= QUESTIONS_TO_TRIAL) await this.check(channel);
-      if (this.#closed.has(channel)) this.#askLater(channel, questions + 1);
+      if (!closed.isByRefusals || checks >= CHECKS_TO_TRIAL) await this.check(channel);
+      if (this.#closed.has(channel)) this.#askLater(channel, checks + 1);
     };
     again().catch(() => this.#awaited.delete(channel));
   }

@@ -63,7 +63,7 @@ const CONNECTING_MS = 1_000;
 export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   const ending = new AbortController();
   const state: State = { platform: null, failing: new Set() };
-  const { trying, up } = asking(options, state);
+  const { call, connected } = platformCalls(options, state);
   return {
     name: options.name,
     capabilities: options.capabilities,
@@ -84,14 +84,15 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
       await platform?.disconnect();
       await platform?.sender.stop();
     },
-    post: (channel, post) => trying('post', channel, ({ sender }) => sender.post(channel, post)),
-    find: (channel, post) => trying('find', channel, ({ sender }) => sender.find(channel, post)),
-    edit: (channel, id, text) => trying('edit', channel, ({ sender }) => sender.edit(channel, id, text)),
-    receipt: async (channel, message, receipt) => up('receipt', channel).sender.receipt(channel, message, receipt),
+    post: (channel, post) => call('post', channel, ({ sender }) => sender.post(channel, post)),
+    find: (channel, post) => call('find', channel, ({ sender }) => sender.find(channel, post)),
+    edit: (channel, id, text) => call('edit', channel, ({ sender }) => sender.edit(channel, id, text)),
+    receipt: async (channel, message, receipt) =>
+      connected('receipt', channel).sender.receipt(channel, message, receipt),
     draft: (channel, speaker, epoch, text) => state.platform?.sender.draft(channel, speaker, epoch, text),
     card: (channel, view) => state.platform?.sender.card(channel, view),
     catchUp: (channel, after) =>
-      trying('catchUp', channel, async (here) => {
+      call('catchUp', channel, async (here) => {
         const history = await here.readHistory(channel, after);
         await here.sender.tidy(channel);
         return history;
@@ -105,18 +106,14 @@ type State = {
   readonly failing: Set<ChannelId>;
 };
 
-function asking({ title }: PlatformOptions, state: State) {
-  const up = (method: string, channel: ChannelId): OpenPlatform => {
+function platformCalls({ title }: PlatformOptions, state: State) {
+  const connected = (method: string, channel: ChannelId): OpenPlatform => {
     if (state.platform !== null) return state.platform;
     const where = { method, channel, fault: 'unreachable', retryAfterMs: CONNECTING_MS } as const;
     throw new ChatError(`${title} is not connected yet`, where);
   };
-  const trying = async <T>(
-    method: string,
-    channel: ChannelId,
-    work: (here: OpenPlatform) => Promise<T>,
-  ): Promise<T> => {
-    const here = up(method, channel);
+  const call = async <T>(method: string, channel: ChannelId, work: (here: OpenPlatform) => Promise<T>): Promise<T> => {
+    const here = connected(method, channel);
     try {
       const done = await work(here);
       if (method === 'post' && state.failing.delete(channel)) here.access.written(channel);
@@ -127,7 +124,7 @@ function asking({ title }: PlatformOptions, state: State) {
       throw error;
     }
   };
-  return { up, trying };
+  return { connected, call };
 }
 
 /** Dependencies of a sender. */
@@ -236,7 +233,7 @@ class OutboxSender {
   readonly #scans = new Map<string, number>();
   readonly #refusals = new Map<string, Refusals>();
   /** Each channel's last turn with a post that the platform refused for good. */
-  readonly #unsaid = new Map<ChannelId, number>();
+  readonly #failedTurns = new Map<ChannelId, number>();
 
   constructor(ports: OutboxSenderPorts) {
     this.#ports = ports;
@@ -245,9 +242,9 @@ class OutboxSender {
   async carry(row: OutboxRow): Promise<Settlement> {
     const { channel, effect } = row;
     const isDone = effect.type === 'receipt' && effect.receipt === 'done' && effect.epoch !== undefined;
-    if (isDone && effect.epoch === this.#unsaid.get(channel)) return { state: 'confirmed', platformId: null };
+    if (isDone && effect.epoch === this.#failedTurns.get(channel)) return { state: 'confirmed', platformId: null };
     const settlement = await this.#settle(row);
-    if (settlement.state === 'failed' && effect.type === 'post') this.#unsaid.set(channel, effect.epoch);
+    if (settlement.state === 'failed' && effect.type === 'post') this.#failedTurns.set(channel, effect.epoch);
     return settlement;
   }
 
@@ -287,8 +284,8 @@ class OutboxSender {
     const plain = postOf(row, this.#ports);
     const post = { ...plain, text: `${plain.text}${lateWords(this.#refusals.get(row.id))}` };
     if (row.uncertain && !adapter.capabilities.idempotentPosts) {
-      const found = await lookFor(adapter, post, channel);
-      if ('blind' in found) return this.#postBlindly(row, post, { adapter, why: found.blind });
+      const found = await searchFor(adapter, post, channel);
+      if ('unreadable' in found) return this.#postBlindly(row, post, { adapter, why: found.unreadable });
       if (found.id !== null) return { state: 'confirmed', platformId: found.id };
       const scanned = (this.#scans.get(row.id) ?? 0) + 1;
       this.#scans.set(row.id, scanned);
@@ -350,15 +347,16 @@ function endsQuestion({ effect }: OutboxRow): boolean {
 const PART_OVER = 'Part of the question above, which is closed.';
 const ENDS_QUESTION: ReadonlySet<Announcement['kind']> = new Set(['answered', 'trustAnswered']);
 
-type Found = { readonly id: string | null } | { readonly blind: string };
+type Found = { readonly id: string | null } | { readonly unreadable: string };
 
-async function lookFor(adapter: ChatAdapter, post: OutgoingPost, channel: ChannelId): Promise<Found> {
+async function searchFor(adapter: ChatAdapter, post: OutgoingPost, channel: ChannelId): Promise<Found> {
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
     // A missing channel holds no post. The platform's answer ends the row without another attempt.
     if (error instanceof ChatError && error.channelIsGone) throw error;
-    if (error instanceof ChatError && error.fault === 'refused' && !isRetried(error)) return { blind: error.message };
+    if (error instanceof ChatError && error.fault === 'refused' && !isRetried(error))
+      return { unreadable: error.message };
     throw error;
   }
 }

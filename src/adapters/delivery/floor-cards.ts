@@ -40,7 +40,7 @@ const REFUSED_MS = 60_000;
 /** Limit of channels whose card state is kept in memory. Channels with pending work are kept beyond it. */
 const CHANNELS_KEPT = 1_000;
 
-type Drawing = { readonly content: Content; readonly endsAt: Instant | null; readonly wordless: string };
+type Drawing = { readonly content: Content; readonly endsAt: Instant | null; readonly withoutTime: string };
 
 type State = {
   readonly throttle: Throttle;
@@ -274,16 +274,16 @@ export class FloorCards {
   #drawingOf(view: FloorView): Drawing {
     const { client, nameOf } = this.#ports;
     const { text, buttons, endsAt } = cardOf(view, nameOf, (at) => client.timeLeft(at));
-    const wordless = JSON.stringify([cardOf(view, nameOf, () => '').text, buttons]);
+    const withoutTime = JSON.stringify([cardOf(view, nameOf, () => '').text, buttons]);
     return {
       content: { kind: 'card', speaker: null, text, buttons, epoch: view.epoch, outboxId: null },
       endsAt,
-      wordless,
+      withoutTime,
     };
   }
 
   #isShown(drawing: Drawing, shown: Drawing | null): boolean {
-    if (shown === null || drawing.wordless !== shown.wordless) return false;
+    if (shown === null || drawing.withoutTime !== shown.withoutTime) return false;
     if (drawing.content.text === shown.content.text) return true;
     if (this.#ports.client.limits.timeLeftEveryMs !== null || drawing.endsAt === null || shown.endsAt === null)
       return false;

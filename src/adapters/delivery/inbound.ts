@@ -117,7 +117,7 @@ export function createDeduplicator(clock: Clock): Deduplicator {
 }
 
 /** Where a message belongs: the channel with the floor, and the place whose settings apply. */
-export type Whereabouts = {
+export type MessageLocation = {
   readonly channel: ChannelId;
   readonly place: Place;
   /** The parent channel of a thread without a floor, which must be opened first. Otherwise `null`. */
@@ -134,7 +134,7 @@ export function floorOf(
   queries: Pick<FloorQueries, 'channels'>,
   channel: ChannelId,
   parent: ChannelId | null,
-): Whereabouts | null {
+): MessageLocation | null {
   const places = placesById(queries.channels());
   const placeOf = (id: ChannelId | null): Place | null => (id === null ? null : (places.get(id) ?? null));
   const own = placeOf(channel);

@@ -20,13 +20,13 @@ type StoreHealthPorts = {
 };
 
 /** Backoff between write attempts. */
-const LOOK: RetryPolicy = { firstMs: 1_000, longestMs: 5_000 };
+const WRITE_RETRY: RetryPolicy = { firstMs: 1_000, longestMs: 5_000 };
 
 const TEXTS = {
   full: '⚠️ Conch’s disk is full. Messages wait and nothing is posted until somebody frees space. Nothing is lost.',
   locked: '⚠️ Another program is writing to Conch’s database. Messages wait and nothing is posted until it is done.',
 };
-const OVER = '✅ Conch can write again.';
+const RESOLVED = '✅ Conch can write again.';
 
 /**
  * Warns people when the store cannot be written. Each channel gets one message, sent directly: the outbox is on the
@@ -58,27 +58,27 @@ export class StoreHealth {
     const { code: why } = cause;
     this.#stuck = why;
     this.#ports.log.error({ why }, cause.message);
-    void this.#untilItWrites(this.#texts, this.#tell(why));
+    void this.#retryWrite(this.#texts, this.#warn(why));
   }
 
   stop(): void {
     this.#ending.abort();
   }
 
-  async #untilItWrites(texts: Pick<KeptTexts, 'remember'>, told: readonly Promise<Told | null>[]): Promise<void> {
+  async #retryWrite(texts: Pick<KeptTexts, 'remember'>, warnings: readonly Promise<Warning | null>[]): Promise<void> {
     const { timers, log } = this.#ports;
     const { signal } = this.#ending;
     try {
-      await retry(() => texts.remember('runtime', 'room', ''), LOOK, { timers, signal, judge: judgeOf });
+      await retry(() => texts.remember('runtime', 'room', ''), WRITE_RETRY, { timers, signal, judge: judgeOf });
     } catch {
       return; // The program ends, or the store has another fault, which ends it.
     }
     this.#stuck = null;
     log.info({}, 'the database can be written again');
-    for (const one of told) void one.then((post) => post && this.#over(post));
+    for (const one of warnings) void one.then((post) => post && this.#withdraw(post));
   }
 
-  #tell(why: Stuck): readonly Promise<Told | null>[] {
+  #warn(why: Stuck): readonly Promise<Warning | null>[] {
     const { adapters, channels, log } = this.#ports;
     return channels().map(async ({ id, adapter: name }) => {
       const adapter = adapters().find((one) => one.name === name);
@@ -97,14 +97,14 @@ export class StoreHealth {
     });
   }
 
-  async #over({ adapter, channel, id }: Told): Promise<void> {
-    if (id === null) adapter.notice?.(channel, OVER);
-    else await adapter.edit?.(channel, id, OVER).catch(() => undefined);
+  async #withdraw({ adapter, channel, id }: Warning): Promise<void> {
+    if (id === null) adapter.notice?.(channel, RESOLVED);
+    else await adapter.edit?.(channel, id, RESOLVED).catch(() => undefined);
   }
 }
 
 /** A warning in a channel. `id` is `null` when it was shown as a notice, which is not stored. */
-type Told = { readonly adapter: ChatAdapter; readonly channel: ChannelId; readonly id: string | null };
+type Warning = { readonly adapter: ChatAdapter; readonly channel: ChannelId; readonly id: string | null };
 
 function judgeOf({ error }: { readonly error: unknown }): 'again' | 'give-up' {
   return willPass(error) ? 'again' : 'give-up';

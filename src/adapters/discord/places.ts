@@ -4,7 +4,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import type { Intake, FloorQueries } from '../port.ts';
 import { floorOf } from '../delivery/inbound.ts';
-import type { Whereabouts } from '../delivery/inbound.ts';
+import type { MessageLocation } from '../delivery/inbound.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
 import { channelId, platformChannel } from './client.ts';
 import type { Reader } from './client.ts';
@@ -47,9 +47,9 @@ export type Places = {
    * Returns the floor for a channel's messages; `null` when the channel has no floor. Opens the floor of a new thread.
    * Rejects with a `ChatError` while Discord cannot describe the channel.
    */
-  resolve(channel: string): Promise<Whereabouts | null>;
+  resolve(channel: string): Promise<MessageLocation | null>;
   /** Like `resolve`, but asks nobody and opens nothing. `undefined` when the channel is not known yet. */
-  at(channel: string): Whereabouts | null | undefined;
+  at(channel: string): MessageLocation | null | undefined;
   /** Returns the location of a floor. Rejects with a `ChatError` while Discord cannot describe the channel. */
   locate(floor: ChannelId): Promise<Location>;
 };
@@ -66,7 +66,7 @@ export function createPlaces(ports: {
   const { read, queries, intake } = ports;
   const known = new BoundedMap<string, Known>(KNOWN_LIMIT);
   const guilds = new Map<string, string>();
-  const placed = (channel: string): Whereabouts | null => {
+  const placed = (channel: string): MessageLocation | null => {
     const parent = known.get(channel)?.parent ?? null;
     return floorOf(queries, channelId(channel), parent === null ? null : channelId(parent));
   };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { floorOf, heardAs, typedCommand } from '../delivery/inbound.ts';
-import type { Author, Whereabouts } from '../delivery/inbound.ts';
+import type { Author, MessageLocation } from '../delivery/inbound.ts';
 import type { FloorQueries, Thread } from '../port.ts';
 import { channelId, messageId } from './client.ts';
 import type { People, Self } from './client.ts';
@@ -152,7 +152,7 @@ export type MessageContext = {
 };
 
 /** Where a spot belongs; `null` when it belongs to no floor. */
-export function whereabouts(queries: FloorQueries, at: Spot): Whereabouts | null {
+export function whereabouts(queries: FloorQueries, at: Spot): MessageLocation | null {
   const own = floorOf(queries, channelId(at.channel), null);
   if (at.thread === null) return own;
   const inThread = floorOf(queries, channelId(at.channel, at.thread), channelId(at.channel));
@@ -160,7 +160,7 @@ export function whereabouts(queries: FloorQueries, at: Spot): Whereabouts | null
 }
 
 /** The thread to be opened before its message is taken in, if it has no floor yet. */
-export function threadAt(at: Spot, { channel, opens }: Whereabouts): Thread | null {
+export function threadAt(at: Spot, { channel, opens }: MessageLocation): Thread | null {
   if (opens === null || at.thread === null) return null;
   const since = { id: messageId(at.channel, at.thread), order: at.thread };
   return { id: channel, parent: opens.id, name: `${opens.name} › ${at.thread}`, since };
@@ -175,7 +175,7 @@ export function floorAt(queries: FloorQueries, at: Spot): ChannelId | null {
 /** A message as the port hands it in, and the command line that it is, if a person wrote one. */
 export async function toHumanMessage(
   said: Said,
-  { channel, place }: Whereabouts,
+  { channel, place }: MessageLocation,
   by: MessageContext,
 ): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
   const { author } = said;
