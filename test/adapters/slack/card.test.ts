@@ -19,7 +19,7 @@ async function drawn(world: Speaking, view: FloorView): Promise<void> {
 }
 
 describe('a floor in an exchange', () => {
-  test('has one card that says who holds it, and buttons that carry the turn', async () => {
+  test('has one card with the holder, and buttons for the turn', async () => {
     const world = await speaking();
     const deadlineAt = world.time.clock.now() + 72_000;
     await drawn(world, viewOf(world.channel, { holder: holding('dev', { deadlineAt }) }));
@@ -34,7 +34,7 @@ describe('a floor in an exchange', () => {
     ]);
   });
 
-  test('has the time that is left written anew while somebody holds it', async () => {
+  test('has its time left updated while an agent holds it', async () => {
     const world = await speaking();
     const deadlineAt = world.time.clock.now() + 150_000;
     await drawn(world, viewOf(world.channel, { holder: holding('dev', { deadlineAt }) }));
@@ -45,7 +45,7 @@ describe('a floor in an exchange', () => {
 });
 
 describe("a button's value", () => {
-  test('is read back as it was written', () => {
+  test('is parsed as it was written', () => {
     const value = { line: '/floor skip', drawnFor: 'tx.7' };
     expect(readButtonValue(buttonValue(value))).toEqual(value);
   });
@@ -73,7 +73,7 @@ describe('the status line of a thread', () => {
     return { ...world, floor, shown, session };
   }
 
-  test('says who is writing, is refreshed before it fades, and goes with the end of the turn', async () => {
+  test('shows the writing agent, is refreshed before it expires, and is removed at the end of the turn', async () => {
     const { outgoing, floor, shown, until, calls, time } = await inThread({ settings: { agentSessions: false } });
     outgoing.card(floor, viewOf(floor, { holder: holding('dev') }));
     await until(() => shown() !== null);
@@ -84,7 +84,7 @@ describe('the status line of a thread', () => {
     await until(() => shown() === null);
   });
 
-  test('is shown again after a post, which takes it away', async () => {
+  test('is shown again after a post, which removes it', async () => {
     const { outgoing, floor, shown, until, over } = await inThread();
     outgoing.card(floor, viewOf(floor, { holder: holding('dev') }));
     await until(() => shown() !== null);
@@ -93,7 +93,7 @@ describe('the status line of a thread', () => {
     await until(() => shown() !== null);
   });
 
-  test('goes with the end of the program', async () => {
+  test('is removed when the program stops', async () => {
     const { outgoing, floor, shown, until } = await inThread();
     outgoing.card(floor, viewOf(floor, { holder: holding('dev') }));
     await until(() => shown() !== null);
@@ -101,7 +101,7 @@ describe('the status line of a thread', () => {
     expect(shown()).toBeNull();
   });
 
-  test('is not asked for again when Slack does not take it from this app', async () => {
+  test('is not set again when Slack refuses it from this app', async () => {
     const { outgoing, floor, slack, calls, pass, logged } = await inThread({ settings: { agentSessions: false } });
     slack.setScopes(ALL_SCOPES.filter((scope) => scope !== 'chat:write'));
     for (let n = 0; n < 5; n += 1) {
@@ -112,7 +112,7 @@ describe('the status line of a thread', () => {
     expect(logged.filter((line) => line.includes('left out from now on'))).toHaveLength(1);
   });
 
-  test("follows the floor in Slack's own session, whose Stop button stands while it is processing", async () => {
+  test("follows the floor in Slack's session, which shows a Stop button while processing", async () => {
     const { outgoing, floor, session, until, calls } = await inThread();
     outgoing.card(floor, viewOf(floor, { holder: holding('dev') }));
     await until(() => session()?.['status'] === 'processing');
@@ -123,7 +123,7 @@ describe('the status line of a thread', () => {
     expect(calls('agents.sessions.setStatus')).toHaveLength(3);
   });
 
-  test('is not asked for in a channel, which has no place for it', async () => {
+  test('is not set in a channel, which cannot show it', async () => {
     const { outgoing, channel, calls, pass } = await inThread();
     outgoing.card(channel, viewOf(channel, { holder: holding('dev') }));
     await pass(5_000);

@@ -51,7 +51,7 @@ function button(
 }
 
 describe('/conch', () => {
-  test('runs a command line in the name of whoever typed it and shows them the answer', async () => {
+  test('runs a command line for its author and shows them the answer', async () => {
     const { slack, ears, floor } = await begin();
     const shown = await slack.command(slack.ids.ann, slack.ids.channel, ' floor skip dev ');
     expect(ears.runs).toEqual([
@@ -75,7 +75,7 @@ describe('/conch', () => {
     expect(ears.runs.map(({ line }) => line)).toEqual([`/why ${id}`]);
   });
 
-  test('T34 why with a time stamp is about the message of this channel that has it, and an id stays one', async () => {
+  test('T34 explains the message of this channel with a time stamp, or with an id', async () => {
     const { slack, ears } = await begin();
     await slack.command(slack.ids.ann, slack.ids.channel, 'why 1700000000.000100');
     await slack.command(slack.ids.ann, slack.ids.channel, 'why C0123/1700000000.000100');
@@ -85,7 +85,7 @@ describe('/conch', () => {
     ]);
   });
 
-  test('T35 is answered with commands as Slack takes them', async () => {
+  test('T35 names commands in the form that Slack accepts', async () => {
     const { slack, ears } = await begin();
     const text =
       'Run /floor resume or /why C1/1.2; /floors, a/stop and src/agent/list are none.\n```\n/floor skip\n```';
@@ -96,21 +96,21 @@ describe('/conch', () => {
     ]);
   });
 
-  test('alone asks for help; a slash before the command does no harm', async () => {
+  test('shows the help without a command, and accepts a slash before the command', async () => {
     const { slack, ears } = await begin();
     await slack.command(slack.ids.ann, slack.ids.channel, '');
     await slack.command(slack.ids.ann, slack.ids.channel, '/stop');
     expect(ears.runs.map(({ line }) => line)).toEqual(['/help', '/stop']);
   });
 
-  test('where Conch has no floor says so', async () => {
+  test('says that a channel has no floor', async () => {
     const { slack, ears } = await begin();
     const shown = await slack.command(slack.ids.ann, slack.channel('random'), 'stop');
     expect(shown.answers[0]?.text).toContain('no floor in this channel');
     expect(ears.runs).toEqual([]);
   });
 
-  test('row 47: that takes long is acknowledged at once, answered later, and runs once', async () => {
+  test('row 47: is acknowledged at once, answered later, and runs once when it takes long', async () => {
     const { slack, ears } = await begin();
     ears.answer = async () => {
       await wait(900);
@@ -121,7 +121,7 @@ describe('/conch', () => {
     expect(ears.runs).toHaveLength(1);
   });
 
-  test('is answered in the channel when the address for its answer does not work', async () => {
+  test('is answered in the channel when its response URL fails', async () => {
     const { slack } = await begin();
     const web = createClient({ token: slack.botToken, apiUrl: slack.apiUrl });
     const at = { channel: slack.ids.channel, thread: null };
@@ -130,14 +130,14 @@ describe('/conch', () => {
     expect(slack.ephemerals(slack.ids.ann)).toMatchObject([{ text: 'Seen all the same.', via: 'ephemeral' }]);
   });
 
-  test('row 79: an answer cannot mention anybody', async () => {
+  test('row 79: mentions nobody in its answer', async () => {
     const { slack, ears } = await begin();
     ears.answer = () => ({ ok: true, text: 'written by <!channel> & <@U1>' });
     const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'why 1');
     expect(shown.answers[0]?.text).toBe('written by &lt;!channel&gt; &amp; &lt;@U1&gt;');
   });
 
-  test('that fails inside is answered, not silent', async () => {
+  test('is answered also when it fails', async () => {
     const { slack, ears } = await begin();
     ears.answer = () => {
       throw new Error('a bug');
@@ -147,8 +147,8 @@ describe('/conch', () => {
   });
 });
 
-describe('who may operate', () => {
-  test('row 75: whoever is in no group of operators is refused, by command, button and message', async () => {
+describe('operators', () => {
+  test("row 75: exclude people outside the operators' groups, by command, button and message", async () => {
     const { slack, ears } = await begin();
     ears.answer = guard('S-none', slack.ids.bob);
     const ts = button('/floor skip', 'tx.3');
@@ -160,7 +160,7 @@ describe('who may operate', () => {
     expect((await slack.press(bob, channel, ts, 'Do')).answers).toMatchObject([{ text: 'Did /conch floor skip.' }]);
   });
 
-  test('row 74: a program operates in no way, whatever it calls itself', async () => {
+  test('row 74: exclude programs, whatever their names are', async () => {
     const { slack, ears } = await begin({ place: { allowBots: 'all' } });
     slack.bot(slack.ids.channel, '!stop', { name: 'Ann' });
     slack.bot(slack.ids.channel, '!stop', { user: slack.ids.ann });
@@ -169,7 +169,7 @@ describe('who may operate', () => {
     expect(ears.runs).toEqual([]);
   });
 
-  test('row 76: a group is asked for anew by whatever changes a floor: who left it is refused at the next click', async () => {
+  test('row 76: exclude a person at the first button press after they left the group', async () => {
     const { slack, ears } = await begin();
     const { ann, channel } = slack.ids;
     const group = slack.group('operators', [ann]);
@@ -180,14 +180,14 @@ describe('who may operate', () => {
     expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'You may only read.' }]);
   });
 
-  test('reading asks for the groups once a minute at most', async () => {
+  test('are read at most once a minute for commands that only read', async () => {
     const { slack } = await begin();
     slack.group('operators', [slack.ids.ann]);
     for (let time = 0; time < 3; time += 1) await slack.command(slack.ids.ann, slack.ids.channel, 'floor status');
     expect(slack.requests.filter(({ method }) => method === 'usergroups.list')).toHaveLength(1);
   });
 
-  test('when the groups cannot be read nobody has a role', async () => {
+  test('have no roles when the groups cannot be read', async () => {
     const { slack, ears } = await begin();
     const group = slack.group('operators', [slack.ids.ann]);
     ears.answer = guard(group);
@@ -197,8 +197,8 @@ describe('who may operate', () => {
   });
 });
 
-describe('a word to the app where it has no floor', () => {
-  test('T37 is answered once, to its writer alone, with what to do', async () => {
+describe('a mention of the app in a channel without a floor', () => {
+  test('T37 is answered once, to its author only, with how to get a floor', async () => {
     const { slack, ears } = await begin();
     const { ann, bob, botUser } = slack.ids;
     const elsewhere = slack.channel('elsewhere');
@@ -213,7 +213,7 @@ describe('a word to the app where it has no floor', () => {
 });
 
 describe('a command as a message', () => {
-  test('is recorded, kept from agents, run once and answered to its writer alone', async () => {
+  test('is stored, hidden from agents, run once and answered to its author only', async () => {
     const { slack, ears, floor } = await begin();
     slack.events.duplicate('other');
     slack.write(slack.ids.ann, slack.ids.channel, '!floor skip');
@@ -224,7 +224,7 @@ describe('a command as a message', () => {
     expect(slack.ephemerals(slack.ids.ann)).toMatchObject([{ text: 'Done.', via: 'ephemeral', threadTs: null }]);
   });
 
-  test('works in a thread, for the floor of the thread, and is answered there', async () => {
+  test("works in a thread for the thread's floor, and is answered there", async () => {
     const { slack, ears, floor } = await begin();
     const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
     slack.write(slack.ids.ann, slack.ids.channel, '!stop', { thread: root });
@@ -233,7 +233,7 @@ describe('a command as a message', () => {
     expect(slack.ephemerals(slack.ids.ann)).toMatchObject([{ threadTs: root }]);
   });
 
-  test('T34 !why in a thread is about the message that the thread is under; T35 is answered with "!"', async () => {
+  test('T34 explains the first message of a thread with !why in it; T35 names commands with !', async () => {
     const { slack, ears } = await begin();
     ears.answer = () => ({ ok: true, text: 'Run /floor resume.' });
     const root = slack.write(slack.ids.bob, slack.ids.channel, 'root');
@@ -244,7 +244,7 @@ describe('a command as a message', () => {
     expect(slack.ephemerals(slack.ids.ann)[0]?.text).toBe('Run !floor resume.');
   });
 
-  test('is only one with a known first word: "!nice" is a message', async () => {
+  test('needs a known first word: "!nice" is a message', async () => {
     const { slack, ears } = await begin();
     slack.write(slack.ids.ann, slack.ids.channel, '!nice');
     await until('it comes', () => ears.messages.length === 1);
@@ -252,21 +252,21 @@ describe('a command as a message', () => {
     expect(ears.runs).toEqual([]);
   });
 
-  test("Slack's own Stop is /stop by whoever clicked it", async () => {
+  test("includes Slack's own Stop button, as /stop by the person who pressed it", async () => {
     const { slack, ears, floor } = await begin();
     slack.sessionStopped(slack.ids.bob, slack.ids.channel);
     await until('it runs', () => ears.runs.length === 1);
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/stop', by: { id: slack.ids.bob } }]);
   });
 
-  test("Slack's own Stop under a message of the channel is for the channel's floor", async () => {
+  test("includes Slack's own Stop button under a channel's message, for the channel's floor", async () => {
     const { slack, ears, floor } = await begin({ place: { threads: 'ignore' } });
     slack.sessionStopped(slack.ids.bob, slack.ids.channel, slack.write(slack.ids.ann, slack.ids.channel, 'go'));
     await until('it runs', () => ears.runs.length === 1);
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/stop' }]);
   });
 
-  test("Slack's own Stop is nothing where sessions are switched off", async () => {
+  test("does not include Slack's own Stop button where sessions are switched off", async () => {
     const settings = { streaming: false, cards: false, status: false, agentSessions: false };
     const { slack, ears } = await begin({ adapter: { settings } });
     slack.sessionStopped(slack.ids.bob, slack.ids.channel);
@@ -276,7 +276,7 @@ describe('a command as a message', () => {
 });
 
 describe('a button', () => {
-  test('runs its line for the turn it was drawn for, once', async () => {
+  test('runs its command line once, for the turn it was drawn for', async () => {
     const { slack, ears, floor } = await begin();
     const ts = button('/floor skip', 'tx.7');
     const shown = await slack.press(slack.ids.ann, slack.ids.channel, ts, { button: 'Do', twice: true });
@@ -293,7 +293,7 @@ describe('a button', () => {
     expect(ears.runs).toMatchObject([{ channel: `${floor}/${root}`, line: '/stop', drawnFor: 'tx.3' }]);
   });
 
-  test('whose value is not ours is refused politely', async () => {
+  test("is refused when its value is not Conch's", async () => {
     const { slack, ears } = await begin();
     const element = { type: 'button', action_id: 'conch:9', text: { type: 'plain_text', text: 'Old' }, value: 'skip' };
     const ts = slack.bot(slack.ids.channel, 'card', { blocks: [{ type: 'actions', elements: [element] }] });
@@ -304,7 +304,7 @@ describe('a button', () => {
 });
 
 describe('a question', () => {
-  test('takes a no with its words from a form, and does nothing before', async () => {
+  test('is denied with the reason from the form, and not before the form is sent', async () => {
     const { slack, ears, floor } = await begin();
     const ts = button({ line: '/reject 8', drawnFor: 'qK8', opens: { what: 'reason' } });
     const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
@@ -315,7 +315,7 @@ describe('a question', () => {
     expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', drawnFor: 'qK8' }]);
   });
 
-  test.each(['reason', 'form'] as const)('T67 opens no %s for somebody who may not answer', async (what) => {
+  test.each(['reason', 'form'] as const)('T67 opens no %s for a person who may not answer', async (what) => {
     const { slack, ears } = await begin();
     ears.refused = 'Only operators may use /reject.';
     const opens = what === 'form' ? ({ what, of: [] } as const) : { what };
@@ -324,14 +324,14 @@ describe('a question', () => {
     expect([view ?? null, answers[0]?.text, ears.runs]).toEqual([null, 'Only operators may use /conch reject.', []]);
   });
 
-  test('T67 shows no settings to somebody who may not change them', async () => {
+  test('T67 shows no settings to a person who may not change them', async () => {
     const { slack, ears } = await begin();
     ears.refused = 'Only operators may use /floor mode.';
     const { view, answers } = await slack.command(slack.ids.ann, slack.ids.channel, 'settings');
     expect([view ?? null, answers[0]?.text]).toEqual([null, 'Only operators may use /conch floor mode.']);
   });
 
-  test('T65 has its rules in a menu that tells them apart, and shows the chosen one whole before it counts', async () => {
+  test('T65 lists its rules in a menu, and shows the chosen rule whole before it applies', async () => {
     const { slack, ears, floor } = await begin();
     const path = (name: string) => `packages/${'deep/'.repeat(20)}${name}`;
     const rules = ['a.ts', 'b.ts'].map((name) => ({
@@ -414,7 +414,7 @@ describe('a question with a form', () => {
     return here.slack.press(ids.ann, ids.channel, button({ line: '/answer 8', drawnFor: 'qK8', opens }), 'conch:0');
   };
 
-  test('opens it with what counts if it is left out, and does nothing before', async () => {
+  test('opens the form with its defaults, and does nothing before it is sent', async () => {
     const { view } = await opened();
     const blocks = [
       { type: 'section', text: { text: 'hub asks: Which issue?' } },
@@ -435,7 +435,7 @@ describe('a question with a form', () => {
     expect(here.ears.runs).toEqual([]);
   });
 
-  test('is answered by one command with all that was filled in', async () => {
+  test('is answered by one command with all values', async () => {
     const { view } = await opened();
     const filled = { title: 'a=b\nvotes=9', labels: 'bug', urgent: 'yes' };
     expect(await here.slack.submit(view?.id ?? '', filled)).toMatchObject({ acked: true, errors: null });
@@ -446,7 +446,7 @@ describe('a question with a form', () => {
     await until('the answer', () => here.slack.ephemerals(here.slack.ids.ann).some(({ text }) => text === 'Done.'));
   });
 
-  test('says what is wrong beside each field, and keeps what was written', async () => {
+  test("shows each field's error, and keeps the values", async () => {
     const { view } = await opened();
     const fields = { title: 'Too small', votes: 'Too big' };
     here.ears.answer = () => ({ ok: false, text: 'all of it', fields });
@@ -458,7 +458,7 @@ describe('a question with a form', () => {
     expect(slack.openViews(slack.ids.ann)).toHaveLength(1);
   });
 
-  test('that is refused too late to stay open gives back what was written', async () => {
+  test('gives back the values when it is refused after the form closed', async () => {
     const { view } = await opened(FORM, { slack: { ackMs: 3_000 } });
     here.ears.answer = async () => {
       await wait(2_600);
@@ -469,7 +469,7 @@ describe('a question with a form', () => {
     await until('the answer', () => here.slack.ephemerals(here.slack.ids.ann).some(({ text }) => text === told));
   });
 
-  test('that is over by now, or too long for Slack, is told as the command says it', async () => {
+  test("gives the command's answer when it is closed, or too long for Slack", async () => {
     const many = Array.from({ length: 101 }, (_, index) => ({ value: `v${index}`, label: `v${index}` }));
     const { view } = await opened([{ ...plain, name: 'of', label: 'of', kind: 'one', options: many }]);
     expect(view).toBeNull();
@@ -480,7 +480,7 @@ describe('a question with a form', () => {
 });
 
 describe('the settings', () => {
-  test('open from the card and by command with what is in force, and run what was changed', async () => {
+  test('open from the card and by command with the present values, and run the changes', async () => {
     const { slack, ears, floor } = await begin();
     const ts = button('/help', 'tx.0', 'conch:settings');
     const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:settings');
@@ -491,7 +491,7 @@ describe('the settings', () => {
     expect((await slack.command(slack.ids.ann, slack.ids.channel, 'settings')).view).not.toBeNull();
   });
 
-  test('show what was refused beside its field, and stay open', async () => {
+  test('show a refusal beside its field, and stay open', async () => {
     const { slack, ears } = await begin();
     ears.answer = ({ line }) =>
       line.startsWith('/floor order') ? { ok: false, text: 'Not now.' } : { ok: true, text: 'Done.' };
@@ -501,14 +501,14 @@ describe('the settings', () => {
     expect(slack.openViews(slack.ids.ann)).toHaveLength(1);
   });
 
-  test('that change nothing run nothing', async () => {
+  test('run nothing without a change', async () => {
     const { slack, ears } = await begin();
     const { view } = await slack.command(slack.ids.ann, slack.ids.channel, 'settings');
     expect(await slack.submit(view?.id ?? '')).toMatchObject({ acked: true, errors: null });
     expect(ears.runs).toEqual([]);
   });
 
-  test('row 47: that take long close in time, and what was refused is told afterwards', async () => {
+  test('row 47: close in time when they take long, and report a refusal afterwards', async () => {
     const { slack, ears } = await begin({ slack: { ackMs: 3_000 } });
     ears.answer = async () => {
       await wait(2_600);

@@ -42,7 +42,7 @@ function write(text: string): string {
 const connections = (): number => here.slack.connections.count();
 
 describe('two sockets', () => {
-  test('bring a message once, acknowledged after it is durable', async () => {
+  test('deliver a message once, acknowledged after it is durable', async () => {
     const { slack, ears: own, floor } = await begin();
     own.isFull = true;
     const ts = write('hello');
@@ -62,7 +62,7 @@ describe('two sockets', () => {
     expect(slack.lost).toEqual([]);
   });
 
-  test('row 33: an event that comes twice, over one connection or over two, is one message', async () => {
+  test('row 33: deliver one message for a duplicate event, over one connection or two', async () => {
     const { slack, ears: own } = await begin();
     slack.events.duplicate('same');
     write('one');
@@ -74,14 +74,14 @@ describe('two sockets', () => {
     expect([...own.handed.values()]).toEqual([1, 1]);
   });
 
-  test('row 33: a mention, which comes as two events, is one message', async () => {
+  test('row 33: deliver one message for a mention, which comes as two events', async () => {
     const { slack, ears: own } = await begin();
     write(`<@${slack.ids.botUser}> hello`);
     await slack.events.settled();
     expect(own.texts()).toEqual(['hello']);
   });
 
-  test('row 35: events that overtake each other keep the order of the platform in their keys', async () => {
+  test("row 35: keep the platform's order in the keys of reordered events", async () => {
     const { slack, ears: own } = await begin();
     slack.events.reorder();
     const first = write('first');
@@ -93,7 +93,7 @@ describe('two sockets', () => {
     ]);
   });
 
-  test('row 38: what was sent while no socket was open comes with a repetition, once', async () => {
+  test('row 38: deliver an event once that was sent while no socket was open', async () => {
     const { slack, ears: own } = await begin({ start: false, slack: { retryDelaysMs: [0, 300, 600] } });
     write('while nobody listened');
     await until('it comes', () => own.messages.length === 1);
@@ -107,7 +107,7 @@ describe('two sockets', () => {
     expect([...own.handed.values()]).toEqual([1]);
   });
 
-  test('row 39: twenty refreshes under a stream of messages lose nothing and bring nothing twice', async () => {
+  test('row 39: lose and duplicate nothing in twenty refreshes under a stream of messages', async () => {
     const { slack, ears: own } = await begin();
     const written: string[] = [];
     for (let refresh = 0; refresh < 20; refresh += 1) {
@@ -129,14 +129,14 @@ describe('two sockets', () => {
     expect(own.told).toEqual([]);
   });
 
-  test('a refresh of all at once is a loss of contact, and the history is read after it', async () => {
+  test('report a lost connection when all refresh at once, and the history is read after it', async () => {
     const { slack, ears: own } = await begin();
     slack.connections.refresh({ afterMs: 20 });
     await until('they are back', () => connections() === 2 && own.told.length === 2);
     expect(own.told).toEqual(['lost', 'back perhaps']);
   });
 
-  test('that break are opened again, and floors wait until the history was read', async () => {
+  test('are opened again after a break, and floors wait until the history was read', async () => {
     const { slack, ears: own } = await begin({ adapter: { timers: hasty(500) } });
     slack.connections.drop();
     await until('they are back', () => connections() === 2 && own.told.at(-1) === 'back perhaps');
@@ -145,7 +145,7 @@ describe('two sockets', () => {
     await until('it comes', () => own.messages.length === 1);
   });
 
-  test('row 29: a half-open socket is noticed within seconds, the history is read, and the other one hears on', async () => {
+  test('row 29: detect a half-open socket within seconds, read the history, and continue on the other socket', async () => {
     const { slack, ears: own } = await begin({ slack: { ackMs: 300, retryDelaysMs: [0, 100, 200] } });
     const opened = slack.connections.opened();
     slack.connections.silence(0);
@@ -158,7 +158,7 @@ describe('two sockets', () => {
 });
 
 describe('payloads that are no events', () => {
-  test('row 46: a notice that events were dropped does not end the program; the history is read a minute later', async () => {
+  test('row 46: a notice about dropped events is survived; the history is read a minute later', async () => {
     const waits: number[] = [];
     const { slack, ears: own } = await begin({ adapter: { timers: hasty(50, waits) } });
     slack.events.rateLimited();
@@ -166,7 +166,7 @@ describe('payloads that are no events', () => {
     expect(waits).toContain(60_000);
   });
 
-  test('row 46: unknown and broken payloads are dropped, and the next message is heard', async () => {
+  test('row 46: unknown and invalid payloads are dropped, and the next message is delivered', async () => {
     const { slack, ears: own, logged } = await begin();
     for (const payload of [
       {},
@@ -185,7 +185,7 @@ describe('payloads that are no events', () => {
   });
 });
 
-describe('a program that Slack does not take', () => {
+describe('a program that Slack refuses', () => {
   async function refused(options: StandOptions): Promise<Error> {
     here = await stand({ ...options, start: false });
     const adapter = createAdapter({ ...adapterOptions(here.slack), ...options.adapter });
@@ -197,24 +197,24 @@ describe('a program that Slack does not take', () => {
     return error;
   }
 
-  test('row 37: a bot token that was revoked ends the start with what to do', async () => {
+  test('row 37: a revoked bot token ends the start with instructions', async () => {
     const error = await refused({ first: (slack) => slack.revokeTokens() });
     expect(error).toBeInstanceOf(AdapterError);
     expect(error.message).toContain('SLACK_BOT_TOKEN (token_revoked)');
   });
 
-  test('row 37: an app token without its scope ends the start with what to do', async () => {
+  test('row 37: an app token without its scope ends the start with instructions', async () => {
     const error = await refused({ slack: { appScopes: [] } });
     expect(error).toBeInstanceOf(AdapterError);
     expect(error.message).toContain('connections:write');
   });
 
-  test('row 37: no app token at all ends the start with what to do', async () => {
+  test('row 37: a missing app token ends the start with instructions', async () => {
     const error = await refused({ adapter: { appToken: null } });
     expect(error.message).toContain('SLACK_APP_TOKEN');
   });
 
-  test('row 37: Socket Mode switched off ends the program with what to do', async () => {
+  test('row 37: switching Socket Mode off ends the program with instructions', async () => {
     const { slack, ears: own } = await begin();
     slack.connections.disable();
     await until('it is told', () => own.breaks.length > 0);
@@ -222,21 +222,21 @@ describe('a program that Slack does not take', () => {
     expect(own.breaks[0]?.message).toContain('Socket Mode');
   });
 
-  test('row 37: tokens that are taken back while it runs end the program', async () => {
+  test('row 37: revoking tokens at run time ends the program', async () => {
     const { slack, ears: own } = await begin();
     slack.revokeTokens({ announce: true });
     await until('it is told', () => own.breaks.length > 0);
     expect(own.breaks[0]?.message).toContain('SLACK_BOT_TOKEN');
   });
 
-  test('row 37: an app that is removed ends the program', async () => {
+  test('row 37: removing the app ends the program', async () => {
     const { slack, ears: own } = await begin();
     slack.revokeTokens({ uninstall: true });
     await until('it is told', () => own.breaks.length > 0);
     expect(own.breaks[0]?.message).toContain('removed from the workspace');
   });
 
-  test('row 37: a token that was taken back without a word is found out by the silence', async () => {
+  test('row 37: a token revoked without an event is detected by the missing events', async () => {
     let now = Date.now();
     const { slack, ears: own } = await begin({ adapter: { clock: { now: () => now }, timers: hasty(100) } });
     slack.revokeTokens();
@@ -246,8 +246,8 @@ describe('a program that Slack does not take', () => {
   });
 });
 
-describe('a network that is not there', () => {
-  test('row 30: the start waits for it with growing pauses and says so', async () => {
+describe('an unreachable network', () => {
+  test('row 30: makes the start retry with growing waits, and logs it', async () => {
     const slack = await startSlack();
     const waits: number[] = [];
     const lines: string[] = [];
@@ -266,7 +266,7 @@ describe('a network that is not there', () => {
     expect(lines.join('')).not.toContain(slack.botToken);
   });
 
-  test('row 30: a start that had to wait goes on by itself', async () => {
+  test('row 30: lets the start continue by itself once it is reachable', async () => {
     const { slack, ears: own } = await begin({
       start: false,
       adapter: { timers: hasty(20) },
@@ -287,7 +287,7 @@ describe('signed requests', () => {
     return here;
   }
 
-  test('bring messages, answered once they are durable', async () => {
+  test('deliver messages, answered once they are durable', async () => {
     const { slack, ears: own } = await listening();
     own.isFull = true;
     write('hello');
@@ -299,14 +299,14 @@ describe('signed requests', () => {
     expect(slack.lost).toEqual([]);
   });
 
-  test('carry commands, clicks and their answers', async () => {
+  test('deliver commands, button presses and their answers', async () => {
     const { slack, ears: own } = await listening();
     const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'floor status');
     expect(shown).toMatchObject({ acked: true, answers: [{ text: 'Done.' }] });
     expect(own.runs).toMatchObject([{ line: '/floor status', by: { id: slack.ids.ann } }]);
   });
 
-  test('without a signature, with a wrong or an old one are refused', async () => {
+  test('are refused without a signature, or with a wrong or old one', async () => {
     const { adapter, slack, ears: own } = await listening();
     const body = JSON.stringify({
       type: 'event_callback',
@@ -329,7 +329,7 @@ describe('signed requests', () => {
     expect(own.messages).toEqual([]);
   });
 
-  test.each(ODD_TARGETS)('T1 for "%s" are answered with 400, and the next is heard', async (target) => {
+  test.each(ODD_TARGETS)('T1 for "%s" are answered with 400, and the next one is delivered', async (target) => {
     const { adapter, slack, ears: own } = await listening();
     const port = Number(new URL(adapter.url ?? '').port);
     const post = `POST ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { DEV, QA, deliver, said, speaking, viewOf } from './speaking.ts';
 
-describe('text that is still being generated', () => {
-  test('stands in the channel as one message that grows, under the name of its agent', async () => {
+describe('a draft', () => {
+  test("is one growing message under its agent's name", async () => {
     const world = await speaking();
     const { outgoing, channel, slack } = world;
     outgoing.draft(channel, DEV, 7, 'one');
@@ -26,7 +26,7 @@ describe('text that is still being generated', () => {
   });
 });
 
-describe('a draft whose turn has spoken', () => {
+describe('a draft whose turn posts', () => {
   test('becomes the post, with the mark of the post', async () => {
     const world = await speaking();
     const { outgoing, channel, slack } = world;
@@ -42,7 +42,7 @@ describe('a draft whose turn has spoken', () => {
     ]);
   });
 
-  test('becomes the post while it is only on its way to Slack', async () => {
+  test('becomes the post while its own request is pending', async () => {
     const world = await speaking();
     const { outgoing, channel, slack } = world;
     slack.fail('chat.postMessage', { kind: 'late', ms: 100 });
@@ -54,7 +54,7 @@ describe('a draft whose turn has spoken', () => {
     expect(world.calls('chat.postMessage')).toHaveLength(1);
   });
 
-  test('stays the post after the card was drawn below it', async () => {
+  test('stays the post after the card was posted below it', async () => {
     const world = await speaking({ settings: { status: false } });
     const { outgoing, channel } = world;
     outgoing.draft(channel, DEV, 7, 'half');
@@ -93,8 +93,8 @@ describe('a draft whose turn has spoken', () => {
   });
 });
 
-describe('drafts that nobody owns', () => {
-  test('of a former run are taken away with the catch-up; posts stay', async () => {
+describe('drafts of an earlier run', () => {
+  test('are removed at the catch-up, and posts stay', async () => {
     const world = await speaking();
     const { outgoing, channel } = world;
     await outgoing.post(channel, said('said'));
@@ -107,7 +107,7 @@ describe('drafts that nobody owns', () => {
     expect(world.texts()).toEqual(['said', 'of this run']);
   });
 
-  test('of a former run in a thread are taken away as well', async () => {
+  test('are also removed in a thread', async () => {
     const world = await speaking();
     const { channel, slack } = world;
     const root = slack.write(slack.ids.ann, slack.ids.channel, 'a thread');
@@ -117,7 +117,7 @@ describe('drafts that nobody owns', () => {
     expect(slack.read(slack.ids.channel, root).map(({ text }) => text)).toEqual(['a thread']);
   });
 
-  test('are found however much was written after them, since a former run looked', async () => {
+  test('are found behind any number of messages', async () => {
     const world = await speaking();
     const { outgoing, channel, slack } = world;
     await outgoing.post(channel, said('said'));
@@ -129,7 +129,7 @@ describe('drafts that nobody owns', () => {
     expect(world.texts()).not.toContain('half');
   });
 
-  test('are left alone when the history cannot be read', async () => {
+  test('stay when the history cannot be read', async () => {
     const world = await speaking();
     world.slack.fail('conversations.history', { kind: 'error', error: 'missing_scope' });
     await expect(world.outgoing.tidy(world.channel)).resolves.toBeUndefined();

@@ -3,7 +3,7 @@ import type { Fault } from './faults.ts';
 import { caller, slackServer } from './server-rig.ts';
 import type { Json } from './state.ts';
 
-describe('a call that suffers', () => {
+describe('a call with a fault', () => {
   const executed: readonly (readonly [Fault, Json, number])[] = [
     [{ kind: 'reset-before' }, { code: 'slack_webapi_request_error' }, 0],
     [{ kind: 'reset-after' }, { code: 'slack_webapi_request_error' }, 1],
@@ -15,7 +15,7 @@ describe('a call that suffers', () => {
     [{ kind: 'ratelimited', retryAfterSeconds: 7 }, { retryAfter: 7 }, 0],
     [{ kind: 'error', error: 'fatal_error' }, { error: 'fatal_error' }, 0],
   ];
-  test.each(executed)('%j: its caller and the channel see what they would', async (fault, answer, posts) => {
+  test.each(executed)('%j: caller and channel see its effect', async (fault, answer, posts) => {
     const slack = await slackServer();
     const call = caller(slack);
     slack.fail('chat.postMessage', fault);
@@ -26,7 +26,7 @@ describe('a call that suffers', () => {
     expect(slack.requests).toHaveLength(2);
   });
 
-  test('late and executed last is posted after its caller has gone', async () => {
+  test('executed late is posted after its caller gave up', async () => {
     const slack = await slackServer();
     slack.fail({ channel: slack.ids.channel }, { kind: 'late', ms: 400, execute: 'last' });
     const answer = await caller(slack)('chat.postMessage', { channel: slack.ids.channel, text: 'ghost' });
@@ -37,7 +37,7 @@ describe('a call that suffers', () => {
     });
   });
 
-  test('lasting is healed by hand, and other channels never notice', async () => {
+  test('lasts until it is healed, and does not affect other channels', async () => {
     const slack = await slackServer();
     const call = caller(slack);
     const heal = slack.fail({ channel: slack.ids.channel, times: null }, { kind: 'status', status: 502 });
@@ -51,7 +51,7 @@ describe('a call that suffers', () => {
     expect(await post(slack.ids.channel)).toMatchObject({ ok: true });
   });
 
-  test('limited history names the seconds to wait', async () => {
+  test('on the history limit is told the seconds to wait', async () => {
     const slack = await slackServer({ historyPerMinute: 2 });
     const call = caller(slack);
     const ask = () => call('conversations.history', { channel: slack.ids.channel });

@@ -29,21 +29,21 @@ const texts = (found: { readonly messages: readonly { readonly text: string }[] 
   found.messages.map(({ text }) => text);
 
 describe('a channel that was never read', () => {
-  test('is only marked where it stands', async () => {
+  test('starts at its newest message', async () => {
     const { adapter, floor } = await deaf();
     write('old');
     const last = write('newest');
     expect(await adapter.catchUp(floor, null)).toEqual({ messages: [], changes: [], gap: null, mark: at(last) });
   });
 
-  test('is marked at its beginning when nobody has written', async () => {
+  test('starts at its beginning when it is empty', async () => {
     const { adapter, floor } = await deaf();
     expect(await adapter.catchUp(floor, null)).toMatchObject({ messages: [], mark: { order: '0000000000.000000' } });
   });
 });
 
 describe('a channel that was read before', () => {
-  test('row 34: brings what people wrote since, oldest first, and nothing of our own', async () => {
+  test("row 34: returns people's later messages, oldest first, and none of Conch's", async () => {
     const { adapter, floor, slack } = await deaf();
     const known = write('known');
     for (let number = 1; number <= 250; number += 1) write(String(number));
@@ -65,7 +65,7 @@ describe('a channel that was read before', () => {
     expect(here.ears.runs).toEqual([]);
   });
 
-  test('row 45: brings edits with their versions', async () => {
+  test('row 45: returns edits with their versions', async () => {
     const { adapter, floor, slack } = await deaf();
     const known = write('known');
     const ts = write('draft');
@@ -75,7 +75,7 @@ describe('a channel that was read before', () => {
     expect(found.messages.at(-1)).toMatchObject({ text: 'final' });
   });
 
-  test('opens floors for threads that began or went on meanwhile, and hands their messages in', async () => {
+  test('opens floors for threads with new messages, and stores these', async () => {
     const { adapter, floor, ears } = await deaf();
     const root = write('root');
     write('reply one', root);
@@ -87,7 +87,7 @@ describe('a channel that was read before', () => {
     expect(ears.messages.every(({ channel }) => channel === `${floor}/${root}`)).toBe(true);
   });
 
-  test('under a post of an agent finds the replies of people as well', async () => {
+  test("also returns people's replies to an agent's post", async () => {
     const { adapter, floor, ears } = await deaf();
     const known = write('known');
     const speaker = { id: 'dev', name: 'dev', avatar: null };
@@ -98,7 +98,7 @@ describe('a channel that was read before', () => {
     expect(ears.texts()).toEqual(['why?']);
   });
 
-  test('with threads that share its floor brings their messages in their order', async () => {
+  test('returns messages of threads that share its floor, in order', async () => {
     const { adapter, floor } = await deaf({ place: { threads: 'parent' } });
     const root = write('root');
     write('reply', root);
@@ -112,7 +112,7 @@ describe('a channel that was read before', () => {
     ]);
   });
 
-  test('with threads that are ignored reads none of them', async () => {
+  test('reads no threads where they are ignored', async () => {
     const { adapter, floor, slack } = await deaf({ place: { threads: 'ignore' } });
     const root = write('root');
     write('reply', root);
@@ -120,7 +120,7 @@ describe('a channel that was read before', () => {
     expect(slack.requests.some(({ method }) => method === 'conversations.replies')).toBe(false);
   });
 
-  test('a thread with a floor is read by itself', async () => {
+  test('reads a thread with a floor on its own', async () => {
     const { adapter, floor, ears } = await deaf();
     const root = write('root');
     const first = write('one', root);
@@ -140,7 +140,7 @@ describe('a history that cannot be read', () => {
     return { timers: { after }, connected: () => void (longest = 20) };
   };
 
-  test('row 40: limited to a page a minute is a gap, with what was read', async () => {
+  test('row 40: reports a gap with the read messages when it is limited to a page a minute', async () => {
     const { adapter, floor } = await deaf({ slack: { historyPerMinute: 1 } });
     const known = write('known');
     for (let number = 0; number < 250; number += 1) write(String(number));
@@ -149,7 +149,7 @@ describe('a history that cannot be read', () => {
     expect(found.messages).toHaveLength(200);
   });
 
-  test('row 28: limited for a moment is waited for', async () => {
+  test('row 28: is read after a short rate limit', async () => {
     const time = hastyOnceConnected();
     const { adapter, floor, slack } = await deaf({ adapter: { timers: time.timers } });
     time.connected();
@@ -158,7 +158,7 @@ describe('a history that cannot be read', () => {
     expect(await adapter.catchUp(floor, at(known))).toMatchObject({ gap: null, messages: [{ text: 'known' }] });
   });
 
-  test('row 27: broken for a moment is read again', async () => {
+  test('row 27: is read again after a short failure', async () => {
     const time = hastyOnceConnected();
     const { adapter, floor, slack } = await deaf({ adapter: { timers: time.timers } });
     time.connected();
@@ -167,7 +167,7 @@ describe('a history that cannot be read', () => {
     expect(await adapter.catchUp(floor, at(known))).toMatchObject({ gap: null, messages: [{ text: 'known' }] });
   });
 
-  test('row 41: without the right to it is refused in so many words', async () => {
+  test('row 41: is refused with the missing permission', async () => {
     const { adapter, floor, slack } = await deaf();
     const known = write('known');
     slack.setScopes(['chat:write']);
@@ -178,8 +178,8 @@ describe('a history that cannot be read', () => {
   });
 });
 
-describe('an event that was read in the history before', () => {
-  test('is still one message', async () => {
+describe('an event whose message was already read from the history', () => {
+  test('stays one message', async () => {
     here = await stand();
     const known = write('known');
     await until('it is heard', () => here.ears.messages.length === 1);

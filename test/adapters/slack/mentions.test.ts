@@ -82,7 +82,7 @@ function visible(args: Readonly<Record<string, unknown>>): string[] {
   return textsIn(JSON.parse(JSON.stringify(args, (key, value: unknown) => (HIDDEN.has(key) ? undefined : value))));
 }
 
-describe('everything that goes to Slack', () => {
+describe('everything that Conch sends to Slack', () => {
   test.each([
     ['under the names of agents', ALL_SCOPES],
     ['under the name of the app', ALL_SCOPES.filter((scope) => scope !== 'chat:write.customize')],
@@ -109,7 +109,7 @@ describe('everything that goes to Slack', () => {
     assertNobodyIsMentioned(world);
   });
 
-  test('row 79: mentions nobody in cards and status lines, whatever agents are called', async () => {
+  test("row 79: mentions nobody in cards and status lines, whatever the agents' names are", async () => {
     const names = ['<!channel>', '@here', '<@U0ANN>', '&lt;!here&gt;', 'a <!subteam^S0DEVS> b'];
     for (const name of names) {
       const world = await speaking();
@@ -122,14 +122,14 @@ describe('everything that goes to Slack', () => {
     }
   });
 
-  test('row 79: the check itself sees a mention when there is one', () => {
+  test('row 79: the check of this test finds a mention', () => {
     for (const text of ['<!channel>', '<@U0ANN>', 'x @here y', '<!subteam^S0DEVS>']) {
       expect(visible({ blocks: [{ text: { text } }] }).some(isActive)).toBe(true);
     }
   });
 });
 
-describe('Markdown on its way to Slack', () => {
+describe('Markdown converted for Slack', () => {
   test.each([
     ['**bold** and `code`', '**bold** and `code`'],
     ['a < b && c > d', 'a &lt; b && c > d'],
@@ -181,7 +181,7 @@ describe('Markdown on its way to Slack', () => {
     },
   );
 
-  test('row 79: holds no token of Slack in any text', () => {
+  test('row 79: holds no mention markup of Slack in any text', () => {
     fc.assert(
       fc.property(fc.oneof(hostileText, fc.string({ unit: 'binary', maxLength: 200 })), (text) => {
         const shown = inertMarkdown(text);
@@ -215,7 +215,7 @@ describe('Markdown on its way to Slack', () => {
   );
 });
 
-describe('a name', () => {
+describe("an agent's name", () => {
   test('row 79: mentions nobody and is never empty', () => {
     fc.assert(
       fc.property(hostileText, (name) => {
@@ -228,8 +228,8 @@ describe('a name', () => {
   });
 });
 
-describe('a text that is cut', () => {
-  test('is cut neither in a character nor in an entity', () => {
+describe('a cut text', () => {
+  test('is cut neither inside a character nor inside an entity', () => {
     expect(clipped('abc&lt;def', 6)).toBe('abc…');
     expect(clipped('ab😀cd', 4)).toBe('ab…');
     expect(clipped('abc', 3)).toBe('abc');

@@ -6,8 +6,8 @@ import { DEV, deliver, rowOf, said, speaking, standsOnce } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';
 import type { Fault } from './faults.ts';
 
-describe('an agent that speaks', () => {
-  test('speaks under its own name and picture, with a mark that only programs see', async () => {
+describe("an agent's post", () => {
+  test("has the agent's name and avatar, and a mark that only programs see", async () => {
     const { outgoing, channel, slack } = await speaking();
     const id = await outgoing.post(channel, said('**hello**', { outboxId: 'box-a' }));
     const [message] = slack.read(slack.ids.channel);
@@ -20,7 +20,7 @@ describe('an agent that speaks', () => {
     expect(id).toBe(`${slack.ids.channel}/${message?.ts}`);
   });
 
-  test('pitfall 14: asks for no previews and links no names', async () => {
+  test('pitfall 14: has no previews and links no names', async () => {
     const { outgoing, channel, calls } = await speaking();
     await outgoing.post(channel, said('see https://example.org'));
     expect(calls('chat.postMessage')[0]?.args).toMatchObject({
@@ -43,7 +43,7 @@ describe('an agent that speaks', () => {
     expect(slack.read(slack.ids.channel)[0]).toMatchObject(shown);
   });
 
-  test('speaks in the thread whose floor it has', async () => {
+  test('appears in the thread whose floor the agent holds', async () => {
     const { outgoing, channel, slack } = await speaking();
     const root = slack.write(slack.ids.ann, slack.ids.channel, 'a thread');
     await outgoing.post(`${channel}/${root}`, said('in it'));
@@ -51,7 +51,7 @@ describe('an agent that speaks', () => {
   });
 });
 
-describe('a question as long as it may be', () => {
+describe('a request of the greatest length', () => {
   test.each([
     ['code', 'const price = 1;\n'],
     ['marks that Slack has longer words for', '<>&'],
@@ -66,10 +66,10 @@ describe('a question as long as it may be', () => {
   });
 });
 
-describe('an app that may not speak under other names', () => {
+describe('an app that may not post under other names', () => {
   const scopes = ALL_SCOPES.filter((scope) => scope !== 'chat:write.customize');
 
-  test('says who speaks, and says so in the log once', async () => {
+  test("puts the agent's name in front, and logs that once", async () => {
     const world = await speaking({ server: { botScopes: scopes } });
     const { outgoing, channel, texts, logged } = world;
     await outgoing.start();
@@ -80,13 +80,13 @@ describe('an app that may not speak under other names', () => {
     expect(logged.filter((line) => line.includes('chat:write.customize'))).toHaveLength(1);
   });
 
-  test('mends the first message when Slack shows only then that it left the name out', async () => {
+  test('adds the name to the first message when Slack turns out to omit names', async () => {
     const { outgoing, channel, texts } = await speaking({ server: { botScopes: scopes } });
     await outgoing.post(channel, said('hello'));
     expect(texts()).toEqual(['**Dev**: hello']);
   });
 
-  test('says it anew without the name when Slack refuses the name', async () => {
+  test('posts again without the name when Slack refuses it', async () => {
     const { outgoing, channel, texts, slack } = await speaking();
     slack.fail('chat.postMessage', { kind: 'error', error: 'missing_scope' });
     await outgoing.post(channel, said('hello'));
@@ -95,7 +95,7 @@ describe('an app that may not speak under other names', () => {
 });
 
 describe('a text that Slack finds too long', () => {
-  test('row 56: stands as plain text, whole, in the same attempt', async () => {
+  test('row 56: is posted whole as plain text in the same attempt', async () => {
     const { outgoing, channel, texts, calls } = await speaking();
     const text = '<'.repeat(3_800);
     await outgoing.post(channel, said(text));
@@ -111,7 +111,7 @@ describe('a text that Slack finds too long', () => {
     expect(slack.read(slack.ids.channel)[0]?.blocks).toEqual([]);
   });
 
-  test('row 56: an empty one is refused by Slack and never tried again', async () => {
+  test('row 56: is refused when empty, without a retry', async () => {
     const world = await speaking();
     const settlements = await deliver(world, { channel: world.channel, text: '' });
     expect(settlements).toMatchObject([{ state: 'failed' }]);
@@ -129,7 +129,7 @@ describe('a post whose call fails', () => {
     ['row 27: Slack answers 503 and does not have it', { kind: 'status', status: 503 }],
     ['row 28: Slack wants it later', { kind: 'ratelimited', retryAfterSeconds: 2 }],
   ];
-  test.each(posted)('%s: it stands there once', async (_title, fault) => {
+  test.each(posted)('%s: appears once', async (_title, fault) => {
     const world = await speaking({ timeoutMs: 300 });
     world.slack.fail('chat.postMessage', fault);
     const settlements = await deliver(world, { channel: world.channel, text: 'hello' });
@@ -137,7 +137,7 @@ describe('a post whose call fails', () => {
     expect(standsOnce(world.slack, 'hello')).toBe(true);
   });
 
-  test('row 27: stands there once after ten minutes of 502, before what was said later', async () => {
+  test('row 27: appears once after ten minutes of 502, before later posts', async () => {
     const world = await speaking({ timeoutMs: 300 });
     const heal = world.slack.fail({ method: 'chat.postMessage', times: null }, { kind: 'status', status: 502 });
     const first = deliver(world, { channel: world.channel, text: 'first' });
@@ -150,7 +150,7 @@ describe('a post whose call fails', () => {
     expect(world.texts()).toEqual(['first', 'second']);
   });
 
-  test('is not looked for in what other apps wrote, whatever their mark says', async () => {
+  test("is not searched in other apps' messages, whatever their mark says", async () => {
     const { outgoing, channel, slack } = await speaking();
     const post = said('hello', { outboxId: 'box-x' });
     const metadata = { event_type: 'conch_post', event_payload: { outbox_id: 'box-x' } };
@@ -173,7 +173,7 @@ describe('a post whose call fails', () => {
     expect([before, found]).toEqual([null, id]);
   });
 
-  test('is not said to be missing when the history cannot be read', async () => {
+  test('is not reported as missing when the history cannot be read', async () => {
     const { outgoing, channel, slack } = await speaking();
     slack.fail('conversations.history', { kind: 'ratelimited', retryAfterSeconds: 30 });
     await expect(outgoing.find(channel, said('hello'))).rejects.toMatchObject({
@@ -182,7 +182,7 @@ describe('a post whose call fails', () => {
     });
   });
 
-  test('was not sent when nobody listens there', async () => {
+  test('counts as not sent when no server listens', async () => {
     const { slack } = await speaking();
     await slack.close();
     const client = createClient({ token: slack.botToken, apiUrl: slack.apiUrl });
@@ -191,7 +191,7 @@ describe('a post whose call fails', () => {
     expect(chatError(failure, { method: 'chat.postMessage', channel: 'slack:C1' }).fault).toBe('unreachable');
   });
 
-  test('tells neither the answer of a proxy nor the token', async () => {
+  test("puts neither a proxy's answer nor the token into the error", async () => {
     const { outgoing, channel, slack } = await speaking();
     slack.fail('chat.postMessage', { kind: 'status', status: 500 });
     const failure: unknown = await outgoing.post(channel, said('hello')).catch((error: unknown) => error);
@@ -202,7 +202,7 @@ describe('a post whose call fails', () => {
 });
 
 describe('many channels', () => {
-  test('row 28: one that Slack holds back holds no other back', async () => {
+  test('row 28: a limited one does not delay the others', async () => {
     const world = await speaking();
     const { outgoing, channel, other, slack } = world;
     slack.fail(
@@ -215,7 +215,7 @@ describe('many channels', () => {
     expect(world.texts(slack.ids.other)).toEqual(['goes']);
   });
 
-  test('each gets about one message a second, whatever the others get', async () => {
+  test('each gets about one message a second, independently', async () => {
     const world = await speaking();
     const { outgoing, channel, other, time, calls } = world;
     const all = ['a', 'b', 'c'].map((text) => outgoing.post(channel, said(text)));
@@ -243,7 +243,7 @@ describe('a channel that cannot be used', () => {
     expect(channelTrouble(failure)).toContain(why);
   });
 
-  test('T6 has what was said meanwhile said late, once it can be used', async () => {
+  test('T6 gets the delayed posts once it can be used', async () => {
     const world = await speaking();
     world.slack.kickBot(world.slack.ids.channel);
     const delivering = deliver(world, { channel: world.channel });
@@ -257,7 +257,7 @@ describe('a channel that cannot be used', () => {
 });
 
 describe('a message that a moderator has deleted', () => {
-  test('row 44: counts as edited, and as marked with its receipt', async () => {
+  test('row 44: counts as edited and as marked with its receipt', async () => {
     const { outgoing, channel, slack } = await speaking();
     const id = await outgoing.post(channel, said('⏱️ dev turn timed out', { speaker: null, epoch: null }));
     const ts = id.slice(id.indexOf('/') + 1);
@@ -276,7 +276,7 @@ describe('an announcement that recurs', () => {
     expect(slack.read(slack.ids.channel)[0]?.metadata).toMatchObject({ event_payload: { outbox_id: 'box-y' } });
   });
 
-  test('goes the same way through the carrier', async () => {
+  test('is edited by the carrier', async () => {
     const world = await speaking();
     const id = await world.outgoing.post(world.channel, said('⚠️ once', { speaker: null, epoch: null }));
     const effect = rowOf({ channel: world.channel }).effect;

@@ -34,20 +34,20 @@ function hear(event: object): SlackEvent | null {
   return parseEvent(event, SELF);
 }
 
-describe('a message of somebody else', () => {
-  test('of a person is heard', () => {
+describe('a message that Conch did not write', () => {
+  test('of a person reaches agents', () => {
     expect(hear(PLAIN)).toEqual({ kind: 'said', said: SAID });
     expect(hear({ ...PLAIN, type: 'app_mention' })).toEqual({ kind: 'said', said: SAID });
     expect(hear({ ...PLAIN, subtype: 'me_message' })).toEqual({ kind: 'said', said: SAID });
   });
 
-  test('with files is heard with them', () => {
+  test('keeps its files', () => {
     const file = { name: 'a.txt', mimetype: 'text/plain', size: 3, url_private: 'https://files.slack.com/a' };
     const event = hear({ ...PLAIN, subtype: 'file_share', files: [file] });
     expect(event).toMatchObject({ kind: 'said', said: { files: [file] } });
   });
 
-  test('in a thread is heard there; the root of a thread is not in it', () => {
+  test("in a thread belongs to it; a thread's first message does not", () => {
     expect(hear({ ...PLAIN, thread_ts: '1600000000.000100' })).toMatchObject({
       said: { thread: '1600000000.000100', broadcast: false },
     });
@@ -65,19 +65,19 @@ describe('a message of somebody else', () => {
     });
   });
 
-  test('that was only passed on has its text in attachments', () => {
+  test('that was forwarded has its text in attachments', () => {
     const attachments = [{ text: 'from elsewhere', fallback: 'x' }, { fallback: 'a picture' }];
     expect(hear({ ...PLAIN, text: '', attachments })).toMatchObject({ said: { text: 'from elsewhere\na picture' } });
   });
 
-  test('with a subtype of Slack is a notice, which is not heard', () => {
+  test('with a subtype of Slack is a notice, which is ignored', () => {
     for (const subtype of ['channel_join', 'channel_topic', 'message_replied', 'huddle_thread', 'unknown']) {
       expect(hear({ ...PLAIN, subtype })).toEqual({ kind: 'nothing' });
     }
   });
 });
 
-describe('an echo of our own', () => {
+describe("an event about Conch's own message", () => {
   const { user: _, ...nobody } = PLAIN;
   const own = [
     { ...PLAIN, user: 'U0' },
@@ -87,7 +87,7 @@ describe('an echo of our own', () => {
     { ...nobody, subtype: 'bot_message', metadata: { event_type: 'conch_post' } },
   ];
 
-  test.each(own)('is not heard, written, changed, deleted or in a history (%#)', (message) => {
+  test.each(own)('is ignored, whether new, changed, deleted or from a history (%#)', (message) => {
     expect(hear(message)).toEqual({ kind: 'nothing' });
     const changed = { ...message, text: 'new', edited: { ts: '1700000001.000000' } };
     const wrap = { type: 'message', channel: 'C1', ts: '1700000002.000000' };
@@ -98,7 +98,7 @@ describe('an echo of our own', () => {
     expect(parseMessage('C1', message, SELF)).toBeNull();
   });
 
-  test('row 74: another app cannot hide behind our metadata', () => {
+  test("row 74: another app's message with Conch's metadata is not taken for Conch's", () => {
     const forged = { ...nobody, bot_id: 'B9', subtype: 'bot_message', metadata: { event_type: 'conch_post' } };
     expect(hear(forged)).toMatchObject({ kind: 'said', said: { author: 'webhook' } });
   });
@@ -108,7 +108,7 @@ describe('a change', () => {
   const wrap = { type: 'message', channel: 'C1', ts: '1700000002.000000' };
   const edited = { ...PLAIN, text: 'hello!', edited: { user: 'U1', ts: '1700000001.000000' } };
 
-  test('of the text is an edit with the version of Slack', () => {
+  test("of the text is an edit with Slack's version", () => {
     const event = { ...wrap, subtype: 'message_changed', message: edited, previous_message: PLAIN };
     expect(hear(event)).toEqual({
       kind: 'edited',
@@ -116,7 +116,7 @@ describe('a change', () => {
     });
   });
 
-  test('that only adds a preview or a reply count is none', () => {
+  test('that only adds a preview or a reply count is no edit', () => {
     const preview = { ...PLAIN, attachments: [{ fallback: 'a page' }] };
     expect(hear({ ...wrap, subtype: 'message_changed', message: preview, previous_message: PLAIN })).toEqual({
       kind: 'nothing',
@@ -127,7 +127,7 @@ describe('a change', () => {
     });
   });
 
-  test('that takes the message away is a deletion, also when its thread stays', () => {
+  test('that removes the message is a deletion, also when its thread stays', () => {
     const at = { channel: 'C1', thread: null, broadcast: false };
     const deletion = { ...wrap, subtype: 'message_deleted', deleted_ts: PLAIN.ts, previous_message: PLAIN };
     expect(hear(deletion)).toEqual({ kind: 'deleted', at, ts: PLAIN.ts });
@@ -137,8 +137,8 @@ describe('a change', () => {
   });
 });
 
-describe('anything else', () => {
-  test('about others is nothing, about us is told', () => {
+describe('any other event', () => {
+  test('is ignored about others, and reported about Conch', () => {
     expect(hear({ type: 'member_left_channel', user: 'U1', channel: 'C1' })).toEqual({ kind: 'nothing' });
     expect(hear({ type: 'member_left_channel', user: 'U0', channel: 'C1' })).toMatchObject({ kind: 'gone' });
     expect(hear({ type: 'member_joined_channel', user: 'U0', channel: 'C1' })).toEqual({
@@ -179,10 +179,10 @@ describe('anything else', () => {
   });
 });
 
-describe('where a message belongs', () => {
+describe('the floor of a message', () => {
   const reply = { channel: 'C1', thread: '1700000000.000100', broadcast: false };
 
-  test('a reply opens its thread, with a name and where it begins', () => {
+  test('a reply opens its thread with a name and a first message', () => {
     const own = sights([placeOf('C1', { threads: 'own' })]);
     const found = whereabouts(own, reply);
     expect(found && threadAt(reply, found)).toEqual({
@@ -195,7 +195,7 @@ describe('where a message belongs', () => {
     expect(whereabouts(own, top)).toMatchObject({ channel: 'slack:C1', opens: null });
   });
 
-  test('a reply that is shown in the channel as well belongs there where threads are ignored', () => {
+  test('a reply that the channel also shows belongs to the channel where threads are ignored', () => {
     const ignore = sights([placeOf('C1', { threads: 'ignore' })]);
     expect(whereabouts(ignore, reply)).toBeNull();
     expect(whereabouts(ignore, { ...reply, broadcast: true })).toMatchObject({ channel: 'slack:C1' });
@@ -208,7 +208,7 @@ describe('where a message belongs', () => {
   });
 });
 
-describe('a message as it is handed in', () => {
+describe('a message for the intake', () => {
   const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), known: () => null };
   const self = { userId: 'UAPP', botId: 'BAPP', appId: 'A0' };
   const reading = { self, queries: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
@@ -218,7 +218,7 @@ describe('a message as it is handed in', () => {
     return toHumanMessage({ ...SAID, ...said }, { channel: place.id, place, opens: null }, reading);
   }
 
-  test('carries who, when, what and its place in the order', async () => {
+  test('has its author, time, text and order', async () => {
     expect((await human({})).human).toEqual({
       id: 'C1/1700000000.000100',
       channel: 'slack:C1',
@@ -247,11 +247,11 @@ describe('a message as it is handed in', () => {
     expect((await human({ text })).human.text).toBe(said);
   });
 
-  test('T33 is a command behind a mention of the app, too', async () => {
+  test('T33 is a command also after a mention of the app', async () => {
     expect((await human({ text: '<@UAPP> !floor skip' })).line).toBe('!floor skip');
   });
 
-  test('of a program is recorded under its rule, or heard as the word of a program', async () => {
+  test("of a program is ignored under its rule, or reaches agents as a program's message", async () => {
     const program = { author: 'bot', by: 'U8', name: 'ci' } as const;
     expect((await human(program)).human).toMatchObject({ ignore: 'bots are ignored in this channel' });
     expect((await human(program, 'all')).human).toMatchObject({ bot: true });
@@ -259,14 +259,14 @@ describe('a message as it is handed in', () => {
     expect((await human({ ...program, text: '@dev look' }, 'mentions')).human).toMatchObject({ bot: true });
   });
 
-  test('row 74: of a program that calls itself an agent is no command and no agent', async () => {
+  test("row 74: of a program with an agent's name is no command and no agent's message", async () => {
     const forged = { author: 'webhook', by: 'B9', name: 'dev', text: '!stop' } as const;
     const { human: message, line } = await human(forged, 'all');
     expect(line).toBeNull();
     expect(message).toMatchObject({ bot: true, author: { id: 'B9' } });
   });
 
-  test('that is a command is recorded and kept from agents; "!nice" is a message', async () => {
+  test('that is a command is stored and hidden from agents; "!nice" is a message', async () => {
     expect(await human({ text: '!floor skip' })).toMatchObject({
       line: '!floor skip',
       human: { ignore: 'an operator command' },
@@ -305,7 +305,7 @@ describe('a channel on Slack', () => {
     });
   });
 
-  test('row 42: that Conch was taken out of without a word is suspended by the first refusal, and restored when it is in again', async () => {
+  test('row 42: that removed Conch without an event is suspended by the first refusal, and restored when Conch is a member again', async () => {
     await hearing({}, async ({ slack, ears, adapter, floor }) => {
       const post = { outboxId: '1', speaker: null, text: 'own', afterId: null, epoch: null };
       await adapter.catchUp(floor, null);
@@ -339,7 +339,7 @@ describe('a channel on Slack', () => {
     },
   );
 
-  test('row 42: that was archived while Conch was away is suspended by the catch-up', async () => {
+  test('row 42: that was archived while Conch was disconnected is suspended by the catch-up', async () => {
     const first: StandOptions['first'] = (slack) => slack.archive(slack.ids.channel);
     await hearing({ first, slack: { retryDelaysMs: [] } }, async ({ ears, adapter, floor }) => {
       await adapter.catchUp(floor, null);
@@ -347,7 +347,7 @@ describe('a channel on Slack', () => {
     });
   });
 
-  test('brings edits and deletions of what people wrote, and none of what Conch wrote', async () => {
+  test("delivers edits and deletions of people's messages, and none of Conch's", async () => {
     await hearing({}, async ({ slack, ears, adapter, floor }) => {
       const ts = slack.write(slack.ids.ann, slack.ids.channel, 'hello');
       const post = { outboxId: '1', speaker: null, text: 'own', afterId: null, epoch: null };
@@ -366,7 +366,7 @@ describe('a channel on Slack', () => {
     });
   });
 
-  test('row 35: an edit that overtakes its message brings it in its new wording', async () => {
+  test('row 35: applies an edit that comes before its message', async () => {
     await hearing({}, async ({ slack, ears }) => {
       slack.events.reorder();
       const ts = slack.write(slack.ids.ann, slack.ids.channel, 'helo');
@@ -377,7 +377,7 @@ describe('a channel on Slack', () => {
     });
   });
 
-  test('row 35: a message that its deletion overtook is not heard', async () => {
+  test('row 35: drops a message whose deletion comes before it', async () => {
     await hearing({ adapter: { connection: { mode: 'socket', connections: 1 } } }, async ({ slack, ears }) => {
       slack.events.reorder();
       const ts = slack.write(slack.ids.ann, slack.ids.channel, 'oops');
@@ -388,7 +388,7 @@ describe('a channel on Slack', () => {
     });
   });
 
-  test('brings files and names, and other apps under their rule', async () => {
+  test("delivers files and names, and other apps' messages under their rule", async () => {
     await hearing({ place: { allowBots: 'mentions' } }, async ({ slack, ears }) => {
       const files = [{ name: 'plan.txt', content: 'a plan' }];
       slack.write(slack.ids.bob, slack.ids.channel, `<@${slack.ids.ann}> look`, { files });
@@ -413,7 +413,7 @@ describe('a channel on Slack', () => {
     });
   });
 
-  test('a name that Slack does not tell is the id, and the message comes all the same', async () => {
+  test('shows the user id when Slack does not give the name', async () => {
     const first: StandOptions['first'] = (slack) =>
       slack.fail({ method: 'users.info', times: null }, { kind: 'hang-before' });
     await hearing({ first, slack: { ackMs: 3_000 } }, async ({ slack, ears }) => {

@@ -5,7 +5,7 @@ import { reactionName } from '../../../src/adapters/slack/message-client.ts';
 import { deliver, speaking } from './speaking.ts';
 
 describe('a message of a person', () => {
-  test('carries one receipt, the newest', async () => {
+  test('shows only the newest receipt', async () => {
     const { outgoing, channel, slack } = await speaking();
     const ts = slack.write(slack.ids.ann, slack.ids.channel, 'hello');
     const message = `${slack.ids.channel}/${ts}`;
@@ -15,7 +15,7 @@ describe('a message of a person', () => {
     expect(slack.read(slack.ids.channel)[0]?.reactions).toEqual({ white_check_mark: [slack.ids.botUser] });
   });
 
-  test('carries one receipt after a restart, too, and what people put there stays', async () => {
+  test("shows only one receipt after a restart, and keeps people's reactions", async () => {
     const { outgoing, again, channel, slack } = await speaking({ server: { now: () => 900_000 } });
     const ts = slack.write(slack.ids.ann, slack.ids.channel, 'hello');
     const message = `${slack.ids.channel}/${ts}`;
@@ -38,7 +38,7 @@ describe('a message of a person', () => {
     },
   );
 
-  test('carries its receipt once when the answer is lost', async () => {
+  test('shows its receipt once when the answer is lost', async () => {
     const world = await speaking();
     const { channel, slack } = world;
     const ts = slack.write(slack.ids.ann, slack.ids.channel, 'hello');
@@ -49,12 +49,12 @@ describe('a message of a person', () => {
     expect(slack.read(slack.ids.channel)[0]?.reactions).toEqual({ white_check_mark: [slack.ids.botUser] });
   });
 
-  test('needs none when it is gone', async () => {
+  test('needs no receipt when it was deleted', async () => {
     const { outgoing, channel, slack } = await speaking();
     await expect(outgoing.receipt(channel, `${slack.ids.channel}/1.000000`, 'done')).resolves.toBeUndefined();
   });
 
-  test('in a channel that is archived gets none, for ever', async () => {
+  test('gets no receipt in an archived channel, without a retry', async () => {
     const { outgoing, channel, slack } = await speaking();
     const ts = slack.write(slack.ids.ann, slack.ids.channel, 'hello');
     slack.archive(slack.ids.channel);

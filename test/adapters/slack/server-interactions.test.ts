@@ -14,7 +14,7 @@ const buttons = (...values: string[]) => [{ type: 'actions', block_id: 'row', el
 
 const payloadOf = (frame: Json | undefined) => (isObject(frame?.['payload']) ? frame['payload'] : {});
 
-describe('a command or a click', () => {
+describe('a command or a button press', () => {
   /** Answers every frame of a kind through its response_url; acknowledges with `ack`. */
   async function app(slack: SlackServer, answer: (payload: Json) => Json | null, ack: Json = {}) {
     const raw = await rawSocket(slack);
@@ -28,7 +28,7 @@ describe('a command or a click', () => {
     return raw;
   }
 
-  test('is answered to whoever asked, and to nobody else', async () => {
+  test('is answered to its author only', async () => {
     const slack = await slackServer();
     const { ann, bob, channel } = slack.ids;
     await app(slack, ({ command, text }) => ({ text: `${String(command)} ${String(text)}: done` }));
@@ -38,14 +38,14 @@ describe('a command or a click', () => {
     expect(slack.ephemerals(bob)).toEqual([]);
   });
 
-  test('may be answered with the acknowledgement itself', async () => {
+  test('can be answered by the acknowledgement itself', async () => {
     const slack = await slackServer();
     await app(slack, () => null, { text: 'at once' });
     const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'help');
     expect(shown.answers).toMatchObject([{ text: 'at once', via: 'ack' }]);
   });
 
-  test('fails visibly when nobody answers or nobody is there', async () => {
+  test('fails visibly when the app does not answer or is not connected', async () => {
     const slack = await slackServer();
     const { ann, channel } = slack.ids;
     expect(await slack.command(ann, channel, 'stop')).toMatchObject({ acked: false, error: 'dispatch_failed' });
@@ -54,7 +54,7 @@ describe('a command or a click', () => {
     expect(slack.attempts).toHaveLength(2);
   });
 
-  test('knows the button, the message and the person', async () => {
+  test('carries the button, the message and the person', async () => {
     const slack = await slackServer();
     const { ann, channel } = slack.ids;
     const { ts } = await caller(slack)('chat.postMessage', { channel, text: 'card', blocks: buttons('skip', 'stop') });
@@ -73,7 +73,7 @@ describe('a command or a click', () => {
     expect(frames.at(-1)).toMatchObject({ type: 'interactive', payload });
   });
 
-  test('can answer five times and no more', async () => {
+  test('can be answered five times at most', async () => {
     const slack = await slackServer();
     const { frames } = await app(slack, () => ({ text: '1' }));
     await slack.command(slack.ids.ann, slack.ids.channel, 'help');
@@ -84,7 +84,7 @@ describe('a command or a click', () => {
     expect(statuses).toEqual([200, 200, 200, 200, 404]);
   });
 
-  test('opens a view within three seconds, once, and the view is submitted', async () => {
+  test('opens one view within 3 s, which can be submitted', async () => {
     let now = Date.now();
     const slack = await slackServer({ now: () => now });
     const call = caller(slack);

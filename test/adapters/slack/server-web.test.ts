@@ -7,7 +7,7 @@ import type { Json } from './state.ts';
 const texts = (answer: Json) => objects(answer['messages']).map((message) => message['text']);
 
 describe('the history of a channel', () => {
-  test('is read newest first, in pages, without the bounds unless they are included', async () => {
+  test('is read newest first, in pages, without the bounds unless `inclusive` is set', async () => {
     const slack = await slackServer();
     const call = caller(slack);
     const { ann, channel } = slack.ids;
@@ -22,7 +22,7 @@ describe('the history of a channel', () => {
     expect(texts(await read({ limit: 3, cursor }))).toEqual(['1']);
   });
 
-  test('shows replies only under their message, but broadcast ones in both places', async () => {
+  test('shows replies only under their message, and broadcast replies in both places', async () => {
     const slack = await slackServer();
     const call = caller(slack);
     const { ann, bob, channel } = slack.ids;
@@ -39,7 +39,7 @@ describe('the history of a channel', () => {
     ]);
   });
 
-  test("gives a post's metadata whole only when asked for all of it", async () => {
+  test("gives a post's whole metadata only on request", async () => {
     const slack = await slackServer();
     const call = caller(slack);
     const { channel } = slack.ids;
@@ -94,7 +94,7 @@ describe('a message of the app', () => {
     ['escaped text', { text: '&lt;!channel&gt; @channel' }, []],
     ['plain text', { blocks: [{ type: 'section', text: { type: 'plain_text', text: '<!here>' } }] }, []],
   ];
-  test.each(pinging)('notifies whom %s names', async (_, args, pings) => {
+  test.each(pinging)('notifies the people whom %s names', async (_, args, pings) => {
     const slack = await slackServer();
     await caller(slack)('chat.postMessage', { channel: slack.ids.channel, ...args });
     expect(slack.read(slack.ids.channel)[0]?.pings).toEqual(pings);
@@ -151,8 +151,8 @@ describe('a message of the app', () => {
   });
 });
 
-describe('what the app may do', () => {
-  test('follows its scopes', async () => {
+describe("the app's permissions", () => {
+  test('follow its scopes', async () => {
     const slack = await slackServer();
     const call = caller(slack);
     const { channel } = slack.ids;
@@ -164,7 +164,7 @@ describe('what the app may do', () => {
     expect(slack.read(channel)).toMatchObject([{ author: 'Conch', icon: null }]);
   });
 
-  test('ends with its tokens', async () => {
+  test('end with its tokens', async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack);
     slack.revokeTokens({ announce: true });
@@ -175,7 +175,7 @@ describe('what the app may do', () => {
     expect(await caller(slack)('no.such')).toMatchObject({ error: 'unknown_method' });
   });
 
-  test('ends with an archived channel, until it is back', async () => {
+  test('end in an archived channel until it is restored', async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack);
     const post = () => caller(slack)('chat.postMessage', { channel: slack.ids.channel, text: 'x' });
@@ -190,7 +190,7 @@ describe('what the app may do', () => {
     expect(heard.map(({ event }) => event['type'])).toEqual(expect.arrayContaining(types));
   });
 
-  test('includes reactions with names that Slack knows', async () => {
+  test('include reactions with names that Slack knows', async () => {
     const slack = await slackServer();
     const call = caller(slack);
     const { ann, channel, botUser } = slack.ids;
@@ -203,7 +203,7 @@ describe('what the app may do', () => {
     expect(await call('reactions.remove', { ...where, name: 'eyes' })).toMatchObject({ error: 'no_reaction' });
   });
 
-  test('includes the files of people, with its token', async () => {
+  test("include people's files, with its token", async () => {
     const slack = await slackServer();
     const { ann, channel } = slack.ids;
     slack.write(ann, channel, 'see', { files: [{ name: 'a.txt', content: 'inside' }] });
@@ -214,7 +214,7 @@ describe('what the app may do', () => {
     expect(await (await fetch(url)).text()).toContain('Log in');
   });
 
-  test('includes asking who is in a user group', async () => {
+  test('include reading the members of a user group', async () => {
     const slack = await slackServer();
     const { ann, bob } = slack.ids;
     const group = slack.group('operators', [ann]);

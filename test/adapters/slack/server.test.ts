@@ -8,7 +8,7 @@ import { spawnSlack } from './server-process.ts';
 import { atEnd, caller, listener, rawSocket, slackServer } from './server-rig.ts';
 
 describe('a connected client', () => {
-  test('hears what a person writes, once, and acknowledges it', async () => {
+  test("receives a person's message once and acknowledges it", async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack);
     const ts = slack.write(slack.ids.ann, slack.ids.channel, 'good morning');
@@ -18,7 +18,7 @@ describe('a connected client', () => {
     expect(slack.attempts).toMatchObject([{ acked: true, attempt: 0, event: 'message' }]);
   });
 
-  test('posts under a name of its own, and hears that as well', async () => {
+  test('posts under its own name, and receives that post as well', async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack);
     const metadata = { event_type: 'note', event_payload: { id: '1' } };
@@ -32,7 +32,7 @@ describe('a connected client', () => {
     expect(heard[0]?.event).not.toHaveProperty('user');
   });
 
-  test('hears a mention of the bot twice: as a message and as a mention', async () => {
+  test('receives a mention of the bot twice: as a message and as a mention', async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack);
     slack.write(slack.ids.ann, slack.ids.channel, `<@${slack.ids.botUser}> hello`);
@@ -41,7 +41,7 @@ describe('a connected client', () => {
     expect(new Set(heard.map(({ event }) => event['ts'])).size).toBe(1);
   });
 
-  test('hears edits and deletions with the message as it was', async () => {
+  test('receives edits and deletions with the earlier message', async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack);
     const { ann, channel } = slack.ids;
@@ -63,7 +63,7 @@ describe('a connected client', () => {
 });
 
 describe('an event that is not acknowledged', () => {
-  test('comes again with its number until it is', async () => {
+  test('is repeated with its number until it is acknowledged', async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack, (all) => all.length === 3);
     slack.write(slack.ids.ann, slack.ids.channel, 'anybody?');
@@ -75,7 +75,7 @@ describe('an event that is not acknowledged', () => {
     expect(slack.lost).toEqual([]);
   });
 
-  test('is given up after the third repetition', async () => {
+  test('is dropped after the third repetition', async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack, () => false);
     slack.write(slack.ids.ann, slack.ids.channel, 'anybody?');
@@ -140,7 +140,7 @@ describe('a stream of messages', () => {
     expect(slack.connections.opened()).toBe(2);
   });
 
-  test('goes on after a half-open socket is noticed', async () => {
+  test('continues after a half-open socket is detected', async () => {
     const slack = await slackServer({ retryDelaysMs: [0, 1_500] });
     const { heard } = await listener(slack);
     slack.connections.silence();
@@ -149,7 +149,7 @@ describe('a stream of messages', () => {
     expect(heard).toMatchObject([{ text: 'into the void', retry: 2 }]);
   });
 
-  test('can be doubled, thinned and disordered', async () => {
+  test('can have duplicates, losses and a wrong order', async () => {
     const slack = await slackServer();
     const { heard } = await listener(slack);
     const write = (text: string) => slack.write(slack.ids.ann, slack.ids.channel, text);
@@ -168,7 +168,7 @@ describe('a stream of messages', () => {
 });
 
 describe('a Socket Mode connection', () => {
-  test('is opened by a ticket that is good for once', async () => {
+  test('is opened by a ticket that works once', async () => {
     const slack = await slackServer();
     const { url } = await rawSocket(slack);
     const again = new WebSocket(url);
@@ -201,7 +201,7 @@ describe('a Socket Mode connection', () => {
     expect(await caller(slack, slack.appToken)('apps.connections.open')).toMatchObject({ ok: false });
   });
 
-  test('carries whatever odd payload a test makes up', async () => {
+  test('carries any invalid payload of a test', async () => {
     const slack = await slackServer();
     const { frames } = await rawSocket(slack);
     slack.events.rateLimited();
@@ -215,7 +215,7 @@ describe('a Socket Mode connection', () => {
 });
 
 describe('signed requests', () => {
-  test('carry a signature that Bolt accepts, and come again after a 500', async () => {
+  test('carry a signature that Bolt accepts, and are repeated after a 500', async () => {
     const slack = await slackServer();
     const taken: { headers: IncomingHttpHeaders; body: string }[] = [];
     const app = createServer((request, response) => {
@@ -245,8 +245,8 @@ describe('signed requests', () => {
   });
 });
 
-describe('a process of its own', () => {
-  test('prints where it is, obeys, and ends when told', async () => {
+describe('a fake Slack in its own process', () => {
+  test('prints its URLs, takes control requests, and ends when asked', async () => {
     const slack = await spawnSlack({ ackMs: 50 });
     const call = caller(slack);
     expect(await call('auth.test')).toMatchObject({ ok: true, bot_id: slack.ids.bot });

@@ -28,8 +28,8 @@ async function setup(how: { readonly server?: SlackOptions; readonly options?: P
 
 const faults = (findings: readonly CheckResult[]) => findings.filter(({ verdict }) => verdict !== 'good');
 
-describe('a Slack that is set up', () => {
-  test('shows only good findings, and none of them holds a token', async () => {
+describe('a Slack app that is set up well', () => {
+  test('passes every check, and no result holds a token', async () => {
     const { server, check } = await setup();
     const findings = await check();
     expect(faults(findings)).toEqual([]);
@@ -43,7 +43,7 @@ describe('a Slack that is set up', () => {
     expect(JSON.stringify(findings)).not.toContain(server.botToken);
   });
 
-  test('is only looked at', async () => {
+  test('is not changed by the checks', async () => {
     const { server, check } = await setup();
     await check();
     const methods = server.requests.map(({ method }) => method);
@@ -51,8 +51,8 @@ describe('a Slack that is set up', () => {
   });
 });
 
-describe('what is missing', () => {
-  test('is told scope by scope, those without which nothing works as bad', async () => {
+describe('a failed check', () => {
+  test('names each missing scope, and rates the required ones as bad', async () => {
     const lacking = new Set(['chat:write', 'chat:write.customize']);
     const { check } = await setup({ server: { botScopes: ALL_SCOPES.filter((scope) => !lacking.has(scope)) } });
     expect(faults(await check())).toMatchObject([
@@ -61,14 +61,14 @@ describe('what is missing', () => {
     ]);
   });
 
-  test('is the right bot token', async () => {
+  test('asks for the right bot token', async () => {
     const { check } = await setup();
     expect(await check({ botToken: 'xoxb-wrong' })).toMatchObject([
       { what: 'Slack bot token', verdict: 'bad', text: expect.stringContaining('invalid_auth') },
     ]);
   });
 
-  test('is an app token, or its scope', async () => {
+  test('asks for an app token, or its scope', async () => {
     const { check } = await setup({ server: { appScopes: [] } });
     expect(faults(await check({ appToken: null }))).toMatchObject([{ what: 'Slack app token', verdict: 'bad' }]);
     expect(faults(await check())).toMatchObject([
@@ -76,13 +76,13 @@ describe('what is missing', () => {
     ]);
   });
 
-  test('is the signing secret, where requests are signed', async () => {
+  test('asks for the signing secret, where requests are signed', async () => {
     const { check } = await setup();
     expect(faults(await check({ mode: 'http', appToken: null }))).toMatchObject([{ what: 'Slack signing secret' }]);
     expect(faults(await check({ mode: 'http', appToken: null, signingSecret: 'secret' }))).toEqual([]);
   });
 
-  test('is an invitation to the channel, or the channel itself', async () => {
+  test('asks for an invitation to the channel, or for an existing channel', async () => {
     const { server, check } = await setup();
     server.kickBot(server.ids.channel);
     expect(faults(await check())).toMatchObject([
@@ -93,13 +93,13 @@ describe('what is missing', () => {
     ]);
   });
 
-  test('row 42: is a channel that is not archived', async () => {
+  test('row 42: asks for a channel that is not archived', async () => {
     const { server, check } = await setup();
     server.archive(server.ids.channel);
     expect(faults(await check())).toMatchObject([{ what: '#general', text: 'it is archived' }]);
   });
 
-  test('is a user group that the configuration names', async () => {
+  test('asks for a user group that the configuration names', async () => {
     const { server, check } = await setup();
     const group = server.group('devs', []);
     expect(faults(await check({ userGroups: { [group]: 'dev' } }))).toEqual([]);
@@ -108,13 +108,13 @@ describe('what is missing', () => {
     ]);
   });
 
-  test('is a clock that goes with that of Slack', async () => {
+  test("asks for a clock that matches Slack's", async () => {
     const { check } = await setup();
     const clock = { now: () => Date.now() + 600_000 };
     expect(faults(await check({ clock }))).toMatchObject([{ what: 'clock', verdict: 'warning' }]);
   });
 
-  test('row 30: is the network, which no new token mends', async () => {
+  test('row 30: names the network instead of a token when Slack cannot be reached', async () => {
     const { server, check } = await setup();
     await server.close();
     const [finding] = await check();
@@ -141,7 +141,7 @@ describe('the manifest', () => {
     expect(JSON.stringify(manifest)).not.toMatch(/request_url|"url"|agent_|assistant/);
   });
 
-  test('names the address of the requests where they are signed', () => {
+  test('names the request URL where requests are signed', () => {
     const request_url = 'https://YOUR-ADDRESS.example/conch/events';
     expect(read({ agentSessions: false, path: '/conch/events' }, 'http')).toMatchObject({
       features: { slash_commands: [{ url: request_url }] },

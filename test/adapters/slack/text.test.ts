@@ -12,7 +12,7 @@ const known: Lookups = {
   channel: (id) => (id === 'C1' ? 'general' : null),
 };
 
-describe("Slack's text", () => {
+describe('a Slack text', () => {
   test.each([
     ['hello <@U1>', 'hello @Ann'],
     ['hello <@U2>', 'hello @U2'],
@@ -35,14 +35,14 @@ describe("Slack's text", () => {
     expect(plainText(text, known)).toBe(plain);
   });
 
-  test('tells whom it mentions', () => {
+  test('gives the mentioned users and groups', () => {
     expect(usersIn('<@U1> <@U2|bob> <@U1> <!subteam^S1> @U3')).toEqual(['U1', 'U2']);
     expect(groupsIn('<!subteam^S1|@dev> <!subteam^S2> <@U1>')).toEqual(['S1', 'S2']);
   });
 });
 
-describe('text that Conch sends', () => {
-  test('row 79: cannot mention anybody, whatever it says', () => {
+describe('a text that Conch sends', () => {
+  test('row 79: mentions nobody, whatever it contains', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom('<', '!', '@', '>', '&', 'channel', 'here', 'U1', 'subteam^S1', ' ') }),
@@ -53,7 +53,7 @@ describe('text that Conch sends', () => {
     );
   });
 
-  test('reads as it was meant', () => {
+  test('is shown with the same meaning', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         expect(plainText(escaped(text), nobody)).toBe(text);
