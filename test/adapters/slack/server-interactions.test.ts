@@ -70,7 +70,8 @@ describe('a command or a button press', () => {
       channel: { id: channel },
       container: { message_ts: ts },
     };
-    expect(frames.at(-1)).toMatchObject({ type: 'interactive', payload });
+    const pressed = frames.findLast(({ type }) => type === 'interactive');
+    expect(pressed).toMatchObject({ type: 'interactive', payload });
   });
 
   test('can be answered five times at most', async () => {
