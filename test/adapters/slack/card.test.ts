@@ -5,7 +5,7 @@ import { holding, said, speaking, viewOf } from './speaking.ts';
 import type { Speaking } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';
 
-/** The channel's cards, as people see them. */
+/** Returns the channel's cards as people see them. */
 function cardsIn(world: Speaking, thread?: string) {
   const { slack } = world;
   return slack

@@ -20,7 +20,7 @@ async function begin(options: StandOptions = {}): Promise<Stand> {
   return here;
 }
 
-/** Only whoever is in the group, or is this person, may operate. */
+/** Allows only people in the group, or this person. */
 function guard(role: string, user = ''): (run: Run) => Answer {
   return ({ by, line }) =>
     by.id === user || by.roles.includes(role)
@@ -28,7 +28,7 @@ function guard(role: string, user = ''): (run: Run) => Answer {
       : { ok: false, text: 'You may only read.' };
 }
 
-/** A message with a button such as the card has. */
+/** Posts a message with a button in the form of a card's. */
 function button(
   what: string | Parameters<typeof buttonValue>[0],
   drawnFor = 'tx.0',

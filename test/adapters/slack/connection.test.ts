@@ -21,10 +21,10 @@ afterEach(async () => {
   await here?.close();
 });
 
-/** How long a greeting of Slack may take; a busy machine needs some of it. */
+/** The limit for Slack's greeting, long enough for a busy machine. */
 const GREETING_MS = 20_000;
 
-/** Timers whose long waits are short. */
+/** Timers that shorten long waits. */
 function hasty(longestMs: number, waits: number[] = []): Timers {
   return {
     after(ms, run) {
@@ -115,7 +115,7 @@ describe('two sockets', () => {
       const opened = slack.connections.opened();
       slack.connections.refresh({
         which: refresh % 2,
-        // Slack leaves some ten seconds; the new socket must be greeted before the other one is asked to go.
+        // Slack's own value is about 10 s. The new socket must get its greeting before the old one is closed.
         afterMs: 200,
         reason: refresh % 3 === 0 ? 'warning' : 'refresh_requested',
       });

@@ -10,20 +10,23 @@ import type { Json, World } from './state.ts';
 export type Kind = 'events_api' | 'slash_commands' | 'interactive';
 
 export type Pace = {
-  /** How long Slack waits for an answer. */ readonly ackMs: number;
-  /** How long before the first, second and third repetition of an event. */ readonly retryDelaysMs: readonly number[];
+  /** How long Slack waits for an answer. */
+  readonly ackMs: number;
+  /** The delays of the first, second and third repetition of an event. */
+  readonly retryDelaysMs: readonly number[];
 };
 
-/** One attempt to hand something over. */
+/** One attempt to deliver a payload. */
 export type Attempt = {
   readonly envelopeId: string;
   readonly kind: Kind;
-  /** The type of the event; `null` for commands and the like. */ readonly event: string | null;
+  /** The type of the event; `null` for commands and interactions. */
+  readonly event: string | null;
   readonly eventId: string | null;
-  /** 0 is the first. */ readonly attempt: number;
-  /** The number of its connection; `null`: nothing was open, or it went over HTTP. */ readonly connection:
-    | number
-    | null;
+  /** 0 for the first attempt. */
+  readonly attempt: number;
+  /** The number of the connection; `null`: no open connection, or HTTP. */
+  readonly connection: number | null;
   readonly at: number;
   acked: boolean;
 };
@@ -33,25 +36,26 @@ export type Outcome = { readonly acked: boolean; readonly payload: unknown };
 export type Delivery = {
   readonly sockets: Sockets;
   readonly attempts: readonly Attempt[];
-  /** Events that were given up, or that a fault swallowed. */ readonly lost: readonly Json[];
-  /** Hands an inner event over, with repetitions; resolves when it is acknowledged or given up. */
+  /** Events that were dropped after all attempts, or by a fault. */
+  readonly lost: readonly Json[];
+  /** Delivers an inner event, with repetitions. Resolves when it is acknowledged or dropped. */
   event(event: Json): Promise<Outcome>;
-  /** Hands a payload over as it is. */
+  /** Delivers a payload unchanged. */
   raw(kind: Kind, payload: Json): Promise<Outcome>;
-  /** Where signed requests go; `null`: Socket Mode. */
+  /** Sets the URL of signed requests; `null`: Socket Mode. */
   useHttp(url: string | null): void;
-  /** The next events are handed over twice: by the same connection, or by another one. */
+  /** Delivers the next events twice: over the same connection, or over another one. */
   duplicate(how?: 'same' | 'other', times?: number): void;
-  /** The next events are never sent. */
+  /** Never delivers the next events. */
   drop(times?: number): void;
-  /** The next event is held until the one after it has been sent. */
+  /** Delivers the next event after the one that follows it. */
   reorder(): void;
-  /** Resolves when nothing waits for an answer or a repetition. */
+  /** Resolves when no delivery waits for an answer or a repetition. */
   settled(): Promise<void>;
   close(): void;
 };
 
-/** `last`: the connection it was sent over last; a repetition takes another one if it can. */
+/** `last`: the connection of the last attempt. A repetition uses another one if there is one. */
 type Parcel = { readonly id: string; readonly kind: Kind; readonly payload: Json; last?: Connection };
 type Odds = { duplicates: ('same' | 'other')[]; drops: number; reorder: boolean; held: (() => void) | null };
 

@@ -7,12 +7,12 @@ export type Post = {
   readonly url: string;
   readonly kind: Kind;
   readonly payload: Json;
-  /** Which repetition it is and why; `null` for the first attempt. */
+  /** The number and reason of the repetition; `null` for the first attempt. */
   readonly retry: { readonly number: number; readonly reason: string } | null;
   readonly ackMs: number;
 };
 
-/** Posts it with Slack's signature. Not acknowledged: the payload says why, in the words of x-slack-retry-reason. */
+/** Posts a payload with Slack's signature. The result of a failure is a value of x-slack-retry-reason. */
 export async function postSigned(world: World, post: Post): Promise<Outcome> {
   const body = bodyOf(post);
   const seconds = String(Math.floor(world.now() / 1_000));

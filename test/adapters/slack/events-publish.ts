@@ -6,7 +6,7 @@ import type { Slack } from './web.ts';
 
 const HISTORY_SCOPES = { channel: 'channels:history', group: 'groups:history', im: 'im:history' } as const;
 
-/** Puts a new message into its channel and tells the app, as far as the app may hear it. */
+/** Adds a message to its channel and sends its event, if the app may read it. */
 export function publish(slack: Slack, channel: Channel, message: Message): void {
   const { world } = slack;
   channel.messages.set(message.ts, message);
@@ -17,7 +17,7 @@ export function publish(slack: Slack, channel: Channel, message: Message): void 
   if (mentioned && may && inIt(slack, channel)) emit(slack, mentionEvent(world, channel, message));
 }
 
-/** Changes a message and tells the app. `linkNames` as in `pingsIn`. */
+/** Changes a message and sends its event. `linkNames` as in `pingsIn`. */
 export function change(
   slack: Slack,
   channel: Channel,
@@ -30,7 +30,7 @@ export function change(
   tell(slack, channel, changedEvent(slack.world, channel, { message, before }));
 }
 
-/** Takes a message away; one with replies stays as a tombstone, which is an edit. */
+/** Deletes a message. A message with replies stays as a tombstone, and the event is an edit. */
 export function takeAway(slack: Slack, channel: Channel, message: Message): void {
   const before = messageJson(slack.world, message);
   if (replies(channel, message.ts).length > 0) {
@@ -48,13 +48,13 @@ export function takeAway(slack: Slack, channel: Channel, message: Message): void
   tell(slack, channel, deletedEvent(slack.world, channel, before));
 }
 
-/** An event of a channel, if the bot is in it and may read it. */
+/** Sends an event of a channel, if the bot is in it and may read it. */
 export function tell(slack: Slack, channel: Channel, event: Json): void {
   const may = slack.world.app.botScopes.includes(HISTORY_SCOPES[channel.kind]);
   if (may && inIt(slack, channel)) emit(slack, event);
 }
 
-/** An event, whoever may hear it. */
+/** Sends an event without checks. */
 export function emit(slack: Slack, event: Json): void {
   void slack.delivery.event({ event_ts: nextTs(slack.world), ...event });
 }

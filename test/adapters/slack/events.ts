@@ -2,7 +2,7 @@ import { isObject, shownBlocks } from './state-text.ts';
 import { nextId, nextTs, replies } from './state.ts';
 import type { Channel, Json, Message, StoredFile, World } from './state.ts';
 
-/** A message as the API shows it; `all` with its metadata's payload. */
+/** Returns a message as the API shows it; `all` includes the payload of its metadata. */
 export function messageJson(world: World, message: Message, metadata: 'none' | 'type' | 'all' = 'none'): Json {
   const json: Json = { type: 'message', text: message.text, ts: message.ts, team: world.team.id };
   if (message.subtype !== null) json['subtype'] = message.subtype;
@@ -20,7 +20,7 @@ export function messageJson(world: World, message: Message, metadata: 'none' | '
   return json;
 }
 
-/** The same with what a parent knows of its thread, as histories show it. */
+/** Returns a message as a history shows it, with the thread fields of a parent. */
 export function listedJson(world: World, message: Message, options: { channel: Channel; all: boolean }): Json {
   const json = messageJson(world, message, options.all ? 'all' : 'type');
   const under = replies(options.channel, message.ts);
@@ -41,7 +41,7 @@ export function listedJson(world: World, message: Message, options: { channel: C
   return json;
 }
 
-/** The inner event of a new message. */
+/** Returns the inner event of a new message. */
 export function messageEvent(world: World, channel: Channel, message: Message): Json {
   const event: Json = {
     ...listedJson(world, message, { channel, all: false }),
@@ -52,7 +52,7 @@ export function messageEvent(world: World, channel: Channel, message: Message): 
   return event;
 }
 
-/** The inner event of an edit; `before` is the message's JSON as it was. */
+/** Returns the inner event of an edit; `before` is the earlier JSON of the message. */
 export function changedEvent(world: World, channel: Channel, change: { message: Message; before: Json }): Json {
   const ts = nextTs(world);
   const message = messageJson(world, change.message);
@@ -60,20 +60,20 @@ export function changedEvent(world: World, channel: Channel, change: { message: 
   return { type: 'message', subtype: 'message_changed', ...inner, ts, event_ts: ts };
 }
 
-/** The inner event of a deletion. */
+/** Returns the inner event of a deletion. */
 export function deletedEvent(world: World, channel: Channel, before: Json): Json {
   const ts = nextTs(world);
   const inner = { previous_message: before, deleted_ts: before['ts'], ...where(channel), hidden: true };
   return { type: 'message', subtype: 'message_deleted', ...inner, ts, event_ts: ts };
 }
 
-/** The inner event beside `message` when somebody mentions the app's bot. */
+/** Returns the inner event that follows `message` when the app's bot is mentioned. */
 export function mentionEvent(world: World, channel: Channel, message: Message): Json {
   const event = { ...messageEvent(world, channel, message), type: 'app_mention' };
   return Object.fromEntries(Object.entries(event).filter(([key]) => key !== 'channel_type'));
 }
 
-/** The whole payload around an inner event. */
+/** Wraps an inner event into the whole payload. */
 export function eventCallback(world: World, event: Json): Json {
   return {
     token: 'verification-token-of-the-loopback-slack',
@@ -115,7 +115,7 @@ export function fileJson(world: World, file: StoredFile): Json {
   };
 }
 
-/** Where the server of a world can be reached, once it listens. */
+/** The base URL of a world's server, once it listens. */
 export const origin = new WeakMap<World, string>();
 
 export function reactionsJson(message: Message): Json[] {

@@ -1,35 +1,38 @@
 import type { Json } from './state.ts';
 
-/** What becomes of a call. `before`: it is not executed; `after`: it is, but the answer is another one or none. */
+/** The fault of a call. `before`: not executed. `after`: executed, but with a wrong answer or none. */
 export type Fault =
   | { readonly kind: 'reset-before' }
   | { readonly kind: 'reset-after' }
   | { readonly kind: 'hang-before' }
   | { readonly kind: 'hang-after' }
-  /** Answered after so many ms; executed at once, or (`execute: 'last'`) only then, even if the caller has gone. */
+  /** Answered after `ms`. Executed at once, or only then (`execute: 'last'`), even if the caller gave up. */
   | { readonly kind: 'late'; readonly ms: number; readonly execute?: 'first' | 'last' }
   | { readonly kind: 'status'; readonly status: number; readonly when?: 'before' | 'after' }
   | { readonly kind: 'ratelimited'; readonly retryAfterSeconds: number }
-  /** Any error of Slack's own: `{ ok: false, error }`. */
+  /** An error answer of Slack: `{ ok: false, error }`. */
   | { readonly kind: 'error'; readonly error: string; readonly extra?: Json };
 
-/** Which calls; what is left out matches everything. */
+/** Matches calls. A missing key matches everything. */
 export type Match = {
   readonly method?: string;
   readonly channel?: string;
-  /** Part of the arguments' JSON. */ readonly containing?: string;
-  /** How many calls it befalls; 1 unless said, `null`: all until it is healed. */ readonly times?: number | null;
-  /** How many that match pass first. */ readonly after?: number;
+  /** A text that the arguments' JSON must contain. */
+  readonly containing?: string;
+  /** The number of calls with the fault. Default: 1. `null`: all until it is removed. */
+  readonly times?: number | null;
+  /** The number of matching calls without the fault before it. */
+  readonly after?: number;
 };
 
 type Armed = { readonly match: Match; readonly fault: Fault; passes: number; left: number };
 
-/** The faults that wait for their calls. */
+/** Faults that wait for matching calls. */
 export type Faults = {
-  /** Returns what takes it away again. */
+  /** Sets a fault. Returns a function that removes it. */
   arm(match: Match | string, fault: Fault): () => void;
   clear(): void;
-  /** The fault of this call, which is used up by it. */
+  /** Returns the fault of this call, and counts it as used. */
   take(method: string, args: Json): Fault | null;
 };
 

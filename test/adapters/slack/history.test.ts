@@ -9,7 +9,7 @@ afterEach(async () => {
   await here.close();
 });
 
-/** A Slack whose events are all lost: only its history tells. */
+/** Starts a Slack that loses all events, so that only its history has them. */
 async function deaf(options: StandOptions = {}): Promise<Stand> {
   here = await stand(options);
   here.slack.events.drop(1_000);
@@ -133,7 +133,7 @@ describe('a channel that was read before', () => {
 });
 
 describe('a history that cannot be read', () => {
-  /** Timers that wait no longer once the adapter is connected: what has a limit until then keeps it. */
+  /** Timers that do not wait once the adapter is connected. */
   const hastyOnceConnected = () => {
     let longest = Infinity;
     const after = (ms: number, run: () => void) => systemTimers.after(Math.min(ms, longest), run);

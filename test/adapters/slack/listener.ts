@@ -13,7 +13,7 @@ import type { FloorView } from '../../../src/turns/view.ts';
 import { startSlack } from './server.ts';
 import type { SlackOptions, SlackServer } from './server.ts';
 
-/** What was run, and in whose name. */
+/** A command that was run, with its author. */
 export type Run = {
   readonly channel: ChannelId;
   readonly by: Principal;
@@ -21,24 +21,24 @@ export type Run = {
   readonly drawnFor?: string;
 };
 
-/** An Intake like the real one: a message id is taken once, and it may be full for a while. */
+/** An intake that stores each message id once. It can be full for a while. */
 export type Ears = Intake & {
   readonly messages: HumanMessage[];
   readonly changes: MessageChange[];
   readonly runs: Run[];
   readonly threads: Thread[];
-  /** `lost`, `back`, `suspend slack:C1: why`, `restore slack:C1`, in order. */
+  /** Reports in order: `lost`, `back`, `suspend slack:C1: why`, `restore slack:C1`. */
   readonly told: string[];
   readonly breaks: AdapterError[];
-  /** How often a message was handed in, by id. */
+  /** The number of times that each message was handed in, by id. */
   readonly handed: Map<string, number>;
-  /** Set: nothing can be made durable. */
+  /** While true, nothing can be stored. */
   isFull: boolean;
-  /** Why nobody may give a command. */
+  /** The refusal of every command; `null`: none. */
   refused: string | null;
-  /** Decides on commands. */
+  /** Returns the answer of a command. */
   answer: (run: Run) => Answer | Promise<Answer>;
-  /** What it tells of floors. */
+  /** Returns the view of a floor. */
   view: (channel: ChannelId) => FloorView;
   texts(): readonly string[];
 };
@@ -141,12 +141,12 @@ export type StandOptions = {
   readonly slack?: SlackOptions;
   readonly place?: Partial<Place>;
   readonly adapter?: Partial<AdapterOptions>;
-  /** Before the adapter starts. */
+  /** Called before the adapter starts. */
   readonly first?: (slack: SlackServer) => void;
   readonly start?: boolean;
 };
 
-/** A loopback Slack with an adapter that hears it. */
+/** Starts a fake Slack with a connected adapter. */
 export async function stand(options: StandOptions = {}): Promise<Stand> {
   const slack = await startSlack({ ackMs: 400, retryDelaysMs: [0, 150, 300], ...options.slack });
   options.first?.(slack);
@@ -188,7 +188,7 @@ export function adapterOptions(slack: SlackServer): AdapterOptions {
   };
 }
 
-/** Waits until something is so; fails after a minute. */
+/** Waits until a condition holds. Fails after a minute. */
 export async function until(what: string, isSo: () => boolean, forMs = 60_000): Promise<void> {
   const end = Date.now() + forMs;
   while (!isSo()) {

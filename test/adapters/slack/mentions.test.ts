@@ -57,17 +57,20 @@ const HOSTILE = [
 const hostileText = fc
   .array(fc.constantFrom(...HOSTILE), { minLength: 1, maxLength: 12 })
   .map((parts) => parts.join(''));
-/** A text of nothing but blanks is neither shown as a draft nor posted. */
+/** A text of only white space is neither shown as a draft nor posted. */
 const sayable = hostileText.filter((text) => text.trim() !== '');
 
-/** Every text of a request, at any depth. */
+/** Returns every text of a request, at any depth. */
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   if (Array.isArray(value)) return value.flatMap(textsIn);
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
-/** What Slack could take for a mention: its own tokens anywhere, and, where there is no code, bare words that address everybody. */
+/**
+ * Text that Slack could read as a mention: its own markup anywhere, and outside code also plain @channel, @here and
+ * @everyone.
+ */
 const TOKEN = /<(?:!(?:channel|here|everyone|group|subteam\^)|@[UW]|#[A-Z\d])/iu;
 const EVERYBODY = /(?<![\p{L}\p{N}])@(?:channel|here|everyone)\b/iu;
 
@@ -75,7 +78,7 @@ function isActive(text: string): boolean {
   return TOKEN.test(text) || (!/[`~]/.test(text) && EVERYBODY.test(text));
 }
 
-/** Slack hands these back to the app only; people never see them. */
+/** Slack returns these fields to the app only; people never see them. */
 const HIDDEN = new Set(['metadata', 'value', 'action_id', 'outbox_id']);
 
 function visible(args: Readonly<Record<string, unknown>>): string[] {

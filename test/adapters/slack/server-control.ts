@@ -1,12 +1,12 @@
 import { isObject } from './state-text.ts';
 import type { Json } from './state.ts';
 
-/** What may not be asked for from outside. */
+/** Names that a control request may not use. */
 const HIDDEN = new Set(['close', 'world', 'respond']);
 
 /**
- * One command from another process: `path` names a function or a value of the server ("write", "events.drop", "requests"),
- * `args` is the list of its arguments. What cannot be written as JSON comes back as `null`.
+ * Carries out one control request. `path` names a function or value of the server ("write", "events.drop",
+ * "requests"), `args` its arguments. Values without a JSON form become `null`.
  */
 export async function obey(target: object, path: string, args: unknown): Promise<{ status: number; body: Json }> {
   const [first = '', ...rest] = path.split('.');

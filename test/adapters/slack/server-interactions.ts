@@ -13,35 +13,38 @@ const RESPONSE_USES = 5;
 const RESPONSE_MS = 30 * 60_000;
 const LOOK_MS = 10;
 
-/** What came of a command or a click. */
+/** The result of a command or a button press. */
 export type Shown = {
-  /** Whether the app answered within 3 s; if not, Slack shows an error of its own. */ readonly acked: boolean;
+  /** Whether the app answered within 3 s. If not, Slack shows an error. */
+  readonly acked: boolean;
   readonly error: 'dispatch_failed' | 'operation_timeout' | null;
-  /** What only the one who asked got to see. */ readonly answers: readonly Ephemeral[];
-  /** The view that opened, if one did. */ readonly view: View | null;
+  /** Ephemeral messages to the person. */
+  readonly answers: readonly Ephemeral[];
+  /** The opened view; `null`: none. */
+  readonly view: View | null;
 };
 
-/** What came of submitting a view: `errors` by block id when it stays open. */
+/** The result of submitting a view; `errors` by block id when it stays open. */
 export type Submitted = {
   readonly acked: boolean;
   readonly errors: Readonly<Record<string, string>> | null;
   readonly payload: Json;
 };
 
-/** How long to wait for an answer after the acknowledgement; resolves with the first one. */
+/** How long to wait for an answer after the acknowledgement. Resolves with the first answer. */
 export type Patience = { readonly waitMs?: number; /** The same trigger twice. */ readonly twice?: boolean };
 
-/** `on`: the message as it was once, for somebody who still sees that. */
+/** `on`: an earlier version of the message, which the person still sees. */
 export type Pressing = Patience & { readonly button: string; readonly on?: Message };
 
 export type Interactions = {
-  /** `text` is what stands behind "/conch". */
+  /** `text` follows "/conch". */
   command(user: string, channel: string, text: string, patience?: Patience): Promise<Shown>;
-  /** Clicks a button of a message, by its action id, its value or its words. */
+  /** Presses a button of a message, by its action id, value or label. */
   press(user: string, channel: string, ts: string, button: string | Pressing): Promise<Shown>;
-  /** A message as it is now. */
+  /** Returns a copy of a message as it is now. */
   copy(channel: string, ts: string): Message;
-  /** Submits an open view; values by action id. */
+  /** Submits an open view, with values by action id. */
   submit(viewId: string, values?: Readonly<Record<string, string>>): Promise<Submitted>;
   openViews(user: string): readonly View[];
   /** Answers one POST to a response_url. */
@@ -53,7 +56,7 @@ type ResponseUrl = {
   readonly channel: string;
   readonly at: number;
   readonly original: string | null;
-  /** What was answered here, for whoever asked alone. */
+  /** Ephemeral answers to the person. */
   readonly said: Ephemeral[];
   uses: number;
 };
@@ -79,7 +82,7 @@ export function createInteractions(slack: Slack): Interactions {
     const open = delivery.sockets.open().length > 0;
     const { acked, payload } = await sent;
     const toThis = urls.get(words(since.begun['response_url']).split('/').at(-1) ?? '')?.said ?? [];
-    // Two clicks at once: each has its own answer.
+    // With a duplicate trigger, each press has its own answer.
     const answers = () =>
       world.ephemerals
         .slice(since.answers)
@@ -238,7 +241,7 @@ function isNamed(element: Json, name: string): boolean {
   return element['action_id'] === name || element['value'] === name || label === name;
 }
 
-/** What Slack puts into `state.values`: for each input what was chosen, or what stood there at first. */
+/** Returns Slack's `state.values`: for each input the given value, or its initial one. */
 function valuesOf({ view }: View, values: Readonly<Record<string, string>>): Json {
   const inputs = objects(view['blocks']).flatMap((block) =>
     objects([block['element'], block['accessory'], ...objects(block['elements'])]).map((element) => ({
@@ -266,7 +269,7 @@ function valueOf(element: Json, chosen: string | undefined): Json {
   return { type, selected_option: option ?? initial };
 }
 
-/** Several are chosen with a comma between them. */
+/** Several options are separated by commas. */
 function severalOf(element: Json, chosen: string | undefined): readonly Json[] {
   if (chosen === undefined) return objects(element['initial_options']);
   const wanted = chosen === '' ? [] : chosen.split(',');

@@ -1,12 +1,12 @@
 import { isObject } from './state-text.ts';
 import { startSlack } from './server.ts';
 
-/** How often it looks whether whoever started it is still there. */
+/** Interval of the check whether the parent process is alive. */
 const LOOK_MS = 500;
 
 /**
- * The loopback Slack as a process of its own: `node server-main.ts ['{"ackMs":200}']`. Prints one line of JSON (port, apiUrl,
- * tokens, ids), obeys POST /control/<name> with a JSON list of arguments, and ends with its parent or on SIGTERM.
+ * The fake Slack in its own process: `node server-main.ts ['{"ackMs":200}']`. Prints one line of JSON (port, apiUrl,
+ * tokens, ids). Takes POST /control/<name> with a JSON list of arguments. Ends with its parent or on SIGTERM.
  */
 const given: unknown = JSON.parse(process.argv[2] ?? '{}');
 const slack = await startSlack({ ...(isObject(given) ? given : {}), control: true });

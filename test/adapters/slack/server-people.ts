@@ -9,30 +9,35 @@ export type GivenFile = { readonly name: string; readonly content: string; reado
 export type Writing = {
   readonly thread?: string;
   readonly files?: readonly GivenFile[];
-  /** A reply that the channel sees too. */ readonly broadcast?: boolean;
+  /** True for a reply that the channel also shows. */
+  readonly broadcast?: boolean;
   readonly subtype?: 'me_message';
   readonly blocks?: readonly Json[];
 };
 
-/** What another app posts. */
+/** A post of another app. */
 export type BotWriting = Writing & {
   readonly name?: string;
   readonly botId?: string;
   readonly appId?: string;
   readonly metadata?: Json;
-  /** As an app without a name of its own posts: no subtype, but a user. */ readonly user?: string;
+  /** The user of a post without a name of its own; it has no subtype. */
+  readonly user?: string;
 };
 
 /** A message as a person sees it. */
 export type Seen = {
   readonly ts: string;
-  /** The name above it. */ readonly author: string;
+  /** The shown name. */
+  readonly author: string;
   readonly user: string | null;
   readonly botId: string | null;
-  /** The app's own; people cannot tell, tests must. */ readonly own: boolean;
+  /** True for a message of the app under test. */
+  readonly own: boolean;
   readonly icon: string | null;
   readonly text: string;
-  /** The fall-back that notifications show. */ readonly plain: string;
+  /** The fallback text, which notifications show. */
+  readonly plain: string;
   readonly blocks: readonly Json[];
   readonly buttons: readonly Button[];
   readonly reactions: Readonly<Record<string, readonly string[]>>;
@@ -52,17 +57,17 @@ export type Button = {
   readonly style: string | null;
 };
 
-/** What people, other apps and administrators do. Ids are Slack's own; a message's id is its `ts`. */
+/** Actions of people, other apps and administrators. Ids are Slack's own; a message's id is its `ts`. */
 export type People = {
   write(user: string, channel: string, text: string, how?: Writing): string;
   bot(channel: string, text: string, how?: BotWriting): string;
   edit(channel: string, ts: string, text: string): void;
   remove(channel: string, ts: string): void;
   react(user: string, channel: string, ts: string, name: string): void;
-  /** The channel's messages, or a message and its replies, oldest first. */
+  /** Returns the channel's messages, or a message and its replies, oldest first. */
   read(channel: string, thread?: string): readonly Seen[];
   ephemerals(user: string): readonly Ephemeral[];
-  /** Slack's own Stop button. */
+  /** Presses Slack's own Stop button. */
   sessionStopped(user: string, channel: string, thread?: string): void;
   archive(channel: string): void;
   unarchive(channel: string): void;
@@ -70,7 +75,7 @@ export type People = {
   inviteBot(channel: string): void;
   join(user: string, channel: string): void;
   leave(user: string, channel: string): void;
-  /** Every call gets this error from now on; with `announce` the app is told first. */
+  /** Makes every later call fail with this error. With `announce`, an event is sent first. */
   revokeTokens(how?: { readonly error?: string; readonly announce?: boolean; readonly uninstall?: boolean }): void;
 };
 

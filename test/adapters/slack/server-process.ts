@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { SlackOptions, SlackServer } from './server.ts';
 
-/** The loopback Slack in a process of its own. */
+/** The fake Slack in its own process. */
 export type SlackProcess = Pick<SlackServer, 'port' | 'apiUrl' | 'botToken' | 'appToken' | 'signingSecret' | 'ids'> & {
   readonly pid: number;
-  /** Calls a function of the server, or reads one of its values: `control('write', ann, channel, 'hello')`. */
+  /** Calls a function of the server, or reads a value: `control('write', ann, channel, 'hello')`. */
   control(path: string, ...args: readonly unknown[]): Promise<unknown>;
   close(): Promise<void>;
 };
 
-/** Starts it; its options must be plain JSON. */
+/** Starts the process. Options must be plain JSON. */
 export async function spawnSlack(options: Omit<SlackOptions, 'now'> = {}): Promise<SlackProcess> {
   const main = new URL('./server-main.ts', import.meta.url).pathname;
   const child = spawn(process.execPath, [main, JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'inherit'] });

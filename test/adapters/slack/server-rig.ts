@@ -20,7 +20,7 @@ const quiet = {
 
 const ends: (() => Promise<unknown>)[] = [];
 
-/** Ends it after the test, the newest first. */
+/** Runs `end` after the test, the newest first. */
 export function atEnd(end: () => Promise<unknown>): void {
   ends.push(end);
 }
@@ -29,14 +29,14 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** A loopback Slack with quick repetitions, closed after the test. */
+/** A fake Slack with quick repetitions, closed after the test. */
 export async function slackServer(options: SlackOptions = {}): Promise<SlackServer> {
   const slack = await startSlack({ ...QUICK, ...options });
   ends.push(() => slack.close());
   return slack;
 }
 
-/** Calls a method with Slack's own client; what Slack refuses is its error's word. */
+/** Calls methods with Slack's own client. A refusal is its error code. */
 export function caller(slack: Pick<SlackServer, 'apiUrl' | 'botToken'>, token = slack.botToken) {
   const options = { slackApiUrl: slack.apiUrl, retryConfig: { retries: 0 }, timeout: 300, logger: quiet };
   const web = new WebClient(token, { ...options, rejectRateLimitedCalls: true });
@@ -53,7 +53,7 @@ export function caller(slack: Pick<SlackServer, 'apiUrl' | 'botToken'>, token = 
 
 export type Heard = { readonly text: string; readonly event: Json; readonly retry: number };
 
-/** Slack's own Socket Mode client, which acknowledges as long as `acks` says so. */
+/** Slack's own Socket Mode client. Acknowledges while `acks` returns true. */
 export async function listener(slack: SlackServer, acks: (heard: readonly Heard[]) => boolean = () => true) {
   const heard: Heard[] = [];
   const options = { appToken: slack.appToken, clientOptions: { slackApiUrl: slack.apiUrl }, logger: quiet };
@@ -69,7 +69,7 @@ export async function listener(slack: SlackServer, acks: (heard: readonly Heard[
   return { heard, socket };
 }
 
-/** A bare Socket Mode connection: every frame as it came. */
+/** A plain Socket Mode connection that records every frame. */
 export async function rawSocket(slack: SlackServer) {
   const { url } = await caller(slack, slack.appToken)('apps.connections.open');
   const frames: Json[] = [];

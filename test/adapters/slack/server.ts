@@ -31,23 +31,29 @@ export const ALL_SCOPES: readonly string[] = [
 ];
 
 export type SlackOptions = {
-  /** 0: any that is free. */ readonly port?: number;
-  /** How long Slack waits for an answer; Slack's own 3,000 unless said. */ readonly ackMs?: number;
-  /** Before the repetitions of an event; Slack's own 0, 60,000 and 300,000 unless said. */ readonly retryDelaysMs?: readonly number[];
+  /** 0: any free port. */
+  readonly port?: number;
+  /** How long Slack waits for an answer. Default: 3,000, as Slack. */
+  readonly ackMs?: number;
+  /** The delays of repetitions. Default: 0, 60,000 and 300,000, as Slack. */
+  readonly retryDelaysMs?: readonly number[];
   readonly botScopes?: readonly string[];
   readonly appScopes?: readonly string[];
-  /** Where events, commands and clicks are posted, signed; none: Socket Mode. */ readonly requestUrl?: string | null;
+  /** The URL for signed requests. Missing or `null`: Socket Mode. */
+  readonly requestUrl?: string | null;
   readonly historyPerMinute?: number | null;
   readonly editWindowMs?: number | null;
   readonly now?: () => number;
-  /** Whether it obeys POST /control/… . */ readonly control?: boolean;
+  /** True: takes POST /control/…. */
+  readonly control?: boolean;
 };
 
-/** A little Slack on 127.0.0.1 with one workspace, one app and its bot, three people and two channels. */
+/** A fake Slack on 127.0.0.1 with one workspace, one app and its bot, three people and two channels. */
 export type SlackServer = People &
   Interactions & {
     readonly port: number;
-    /** For `slackApiUrl`. */ readonly apiUrl: string;
+    /** The value for `slackApiUrl`. */
+    readonly apiUrl: string;
     readonly botToken: string;
     readonly appToken: string;
     readonly signingSecret: string;
@@ -56,44 +62,52 @@ export type SlackServer = People &
       readonly app: string;
       readonly bot: string;
       readonly botUser: string;
-      /** Public, the bot is in it, as everybody is. */ readonly channel: string;
-      /** Private, likewise. */ readonly other: string;
+      /** A public channel with the bot and all people. */
+      readonly channel: string;
+      /** A private channel with the bot and all people. */
+      readonly other: string;
       readonly ann: string;
       readonly bob: string;
       readonly eve: string;
     };
     readonly world: World;
-    /** Every call of the Web API, oldest first. */ readonly requests: readonly LoggedCall[];
-    /** Every attempt to hand an event, a command or a click over. */ readonly attempts: readonly Attempt[];
-    /** Payloads that were given up or swallowed. */ readonly lost: readonly Json[];
+    /** Every call of the Web API, oldest first. */
+    readonly requests: readonly LoggedCall[];
+    /** Every attempt to deliver an event, a command or a button press. */
+    readonly attempts: readonly Attempt[];
+    /** Payloads that were dropped after all attempts, or by a fault. */
+    readonly lost: readonly Json[];
     user(name: string): string;
     channel(name: string, kind?: Channel['kind']): string;
     group(handle: string, users: readonly string[]): string;
     setGroup(group: string, users: readonly string[]): void;
     setScopes(scopes: readonly string[]): void;
-    /** The next call (or as many as `match` says) suffers this fault; returns what heals it. */
+    /** Sets a fault for the next call, or for as many as `match` says. Returns a function that removes it. */
     fail(match: Match | string, fault: Fault): () => void;
     heal(): void;
     readonly events: Pick<Delivery, 'duplicate' | 'drop' | 'reorder' | 'settled' | 'useHttp'> & {
-      /** An event whose payload is whatever is given. */ odd(payload: Json): void;
-      /** Any inner event, properly wrapped. */ emit(event: Json): void;
+      /** Sends an event with any payload. */
+      odd(payload: Json): void;
+      /** Sends any inner event in a valid payload. */
+      emit(event: Json): void;
       rateLimited(): void;
     };
     readonly connections: {
       count(): number;
       opened(): number;
-      /** Slack asks one (by its place) or all to refresh: warned, then closed after `afterMs`. */
+      /** Asks one connection (by its position) or all to refresh: a warning, then a close after `afterMs`. */
       refresh(how?: { readonly which?: number; readonly afterMs?: number; readonly reason?: DisconnectReason }): void;
       drop(which?: number): void;
       silence(which?: number): void;
-      /** Socket Mode is switched off in the app's settings. */ disable(): void;
+      /** Switches Socket Mode off in the app's settings. */
+      disable(): void;
     };
     close(): Promise<void>;
   };
 
 const METHODS = { ...chatMethods, ...streamMethods, ...conversationMethods, ...miscMethods, ...fileMethods };
 
-/** Starts it; close it when the test is over. */
+/** Starts the server. Close it after the test. */
 export async function startSlack(options: SlackOptions = {}): Promise<SlackServer> {
   const world = createWorld(options);
   const { ackMs = 3_000, retryDelaysMs = [0, 60_000, 300_000] } = options;

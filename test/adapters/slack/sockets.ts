@@ -7,42 +7,44 @@ import { isObject } from './state-text.ts';
 import { nextId } from './state.ts';
 import type { Json, World } from './state.ts';
 
-/** More connections than this are closed with `too_many_websockets`. */
+/** Connections beyond this number are closed with `too_many_websockets`. */
 const MOST_CONNECTIONS = 10;
 const PING_MS = 5_000;
-/** How long Slack believes in a connection that answers nothing. */
+/** After this time Slack closes a connection that answers nothing. */
 const SILENCE_MS = 30_000;
 
 /** One Socket Mode connection. */
 export type Connection = {
   readonly id: number;
   readonly socket: WebSocket;
-  /** It was told to go: nothing new is sent to it. */ leaving: boolean;
-  /** Half-open: it takes everything and answers nothing. */ silent: boolean;
+  /** True once it was asked to close: it gets no new events. */
+  leaving: boolean;
+  /** Half open: it reads everything and answers nothing. */
+  silent: boolean;
 };
 
 export type DisconnectReason = 'warning' | 'refresh_requested' | 'link_disabled' | 'too_many_websockets';
 
 export type Sockets = {
-  /** A URL that opens one connection, once. */
+  /** Returns a URL that opens one connection, once. */
   ticketUrl(): string;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** Those that events may be sent to. */
+  /** Returns the connections that can get events. */
   open(): readonly Connection[];
-  /** Sends it over the next connection in turn, unless there is none; `other` than the given one if there is another. */
+  /** Sends over the next connection in turn, if possible not over `other`. `null`: there is no connection. */
   send(frame: Json, other?: Connection): Connection | null;
-  /** Tells one (by its place) or all to go, and closes what is still open after `afterMs`. */
+  /** Asks one connection (by its position) or all to close, and closes open ones after `afterMs`. */
   disconnect(reason: DisconnectReason, options?: { readonly which?: number; readonly afterMs?: number }): void;
-  /** Cuts all or one off without a word. */
+  /** Cuts one or all connections without a close frame. */
   drop(which?: number): void;
-  /** From now on all or one neither hear, nor speak, nor close. */
+  /** Makes one or all connections silent: they neither read, send nor close. */
   silence(which?: number): void;
-  /** How many were ever opened. */
+  /** Returns the number of connections opened so far. */
   opened(): number;
   close(): void;
 };
 
-/** `heard` gets every acknowledgement, by its envelope. */
+/** `heard` gets every acknowledgement with its envelope id. */
 export function createSockets(world: World, heard: (envelopeId: string, payload: unknown) => void): Sockets {
   const server = new WebSocketServer({ noServer: true });
   const tickets = new Set<string>();

@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** Conch's voice on a loopback Slack. Time stands still but for what `until` and `over` let pass. */
+/** The sending side of Conch on a fake Slack. Time moves only in `until`, `over` and `pass`. */
 export async function speaking(
   how: { readonly server?: SlackOptions; readonly settings?: Partial<SlackSettings>; readonly timeoutMs?: number } = {},
 ) {
@@ -53,7 +53,7 @@ export async function speaking(
   };
   ends.push(() => slack.close());
   const outgoing = run();
-  /** Lets time pass until it is so. */
+  /** Advances time until a condition holds. */
   const until = async (isSo: () => boolean, what = 'what the test waits for', stepMs = 50): Promise<void> => {
     for (let step = 0; step < 2_000; step += 1) {
       if (isSo()) return;
@@ -68,15 +68,15 @@ export async function speaking(
     outgoing,
     memories,
     logged,
-    /** Another run of the program, over the same memory. */
+    /** Starts another run of the program on the same memory. */
     again: run,
     channel: `slack:${slack.ids.channel}`,
     other: `slack:${slack.ids.other}`,
-    /** What people see in the channel, oldest first. */
+    /** Returns the visible texts of the channel, oldest first. */
     texts: (channel = slack.ids.channel) => slack.read(channel).map(({ text }) => text),
     calls: (method: string) => slack.requests.filter((request) => request.method === method),
     until,
-    /** Lets time pass until the promise has settled; then it is that promise. */
+    /** Advances time until the promise has settled, and returns it. */
     over: async <T>(promise: Promise<T>): Promise<T> => {
       let settled = false;
       const watching = promise.then(
@@ -87,7 +87,7 @@ export async function speaking(
       await watching;
       return promise;
     },
-    /** Lets so much time pass, with time for answers to come in. */
+    /** Advances time by `ms`, and lets answers come in. */
     pass: async (ms: number): Promise<void> => {
       const end = time.clock.now() + ms;
       await until(() => time.clock.now() >= end, 'the time', Math.max(50, Math.ceil(ms / 500)));
@@ -97,13 +97,13 @@ export async function speaking(
 
 let posts = 0;
 
-/** Something said in a turn. */
+/** Builds a post of a turn. */
 export function said(text: string, how: Partial<OutgoingPost> = {}): OutgoingPost {
   posts += 1;
   return { outboxId: `box-${posts}`, speaker: DEV, text, afterId: null, epoch: 7, ...how };
 }
 
-/** Carries one row as the outbox does, until it is settled for good; the settlements in order. */
+/** Carries one outbox entry until it is settled for good. Returns the settlements in order. */
 export async function deliver(world: Speaking, row: Partial<OutboxRow> & { readonly channel: ChannelId }) {
   const { outgoing, time } = world;
   const adapter = { capabilities: { idempotentPosts: false }, ...outgoing } as unknown as ChatAdapter;
@@ -127,7 +127,7 @@ export async function deliver(world: Speaking, row: Partial<OutboxRow> & { reado
   return settlements;
 }
 
-/** A row of the outbox: dev says "hello". */
+/** An outbox entry: dev says "hello". */
 export function rowOf(row: Partial<OutboxRow> & { readonly channel: ChannelId }): OutboxRow {
   posts += 1;
   const text = row.text ?? 'hello';
@@ -145,7 +145,7 @@ export function rowOf(row: Partial<OutboxRow> & { readonly channel: ChannelId })
   };
 }
 
-/** A floor in an exchange; `holder` has it. */
+/** A floor in an exchange; `holder` holds it. */
 export function viewOf(channel: ChannelId, how: Partial<FloorView> = {}): FloorView {
   return {
     channel,
@@ -164,7 +164,7 @@ export function viewOf(channel: ChannelId, how: Partial<FloorView> = {}): FloorV
   };
 }
 
-/** A holder for a view. */
+/** Builds the holder of a view. */
 export function holding(agent: string, how: Partial<NonNullable<FloorView['holder']>> = {}): FloorView['holder'] {
   return {
     agent,
@@ -200,7 +200,7 @@ function queries(agents: readonly NonNullable<Speaker>[]): FloorQueries {
   };
 }
 
-/** Whether a text stands in the channel once. */
+/** Returns whether a text appears in the channel exactly once. */
 export function standsOnce(slack: SlackServer, text: string): boolean {
   return slack.read(slack.ids.channel).filter((message) => message.text === text).length === 1;
 }

@@ -24,7 +24,7 @@ const WAYS: Ways = {
   remote: true,
 };
 
-/** A little Slack on this machine, with two people in one channel. */
+/** A fake Slack on this machine with two people in one channel. */
 export const rig: Rig = { name: 'Slack', capabilities: CAPABILITIES, ways: WAYS, open: openStage };
 
 const SETTINGS = { streaming: true, cards: true, status: true, agentSessions: false };
@@ -145,7 +145,7 @@ async function openStage(): Promise<Stage> {
   };
 }
 
-/** The first posts that fit are befallen, so that as many of them were as there are requests. */
+/** Sets a fault for the first matching posts, one per request. */
 function fail(
   server: SlackServer,
   fault: Fault,

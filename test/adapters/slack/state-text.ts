@@ -1,8 +1,8 @@
 import type { Json, Message } from './state.ts';
 
-/** What one block of each kind may hold, in characters. */
+/** The largest content of one block, by kind, in characters. */
 const LIMITS: Readonly<Record<string, number>> = { markdown: 12_000, section: 3_000, header: 150 };
-/** All text of all blocks together (measured: about 13,200). */
+/** The largest text of all blocks together, in characters (measured: about 13,200). */
 const BLOCKS_TOTAL = 13_200;
 const BLOCK_KINDS = new Set([
   ...'actions context context_actions divider file header image input markdown rich_text'.split(' '),
@@ -14,17 +14,18 @@ const BUTTON_VALUE_LENGTH = 2_000;
 const OPTION_VALUE_LENGTH = 150;
 const LABEL_LENGTH = 2_000;
 
-/** The parts of a message that can notify somebody. */
+/** The parts of a message that can notify people. */
 export type Wording = {
   readonly text: string;
   readonly blocks: readonly Json[];
   readonly attachments?: readonly Json[];
-  /** `parse: "full"` or `link_names`: bare "@channel" counts as well. */ readonly linkNames?: boolean;
+  /** True for `parse: "full"` or `link_names`: a plain "@channel" also notifies. */
+  readonly linkNames?: boolean;
 };
 
 /**
- * Everybody whom it would notify: 'channel', 'here', 'everyone', 'user:U…', 'subteam:S…'. Where it is not known what Slack
- * does (mentions inside code, in the fall-back text beside blocks), they count.
+ * Returns everyone who would be notified: 'channel', 'here', 'everyone', 'user:U…', 'subteam:S…'. Counts doubtful
+ * cases, such as mentions in code or in the fallback text beside blocks.
  */
 export function pingsIn(wording: Wording): Set<string> {
   const pings = new Set(mentions(wording.text, wording.linkNames === true));
@@ -33,7 +34,7 @@ export function pingsIn(wording: Wording): Set<string> {
   return pings;
 }
 
-/** The error Slack answers these blocks with, or `null`. */
+/** Returns Slack's error for these blocks; `null`: they are valid. */
 export function blocksProblem(blocks: readonly Json[]): string | null {
   if (blocks.length > 50) return 'invalid_blocks';
   for (const block of blocks) {
@@ -45,13 +46,13 @@ export function blocksProblem(blocks: readonly Json[]): string | null {
   return sum(blocks) > BLOCKS_TOTAL ? 'msg_blocks_too_long' : null;
 }
 
-/** What a person reads: the blocks if there are any, else the text, with Slack's three entities undone. */
+/** Returns the visible text: the blocks, or without blocks the text, with Slack's three entities decoded. */
 export function rendered(message: Pick<Message, 'text' | 'blocks'>): string {
   const lines = message.blocks.map(blockText).filter((line) => line !== '');
   return unescaped(message.blocks.length > 0 ? lines.join('\n') : message.text);
 }
 
-/** The blocks as the API shows them again: Slack turns a markdown block into rich text. */
+/** Returns blocks as the API shows them. Slack converts a markdown block to rich text. */
 export function shownBlocks(blocks: readonly Json[]): Json[] {
   return blocks.map((block, index) => {
     const id = words(block['block_id']) || `b${index}`;
@@ -61,7 +62,7 @@ export function shownBlocks(blocks: readonly Json[]): Json[] {
   });
 }
 
-/** Every button and menu of a message, in order, with the block it stands in. */
+/** Returns every button and menu of a message in order, with its block. */
 export function actionsIn(blocks: readonly Json[]): { readonly block: Json; readonly element: Json }[] {
   return blocks.flatMap((block) => {
     const elements = block['type'] === 'actions' ? objects(block['elements']) : objects([block['accessory']]);
@@ -73,7 +74,7 @@ export function objects(value: unknown): Json[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
-/** A text as it is; anything else is none. */
+/** Returns a text unchanged; an empty text for other values. */
 export function words(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
@@ -90,7 +91,7 @@ function mentions(text: string, bare: boolean): string[] {
   return [...found, ...[...text.matchAll(/(?<![\p{L}\p{N}])@(channel|here|everyone)\b/gu)].map(([, all = '']) => all)];
 }
 
-/** `mrkdwn` without `verbatim: true` has "certain mentions automatically parsed": bare ones count there. */
+/** Slack parses plain mentions in `mrkdwn` without `verbatim: true`, so they count there. */
 function nested(part: unknown): string[] {
   if (Array.isArray(part)) return part.flatMap(nested);
   if (!isObject(part)) return [];
@@ -130,7 +131,7 @@ function badElement(element: Json): boolean {
   return label === '' || label.length > BUTTON_TEXT_LENGTH || words(element['value']).length > BUTTON_VALUE_LENGTH;
 }
 
-/** The kinds of fields that a form may have here, and what each must keep to. */
+/** The kinds of form fields, each with a check of Slack's limits. */
 const FIELDS: Readonly<Record<string, (element: Json) => boolean>> = {
   plain_text_input: ({ max_length: most = 3_000, initial_value: before = '' }) =>
     Number(most) >= 1 && Number(most) <= 3_000 && words(before).length <= Number(most),
@@ -152,7 +153,7 @@ function badInput(block: Json): boolean {
   return action === '' || action.length > ACTION_ID_LENGTH || FIELDS[String(element['type'])]?.(element) !== true;
 }
 
-/** A menu has choices, none too long and none twice, and what is chosen before is one of them, letter by letter. */
+/** Returns whether a menu is valid: it has short, distinct options, and its initial option is exactly one of them. */
 function offers(element: Json, before: readonly unknown[]): boolean {
   const options = objects(element['options']);
   const known = new Set(options.map((option) => JSON.stringify(option)));
@@ -170,7 +171,7 @@ function ownText(text: unknown): string {
   return isObject(text) && typeof text['text'] === 'string' ? text['text'] : '';
 }
 
-/** All texts at any depth, in characters. */
+/** Returns the length of all texts at any depth, in characters. */
 function sum(part: unknown): number {
   if (Array.isArray(part)) return part.reduce<number>((total, one) => total + sum(one), 0);
   if (!isObject(part)) return 0;

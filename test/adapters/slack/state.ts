@@ -1,4 +1,4 @@
-/** A block, an attachment, a view: whatever JSON object Slack takes and shows. */
+/** Any JSON object of Slack's API: a block, an attachment, a view. */
 export type Json = Record<string, unknown>;
 
 export type User = { readonly id: string; name: string; readonly bot: boolean; deleted: boolean };
@@ -11,7 +11,8 @@ export type Channel = {
   readonly kind: 'channel' | 'group' | 'im';
   readonly members: Set<string>;
   archived: boolean;
-  /** By `ts`, oldest first. */ readonly messages: Map<string, Message>;
+  /** By `ts`, oldest first. */
+  readonly messages: Map<string, Message>;
 };
 
 export type StoredFile = {
@@ -29,7 +30,7 @@ export type Message = {
   user: string | null;
   readonly botId: string | null;
   readonly appId: string | null;
-  /** The name and the icon that it was posted under, when they are not the poster's own. */
+  /** The name and icon of the post, when they differ from the poster's own. */
   readonly username: string | null;
   readonly icon: string | null;
   text: string;
@@ -37,16 +38,17 @@ export type Message = {
   attachments: Json[];
   readonly files: StoredFile[];
   readonly threadTs: string | null;
-  /** A reply that the channel shows as well. */ readonly broadcast: boolean;
+  /** True for a reply that the channel also shows. */
+  readonly broadcast: boolean;
   edited: { readonly user: string; readonly ts: string } | null;
   metadata: Json | null;
   readonly reactions: Map<string, string[]>;
-  /** Whom it notified, in any version: 'channel', 'here', 'everyone', 'user:U…', 'subteam:S…'. */
+  /** Everyone whom any version notified: 'channel', 'here', 'everyone', 'user:U…', 'subteam:S…'. */
   readonly pings: Set<string>;
   streaming: 'in_progress' | 'completed' | null;
 };
 
-/** What only one person sees, until they reload. */
+/** A message that only one person sees, until they reload. */
 export type Ephemeral = {
   readonly ts: string;
   readonly channel: string;
@@ -60,7 +62,7 @@ export type Ephemeral = {
 
 export type View = { readonly id: string; hash: string; readonly user: string; view: Json; open: boolean };
 
-/** The app that the tests run: its bot, its tokens and what it may do. */
+/** The app under test: its bot, tokens and permissions. */
 export type App = {
   readonly id: string;
   readonly name: string;
@@ -71,7 +73,8 @@ export type App = {
   readonly signingSecret: string;
   botScopes: string[];
   appScopes: string[];
-  /** The error that every call with its tokens gets, once they are revoked. */ revoked: string | null;
+  /** The error of every call after the tokens were revoked; `null`: they are valid. */
+  revoked: string | null;
   socketMode: boolean;
 };
 
@@ -84,22 +87,24 @@ export type World = {
   readonly files: Map<string, StoredFile>;
   readonly ephemerals: Ephemeral[];
   readonly views: Map<string, View>;
-  /** `assistant.threads.setStatus`, by channel and thread; what is gone is not in it. */
+  /** `assistant.threads.setStatus`, by channel and thread. A removed status is deleted. */
   readonly statuses: Map<string, Json>;
-  /** `agents.sessions.setStatus`, by channel and thread. */ readonly sessions: Map<string, Json>;
+  /** `agents.sessions.setStatus`, by channel and thread. */
+  readonly sessions: Map<string, Json>;
   readonly now: () => number;
-  /** The last `ts` given out, in microseconds. */ lastMicros: number;
+  /** The last new `ts`, in microseconds. */
+  lastMicros: number;
   lastId: number;
 };
 
-/** A `ts` that no message has: the time in seconds, with six digits behind the point, always later than the one before. */
+/** Returns a new `ts`: the time in seconds with six decimals, later than all before. */
 export function nextTs(world: World): string {
   world.lastMicros = Math.max(world.now() * 1_000, world.lastMicros + 100);
   const micros = String(world.lastMicros).padStart(16, '0');
   return `${micros.slice(0, -6)}.${micros.slice(-6)}`;
 }
 
-/** An id of Slack's form: a capital letter or two and ten more characters. */
+/** Returns an id in Slack's form: one or two capital letters and ten more characters. */
 export function nextId(world: World, prefix: string): string {
   world.lastId += 1;
   return `${prefix}0${world.lastId.toString(36).toUpperCase().padStart(9, '0')}`;
@@ -124,7 +129,7 @@ export function addGroup(world: World, handle: string, users: readonly string[])
   return group;
 }
 
-/** What a new message is unless its maker says otherwise. */
+/** The default of a new message. */
 export function blankMessage(world: World, channel: Channel): Message {
   return {
     ts: nextTs(world),
@@ -149,17 +154,17 @@ export function blankMessage(world: World, channel: Channel): Message {
   };
 }
 
-/** The channel's own messages, oldest first: no replies but those that were broadcast. */
+/** Returns the channel's messages, oldest first. Includes broadcast replies, but no others. */
 export function timeline(channel: Channel): Message[] {
   return [...channel.messages.values()].filter((one) => one.threadTs === null || one.broadcast);
 }
 
-/** The replies under a message, oldest first. */
+/** Returns the replies to a message, oldest first. */
 export function replies(channel: Channel, thread: string): Message[] {
   return [...channel.messages.values()].filter((one) => one.threadTs === thread);
 }
 
-/** A test's own mistake: a person or a channel that is not there. */
+/** Returns the value. Throws when a test names a missing person or channel. */
 export function must<T>(found: T | undefined, what: string): T {
   if (found === undefined) throw new Error(`the loopback Slack has no ${what}`);
   return found;
@@ -173,7 +178,7 @@ export function messageOf(world: World, channel: string, ts: string): Message {
   return must(channelOf(world, channel).messages.get(ts), `message ${ts} in ${channel}`);
 }
 
-/** The key of a status or a session. */
+/** Returns the key of a status or session. */
 export function placeKey(channel: string, thread: string | null): string {
   return thread === null || thread === '' ? channel : `${channel}/${thread}`;
 }

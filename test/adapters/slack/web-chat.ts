@@ -16,7 +16,7 @@ export const chatMethods: Readonly<Record<string, Method>> = {
   'chat.postEphemeral': { scopes: ['chat:write'], run: postEphemeral },
 };
 
-/** A message of the app's own, under the name and icon that the call asks for, if it may. */
+/** Builds the app's message, with the name and icon of the call if the app may set them. */
 export function ownMessage(call: Call, channel: Channel): Message {
   const { world } = call.slack;
   const customised = world.app.botScopes.includes('chat:write.customize');
@@ -36,7 +36,7 @@ export function ownMessage(call: Call, channel: Channel): Message {
   };
 }
 
-/** The app's own message that a call names. */
+/** Returns the app's own message that a call names. */
 export function ownedMessage(call: Call, channel: Channel, refusal: string): Message {
   const message = channel.messages.get(needed(call.args, 'ts'));
   if (message === undefined || message.subtype === 'tombstone') throw new Refusal('message_not_found');
@@ -62,7 +62,7 @@ export function markdownOf(args: Json): string | null {
   return markdown;
 }
 
-/** Refuses what cannot be written into a channel. */
+/** Refuses a channel that cannot be written to. */
 export function writable(channel: Channel): Channel {
   if (channel.archived) throw new Refusal('is_archived');
   return channel;

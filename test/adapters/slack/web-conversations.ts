@@ -111,7 +111,7 @@ function readableHistory(call: Call): Channel {
   return joinedChannel(call);
 }
 
-/** What lies between `oldest` and `latest`, without these two unless `inclusive`. */
+/** Returns the messages between `oldest` and `latest`, without these two unless `inclusive`. */
 function stretch(all: readonly Message[], args: Json): Message[] {
   const oldest = text(args, 'oldest');
   const latest = text(args, 'latest');

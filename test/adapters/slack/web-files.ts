@@ -18,7 +18,7 @@ export const fileMethods: Readonly<Record<string, Method>> = {
 
 type Http = { readonly request: IncomingMessage; readonly response: ServerResponse; readonly body: Buffer };
 
-/** Uploads, and what `url_private` shows: without a token that may read files, Slack's page to log in. */
+/** Serves uploads and `url_private`. Without a token that may read files, Slack's login page. */
 export function serveFile({ world }: Slack, { request, response, body }: Http): void {
   const [, kind = '', id = ''] = new URL(request.url ?? '/', 'http://loopback').pathname.split('/');
   const file = world.files.get(id);

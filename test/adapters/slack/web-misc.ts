@@ -5,11 +5,11 @@ import { blocksProblem, isObject } from './state-text.ts';
 import { Refusal, joinedChannel, list, needed, page, text } from './web.ts';
 import type { Call, Method } from './web.ts';
 
-/** How long a trigger opens a view. */
+/** How long a trigger can open a view. */
 const TRIGGER_MS = 3_000;
 const TITLE_LENGTH = 24;
 const SESSION_STATUSES = new Set(['active', 'processing', 'suspended', 'closed']);
-/** The reactions that this workspace knows; Slack refuses other names. */
+/** The reactions of this workspace. Slack refuses other names. */
 const EMOJI = new Set([
   ...'+1 -1 thumbsup eyes eye zap white_check_mark heavy_check_mark x warning no_entry_sign'.split(' '),
   ...'arrow_right_hook leftwards_arrow_with_hook hourglass hourglass_flowing_sand stopwatch black_square_for_stop speech_balloon'.split(
@@ -157,7 +157,7 @@ function updateView({ slack: { world }, args }: Call): Json {
   return { view: viewJson(world, opened) };
 }
 
-/** A view as the app sees it. */
+/** Returns a view as the app sees it. */
 export function viewJson(world: World, { id, hash: now, view }: View): Json {
   const common = {
     callback_id: '',

@@ -4,38 +4,40 @@ import type { Fault, Faults } from './faults.ts';
 import { isObject, objects } from './state-text.ts';
 import type { Channel, Json, World } from './state.ts';
 
-/** One call of the Web API, as it came in; tokens are taken out. */
+/** One received call of the Web API, without tokens. */
 export type LoggedCall = {
   readonly method: string;
   readonly args: Json;
   readonly at: number;
-  /** What it was answered: 'ok', Slack's error, or the fault that befell it. */ outcome: string;
+  /** The result: 'ok', Slack's error, or the fault. */
+  outcome: string;
 };
 
-/** What every method works with. */
+/** The parts that every method uses. */
 export type Slack = {
   readonly world: World;
   readonly delivery: Delivery;
   readonly faults: Faults;
   readonly log: LoggedCall[];
   readonly options: SlackRules;
-  /** Views may be opened with it for 3 s, once. */ readonly triggers: Map<
-    string,
-    { readonly user: string; readonly at: number; used: boolean }
-  >;
-  /** Calls under way that a fault never answers. */ readonly hanging: Set<ServerResponse>;
+  /** Each trigger opens one view within 3 s. */
+  readonly triggers: Map<string, { readonly user: string; readonly at: number; used: boolean }>;
+  /** Calls that a fault leaves without an answer. */
+  readonly hanging: Set<ServerResponse>;
 };
 
 export type SlackRules = {
-  /** Calls of histories and replies in a minute; `null`: no limit. */ readonly historyPerMinute: number | null;
-  /** The longest that a message can be edited; `null`: always. */ readonly editWindowMs: number | null;
+  /** The limit of history and replies calls per minute; `null`: none. */
+  readonly historyPerMinute: number | null;
+  /** How long a message can be edited, in milliseconds; `null`: always. */
+  readonly editWindowMs: number | null;
 };
 
 export type Call = { readonly slack: Slack; readonly method: string; readonly args: Json };
 
 export type Method = { readonly scopes: readonly string[]; readonly token?: 'app'; readonly run: (call: Call) => Json };
 
-/** Slack says no, in its own words. */
+/** An error answer of Slack. */
 export class Refusal extends Error {
   readonly error: string;
   readonly extra: Json;
@@ -92,7 +94,7 @@ export function list(args: Json, key: string): Json[] {
   return objects(args[key]);
 }
 
-/** The page of a list that `limit` and `cursor` ask for. */
+/** Returns the page of a list for `limit` and `cursor`. */
 export function page<T>(
   args: Json,
   items: readonly T[],
@@ -106,7 +108,7 @@ export function page<T>(
   return { items: items.slice(from, from + limit), next };
 }
 
-/** The channel, if the app may know of it. */
+/** Returns the channel, if the app may know of it. */
 export function knownChannel({ slack: { world }, args }: Call, key = 'channel'): Channel {
   const channel = world.channels.get(needed(args, key));
   const member = channel?.members.has(world.app.botUser) === true;
@@ -114,7 +116,7 @@ export function knownChannel({ slack: { world }, args }: Call, key = 'channel'):
   return channel;
 }
 
-/** The channel, if the bot is in it. */
+/** Returns the channel, if the bot is in it. */
 export function joinedChannel(call: Call, key = 'channel'): Channel {
   const channel = knownChannel(call, key);
   if (!channel.members.has(call.slack.world.app.botUser)) throw new Refusal('not_in_channel');
@@ -219,7 +221,7 @@ function argsOf(request: IncomingMessage, body: Buffer): { readonly args: Json; 
   return { args: decoded, token: bearer ?? (typeof token === 'string' ? token : null) };
 }
 
-/** Forms carry lists and objects as JSON. */
+/** Parses lists and objects, which forms carry as JSON. */
 function structured(key: string, value: unknown): unknown {
   if (typeof value !== 'string' || !STRUCTURED.has(key)) return value;
   try {
