@@ -73,15 +73,18 @@ export const FLOOR_TOOLS = {
 
 type FloorToolName = keyof typeof FLOOR_TOOLS;
 
+/** An agent's part in the open review, if any. */
+export type ReviewPart = Pick<NonNullable<TurnPrompt['review']>, 'role'> | undefined;
+
 /** The floor tools of a turn. In a review its agents have the tool of their part in place of `pass`. */
-export function offeredFloorTools(review: TurnPrompt['review']): readonly FloorToolName[] {
+export function offeredFloorTools(review: ReviewPart): readonly FloorToolName[] {
   return Object.keys(FLOOR_TOOLS)
     .filter(isFloorTool)
     .filter((name) => whyNot(name, review) === null);
 }
 
 /** Why a floor tool is of no use in this turn; `null` when it is. */
-function whyNot(name: FloorToolName, review: TurnPrompt['review']): string | null {
+function whyNot(name: FloorToolName, review: ReviewPart): string | null {
   const role = review?.role ?? 'other';
   if (name === 'pass' && role !== 'other')
     return 'Not done: a review is open, and silence is no verdict. Write an answer, or end your reply.';

@@ -131,12 +131,11 @@ describe('a generation with a floor tool', () => {
 test('the floor tools are six, and two for the turns of a review', () => {
   const six = ['say', 'turn_complete', 'pass', 'wait_for', 'ask', 'hand_to'];
   expect(Object.keys(FLOOR_TOOLS)).toEqual([...six, 'done', 'review']);
-  const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
   const without = six.filter((name) => name !== 'pass');
   expect(offeredFloorTools(undefined)).toEqual(six);
-  expect(offeredFloorTools({ role: 'other', signals })).toEqual(six);
-  expect(offeredFloorTools({ role: 'primary', signals })).toEqual([...without, 'done']);
-  expect(offeredFloorTools({ role: 'reviewer', signals })).toEqual([...without, 'review']);
-  expect(offeredFloorTools({ role: 'member', signals })).toEqual(without);
+  expect(offeredFloorTools({ role: 'other' })).toEqual(six);
+  expect(offeredFloorTools({ role: 'primary' })).toEqual([...without, 'done']);
+  expect(offeredFloorTools({ role: 'reviewer' })).toEqual([...without, 'review']);
+  expect(offeredFloorTools({ role: 'member' })).toEqual(without);
   expect([isFloorTool('say'), isFloorTool('toString'), isFloorTool('shout')]).toEqual([true, false, false]);
 });

@@ -7,7 +7,8 @@ import type { Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../
 import type { Timers } from '../../../lib/time.ts';
 import { LlmCall, NO_USAGE, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
 import type { CallSize, LlmPrices } from './llm-models.ts';
-import { FLOOR_TOOLS, FloorTools, isFloorTool } from '../../tools/floor-tools.ts';
+import { FLOOR_TOOLS, FloorTools, isFloorTool, offeredFloorTools } from '../../tools/floor-tools.ts';
+import type { ReviewPart } from '../../tools/floor-tools.ts';
 import { Toolbox } from '../../tools/toolbox.ts';
 import type { SessionTools } from '../../mcp/session-tools.ts';
 import type { ModelCall } from '../../tools/toolbox.ts';
@@ -218,7 +219,7 @@ export class LlmGeneration {
     const tools = settings.tools.offered ? await this.#toolbox.offer() : null;
     const notes = tools === null ? '' : this.#toolbox.notes;
     const system = [instructionsFor(turn.system, tools !== null), notes].filter((text) => text !== '').join('\n\n');
-    const room = turn.longest - system.length - sizeOfTools() - this.#toolbox.size - sizeOfAll(history);
+    const room = turn.longest - system.length - sizeOfTools(turn.review) - this.#toolbox.size - sizeOfAll(history);
     this.#since = trimmed(this.#since, room);
     this.#roundText = '';
     this.#call.begin();
@@ -366,11 +367,17 @@ const ON_TOOLS =
 /** Asks Anthropic to cache the prompt up to this point. Other providers cache without being asked. */
 const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
 
-/** Characters of a request besides its prompt and conversation: the instructions and the floor's tools. */
-export const OVERHEAD = instructionsFor('', true).length + sizeOfTools();
+/**
+ * Most characters of a request besides its prompt and conversation: the instructions, and the floor's tools of the turn
+ * with the largest ones.
+ */
+export const OVERHEAD =
+  instructionsFor('', true).length +
+  Math.max(sizeOfTools(undefined), sizeOfTools({ role: 'primary' }), sizeOfTools({ role: 'reviewer' }));
 
-function sizeOfTools(): number {
-  const shapes = Object.entries(FLOOR_TOOLS).map(([name, { description, input }]) => {
+function sizeOfTools(review: ReviewPart): number {
+  const shapes = offeredFloorTools(review).map((name) => {
+    const { description, input } = FLOOR_TOOLS[name];
     return { type: 'function', function: { name, description, parameters: z.toJSONSchema(input) } };
   });
   return JSON.stringify(shapes).length;

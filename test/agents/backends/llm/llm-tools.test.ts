@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { AgentSession, SeatContext, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
 import { McpPool } from '../../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig } from '../../../../src/agents/mcp/mcp-pool.ts';
-import { FLOOR_TOOLS } from '../../../../src/agents/tools/floor-tools.ts';
+import { offeredFloorTools } from '../../../../src/agents/tools/floor-tools.ts';
 import { KnownSecrets } from '../../../../src/agents/tools/known-secrets.ts';
 import type { GatedCall, ToolGate } from '../../../../src/agents/tools/tool-gate.ts';
 import type { LlmOptions } from '../../../../src/agents/backends/llm/llm-backend.ts';
@@ -148,7 +148,7 @@ describe('a model with MCP tools', () => {
     expect(await turn.over).toEqual({ how: 'completed' });
     expect(turn.text()).toBe('It said hello.');
     expect(toolNames(rig)[0]).toEqual([
-      ...Object.keys(FLOOR_TOOLS),
+      ...offeredFloorTools(undefined),
       'raw__echo',
       'raw__write',
       'raw__grow',
