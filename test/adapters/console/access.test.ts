@@ -45,7 +45,7 @@ describe('access to the page', () => {
     expect(made.isLetIn(session)).toBe(true);
   });
 
-  test('T78 of many unused keys the newest count', () => {
+  test('T78 only the newest of many unused keys are valid', () => {
     const { access: made } = access();
     const keys = Array.from({ length: 40 }, () => made.newKey());
     expect(keys.map((key) => made.exchange(key) !== null)).toEqual(keys.map((_, place) => place >= 8));

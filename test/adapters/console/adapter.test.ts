@@ -38,7 +38,7 @@ async function batched(): Promise<readonly ChatMessage[]> {
 }
 
 describe('a person at an open page', () => {
-  test('gets a picture of everything on opening', async () => {
+  test('gets the whole state on opening', async () => {
     await here.adapter.post(CHANNEL, posting('1'));
     const state = await opened();
     expect(state.messages.map((message) => message.text)).toEqual(['hello']);
@@ -49,7 +49,7 @@ describe('a person at an open page', () => {
     ]);
   });
 
-  test('T45 is told that nothing is asked any more, also when it was asked only while it opened', async () => {
+  test('T45 is told that no request is open, also when one was open only while it opened', async () => {
     const isTold = (one: Extract<ServerFrame, { type: 'channels' }>): boolean => one.channels[0]?.question === null;
     await page.frame('channels', isTold);
     const asked = { question: 3, title: 'run the tests', detail: '', shown: true };
@@ -60,7 +60,7 @@ describe('a person at an open page', () => {
     await page.frame('channels', isTold);
   });
 
-  test('is told of those channels alone in which somebody else has the floor', async () => {
+  test('is told only of other channels whose floor has a holder', async () => {
     await opened();
     await page.frame('channels');
     here.queries.views.set(OTHER, {
@@ -124,7 +124,7 @@ describe('a person at an open page', () => {
     expect(orders).toEqual([...orders].sort());
   });
 
-  test('one that Conch cannot take yet is kept, said so, and handed in again', async () => {
+  test('a message that Conch cannot store yet is kept, reported as such, and retried', async () => {
     await opened();
     here.intake.failure = new Error('the disk is full');
     page.send(saying('kept'));
@@ -133,7 +133,7 @@ describe('a person at an open page', () => {
     await expect.poll(() => here.intake.messages.map((message) => message.text)).toEqual(['kept', 'after it']);
   });
 
-  test('T49 is told to wait once Conch is five hundred messages behind, and nothing of it is kept or lost', async () => {
+  test('T49 is told to wait once 500 messages are pending, and nothing is stored or lost', async () => {
     await opened();
     Object.assign(here.intake, { message: () => new Promise<void>(() => undefined) });
     const texts = Array.from({ length: 500 }, (_, place) => `message ${place}`);
@@ -162,7 +162,7 @@ describe('a person at an open page', () => {
     await expect.poll(() => here.intake.changes.map((change) => change.change)).toEqual(['edited', 'deleted']);
   });
 
-  test('a deletion that is asked for again, because its answer was lost, is answered alike and done once', async () => {
+  test('a deletion that is repeated after a lost answer is answered alike and done once', async () => {
     await opened();
     page.send(saying('hello'));
     const { id } = await page.frame('accepted');
@@ -175,7 +175,7 @@ describe('a person at an open page', () => {
     expect(here.intake.changes.map((change) => change.change)).toEqual(['deleted']);
   });
 
-  test('what an agent said cannot be changed', async () => {
+  test("an agent's message cannot be changed", async () => {
     await opened();
     const id = await here.adapter.post(CHANNEL, posting('1'));
     page.send({ type: 'edit', channel: CHANNEL, key: crypto.randomUUID(), id, text: 'lies' });
@@ -272,7 +272,7 @@ describe('what Conch posts', () => {
     await expect(here.adapter.receipt?.(CHANNEL, '1', 'done')).rejects.toBeInstanceOf(ChatError);
   });
 
-  test('a draft is shown, kept for who comes later, and taken away', async () => {
+  test('a draft is shown, also to pages that open later, and removed', async () => {
     await opened();
     const dev = { id: 'dev', name: 'dev', avatar: null };
     here.adapter.draft?.(CHANNEL, dev, 2, 'Two tab');
@@ -283,7 +283,7 @@ describe('what Conch posts', () => {
     expect((await opened()).drafts).toEqual([]);
   });
 
-  test('a changed floor is told once', async () => {
+  test('a changed floor is sent once', async () => {
     await opened();
     here.queries.views.set(CHANNEL, { ...restingView(), condition: 'paused' });
     here.adapter.card?.(CHANNEL, restingView());
@@ -318,8 +318,8 @@ describe('catching up', () => {
   });
 });
 
-describe('the window into another platform', () => {
-  test('shows what is said there and takes commands, not messages', async () => {
+describe("the view of another platform's channel", () => {
+  test('shows its messages and takes commands, not messages', async () => {
     const author = { kind: 'person', id: 'u1', name: 'Ada' } as const;
     const line = { line: 1, at: 5, author, text: 'hi', attachments: [], message: 'm1', change: null };
     here.queries.spoken.push(line);

@@ -36,8 +36,8 @@ const earlier = async () => {
 };
 const seqs = ({ rows }: { readonly rows: readonly AuditRow[] }): readonly number[] => rows.map(({ seq }) => seq);
 
-describe('a page that looks into tool calls', () => {
-  test('is given the newest hundred, then a hundred at a time, and no more is read than that', async () => {
+describe('a page that shows tool calls', () => {
+  test('gets the newest 100, then 100 at a time, and no more is read', async () => {
     fill(250);
     const first = await look();
     expect([first.rows[0]?.seq, first.rows.length, first.more, audit.read]).toEqual([250, 100, true, 100]);
@@ -69,7 +69,7 @@ describe('a page that looks into tool calls', () => {
     expect(seqs(await look(wanted))).toEqual(found);
   });
 
-  test('is told how far it was looked when few calls are wanted, and goes on from there', async () => {
+  test('gets the position of the search when few calls match, and continues from there', async () => {
     fill(12_000, (seq) => ({ decision: seq === 1 ? 'void' : 'once' }));
     const first = await look({ decision: 'void' });
     expect([first.rows, first.more]).toEqual([[], true]);
@@ -79,7 +79,7 @@ describe('a page that looks into tool calls', () => {
     expect([seqs(next), next.more, next.upto]).toEqual([[1], false, null]);
   });
 
-  test('is given a page of long calls in several frames, and one that is too long without its texts', async () => {
+  test('gets long calls in several frames, and a call that is too long without its texts', async () => {
     fill(6, (seq) => ({ output: 'x'.repeat(seq === 1 ? 2_000_000 : 400_000) }));
     expect(seqs(await look())).toEqual([6, 5, 4]);
     const next = await earlier();
@@ -91,7 +91,7 @@ describe('a page that looks into tool calls', () => {
     ]);
   });
 
-  test('is told of a call as it comes and as it ends, and of what is asked, without asking', async () => {
+  test('gets new calls, their ends and requests by itself', async () => {
     fill(1);
     await look({ agent: 'dev' });
     audit.asked = [{ channel: 'console:demo', agent: 'dev', tool: 'Bash', askedAt: 1, until: null, question: 8 }];
@@ -103,7 +103,7 @@ describe('a page that looks into tool calls', () => {
     expect([seqs(over), over.rows[0]?.decision]).toEqual([[2], 'once']);
   });
 
-  test('that has closed the view is told nothing', async () => {
+  test('gets nothing after it closed the view', async () => {
     fill(1);
     await look();
     page.send({ type: 'audit', wanted: null });
@@ -119,7 +119,7 @@ describe('a page that looks into tool calls', () => {
     expect((await Promise.race([page.frame('audit'), page.frame('state')])).type).toBe('state');
   });
 
-  test('cannot ask for what is no filter', async () => {
+  test('is refused for an invalid filter', async () => {
     page.send(JSON.stringify({ type: 'audit', wanted: { decision: 'toString' } }));
     expect((await page.frame('refused')).text).toContain('not a frame');
     page.send(JSON.stringify({ type: 'audit', wanted: { runs: 'all' } }));
@@ -141,14 +141,14 @@ function get(path: string, headers: OutgoingHttpHeaders, method = 'GET'): Promis
   });
 }
 
-/** As the page's script asks. */
+/** Requests with the headers of the page's script. */
 const own = async () => {
   const { cookie, part } = await sessionOf(here.adapter.link());
   return { cookie, 'conch-page': part, 'sec-fetch-site': 'same-origin' };
 };
 
 describe('the export', () => {
-  test('gives the page every call that is wanted, whole, as lines of JSON', async () => {
+  test('gives the page every matching call, whole, as lines of JSON', async () => {
     fill(500, (seq) => ({ output: 'x'.repeat(seq === 7 ? 2_000_000 : 10), agent: seq % 2 === 0 ? 'dev' : 'qa' }));
     const { status, body, type } = await get('/runs/audit?agent=qa', await own());
     expect([status, type]).toEqual([200, 'application/x-ndjson; charset=utf-8']);
@@ -159,7 +159,7 @@ describe('the export', () => {
     expect(rows).toEqual(audit.rows.filter(({ agent }) => agent === 'qa').toReversed());
   });
 
-  test('is given to a program with the token', async () => {
+  test('is available to a program with the token', async () => {
     fill(2);
     const token = readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
     expect((await get('/runs/audit', { authorization: `Bearer ${token}` })).body.split('\n')).toHaveLength(3);
@@ -186,7 +186,7 @@ describe('the export', () => {
     expect((await get('/runs/audit', await own(), 'POST')).status).toBe(405);
   });
 
-  test('says what it understands', async () => {
+  test('names the valid filters', async () => {
     const { status, body } = await get('/runs/audit?decision=maybe', await own());
     expect([status, body]).toEqual([
       400,
@@ -196,8 +196,8 @@ describe('the export', () => {
   });
 });
 
-describe('a yes', () => {
-  test('is taken back by nobody who has no page open, and by no other site', async () => {
+describe('a rule', () => {
+  test('cannot be revoked without an open page, nor by another site', async () => {
     const { cookie, protocols } = await sessionOf(here.adapter.link());
     const knock = (headers: Record<string, string>): Promise<string> =>
       new Promise((resolve) => {

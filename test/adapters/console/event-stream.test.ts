@@ -40,7 +40,7 @@ afterEach(async () => {
   await here.adapter.stop();
 });
 
-/** The beginning of an answer: `text` grows as the stream goes on. */
+/** An answer that has begun; `text` grows with the stream. */
 type Begun = { readonly status: number; readonly response: IncomingMessage; text: string };
 
 function get(query: string, headers: OutgoingHttpHeaders): Promise<Begun> {
@@ -58,7 +58,7 @@ function get(query: string, headers: OutgoingHttpHeaders): Promise<Begun> {
 const bearer = (): OutgoingHttpHeaders => ({ authorization: `Bearer ${token}` });
 
 describe('a program with the token', () => {
-  test('is told to close a stream once sixty-four are open, and let in again when one was closed', async () => {
+  test('is refused while 64 streams are open, and allowed again when one was closed', async () => {
     for (let n = 0; n < 64; n += 1) await get('?agent=dev', bearer());
     const full = await get('?agent=dev', bearer());
     expect([full.status, asked.length]).toEqual([503, 64]);
@@ -68,7 +68,7 @@ describe('a program with the token', () => {
     expect((await get('?agent=dev', bearer())).status).toBe(200);
   });
 
-  test('is sent what it missed, then what happens, with numbers to go on by', async () => {
+  test('gets missed events, then new ones, with numbers to resume from', async () => {
     const begun = await get('?agent=dev&channel=console:demo&format=ag-ui', { ...bearer(), 'last-event-id': '5' });
     expect(asked).toEqual([{ agent: 'dev', channel: 'console:demo', format: 'ag-ui', after: 5 }]);
     expect(begun.response.headers).toMatchObject({
@@ -88,14 +88,14 @@ describe('a program with the token', () => {
     );
   });
 
-  test('that goes away is no longer told', async () => {
+  test('gets no more events after it disconnects', async () => {
     const { response } = await get('?agent=dev', bearer());
     response.destroy();
     await vi.waitFor(() => expect(closed.times).toBe(1));
     expect(asked[0]?.channel).toBeNull();
   });
 
-  test('follows with a library for such streams, from where it was cut', async () => {
+  test('resumes with a library for event streams where it was cut', async () => {
     const heard: string[] = [];
     const fetching: string[] = [];
     const source = new EventSource(`${here.url}/runs/events?agent=dev`, {
@@ -111,7 +111,7 @@ describe('a program with the token', () => {
   });
 });
 
-test('a stream on which nothing happens says every 15 seconds that it is alive, until its reader is gone', async () => {
+test('gets a sign of life every 15 s on an idle stream, until it disconnects', async () => {
   const time = createTime();
   const events: Told = () => ({ ok: true, close: () => {} });
   const server = createServer((asking, response) => {
@@ -138,7 +138,7 @@ test('a stream on which nothing happens says every 15 seconds that it is alive, 
   await new Promise((resolve) => server.close(resolve));
 });
 
-/** A stream with 8 MiB to catch up on, for a reader that reads when it is told to. */
+/** Opens a stream with 8 MiB of missed events. Its reader reads only on demand. */
 async function behind() {
   const time = createTime();
   const text = 'x'.repeat(64 * 1024);
@@ -166,7 +166,7 @@ async function behind() {
 }
 
 describe('a reader that missed 8 MiB', () => {
-  test('T82 is sent all of it, however late it begins to read', async () => {
+  test('T82 gets all of it, however late it begins to read', async () => {
     const { time, response, stop } = await behind();
     await time.advance(50_000);
     let text = '';
@@ -177,7 +177,7 @@ describe('a reader that missed 8 MiB', () => {
     await vi.waitFor(() => expect(time.pending()).toBe(0));
   });
 
-  test('T82 is dropped when it reads nothing for a minute', async () => {
+  test('T82 is disconnected when it reads nothing for a minute', async () => {
     const { time, response, stop } = await behind();
     await time.advance(60_000);
     let text = '';
@@ -189,7 +189,7 @@ describe('a reader that missed 8 MiB', () => {
   });
 });
 
-describe('whoever may not read along', () => {
+describe('a client without access', () => {
   test.each([
     ['has no token and no cookie', () => ({})],
     ['has a wrong token', () => ({ authorization: 'Bearer wrong' })],
@@ -204,7 +204,7 @@ describe('whoever may not read along', () => {
     expect(asked).toEqual([]);
   });
 
-  test('is not the page itself', async () => {
+  test('does not include the page itself', async () => {
     const { cookie, part } = await sessionOf(here.adapter.link());
     const own = { cookie, 'conch-page': part };
     expect((await get('?agent=dev', { ...own, 'sec-fetch-site': 'same-origin' })).status).toBe(200);

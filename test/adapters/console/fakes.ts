@@ -19,7 +19,7 @@ import type { FloorView, JournalEntry, Line, Outlook, TurnRecord } from '../../.
 export const CHANNEL = 'console:demo';
 export const OTHER = 'discord:42';
 
-/** What a floor shows when nothing goes on. */
+/** A resting floor. */
 export function restingView(channel: ChannelId = CHANNEL): FloorView {
   return {
     channel,
@@ -37,7 +37,7 @@ export function restingView(channel: ChannelId = CHANNEL): FloorView {
   };
 }
 
-/** An FloorQueries that shows what a test puts into it. */
+/** FloorQueries with values that a test sets. */
 export type FakeQueries = FloorQueries & {
   views: Map<ChannelId, FloorView>;
   outlooks: Map<ChannelId, Outlook>;
@@ -81,14 +81,14 @@ export function fakeQueries(): FakeQueries {
   };
 }
 
-/** An Intake that remembers what it was given. */
+/** An Intake that records its calls. */
 export type FakeIntake = Intake & {
   readonly messages: HumanMessage[];
   readonly changes: MessageChange[];
   readonly commands: { readonly channel: ChannelId; readonly line: string; readonly drawnFor: string | undefined }[];
-  /** Thrown at the next message, once. */
+  /** Thrown once, at the next message. */
   failure: Error | null;
-  /** What every command is answered. */
+  /** The answer of every command. */
   answer: Answer;
 };
 
@@ -125,15 +125,15 @@ export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIn
   return intake;
 }
 
-/** Tool calls as a test puts them there. */
+/** An AuditSource with calls that a test sets. */
 export type FakeAudit = AuditSource & {
   /** Oldest first. */
   readonly rows: AuditRow[];
   asked: readonly OpenApproval[];
   remembered: readonly RememberedYes[];
-  /** How many rows were read in all. */
+  /** The number of rows read in all. */
   read: number;
-  /** Something happens to calls: those that are known by place and seat are replaced. */
+  /** Adds rows, or replaces rows with the same place and seat. */
   change(...rows: readonly AuditRow[]): void;
 };
 
@@ -169,7 +169,7 @@ export function fakeAudit(): FakeAudit {
   return audit;
 }
 
-/** A tool call of dev, allowed once and done. */
+/** A tool call of dev that was allowed once and is complete. */
 export function auditRow(seq: number, more: Partial<AuditRow> = {}): AuditRow {
   const askedAt = Date.UTC(2026, 10, 22, 12) + seq * 1_000;
   return {
@@ -216,13 +216,13 @@ export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), 'conch-console-'));
 }
 
-/** A store that nobody else has, with a console's messages in it; in memory unless told where. */
+/** A new store with a console's messages; in memory by default. */
 export function ownMessages(path = ':memory:', clock: Clock = wallClock): OwnMessages {
   const store = openSqliteStore({ path }, (db) => new SqliteStore(db, { path, clock }));
   return { store, platform: new Platform(store.tables, clock) };
 }
 
-/** Messages, and the store that they are in. */
+/** Messages and their store. */
 export type OwnMessages = { readonly store: SqliteStore; readonly platform: Platform };
 
 export type Stand = {
@@ -235,7 +235,7 @@ export type Stand = {
   readonly url: string;
 };
 
-/** A console that runs on a free port, with fakes behind it. */
+/** Starts a console on a free port, with fakes behind it. */
 export async function stand(dataDir: string = newFolder(), platform = ownMessages().platform): Promise<Stand> {
   const intake = fakeIntake();
   const queries = fakeQueries();
@@ -246,10 +246,10 @@ export async function stand(dataDir: string = newFolder(), platform = ownMessage
   return { adapter, intake, queries, dataDir, platform, pageDir, url: adapter.url ?? '' };
 }
 
-/** What a browser holds that was let in. */
+/** The credentials of a browser with access. */
 export type Session = { readonly cookie: string; readonly part: string; readonly protocols: readonly string[] };
 
-/** Uses a link to the page, as a browser does. */
+/** Opens a link to the page, as a browser does. */
 export async function sessionOf(link: string | null): Promise<Session> {
   const { origin, searchParams } = new URL(link ?? '');
   const body = JSON.stringify({ key: searchParams.get('key') });
@@ -258,10 +258,10 @@ export async function sessionOf(link: string | null): Promise<Session> {
   return { cookie: response.headers.get('set-cookie')?.split(';')[0] ?? '', part, protocols: ['conch', part] };
 }
 
-/** A page without its drawing: sends frames and waits for frames. */
+/** The page's connection without the drawing: sends frames and waits for frames. */
 export type Page = {
   send(frame: PageFrame | string): void;
-  /** Resolves with the first frame, already come or not, that fits; each frame fits once. */
+  /** Resolves with the first frame of this type that matches, received before or later. Each frame is returned once. */
   frame<T extends ServerFrame['type']>(
     type: T,
     fits?: (frame: Extract<ServerFrame, { type: T }>) => boolean,
@@ -270,7 +270,7 @@ export type Page = {
   close(): void;
 };
 
-/** Opens the page by a link. */
+/** Opens the page's connection by a link. */
 export async function openPage(link: string | null): Promise<Page> {
   const { host, origin } = new URL(link ?? '');
   const { cookie, protocols } = await sessionOf(link);

@@ -97,7 +97,7 @@ describe('a store with messages', () => {
     expect(keys(platform.after(CHANNEL, 2, seqs[0] ?? 0))).toEqual(['b', 'c']);
   });
 
-  test('what people wrote after a message leaves out agents and what was taken back', async () => {
+  test("people's messages after a position exclude agents' and deleted messages", async () => {
     const platform = open();
     const { message: first } = await platform.add(written('a'));
     await platform.add(said('b'));
@@ -116,7 +116,7 @@ describe('a store with messages', () => {
     expect(await platform.edit(OTHER, message.id, 'new')).toBeNull();
   });
 
-  test('a receipt is kept once, in the order in which they came', async () => {
+  test('each receipt is stored once, in order', async () => {
     const platform = open();
     const { message } = await platform.add(written('a'));
     await platform.receipt(CHANNEL, message.id, 'held');
@@ -124,7 +124,7 @@ describe('a store with messages', () => {
     expect((await platform.receipt(CHANNEL, message.id, 'held'))?.receipts).toEqual(['held', 'done']);
   });
 
-  test('one that cannot be stored fails alone with its commit and the store goes on', async () => {
+  test('a message that cannot be stored fails alone, and the store continues', async () => {
     const platform = open();
     const broken = { ...written('a'), text: null } as unknown as NewMessage;
     await expect(platform.add(broken)).rejects.toThrow('NOT NULL');
@@ -133,7 +133,7 @@ describe('a store with messages', () => {
 });
 
 describe('a file with messages', () => {
-  test('is for its owner alone, and shows a message that was changed behind its back', async () => {
+  test('is readable by its owner only, and verify detects a message changed from outside', async () => {
     const folder = newFolder();
     const { platform, store } = inFile(folder);
     const { message } = await platform.add(written('a'));

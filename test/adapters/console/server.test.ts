@@ -28,7 +28,7 @@ import type { Stand } from './fakes.ts';
 
 type Reply = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string };
 
-/** Unlike fetch it sends any Host and Origin. */
+/** Sends a request. Unlike fetch, it can set Host and Origin. */
 function call(url: string, headers: OutgoingHttpHeaders = {}, post?: { readonly body: string }): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const asking = request(url, { headers, method: post === undefined ? 'GET' : 'POST' }, (response) => {
@@ -40,7 +40,7 @@ function call(url: string, headers: OutgoingHttpHeaders = {}, post?: { readonly 
   });
 }
 
-/** The status with which an upgrade was answered; 101 when it was let in. */
+/** Returns the status of an upgrade request; 101 when it is accepted. */
 function knock(url: string, headers: Record<string, string>, protocols: readonly string[] = []): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(`${url.replace('http', 'ws')}/socket`, [...protocols], { headers });
@@ -60,7 +60,7 @@ beforeEach(async () => {
 afterEach(() => here.adapter.stop());
 
 describe('a running console', () => {
-  test('healthz says starting until it is told that it is ready', async () => {
+  test('healthz answers "starting" until the program is ready', async () => {
     const before = await call(`${here.url}/healthz`);
     expect([before.status, JSON.parse(before.body)]).toMatchObject([503, { status: 'starting' }]);
     here.adapter.setReady();
@@ -84,7 +84,7 @@ describe('a running console', () => {
     await adapter.stop();
   });
 
-  test('healthz counts the servers of tools that wait for a login, names none, and stays ready', async () => {
+  test('healthz counts tool servers that wait for a login, names none, and stays ready', async () => {
     const { platform } = ownMessages();
     const options = { dataDir: newFolder(), platform, port: 0, clock: wallClock, log: silent };
     const adapter = createConsoleAdapter({ ...options, waiting: () => [{ server: 'github', why: 'nobody is' }] });
@@ -118,11 +118,11 @@ describe('a running console', () => {
     },
   );
 
-  test('the page may load scripts from its own server alone', async () => {
+  test('the page may load scripts only from its own server', async () => {
     expect((await call(`${here.url}/`)).headers['content-security-policy']).toContain("default-src 'self'");
   });
 
-  test('a name that is not of this machine is refused', async () => {
+  test("a host name that is not this machine's is refused", async () => {
     for (const host of ['evil.example', 'evil.example:7420', '127.0.0.1.evil.example', '192.168.0.7']) {
       for (const path of ['/', '/healthz', '/ctl']) {
         expect((await call(`${here.url}${path}`, { host })).status).toBe(403);
@@ -131,7 +131,7 @@ describe('a running console', () => {
     expect((await call(`${here.url}/healthz`, { host: 'localhost:9' })).status).toBe(503);
   });
 
-  test('the page of this server is let in', async () => {
+  test('the page of this server is allowed', async () => {
     const { cookie, protocols } = await sessionOf(here.adapter.link());
     expect(await knock(here.url, { cookie, origin: here.url }, protocols)).toBe(101);
   });
@@ -166,13 +166,13 @@ describe('a running console', () => {
     expect((await call(`${here.url}/`)).status).toBe(200);
   });
 
-  test('T1 a part of a file that is no part of it is not looked for', async () => {
+  test('T1 an invalid byte range is answered with the whole file', async () => {
     for (const range of ['bytes=9-1', `bytes=0-${'9'.repeat(30)}`, 'bytes=-', 'odd']) {
       expect((await call(`${here.url}/`, { range })).status).toBe(200);
     }
   });
 
-  test('T1 a file of the page that cannot be read ends its own request alone', async () => {
+  test('T1 an unreadable file of the page fails only its own request', async () => {
     const unreadable = createNetServer().listen(join(here.pageDir, 'odd.js'));
     await once(unreadable, 'listening');
     await expect(call(`${here.url}/odd.js`)).rejects.toThrow('socket hang up');
@@ -191,7 +191,7 @@ describe('access to the page', () => {
   const post = (key: string, headers: OutgoingHttpHeaders = { origin: here.url }): Promise<Reply> =>
     call(`${here.url}/session`, headers, { body: JSON.stringify({ key }) });
 
-  test('T78 no door gives the token, a cookie or a key to a client that shows none', async () => {
+  test('T78 no request without a token, cookie or key gets one', async () => {
     const token = readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
     for (const path of ['/', '/index.html', '/healthz', '/session', '/ctl', '/runs/audit', '/runs/events?agent=dev']) {
       for (const asked of [undefined, { body: '{}' }]) {
@@ -215,7 +215,7 @@ describe('access to the page', () => {
     expect((await post('unknown')).status).toBe(401);
   });
 
-  test('T78 fetching the link, as a preview does, does not use it up', async () => {
+  test('T78 fetching the link, as a preview does, leaves it valid', async () => {
     const link = here.adapter.link() ?? '';
     for (let times = 0; times < 3; times += 1) expect((await call(link)).headers['set-cookie']).toBeUndefined();
     expect((await post(keyOf(link))).status).toBe(200);
@@ -230,7 +230,7 @@ describe('access to the page', () => {
     expect((await post(key)).status).toBe(200);
   });
 
-  test('T78 neither the cookie nor the part that the page keeps is enough alone', async () => {
+  test("T78 neither the cookie nor the page's own part is enough alone", async () => {
     const { cookie, part, protocols } = await sessionOf(here.adapter.link());
     const own = { origin: here.url };
     expect(await knock(here.url, { ...own, cookie })).toBe(403);
@@ -244,7 +244,7 @@ describe('access to the page', () => {
     );
   });
 
-  test('T78 a session outlasts a restart, and ends when the token is made anew', async () => {
+  test('T78 a session survives a restart, and ends when the token is replaced', async () => {
     const { cookie, part } = await sessionOf(here.adapter.link());
     const unused = keyOf(here.adapter.link());
     const value = cookie.split('=')[1] ?? '';
@@ -279,7 +279,7 @@ describe('commands from the command line', () => {
   const token = (): string => readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
   const bearer = (): { authorization: string } => ({ authorization: `Bearer ${token()}` });
 
-  test('the token of the file lets a command in', async () => {
+  test('the token of the file allows a command', async () => {
     const reply = await call(`${here.url}/ctl`, bearer(), { body });
     expect([reply.status, JSON.parse(reply.body)]).toEqual([200, { ok: true, text: 'Done.' }]);
     expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/floor skip', epoch: undefined }]);
@@ -310,7 +310,7 @@ describe('commands from the command line', () => {
     });
   });
 
-  test('a body that is no command or too long is refused', async () => {
+  test('a body that is not a command, or too long, is refused', async () => {
     for (const wrong of ['', 'not json', '{}', '{"line":""}', '{"line":"/stop","more":1}']) {
       expect((await call(`${here.url}/ctl`, bearer(), { body: wrong })).status).toBe(400);
     }
@@ -319,7 +319,7 @@ describe('commands from the command line', () => {
 });
 
 describe('a start', () => {
-  test('a taken port is refused in one clear line', async () => {
+  test('a used port fails with one clear line', async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;
@@ -331,7 +331,7 @@ describe('a start', () => {
     await new Promise((resolve) => other.close(resolve));
   });
 
-  test('the token outlives a restart, so that an open page is let in again', async () => {
+  test('the token is kept over a restart, so that an open page stays allowed', async () => {
     const before = readFileSync(join(here.dataDir, 'console-token'), 'utf8');
     await here.adapter.stop();
     here = await stand(here.dataDir);

@@ -15,7 +15,7 @@ import { newFolder, openPage, ownMessages, silent, wallClock } from './fakes.ts'
 import type { Page } from './fakes.ts';
 
 const CHANNEL = 'console:demo';
-/** Never started. */
+/** An adapter that is never started. */
 const idle = createConsoleAdapter({
   dataDir: 'nowhere',
   platform: ownMessages().platform,
@@ -138,7 +138,7 @@ function arm(faults: Faults, fault: Fault): Suffered {
   return () => fault.hits;
 }
 
-/** The console, but some posts fail as they do on a network. */
+/** Wraps the console so that some posts fail as on a network. */
 function faulty(console: ConsoleAdapter, faults: Faults): ChatAdapter {
   return {
     ...console,
