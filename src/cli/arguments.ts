@@ -33,6 +33,9 @@ export function parseCall(argv: readonly string[]): Understood {
   return { ok: true, call: understood };
 }
 
+/** A longer usage does not fit into a line of `--help`. */
+const LONGEST_USAGE = 90;
+
 /** Every command as it is typed, with a summary, for `--help` and the docs. */
 export const PROGRAM_COMMANDS: readonly { readonly usage: string; readonly summary: string }[] = ROWS.map((each) => ({
   usage: usageOf(each),
@@ -40,7 +43,8 @@ export const PROGRAM_COMMANDS: readonly { readonly usage: string; readonly summa
 }));
 
 function usageOf({ command, options = [] }: Row): string {
-  return [command, ...options.map((name) => `[${OPTIONS[name].flags.replace(/^-\w, /, '')}]`)].join(' ');
+  const whole = [command, ...options.map((name) => `[${OPTIONS[name].flags.replace(/^-\w, /, '')}]`)].join(' ');
+  return whole.length > LONGEST_USAGE ? `${command} [options]` : whole;
 }
 
 /** Sets up commander: it writes errors, help and version by `write`, and calls `onCall` with what was understood, or throws. */

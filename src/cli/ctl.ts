@@ -35,13 +35,18 @@ const TOKEN_FILE = 'console-token';
  * `json` always to `out`, as one object `{ ok, text }`.
  */
 export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> {
-  const token = await readToken(world);
-  if (token === null) return notRunning(call, world, `there is no ${world.dataDir}/${TOKEN_FILE}`);
-  const timeoutMs = call.upkeep === undefined ? TIMEOUT_MS : UPKEEP_TIMEOUT_MS;
-  const answer = await ask({ body: JSON.stringify(bodyOf(call)), token, timeoutMs }, world);
+  const answer = await askBot(call, world);
   if (!answer.reached) return notRunning(call, world, answer.why);
   print(answer, call, world);
   return answer.ok ? EXIT_CODES.ok : EXIT_CODES.refused;
+}
+
+/** Sends one command line to the bot on this machine. Returns its answer, or why none was reached. */
+export async function askBot(call: CtlCall, world: CtlWorld): Promise<Outcome> {
+  const token = await readToken(world);
+  if (token === null) return { reached: false, why: `there is no ${world.dataDir}/${TOKEN_FILE}` };
+  const timeoutMs = call.upkeep === undefined ? TIMEOUT_MS : UPKEEP_TIMEOUT_MS;
+  return ask({ body: JSON.stringify(bodyOf(call)), token, timeoutMs }, world);
 }
 
 /** Reads the token for commands; `null` when the file is missing. */

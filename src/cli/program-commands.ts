@@ -29,6 +29,7 @@ import { runCtl, watchRuns } from './ctl.ts';
 import type { CtlCall, CtlWorld } from './ctl.ts';
 import { COST_GROUPS, audited, costed, restored, verified } from './database.ts';
 import type { Done } from './database.ts';
+import type { ReviewCall } from './review.ts';
 import type { LoginCall } from './mcp-login.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './replay-view.ts';
 
@@ -42,6 +43,10 @@ export const OPTIONS = {
   from: new Option('--from <number>', 'the first entry to show; all are checked').argParser(entryNumber),
   since: new Option('--since <time>', 'a day or a duration: 2026-11-22, 7d, 2h'),
   by: new Option(`--by <${COST_GROUPS.join('|')}>`, 'what to sum by').choices(COST_GROUPS),
+  primary: new Option('--primary <agent>', 'the agent that works'),
+  reviewer: new Option('--reviewer <agent>', 'the agent that reviews'),
+  maxIterations: new Option('--max-iterations <number>', 'the most iterations').argParser(entryNumber),
+  resume: new Option('--resume <id>', 'follow a review that was started before'),
 } as const;
 
 /** The options of a call, with their defaults. */
@@ -55,6 +60,10 @@ export const optionsSchema = z.object({
   from: z.number().default(1),
   since: z.string().nullable().default(null),
   by: z.enum(COST_GROUPS).default('agent'),
+  primary: z.string().nullable().default(null),
+  reviewer: z.string().nullable().default(null),
+  maxIterations: z.number().nullable().default(null),
+  resume: z.string().nullable().default(null),
 });
 export type Options = z.output<typeof optionsSchema>;
 
@@ -208,11 +217,24 @@ export const ROWS: readonly Row[] = [
     run: ([agent = ''], { channel, json }) => watchRuns({ agent, channel, json }, worldOf(look()), endSignal()),
   },
   {
+    command: 'review [task]',
+    summary: 'have one agent work and another review until the work passes',
+    options: ['primary', 'reviewer', 'maxIterations', 'channel', 'resume', 'json'],
+    run: ([task = null], { maxIterations: iterations, ...options }) => review({ task, iterations, ...options }),
+  },
+  {
     command: 'schema',
     summary: 'print the JSON Schema of turnConfig.json for editors',
     run: () => printLine(jsonSchemaText()),
   },
 ];
+
+async function review(call: ReviewCall): Promise<ExitCode> {
+  const config = look();
+  const { runReview } = await import('./review.ts');
+  const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+  return runReview(call, { ...worldOf(config), file: config.file, signal: endSignal(), sleep });
+}
 
 function entryNumber(text: string): number {
   const number = Number(text);

@@ -15,7 +15,7 @@ import { workPlaceOf } from './tool-judge.ts';
 
 /** What the reviews of a program's channels need. */
 type ChannelReviewsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'id'>;
+  readonly store: Pick<FloorStore, 'host' | 'id' | 'floors' | 'lines'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
   readonly config: () => Config;
   readonly clock: Clock;
@@ -47,9 +47,16 @@ export class ChannelReviews extends Reviews {
       nameOf: (agent) => floors.speaker(agent)?.name ?? agent,
       now: () => clock.now(),
       settings: (channel) => settingsOf(config(), channel),
+      lines: (channel, after) => {
+        const last = store.floors.state(channel)?.lines ?? 0;
+        return store.lines(channel, Math.max(after, last - LINES_SHOWN), last);
+      },
     });
   }
 }
+
+/** The most lines of a conversation in one answer. */
+const LINES_SHOWN = 200;
 
 /** The folder in which an agent works; `null` when it works in none of this machine. */
 function folderOf(config: Config, agent: AgentId): string | null {

@@ -16,6 +16,9 @@ export const EXIT_CODES = {
   platformRefused: 11,
   mustBeMended: 12,
   lockLost: 13,
+  reviewFailed: 20,
+  personNeeded: 21,
+  cancelled: 130,
 } as const;
 
 /** One of the exit codes. */
@@ -37,6 +40,9 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   platformRefused: 'a chat platform refused this bot; the lines before say why',
   mustBeMended: 'a check (doctor, agent check) found a problem',
   lockLost: 'conch.lock was deleted or replaced while Conch ran',
+  reviewFailed: 'a review failed, stalled or reached its limit',
+  personNeeded: 'a review waits for a person',
+  cancelled: 'a review was cancelled',
 };
 
 /** What a database that cannot be used means for the exit code. */

@@ -18,7 +18,15 @@ const nobody = {
   people: { operators: unused, nameOf: unused },
   suspended: () => null,
   runs: { run: unused, answered: unused, approvers: unused, totals: unused },
-  reviews: { start: unused, status: unused, cancel: unused, accept: unused, uphold: unused, more: unused },
+  reviews: {
+    start: unused,
+    status: unused,
+    export: unused,
+    cancel: unused,
+    accept: unused,
+    uphold: unused,
+    more: unused,
+  },
 };
 
 test.each([

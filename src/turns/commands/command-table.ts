@@ -223,6 +223,9 @@ export const COMMANDS = [
     'dev qa 5 write the parser',
   ),
   shows('review status', 'Show the review: iteration, findings, what it waits for'),
+  shows('review export', 'Show the review as JSON: state, ledger of findings, what was said', [
+    optional('after', 'count', 'only lines after this one', { most: 1_000_000_000 }),
+  ]),
   changes('review accept', 'Accept the work of a review'),
   changes('review uphold', 'Decide that the reviewer is right; the work goes on'),
   changes(

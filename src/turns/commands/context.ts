@@ -76,6 +76,8 @@ export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
   /** Shows the open review, or the last one. */
   status(request: Request): Answer;
+  /** Shows it as JSON, with the lines of the conversation after the one that `count` names. */
+  export(request: Request): Answer;
   cancel(request: Request): Promise<Answer>;
   accept(request: Request): Promise<Answer>;
   /** Decides for the reviewer. */

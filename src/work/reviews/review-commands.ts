@@ -1,5 +1,6 @@
 import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer, ReviewCommands, Request } from '../../turns/commands/context.ts';
+import type { Line } from '../../turns/view.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { reviewQuestion } from '../../turns/drawn-for.ts';
 import { findingLine } from './briefs.ts';
@@ -15,6 +16,8 @@ type ReviewCommandsPorts = {
   readonly now: () => number;
   /** The settings of a channel's reviews. */
   readonly settings: (channel: string) => ReviewSettings;
+  /** The lines of a channel after this one, oldest first. */
+  readonly lines: (channel: string, after: number) => readonly Line[];
 };
 
 /** The commands of the group "review". */
@@ -31,26 +34,17 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
     return refusal === null ? { ok: true, text: done } : { ok: false, text: REFUSED[refusal] };
   };
   return {
-    async start({ channel, person, values }, { primary, reviewer }) {
-      const settings = ports.settings(channel);
-      const order: ReviewOrder = {
-        primary,
-        reviewer,
-        task: values.words ?? '',
-        by: person.id,
-        settings: { ...settings, maxIterations: values.count ?? settings.maxIterations },
-      };
-      const refusal = await ports.reviews.start(channel, order);
-      if (refusal === null)
-        return { ok: true, text: `${ports.nameOf(primary)} works, ${ports.nameOf(reviewer)} reviews.` };
-      if (typeof refusal === 'string') return { ok: false, text: REFUSED[refusal] };
-      const name = ports.nameOf(refusal.notSeated);
-      return { ok: false, text: `${name} has no seat here. To add it: /floor add ${refusal.notSeated}` };
-    },
+    start: (request, agents) => start(request, agents, ports),
     status({ channel }) {
       const review = ports.reviews.state(channel)?.review ?? null;
       if (review === null) return { ok: true, text: 'There was no review here. To start one: /review start' };
       return { ok: true, text: reviewStatusText(review, ports) };
+    },
+    export({ channel, values }) {
+      const review = ports.reviews.state(channel)?.review ?? null;
+      if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
+      const lines = ports.lines(channel, values.count ?? 0).filter(({ at }) => at >= review.startedAt);
+      return { ok: true, text: JSON.stringify(manifestOf(review, lines)) };
     },
     cancel: (request) =>
       give(
@@ -66,6 +60,41 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
       const done = `${counted(iterations, 'more iteration')} may be used.`;
       return give(request, { type: 'MORE', by: request.person.id, iterations }, done);
     },
+  };
+}
+
+async function start(
+  { channel, person, values }: Request,
+  { primary, reviewer }: Parameters<ReviewCommands['start']>[1],
+  ports: ReviewCommandsPorts,
+): Promise<Answer> {
+  const settings = ports.settings(channel);
+  const order: ReviewOrder = {
+    primary,
+    reviewer,
+    task: values.words ?? '',
+    by: person.id,
+    settings: { ...settings, maxIterations: values.count ?? settings.maxIterations },
+  };
+  const refusal = await ports.reviews.start(channel, order);
+  if (refusal === null) return { ok: true, text: `${ports.nameOf(primary)} works, ${ports.nameOf(reviewer)} reviews.` };
+  if (typeof refusal === 'string') return { ok: false, text: REFUSED[refusal] };
+  const name = ports.nameOf(refusal.notSeated);
+  return { ok: false, text: `${name} has no seat here. To add it: /floor add ${refusal.notSeated}` };
+}
+
+/** A review as `/review export` and `conch review --json` show it. `runState` is the specification's word for its state. */
+export function manifestOf(review: Review, lines: readonly Line[]) {
+  const { status, settings, work, turn, waiting, ...rest } = review;
+  return {
+    ...rest,
+    state: status,
+    runState: RUN_STATES[status],
+    settings,
+    work,
+    turn: turn === null ? null : { agent: turn.agent, purpose: turn.purpose },
+    waiting,
+    lines: lines.map(({ line, author, text }) => ({ line, author: author.name, text })),
   };
 }
 

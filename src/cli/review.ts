@@ -1,0 +1,235 @@
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'jsonc-parser';
+import { z } from 'zod';
+import { EXIT_CODES } from '../runtime/exit-codes.ts';
+import type { ExitCode } from '../runtime/exit-codes.ts';
+import { askBot, harmless, readToken } from './ctl.ts';
+import type { CtlWorld } from './ctl.ts';
+
+/** A review from the command line. */
+export type ReviewCall = {
+  readonly task: string | null;
+  readonly primary: string | null;
+  readonly reviewer: string | null;
+  readonly iterations: number | null;
+  readonly channel: string | null;
+  readonly json: boolean;
+  /** The channel of a review to follow, or the data folder of a private Conch. */
+  readonly resume: string | null;
+};
+
+/** What the command needs of the machine. */
+export type ReviewWorld = CtlWorld & {
+  /** The configuration file; `null` for the demo. */
+  readonly file: string | null;
+  readonly signal: AbortSignal;
+  /** Resolves after so many milliseconds. */
+  sleep(ms: number): Promise<void>;
+};
+
+const manifestSchema = z.looseObject({
+  id: z.string(),
+  state: z.string(),
+  iteration: z.number(),
+  settings: z.looseObject({ maxIterations: z.number() }),
+  outcome: z.looseObject({ kind: z.string(), why: z.string() }).nullable(),
+  waiting: z.looseObject({ for: z.string(), why: z.string() }).nullable(),
+  lines: z.array(z.object({ line: z.number(), author: z.string(), text: z.string() })),
+});
+
+type Manifest = z.output<typeof manifestSchema>;
+
+/** The channel of a review in a private Conch. */
+const PRIVATE_CHANNEL = 'console:review';
+
+/**
+ * Runs a review, prints its conversation and its report, and resolves with the exit code: 0 passed, 20 failed or at a
+ * limit, 21 a person is needed, 130 cancelled. It is a command to the running Conch. Without one, a private Conch runs
+ * it in a data folder of its own.
+ */
+export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
+  const isFolder = call.resume !== null && existsSync(join(call.resume, 'conch.db'));
+  if (call.resume === null && (call.task === null || call.primary === null || call.reviewer === null)) {
+    world.err(
+      'Expected --primary, --reviewer and a task: conch review --primary dev --reviewer qa "write the parser"\n',
+    );
+    return EXIT_CODES.usage;
+  }
+  if (!isFolder && (await isRunning(world))) {
+    const { code, id } = await followed({ ...call, channel: channelOf(call) }, world);
+    return hinted(code, id, world);
+  }
+  if (call.resume !== null && !isFolder) {
+    world.err(`No running Conch has the review ${call.resume}, and it is no data folder of an earlier one.\n`);
+    return EXIT_CODES.notRunning;
+  }
+  return inPrivate(call, world);
+}
+
+function channelOf({ resume, channel }: ReviewCall): string | null {
+  return resume === null ? channel : resume.replace(/-\d+$/, '');
+}
+
+async function isRunning(world: ReviewWorld): Promise<boolean> {
+  return (await readToken(world)) !== null && (await ask('whoami', null, world)).reached;
+}
+
+function ask(line: string, channel: string | null, world: CtlWorld): ReturnType<typeof askBot> {
+  return askBot({ line, channel, json: false }, world);
+}
+
+/** Starts the review unless it is resumed, and follows it to its end. */
+async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
+  const { channel, task, primary, reviewer, iterations } = call;
+  if (call.resume === null) {
+    const count = iterations === null ? '' : ` ${iterations}`;
+    const started = await ask(`review start ${primary} ${reviewer}${count} ${task}`, channel, world);
+    if (!started.reached || !started.ok) {
+      world.err(`${harmless(started.reached ? started.text : started.why)}\n`);
+      return { code: started.reached ? EXIT_CODES.refused : EXIT_CODES.notRunning, id: '' };
+    }
+  }
+  const follower = new Follower(call, world);
+  return { code: await follower.end(), id: follower.id };
+}
+
+/** How a review ended, and its id. */
+type Ended = { readonly code: ExitCode; readonly id: string };
+
+/** Says how to go on with a review that waits for a person. */
+function hinted(code: ExitCode, id: string, world: ReviewWorld): ExitCode {
+  if (code === EXIT_CODES.personNeeded) world.err(`To follow it again: conch review --resume ${id}\n`);
+  return code;
+}
+
+const POLL_MS = 500;
+/** How often in a row the running Conch may not answer. */
+const MOST_SILENT = 20;
+
+/** Prints what is said in a review until it ends or waits for people. */
+class Follower {
+  readonly #call: ReviewCall;
+  readonly #world: ReviewWorld;
+  /** The id of the review; '' before it is known. */
+  id = '';
+  #line = 0;
+  #isCancelled = false;
+
+  constructor(call: ReviewCall, world: ReviewWorld) {
+    this.#call = call;
+    this.#world = world;
+  }
+
+  async end(): Promise<ExitCode> {
+    for (let silent = 0; silent < MOST_SILENT; silent += 1) {
+      const manifest = await this.#read();
+      if (manifest === null) {
+        await this.#world.sleep(POLL_MS);
+        continue;
+      }
+      silent = 0;
+      this.id = manifest.id;
+      this.#print(manifest);
+      const code = codeOf(manifest);
+      if (code !== null) return this.#over(manifest, code);
+      if (this.#world.signal.aborted && !this.#isCancelled) await this.#cancel();
+      await this.#world.sleep(POLL_MS);
+    }
+    this.#world.err('Conch does not answer any more. The review goes on when it runs again.\n');
+    return EXIT_CODES.notRunning;
+  }
+
+  async #read(): Promise<Manifest | null> {
+    const after = this.#line === 0 ? '' : ` ${this.#line}`;
+    const answer = await ask(`review export${after}`, this.#call.channel, this.#world);
+    if (!answer.reached || !answer.ok) return null;
+    const parsed = manifestSchema.safeParse(JSON.parse(answer.text));
+    return parsed.success ? parsed.data : null;
+  }
+
+  async #cancel(): Promise<void> {
+    this.#isCancelled = true;
+    await ask('review cancel', this.#call.channel, this.#world);
+  }
+
+  #print({ lines }: Manifest): void {
+    this.#line = lines.at(-1)?.line ?? this.#line;
+    if (this.#call.json) return;
+    for (const { author, text } of lines) this.#world.out(`${harmless(author)}: ${harmless(text)}\n`);
+  }
+
+  #over(manifest: Manifest, code: ExitCode): ExitCode {
+    const { outcome, waiting } = manifest;
+    if (this.#call.json) this.#world.out(`${JSON.stringify(manifest)}\n`);
+    else if (outcome === null) this.#world.err(`A person is needed: ${harmless(waiting?.why ?? '')}\n`);
+    else this.#world.out(`The review ${outcome.kind}${outcome.why === '' ? '' : `: ${harmless(outcome.why)}`}\n`);
+    return code;
+  }
+}
+
+/** The exit code of a review; `null` while it runs. */
+function codeOf({ outcome, waiting }: Manifest): ExitCode | null {
+  if (outcome === null) return waiting !== null && PEOPLE.has(waiting.for) ? EXIT_CODES.personNeeded : null;
+  if (outcome.kind === 'cancelled') return EXIT_CODES.cancelled;
+  return outcome.kind.startsWith('passed') ? EXIT_CODES.ok : EXIT_CODES.reviewFailed;
+}
+
+/** What only people can end. */
+const PEOPLE: ReadonlySet<string> = new Set(['arbiter', 'fail', 'budget']);
+
+/** Runs a Conch of its own for one review: the agents of the configuration in one channel, without chat platforms. */
+async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
+  const dataDir = call.resume ?? mkdtempSync(join(tmpdir(), 'conch-review-'));
+  const port = await freePort();
+  const config = join(dataDir, 'review.json');
+  if (call.resume === null) writeFileSync(config, JSON.stringify(privateConfig(call, world.file), null, 2));
+  const bot = spawn(process.execPath, [fileURLToPath(new URL('../conch.js', import.meta.url)), 'start'], {
+    env: {
+      ...process.env,
+      CONCH_CONFIG: config,
+      CONCH_DATA_DIR: dataDir,
+      CONCH_PORT: `${port}`,
+      CONCH_LOG_LEVEL: 'fatal',
+    },
+    stdio: ['ignore', 'ignore', 'inherit'],
+    // A Ctrl+C is for this program, which cancels the review first.
+    detached: true,
+  });
+  const ended = new Promise<void>((resolve) => bot.once('exit', () => resolve()));
+  const own: ReviewWorld = { ...world, dataDir, port };
+  try {
+    await untilRunning(own, bot);
+    const { code } = await followed({ ...call, channel: PRIVATE_CHANNEL }, own);
+    return hinted(code, dataDir, world);
+  } finally {
+    bot.kill('SIGTERM');
+    await ended;
+  }
+}
+
+async function untilRunning(world: ReviewWorld, bot: { readonly exitCode: number | null }): Promise<void> {
+  while (!(await isRunning(world))) {
+    if (bot.exitCode !== null) throw new Error('a private Conch could not start; the lines before say why');
+    await world.sleep(POLL_MS);
+  }
+}
+
+function privateConfig({ primary, reviewer }: ReviewCall, file: string | null): object {
+  const known: unknown = file === null ? {} : parse(readFileSync(file, 'utf8'));
+  const { channels: _channels, adapters: _adapters, $schema: _schema, ...settings } = z.looseObject({}).parse(known);
+  return { ...settings, channels: [{ id: PRIVATE_CHANNEL, agents: [primary, reviewer] }] };
+}
+
+/** A port that nobody listens on. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
