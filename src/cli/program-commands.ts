@@ -29,7 +29,7 @@ import { runCtl, watchRuns } from './ctl.ts';
 import type { CtlCall, CtlWorld } from './ctl.ts';
 import { COST_GROUPS, audited, costed, restored, verified } from './database.ts';
 import type { Done } from './database.ts';
-import type { ReviewCall } from './review.ts';
+import type { ReviewCall } from './review-command.ts';
 import type { LoginCall } from './mcp-login.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './replay-view.ts';
 
@@ -231,7 +231,7 @@ export const ROWS: readonly Row[] = [
 
 async function review(call: ReviewCall): Promise<ExitCode> {
   const config = look();
-  const { runReview } = await import('./review.ts');
+  const { runReview } = await import('./review-command.ts');
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
   return runReview(call, { ...worldOf(config), file: config.file, signal: endSignal(), sleep });
 }

@@ -33,9 +33,9 @@ const MODE_ALIASES = { steer: 'inject', followup: 'queue', collect: 'queue', con
 const MODES =
   'What a human message does while an agent is ACTIVE: "inject" delivers it mid-turn, "queue" holds it until the turn ends, "interrupt" pauses the turn to answer it, "parallel" shows it to every agent and changes no turn. Aliases: "steer" is inject, "followup" and "collect" are queue, "concurrent" is parallel.';
 /** Every order; `POLICIES` says how each finds the next speaker. */
-const ORDER_NAMES = ['round-robin', 'priority', 'manual', 'mention', 'facilitator'] as const;
+const ORDER_NAMES = ['round-robin', 'priority', 'manual', 'mention', 'facilitator', 'review'] as const;
 const ORDERS =
-  'Who is next: "round-robin" in the order of the channel\'s agents, "priority" by the agents\' numbers, "manual" when an operator grants, "mention" only addressed agents, "facilitator" the agent that the facilitator names.';
+  'Who is next: "round-robin" in the order of the channel\'s agents, "priority" by the agents\' numbers, "manual" when an operator grants, "mention" only addressed agents, "facilitator" the agent that the facilitator names, "review" every message of a person opens a review by the agents of the key review.';
 const PASS_WORDS =
   'An answer that is only one of these, whatever its case and punctuation, is a pass and is not posted. Agents are told the first one.';
 

@@ -1,12 +1,14 @@
 import { join } from 'node:path';
 import { channelIn, reviewConfigOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
+import type { HumanMessage } from '../engine/port.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { ReviewCommands } from '../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { reviewOnFloor } from '../work/reviews/review-binding.ts';
 import { createReviewCommands } from '../work/reviews/review-commands.ts';
+import { LONGEST_TASK } from '../work/reviews/review.ts';
 import type { ReviewSettings } from '../work/reviews/review.ts';
 import { Reviews } from '../work/reviews/reviews.ts';
 import type { Log } from './log.ts';
@@ -15,7 +17,7 @@ import { workPlaceOf } from './tool-judge.ts';
 
 /** What the reviews of a program's channels need. */
 type ChannelReviewsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'id' | 'floors' | 'lines'>;
+  readonly store: Pick<FloorStore, 'host' | 'id' | 'floors' | 'lines' | 'message'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
   readonly config: () => Config;
   readonly clock: Clock;
@@ -26,6 +28,7 @@ type ChannelReviewsPorts = {
 /** The reviews of all channels, with the settings of the configuration in force. */
 export class ChannelReviews extends Reviews {
   readonly commands: ReviewCommands;
+  readonly #ports: ChannelReviewsPorts;
 
   /** Before the store recovers. */
   constructor({ store, floors, config, clock, timers, log }: ChannelReviewsPorts) {
@@ -42,17 +45,47 @@ export class ChannelReviews extends Reviews {
       scratch: join(dataDir, 'reviews'),
       failed: (error) => log.error({ err: error }, 'a review could not go on'),
     });
+    this.#ports = { store, floors, config, clock, timers, log };
     this.commands = createReviewCommands({
       reviews: this,
       nameOf: (agent) => floors.speaker(agent)?.name ?? agent,
       now: () => clock.now(),
       settings: (channel) => settingsOf(config(), channel),
+      agents: (channel) => agentsOf(config(), channel),
       lines: (channel, after) => {
         const last = store.floors.state(channel)?.lines ?? 0;
         return store.lines(channel, Math.max(after, last - LINES_SHOWN), last);
       },
     });
   }
+
+  /** Goes on with the reviews that were open, and opens those that messages wait for. */
+  override begin(): void {
+    super.begin();
+    const { store, log } = this.#ports;
+    for (const channel of store.floors.awake()) {
+      const [held] = store.floors.state(channel)?.held ?? [];
+      const message = held === undefined ? null : store.message(held.id);
+      if (message === null || message.bot === true) continue;
+      this.arrived(message).catch((error: unknown) => log.error({ err: error }, 'a review could not be opened'));
+    }
+  }
+
+  /** Opens a review for a person's message, where the order of the channel says so. */
+  async arrived(message: HumanMessage): Promise<void> {
+    const { channel, author } = message;
+    const { config, floors } = this.#ports;
+    const view = floors.view(channel);
+    const agents = agentsOf(config(), channel);
+    if (view?.order !== 'review' || view.review !== undefined || agents === null) return;
+    const order = { ...agents, task: taskOf(message), by: author.id, settings: settingsOf(config(), channel) };
+    await this.startFor(message.id, channel, order);
+  }
+}
+
+/** The task of a review that a message opens. A longer message is cut. */
+function taskOf({ text }: Pick<HumanMessage, 'text'>): string {
+  return text.trim() === '' ? '(the message has no text)' : text.slice(0, LONGEST_TASK).toWellFormed();
 }
 
 /** The most lines of a conversation in one answer. */
@@ -62,6 +95,12 @@ const LINES_SHOWN = 200;
 function folderOf(config: Config, agent: AgentId): string | null {
   const found = config.agents.find(({ id }) => id === agent);
   return found === undefined ? null : (workPlaceOf(found, config)?.folder ?? null);
+}
+
+/** The agents of the reviews that messages open in a channel; `null` when it names none. */
+function agentsOf(config: Config, channel: ChannelId): ReturnType<ReviewCommands['agents']> {
+  const { primary, reviewer } = reviewConfigOf(config, channel);
+  return primary === undefined || reviewer === undefined ? null : { primary, reviewer };
 }
 
 function settingsOf(config: Config, channel: ChannelId): ReviewSettings {

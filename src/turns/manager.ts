@@ -26,6 +26,8 @@ export type ManagerPorts = {
   };
   readonly clock: Clock;
   readonly timers: Timers;
+  /** Called after a person's message has reached its floor. */
+  readonly arrived?: (message: HumanMessage) => Promise<void>;
   /** The agents that a text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** Takes the holder's draft, so that an interruption posts it. */
@@ -134,6 +136,7 @@ export class TurnManager {
     const { id, order, channel, ignore, bot } = message;
     const marks = { ...defined({ ignore }), ...(bot === true ? { fromProgram: bot } : {}) };
     await this.apply(channel, { type: 'receive', id, order, addressed, ...marks });
+    if (ignore === undefined && bot !== true) await this.#ports.arrived?.(message);
   }
 
   /** Stores an edit or a deletion with its effects. Ignores unknown messages and repetitions. */

@@ -105,7 +105,7 @@ const VALUES: readonly Mistake[] = [
     file: seats(['pm'], { order: 'random' }),
     path: 'channels[0].order',
     at: 'random',
-    next: 'Expected "round-robin", "priority", "manual", "mention" or "facilitator", got "random"',
+    next: 'Expected "round-robin", "priority", "manual", "mention", "facilitator" or "review", got "random"',
   },
   {
     kind: 'a mistyped order',
@@ -412,6 +412,27 @@ const NAMES: readonly Mistake[] = [
     path: 'channels[0].id',
     at: 'console:a',
     next: 'The adapter of this channel is off: set adapters.console.enabled to true',
+  },
+  {
+    kind: 'the order "review" without its agents',
+    file: seats(['dev'], { order: 'review' }),
+    path: 'channels[0].review',
+    at: '{',
+    next: 'The order "review" needs review.primary and review.reviewer',
+  },
+  {
+    kind: 'a reviewer that is also the one who works',
+    file: seats(['dev', 'qa'], { review: { primary: 'dev', reviewer: 'dev' } }),
+    path: 'channels[0].review.reviewer',
+    at: 'reviewer',
+    next: 'One agent cannot review its own work',
+  },
+  {
+    kind: 'a reviewer from elsewhere',
+    file: seats(['dev'], { review: { primary: 'dev', reviewer: 'qa' } }),
+    path: 'channels[0].review.reviewer',
+    at: 'reviewer',
+    next: '"qa" is not an agent of this channel',
   },
   {
     kind: 'a facilitator from elsewhere',

@@ -22,6 +22,7 @@ const nobody = {
     start: unused,
     status: unused,
     export: unused,
+    agents: unused,
     cancel: unused,
     accept: unused,
     uphold: unused,

@@ -29,6 +29,7 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
     checkSeats(site, at);
     for (const role of ROLES) checkRole(site, role, tell, at);
     checkFacilitator(site, tell, at);
+    checkReview(site, at);
     checkTimes(general, channel, at);
     if (channel.agents.length === 0)
       at(['agents'], 'No agent would answer here: add agents, or use /floor add', 'unwise');
@@ -113,6 +114,24 @@ const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
   const where = channel.id ?? 'the channel';
   const tellIt = channel.order === undefined ? below(tell, 'turnConfig') : at;
   if (isMissing) tellIt(['order'], `"facilitator" needs the key facilitator, with the id of an agent of ${where}`);
+};
+
+/** The agents of a channel's reviews have seats in it, and are two. */
+const checkReview = ({ channel, general }: Site, tell: Tell): void => {
+  const { review, agents, id = 'the channel' } = channel;
+  for (const role of ['primary', 'reviewer'] as const) {
+    const named = review?.[role];
+    if (typeof named === 'string' && !agents.includes(named))
+      tell(['review', role], `"${named}" is not an agent of this channel${meantOr(named, agents)}`);
+  }
+  if (typeof review?.primary === 'string' && review.primary === review.reviewer)
+    tell(['review', 'reviewer'], 'One agent cannot review its own work: name two agents');
+  const isMissing = typeof review?.primary !== 'string' || typeof review.reviewer !== 'string';
+  if ((channel.order ?? general.order) === 'review' && isMissing)
+    tell(
+      ['review'],
+      `The order "review" needs review.primary and review.reviewer, with the ids of two agents of ${id}`,
+    );
 };
 
 const TIME_KEYS = [

@@ -79,7 +79,13 @@ const turn = {
   coalesceMs: number,
 };
 const turnConfig = lenient(turn);
-const channel = lenient({ ...turn, id: text, tools: lists, agents: z.array(text).catch([]) });
+const channel = lenient({
+  ...turn,
+  id: text,
+  tools: lists,
+  review: lenient({ primary: text, reviewer: text }),
+  agents: z.array(text).catch([]),
+});
 const names = z.record(z.string(), z.unknown()).catch({});
 
 const draft = lenient({
@@ -97,7 +103,9 @@ const draft = lenient({
 export type Draft = z.output<typeof draft>;
 export type TurnConfigDraft = z.output<typeof turnConfig>;
 export type AgentDraft = z.output<typeof agent>;
-export type ChannelDraft = Pick<z.output<typeof channel>, 'id' | 'agents'> & TurnConfigDraft;
+export type ChannelDraft = Pick<z.output<typeof channel>, 'id' | 'agents'> &
+  Partial<Pick<z.output<typeof channel>, 'review'>> &
+  TurnConfigDraft;
 
 /** Reads a draft. Never throws. */
 export const draftOf = (file: unknown): Draft => draft.parse(file);

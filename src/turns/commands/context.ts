@@ -78,6 +78,8 @@ export type ReviewCommands = {
   status(request: Request): Answer;
   /** Shows it as JSON, with the lines of the conversation after the one that `count` names. */
   export(request: Request): Answer;
+  /** The agents of the reviews that messages open in a channel; `null` when it names none. */
+  agents(channel: ChannelId): { readonly primary: AgentId; readonly reviewer: AgentId } | null;
   cancel(request: Request): Promise<Answer>;
   accept(request: Request): Promise<Answer>;
   /** Decides for the reviewer. */

@@ -281,6 +281,11 @@ function order(call: Call, view: FloorView): Answering {
   const { values, person, context } = call;
   const policy = values.order;
   if (policy === undefined) return { ok: true, text: orderText(view, context.names.agent) };
+  if (policy === 'review' && (context.reviews?.agents(call.channel) ?? null) === null)
+    return {
+      ok: false,
+      text: 'The order "review" needs review.primary and review.reviewer of this channel in turnConfig.json.',
+    };
   const queue: AgentId[] = [];
   for (const word of values.agents ?? []) {
     const found = findAgent(word, context.roster.list());

@@ -99,6 +99,14 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
     forAgents: `Somebody chooses who is next, so nobody needs to be called. ${CALLING}`,
     asksFacilitator: true,
   },
+  review: {
+    ...ROUND_ROBIN,
+    summary: 'each message opens a review: one agent works, another reviews',
+    forAgents: 'Each message of a person opens a review.',
+    heeds: ['operator'],
+    opensForMessages: false,
+    goesRound: false,
+  },
 };
 
 /** The names of the orders. */

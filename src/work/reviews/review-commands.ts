@@ -16,6 +16,8 @@ type ReviewCommandsPorts = {
   readonly now: () => number;
   /** The settings of a channel's reviews. */
   readonly settings: (channel: string) => ReviewSettings;
+  /** The agents of the reviews that messages open in a channel; `null` when it names none. */
+  readonly agents: ReviewCommands['agents'];
   /** The lines of a channel after this one, oldest first. */
   readonly lines: (channel: string, after: number) => readonly Line[];
 };
@@ -34,6 +36,7 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
     return refusal === null ? { ok: true, text: done } : { ok: false, text: REFUSED[refusal] };
   };
   return {
+    agents: (channel) => ports.agents(channel),
     start: (request, agents) => start(request, agents, ports),
     status({ channel }) {
       const review = ports.reviews.state(channel)?.review ?? null;

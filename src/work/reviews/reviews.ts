@@ -96,6 +96,13 @@ export class Reviews {
     return refusal;
   }
 
+  /** Starts a review for a message, once. */
+  async startFor(message: string, channel: string, order: ReviewOrder): Promise<void> {
+    const id = `${channel}-${(this.state(channel)?.count ?? 0) + 1}`;
+    const { reviews, clock } = this.#ports;
+    await reviews.applyOnce(`message ${message}`, channel, { type: 'START', id, ...order }, clock.now());
+  }
+
   /** Gives a command to the review of a channel. Returns why it was refused, or `null`. */
   async give(channel: string, command: ReviewCommand): Promise<ReviewRefusal | null> {
     const applied = await this.#ports.reviews.apply(channel, command, this.#ports.clock.now());

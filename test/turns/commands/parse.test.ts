@@ -145,7 +145,7 @@ describe('a line that cannot be parsed', () => {
     ['/floor mode qeue', 'Expected one of inject, queue, interrupt, parallel, got "qeue". Did you mean "queue"?'],
     [
       '/floor order rond-robin',
-      'Expected one of round-robin, priority, manual, mention, facilitator, got "rond-robin". Did you mean "round-robin"?',
+      'Expected one of round-robin, priority, manual, mention, facilitator, review, got "rond-robin". Did you mean "round-robin"?',
     ],
     ['/floor log 51', 'Expected a number from 1 to 50, got "51".'],
     ['/run continue 201', 'Expected a number from 1 to 200, got "201".'],

@@ -83,6 +83,7 @@ export function room(options: Options = {}) {
         text: `${primary} ${reviewer} ${values.count} ${values.words}`,
       }),
       status: () => ({ ok: true, text: 'status' }),
+      agents: () => null,
       export: () => ({ ok: true, text: '{}' }),
       accept: async () => ({ ok: true, text: 'accept' }),
       uphold: async () => ({ ok: true, text: 'uphold' }),

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { openStage } from './stage.ts';
+import { openStage, until } from './stage.ts';
 import type { Answers, StageOptions } from './stage.ts';
 
 let stage: Awaited<ReturnType<typeof openStage>> | null = null;
@@ -48,6 +48,24 @@ describe('a review in a channel', () => {
     await room.command('/review start dev qa write the parser');
     const review = await room.settled();
     expect([review.outcome?.kind, review.outcome?.why]).toEqual(['failed', 'It cannot be done.']);
+  });
+
+  test('is opened by every message of a person, under the order "review"', async () => {
+    const room = await open({
+      agents: { dev: lines('I wrote it.'), qa: lines('PASS') },
+      channel: { order: 'review', review: { primary: 'dev', reviewer: 'qa' } },
+    });
+    await room.write('Write the parser');
+    const review = await room.settled();
+    expect([review.task, review.by, review.outcome?.kind, review.usage.turns]).toEqual([
+      'Write the parser',
+      'ada',
+      'passed',
+      2,
+    ]);
+    await room.write('Now the printer');
+    await until(() => room.review.id.endsWith('-2'));
+    expect((await room.settled()).task).toBe('Now the printer');
   });
 
   test('is cancelled by /stop', async () => {
