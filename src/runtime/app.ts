@@ -110,7 +110,7 @@ export class App {
       ...parts,
       failed: (error) => this.#deadlineFailed(error),
       addressed: this.#floors.addressed,
-      arrived: (message) => this.reviews.arrived(message),
+      opensReview: (message) => this.reviews.arrived(message),
       takeDraft: (channel) => redactedDraft(this.#agents.takeDraft(channel), shared.clean),
       changed: (change) => this.#publish(change),
     });

@@ -26,8 +26,8 @@ export type ManagerPorts = {
   };
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called after a person's message has reached its floor. */
-  readonly arrived?: (message: HumanMessage) => Promise<void>;
+  /** Called after a person's message has reached a floor whose order is "review". */
+  readonly opensReview?: (message: HumanMessage) => Promise<void>;
   /** The agents that a text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** Takes the holder's draft, so that an interruption posts it. */
@@ -135,8 +135,9 @@ export class TurnManager {
     const addressed = [...new Set([...message.addressed, ...named])];
     const { id, order, channel, ignore, bot } = message;
     const marks = { ...defined({ ignore }), ...(bot === true ? { fromProgram: bot } : {}) };
-    await this.apply(channel, { type: 'receive', id, order, addressed, ...marks });
-    if (ignore === undefined && bot !== true) await this.#ports.arrived?.(message);
+    const { state } = await this.apply(channel, { type: 'receive', id, order, addressed, ...marks });
+    const isForReview = state.settings.order === 'review' && ignore === undefined && bot !== true;
+    if (isForReview) await this.#ports.opensReview?.(message);
   }
 
   /** Stores an edit or a deletion with its effects. Ignores unknown messages and repetitions. */

@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 51_400,
-  files: 304,
+  linesOfCode: 52_600,
+  files: 306,
   filesPerMessage: 45,
   functionsPerMessage: 680,
 };
