@@ -103,6 +103,7 @@ export class App {
       adapterOf: (channel: ChannelId) => this.#adapterOf(channel),
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textCleaner(parts),
+      reviewedFor: (channel: ChannelId) => this.reviews.state(channel)?.review?.by ?? null,
     };
     this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
     this.#show = createShowing(parts.adapters, this.#floors);
@@ -116,7 +117,7 @@ export class App {
     });
     const [manager, floors] = [this.#manager, this.#floors];
     this.#backendFor = keptBackends(parts.backendFor);
-    this.runs = new Runs({ ...shared, manager, floors: this.#floors });
+    this.runs = new Runs({ ...shared, manager, floors });
     this.reviews = new ChannelReviews({ ...shared, floors: this.#floors });
     this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ texts: store.keyValues, log, manager });

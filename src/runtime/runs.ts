@@ -44,6 +44,8 @@ type RunsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'floors' | 'message' | 'lines' | 'keyValues'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
+  /** The person who asked for the open review of a channel; `null` when none is open. */
+  readonly reviewedFor: (channel: ChannelId) => string | null;
   /** Who may operate without being named in the configuration. */
   readonly owners: readonly string[];
   readonly config: () => Config;
@@ -234,7 +236,14 @@ export class Runs {
     const { store, manager } = this.#ports;
     const by = aside === true ? this.store.state(runKeyOf(seat))?.run?.requestedBy : undefined;
     if (by !== undefined) return [{ id: by, name: by }];
-    return requestersOf(manager.floor(channel), agent, {
+    const floor = manager.floor(channel);
+    const turn = floor === null ? null : findTurn(floor, agent);
+    const asker = turn?.brief === undefined ? null : this.#ports.reviewedFor(channel);
+    if (asker !== null) {
+      const authors = givenTo(turn).flatMap((id) => authorIn(store, id) ?? []);
+      return [{ id: asker, name: asker }, ...authors.filter(({ id }) => id !== asker)];
+    }
+    return requestersOf(floor, agent, {
       newest: () => first(store.floors.newest(channel), LOOKED_AT),
       authorOf: (id) => authorIn(store, id),
     });

@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { AgentBackend, AgentSession, TurnPrompt } from '../../../src/agents/backends/backend.ts';
+import type { AgentBackend, AgentSession, Report, TurnPrompt } from '../../../src/agents/backends/backend.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
@@ -16,7 +16,7 @@ import { startApp } from '../../runtime/start-app.ts';
 export const CHANNEL = 'console:demo';
 
 /** What an agent answers in a turn: a text, or what it does with the floor tools. */
-export type Answers = (turn: TurnPrompt, tools: FloorTools) => string | Promise<string>;
+export type Answers = (turn: TurnPrompt, tools: FloorTools, report: Report) => string | Promise<string>;
 
 export type StageOptions = {
   readonly agents: Readonly<Record<string, Answers>>;
@@ -24,6 +24,7 @@ export type StageOptions = {
   readonly folder?: string;
   readonly channel?: object;
   readonly turnConfig?: object;
+  readonly tools?: object;
   readonly path?: string;
 };
 
@@ -33,6 +34,7 @@ export async function openStage({
   folder = emptyFolder(),
   channel = {},
   turnConfig = {},
+  tools = {},
   path = ':memory:',
 }: StageOptions) {
   const clock = systemClock();
@@ -52,6 +54,7 @@ export async function openStage({
         id,
         backend: { kind: 'command', command: 'unused', cwd: folder },
       })),
+      tools,
       channels: [{ id: CHANNEL, agents: ids, ...channel }],
     }),
     store,
@@ -84,9 +87,9 @@ export async function openStage({
       );
       return stage.review;
     },
-    async write(text: string): Promise<void> {
+    async write(text: string, author: { readonly id: string; readonly name: string } = ann): Promise<void> {
       const id = `m${(written += 1)}`;
-      const message = { id, channel: CHANNEL, author: ann, text, sentAt: clock.now(), addressed: [], attachments: [] };
+      const message = { id, channel: CHANNEL, author, text, sentAt: clock.now(), addressed: [], attachments: [] };
       await intake().message({ ...message, order: String(written).padStart(6, '0') });
     },
     stop: () => app.stop(),
@@ -105,7 +108,7 @@ function played(agent: string, answers: Answers): AgentBackend {
   const session: AgentSession = {
     async prompt(turn, report) {
       const tools = new FloorTools(report, agent, turn);
-      tools.text(await answers(turn, tools));
+      tools.text(await answers(turn, tools, report));
       return tools.ending;
     },
     inject: async () => 'next-prompt',

@@ -12,7 +12,7 @@ export function beginReview(decision: DecisionBuilder, command: CommandOf<'begin
   const { review } = decision.floor;
   if (review !== undefined) return 'already';
   if ([primary, reviewer].some((agent) => findSeat(decision.floor, agent) === undefined)) return 'not-seated';
-  decision.record({ type: 'usageReset', why: 'operator' });
+  decision.record({ type: 'usageReset', why: 'person' });
   decision.record({ type: 'reviewBegun', ...parts });
   recall(decision);
   return null;

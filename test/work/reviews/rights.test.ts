@@ -1,0 +1,73 @@
+import { afterEach, expect, test } from 'vitest';
+import type { Report } from '../../../src/agents/backends/backend.ts';
+import { CHANNEL, openStage } from './stage.ts';
+import type { StageOptions } from './stage.ts';
+
+let stage: Awaited<ReturnType<typeof openStage>> | null = null;
+
+afterEach(async () => {
+  await stage?.stop();
+  stage = null;
+});
+
+async function open(options: StageOptions) {
+  stage = await openStage({ tools: { allow: ['Edit', 'Bash'], default: 'deny' }, ...options });
+  return stage;
+}
+
+const TOOLS = {
+  Edit: { file_path: 'a.ts', old_string: 'a', new_string: 'b' },
+  Bash: { command: 'npm test' },
+} as const;
+
+/** Asks to use a tool, and returns the verdict. */
+async function use(report: Report, tool: keyof typeof TOOLS, id: string): Promise<string> {
+  const call = { id, tool, input: TOOLS[tool], definition: null, repeatable: false, detail: tool, caution: null };
+  await report.gate.step({ text: '', kept: null });
+  const asked = await report.gate.ask(call, new AbortController().signal);
+  if (asked.verdict === 'go')
+    await report.gate.settled(call, { status: 'complete', output: 'done', code: null, durationMs: 1 });
+  return asked.verdict === 'go' ? 'go' : asked.words;
+}
+
+test('the reviewer may not edit, and the agent that works may', async () => {
+  const heard: string[] = [];
+  const room = await open({
+    agents: {
+      dev: async (_turn, _tools, report) => {
+        heard.push(await use(report, 'Edit', 'd1'));
+        return 'I wrote it.';
+      },
+      qa: async (_turn, _tools, report) => {
+        heard.push(await use(report, 'Edit', 'q1'), await use(report, 'Bash', 'q2'));
+        return 'PASS';
+      },
+    },
+  });
+  await room.command('/review start dev qa write it');
+  await room.settled();
+  expect(heard).toEqual(['go', expect.stringContaining('a reviewer may not change the work'), 'go']);
+});
+
+test('a review that a member opened is a member’s in all its turns', async () => {
+  const bob = { id: 'bob', name: 'Bob' };
+  let turn = 0;
+  const heard: string[] = [];
+  const room = await open({
+    agents: {
+      dev: async (_turn, _tools, report) => {
+        turn += 1;
+        heard.push(await use(report, 'Bash', `d${turn}`));
+        return turn === 1 ? 'One.' : 'Two.';
+      },
+      qa: () => (turn === 1 ? 'REVISE' : 'PASS'),
+    },
+    tools: { allow: ['Bash'], members: 'deny', default: 'deny' },
+    channel: { order: 'review', review: { primary: 'dev', reviewer: 'qa' } },
+  });
+  await room.write('Write it', bob);
+  const review = await room.settled();
+  const denied = expect.stringContaining('somebody who is not an operator');
+  expect([review.by, review.iteration, heard]).toEqual(['bob', 2, [denied, denied]]);
+  expect(room.store.floors.state(CHANNEL)?.review).toBeUndefined();
+});
