@@ -55,6 +55,7 @@ export const REVIEW_CAUSES = {
   /** Types of these facts. */
   types: [
     'reviewBegun',
+    'reviewTurnAsked',
     'seatMoved',
     'seatMarked',
     'turnGranted',
@@ -82,6 +83,8 @@ function commandsOf(fact: Fact, floor: Floor, review: FloorReview): readonly Rev
     case 'seatMoved':
     case 'seatMarked':
       return isMember(review, fact.agent) ? attendance(floor, review, fact) : [];
+    case 'reviewTurnAsked':
+      return lost(floor, review, 'it is not in the queue');
     case 'disconnected':
       return fact.restart ? lost(floor, review, 'Conch was restarted') : [];
     case 'turnGranted':

@@ -68,6 +68,19 @@ describe('a review in a channel', () => {
     expect((await room.settled()).task).toBe('Now the printer');
   });
 
+  test('waits for an agent that was disabled while people decided, and goes on when it is back', async () => {
+    const room = await open({ agents: { dev: lines('One.'), qa: lines('REVISE', 'REVISE', 'PASS') } });
+    await room.command('/review start dev qa write the parser');
+    expect((await room.settled()).waiting?.for).toBe('arbiter');
+    await room.command('/agent disable dev');
+    await room.command('/review uphold');
+    await until(() => room.review.waiting?.for === 'agent');
+    expect(room.review.waiting?.until).not.toBeNull();
+    await room.command('/agent enable dev');
+    await until(() => room.review.waiting === null);
+    expect(room.review.turn?.agent).toBe('dev');
+  });
+
   test('is cancelled by /stop', async () => {
     const room = await open({ agents: { dev: () => new Promise(() => {}), qa: lines('PASS') } });
     await room.command('/review start dev qa write the parser');
