@@ -210,9 +210,18 @@ function asked(
   return { kind: 'reviewAsks', id, iteration, waits, why, positions, until };
 }
 
+/** The last of the commits with the fewest blocking findings; `null` outside a repository. */
+function bestOf(iterations: Review['iterations']): { readonly commit: string; readonly number: number } | null {
+  const stored = iterations.flatMap(({ commit, blocking, verdict }, index) =>
+    commit === null || verdict === null ? [] : [{ commit, blocking, number: index + 1 }],
+  );
+  const fewest = Math.min(...stored.map(({ blocking }) => blocking));
+  return stored.findLast(({ blocking }) => blocking === fewest) ?? null;
+}
+
 /** The report of a review that has ended. */
 export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'kind'> {
-  const { id, outcome, iteration, startedAt, usage, iterations, work } = review;
+  const { id, outcome, iteration, startedAt, usage, iterations } = review;
   if (outcome === null) throw new Error(`impossible: review ${id} is reported before its end`);
   const rows = iterations.map(
     ({ opened, fixed, disputed, reappeared, verdict }, index) =>
@@ -220,7 +229,8 @@ export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'ki
   );
   const open = openFindings(review);
   const left = open.length === 0 ? [] : [`${counted(open.length, 'open finding')}:`, ...open.map(findingLine)];
-  const kept = work?.commit == null || outcome.kind === 'passed' ? [] : [`The last work is commit ${work.commit}.`];
+  const best = outcome.kind.startsWith('passed') ? null : bestOf(iterations);
+  const kept = best === null ? [] : [`Best work: commit ${best.commit} of iteration ${best.number}.`];
   return {
     id,
     outcome: outcome.kind,

@@ -89,16 +89,28 @@ function waited(review: Review, { for: reason, why, until }: ReviewFactOf<'waite
   return { ...review, turn: isForPeople ? null : review.turn, waiting: { for: reason, why, until } };
 }
 
-function closed({ iterations, work }: Review, at: Instant): Review['iterations'] {
+function closed({ iterations, work, findings }: Review, at: Instant): Review['iterations'] {
   const last = iterations.at(-1);
   if (last === undefined || last.endedAt !== null) return iterations;
-  return [...iterations.slice(0, -1), { ...last, endedAt: at, tree: work?.tree ?? null }];
+  const blocking = findings.filter(({ blocks, status }) => blocks && status !== 'fixed').length;
+  const { tree = null, commit = null } = work ?? {};
+  return [...iterations.slice(0, -1), { ...last, endedAt: at, tree, commit, blocking }];
 }
 
 function begun(review: Review, { iteration }: ReviewFactOf<'iterationBegun'>, at: Instant): Review {
   if (review.status !== 'working' || iteration !== review.iteration + 1)
     throw new Error(`impossible: iteration ${iteration} after ${review.iteration} of review ${review.id}`);
-  const fresh = { endedAt: null, tree: null, verdict: null, opened: 0, fixed: 0, disputed: 0, reappeared: 0 };
+  const fresh = {
+    endedAt: null,
+    tree: null,
+    commit: null,
+    blocking: 0,
+    verdict: null,
+    opened: 0,
+    fixed: 0,
+    disputed: 0,
+    reappeared: 0,
+  };
   // A DONE counts for its own iteration.
   return { ...review, iteration, done: null, iterations: [...review.iterations, { startedAt: at, ...fresh }] };
 }

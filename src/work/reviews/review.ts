@@ -104,6 +104,9 @@ const iterationSchema = z.strictObject({
   startedAt: instant,
   endedAt: instant.nullable(),
   tree: text.nullable(),
+  /** The commit of that tree, and the blocking findings that were open at its end. */
+  commit: text.nullable(),
+  blocking: count,
   verdict: z.enum(REVIEW_VERDICTS).nullable(),
   opened: count,
   fixed: count,

@@ -1,3 +1,7 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { openStage, until } from './stage.ts';
 import type { Answers, StageOptions } from './stage.ts';
@@ -79,6 +83,39 @@ describe('a review in a channel', () => {
     await room.command('/agent enable dev');
     await until(() => room.review.waiting === null);
     expect(room.review.turn?.agent).toBe('dev');
+  });
+
+  test('names the best work at its limit, and leaves the repository as it was', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'conch-review-best-'));
+    const git = (...args: readonly string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' });
+    git('init', '--quiet');
+    writeFileSync(join(folder, 'a.txt'), 'first');
+    git('add', 'a.txt');
+    let turn = 0;
+    const room = await open({
+      folder,
+      agents: {
+        dev: () => {
+          turn += 1;
+          writeFileSync(join(folder, 'a.txt'), `work ${turn}`);
+          return 'F1: fixed';
+        },
+        qa: lines(
+          '[major] One\n[major] Two\nREVISE',
+          'F2 [major] Two\nREVISE',
+          '[major] Three\n[blocker] Four\nREVISE',
+        ),
+      },
+    });
+    await room.command('/review start dev qa 3 write it');
+    const review = await room.settled();
+    expect(review.iterations.map(({ blocking }) => blocking)).toEqual([2, 1, 2]);
+    const commit = review.iterations[1]?.commit ?? '';
+    expect(room.posts.at(-1)).toContain(`Best work: commit ${commit} of iteration 2.`);
+    expect(git('show', `${commit}:a.txt`)).toBe('work 2');
+    expect([git('diff', '--cached', '--name-only').trim(), git('branch', '--list').trim()]).toEqual(['a.txt', '']);
+    expect(git('show', ':a.txt')).toBe('first');
+    rmSync(folder, { recursive: true });
   });
 
   test('is cancelled by /stop', async () => {
