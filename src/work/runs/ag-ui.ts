@@ -2,26 +2,26 @@ import { isoTime } from '../../lib/time.ts';
 import type { FeedItem, RunMessage } from './run-feed.ts';
 import type { RunState } from './run.ts';
 
-/** An event of the Agent User Interaction protocol 1.0, as far as runs have it; others may only add fields. */
+/** An event of the Agent User Interaction protocol 1.0 with the fields that runs use. */
 export type AgUiEvent = { readonly type: string; readonly timestamp?: number; readonly [field: string]: unknown };
 
 /**
- * Tells one seat's runs as events of the Agent User Interaction protocol. An approval is that protocol's interrupt: the run is finished
- * with it, and what goes on afterwards is a run with its number behind it (`…#1.2`).
+ * Translates the runs of one seat into events of the Agent User Interaction protocol. A request for approval is that
+ * protocol's interrupt: it finishes the run, and the rest of the run is another one there (`…#1.2`).
  */
 export class AgUiStream {
-  /** The run that is told of, as it is called there; `null` between runs. */
+  /** The protocol's current run; `null` between runs. */
   #run: { readonly id: string; readonly times: number } | null = null;
   #isOpen = false;
   #isInterrupted = false;
-  /** What ends the run, once its last state is told. */
+  /** The event that ends the run, sent after its last state. */
   #last: AgUiEvent | null = null;
   readonly #calls = new Set<string>();
   #step: string | null = null;
   #text: string | null = null;
   #texts = 0;
 
-  /** What there is now; a reader that is new comes into the middle of a run, which begins for it here. */
+  /** The present state for a new reader. A run that is in progress begins for the reader here. */
   snapshot(
     now: { readonly at: number; readonly channel: string; readonly payload: object },
     isNew: boolean,
@@ -33,16 +33,19 @@ export class AgUiStream {
     return [begun, snapshot, ...(stepName === null ? [] : [{ type: 'STEP_STARTED', stepName, timestamp: now.at }])];
   }
 
-  /** The events of one message. What a reader has had already is put through here, too, and its events dropped. */
+  /**
+   * The events of one message. Messages that a reader already has are translated, too, and dropped, so that the state
+   * is right.
+   */
   tell({ message, state }: FeedItem): readonly AgUiEvent[] {
-    // What an agent did by itself while its run stands still belongs to no run there.
+    // Calls that an agent reports while its run is paused belong to no run of the protocol.
     const isLate = message.type === 'tool:result' || (message.type === 'tool:start' && state.status !== 'running');
     if (!this.#isOpen && isLate) return [];
     const events = [...this.#closeText(message), ...this.#goOn(message, state), ...this.#events(message, state)];
     return events.map((event) => ({ ...event, timestamp: message.at }));
   }
 
-  /** A piece of what the agent is just writing. */
+  /** The event of a piece of text while it is generated. */
   token(message: RunMessage): readonly AgUiEvent[] {
     if (message.type !== 'stream:token' || !this.#isOpen) return [];
     const begin = this.#text === null;
@@ -55,7 +58,7 @@ export class AgUiStream {
       : [piece];
   }
 
-  /** A run that goes on after an interrupt or an error is another one there. */
+  /** Begins another run of the protocol after an interrupt or an error. */
   #goOn({ run, channel }: RunMessage, { status }: RunState): readonly AgUiEvent[] {
     const goesOn = !this.#isOpen && this.#isInterrupted && status === 'running' && this.#run?.id === run;
     return goesOn ? this.#begin(run, channel) : [];
@@ -95,7 +98,7 @@ export class AgUiStream {
         return this.#called(message.callId, message.tool, JSON.stringify(message.input));
       case 'tool:result': {
         const { callId, tool, output } = message;
-        // What was refused had never begun.
+        // A refused call never began, so it begins and ends here.
         const begun = this.#calls.has(callId) ? [] : this.#called(callId, tool, '{}');
         this.#calls.delete(callId);
         const result = { type: 'TOOL_CALL_RESULT', messageId: `${callId} result`, toolCallId: callId };
@@ -107,7 +110,7 @@ export class AgUiStream {
     }
   }
 
-  /** The state comes right after what ends a run; there, nothing comes behind the end. */
+  /** The state follows an event that ends a run. In the protocol, nothing follows the end. */
   #updated(payload: { readonly status: RunState['status'] }, run: object): readonly AgUiEvent[] {
     if (!this.#isOpen) return [];
     const delta = Object.entries(payload).map(([key, value]) => ({ op: 'add', path: `/${key}`, value }));

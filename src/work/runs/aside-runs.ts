@@ -14,42 +14,42 @@ import { lastNumber } from './run.ts';
 import type { Run, RunError, RunGrant, RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What an agent is to do beside its floor, under a session that no worker had before. */
+/** The work of a background run, for one session of its agent. Each session has another number. */
 export type AsideTask = {
   readonly seat: RunSeat;
   readonly session: number;
-  /** The person whose words these are. */
+  /** Name of the person whose words the prompt is. */
   readonly by: string;
   readonly prompt: string;
-  /** The model that does it, if not that of its agent. */
+  /** Model of the run. Absent: the agent's model. */
   readonly model?: string;
-  /** The rules of the only tools that it may use; `null`: all that are allowed. */
+  /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly tools: readonly string[] | null;
-  /** How long it may be silent, in milliseconds. */
+  /** Time without a sign of work until the agent counts as lost, in milliseconds. */
   readonly timeoutMs: number;
 };
 
-/** What whoever does it tells: each sign of work, its end with all that was said, or that it is lost. Nothing after `stop`. */
+/** Reports of the worker: each sign of work, its end with the whole text, or its loss. No reports come after `stop`. */
 export type AsideReports = {
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
-  /** `final`: no session of its agent can be opened. */
+  /** `final`: no session of the agent can be opened. */
   lost(failure: { readonly message: string; readonly code: string; readonly final: boolean }): void;
 };
 
-/** Somebody at work: `written` is what it has written so far; `stop` ends it without a word. */
+/** A worker of a background run. `written`: its text so far. `stop` ends it without a report. */
 export type AsideWorker = { written(): string; stop(): Promise<void> };
 
-/** What work beside the floors needs. */
+/** What background runs need. */
 type AsideRunsPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'awake' | 'newest' | 'due' | 'onChange'>;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** `null`: there is no such agent. */
+  /** Opens a session for the work; `null` when the agent does not exist. */
   readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
-  /** How long an agent may be silent, as in its turns, in milliseconds. */
+  /** Time without a sign of work until an agent counts as lost, as in its turns, in milliseconds. */
   readonly timeoutMs: (seat: RunSeat) => number;
-  /** Has the channel of a seat told something of its work. */
+  /** Announces the state of a background run in its channel. */
   readonly tell: (seat: RunSeat, run: number, what: string) => void;
   readonly failed: (error: unknown) => void;
 };
@@ -58,23 +58,24 @@ type AtWork = {
   readonly session: string;
   readonly worker: AsideWorker | null;
   finished: string | null;
-  /** Tools that run. */
+  /** Number of open tool calls. */
   openWork: number;
-  /** When it has been silent for too long, unless its run stands still. */
+  /** When the agent counts as lost without a sign of work; a paused run has no such deadline. */
   deadlineAt: Instant | null;
-  /** The standstills of the process before `deadlineAt` was set: each later one puts it off. */
+  /** Total standstill of the process when `deadlineAt` was set. Later standstills move the deadline. */
   stoodStillMs: number;
 };
 
 /**
- * Has done what runs beside the floors ask for: each goes on until it is over, also after a restart, which cuts what was under way
- * and voids its question. It is told what it did before; what was running then is never run again by itself.
+ * Carries out background runs. Each continues until it is over, also after a restart, which ends running calls and
+ * requests of agents. The resumed agent is told what it did. Calls that ran at the restart are never repeated by
+ * Conch.
  */
 export class AsideRuns {
   readonly #ports: AsideRunsPorts;
   readonly #alarm: Alarm;
   readonly #atWork = new Map<string, AtWork>();
-  /** The last session that somebody had. */
+  /** The last session of each key that had a worker. */
   readonly #had = new Map<string, string>();
   #running = false;
 
@@ -84,13 +85,13 @@ export class AsideRuns {
     ports.runs.onChange(({ key, facts, state }) => this.#changed(key, facts, state));
   }
 
-  /** Goes on with what was open when the program ended. */
+  /** Continues the background runs that were open when the program ended. */
   async begin(): Promise<void> {
     this.#running = true;
     for (const key of this.#ports.runs.awake().filter(isAside)) await this.#recover(key);
   }
 
-  /** Ends all work without a word: it goes on after the next start. */
+  /** Ends all workers without reports. Their runs continue after the next start. */
   async stop(): Promise<void> {
     this.#running = false;
     this.#alarm.cancel();
@@ -99,7 +100,7 @@ export class AsideRuns {
     await Promise.all(all.flatMap(({ worker }) => (worker === null ? [] : [worker.stop()])));
   }
 
-  /** What a seat's work has written beside the floor so far, which nobody has seen. */
+  /** The text of a seat's background run so far. Nobody has seen it. */
   written(seat: RunSeat): string {
     const { worker = null, finished = null } = this.#atWork.get(runKeyOf(seat)) ?? {};
     return finished ?? worker?.written() ?? '';
@@ -132,7 +133,7 @@ export class AsideRuns {
     if (status !== 'running' && status !== 'starting') return;
     if (at === undefined) this.#work(key);
     else if (at.finished !== null) this.#done(key, at.finished);
-    // It begins to be silent anew.
+    // The time without a sign of work begins anew.
     else if (at.openWork === 0 && at.deadlineAt !== null) this.#worked(key, { open: 0 });
   }
 
@@ -152,7 +153,7 @@ export class AsideRuns {
     const isStill = (): boolean => this.#atWork.get(key)?.session === session;
     const set = { tools, ...defined({ model }), timeoutMs: this.#ports.timeoutMs(seat) };
     const task = { seat, session: Number(session), ...set, ...this.#told(key, run) };
-    // Nothing is told before it is known who tells it.
+    // Reports are taken only from the worker that is in the map.
     const worker: AtWork = { session, worker: null, finished: null, openWork: 0, deadlineAt: null, stoodStillMs: 0 };
     this.#atWork.set(key, worker);
     const opened = this.#ports.open(task, {
@@ -171,7 +172,7 @@ export class AsideRuns {
     else opened.stop().catch(this.#ports.failed);
   }
 
-  /** As for the holder of a floor. */
+  /** Records a sign of work, as for the holder of a floor. */
   #worked(key: string, sign: Parameters<AsideReports['worked']>[0]): void {
     const worker = this.#atWork.get(key);
     if (worker === undefined) return;
@@ -182,7 +183,7 @@ export class AsideRuns {
     this.#alarm.noLaterThan(worker.deadlineAt);
   }
 
-  /** Whoever was silent for too long is lost; nobody is while people have the run stand still. */
+  /** Ends workers without a sign of work in time. Agents of paused runs are not ended. */
   #loseSilent(now: Instant): void {
     const total = stoodStillMs(this.#ports.clock);
     for (const [key, { deadlineAt: quietAt, finished, stoodStillMs: before }] of this.#atWork) {
@@ -194,7 +195,7 @@ export class AsideRuns {
     }
   }
 
-  /** What is done while somebody has it stand still is over as soon as it goes on. */
+  /** Completes the run. A paused run is completed when it continues. */
   #done(key: string, text: string): void {
     const { status, run } = this.#ports.runs.state(key) ?? {};
     const at = this.#atWork.get(key);
@@ -215,14 +216,14 @@ export class AsideRuns {
       .catch(this.#ports.failed);
   }
 
-  /** Whichever way it ended without a report: nobody else has seen what it had written. */
+  /** Announces the unfinished report, because nobody has seen it. */
   #tellLost(key: string, written: string): void {
     const lost = lostWords(written);
     const state = this.#ports.runs.state(key);
     if (lost !== null && state !== null) this.#ports.tell(seatOfRuns(key), lastNumber(state), lost);
   }
 
-  /** Nobody is at it any more; what that worker had written. */
+  /** Removes the worker of a run. Returns the text that it wrote. */
   #drop(key: string): string {
     const seat = seatOfRuns(key);
     const written = this.written(seat);
@@ -232,7 +233,7 @@ export class AsideRuns {
     return written;
   }
 
-  /** What is asked for, by whom; and, when it was begun before, what became of that. */
+  /** The person and the prompt of a run. A run that began before gets its calls and decisions so far. */
   #told(key: string, { turn, grants }: Run): Pick<AsideTask, 'by' | 'prompt'> {
     const entries: { seq: number; at: Instant; fact: RunFact }[] = [];
     for (const entry of this.#ports.runs.newest(key)) {
@@ -278,7 +279,7 @@ export class AsideRuns {
   }
 }
 
-/** What is lost of work beside a floor that ends without a report; `null` for nothing. */
+/** The announcement of an unfinished report; `null` for an empty one. */
 export function lostWords(written: string): string | null {
   const text = written.trim();
   if (text === '') return null;
@@ -302,7 +303,7 @@ function grantWords(
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
 }
 
-/** What a person said who had the run tried again. */
+/** The words of the person who retried the run. */
 function retriedIn(fact: RunFact): readonly string[] {
   if (fact.type !== 'resumed' || fact.feedback === null) return [];
   return [retriedWords({ name: fact.told?.name ?? fact.by ?? 'somebody', words: fact.feedback })];

@@ -5,13 +5,13 @@ import type { Instant } from '../../lib/time.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 
-/** What a yes is bound to: the digest of everything that makes a call the very same. */
+/** The digest of everything that makes two calls equal. Approvals are bound to it. */
 export function callDigest(parts: readonly unknown[]): string {
   const plain: unknown = JSON.parse(JSON.stringify(parts));
   return createHash('sha256').update(canonical(plain)).digest('base64url');
 }
 
-/** An input as it is put on record, without secrets; `clean` takes them out of a text. */
+/** The input as it is recorded, with secrets redacted by `clean`. */
 export function redactedInput(
   input: Readonly<Record<string, unknown>>,
   clean: (text: string) => string,
@@ -26,7 +26,7 @@ function redact(value: unknown, clean: (text: string) => string): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), redact(each, clean)]));
 }
 
-/** A call that an agent carried out by itself, and what came of it, without secrets. */
+/** The record of a call that an agent ran by itself, with secrets redacted. */
 export function reported(
   about: Pick<Extract<RunCommand, { type: 'REPORT' }>, 'session' | 'call' | 'brings'>,
   result: SettledCall,
@@ -36,7 +36,7 @@ export function reported(
   return [{ type: 'REPORT', ...about, result: settled }, ...marks];
 }
 
-/** What came of a call, without secrets; one in what came back is what should not leave. */
+/** The record of a call's outcome, with secrets redacted. Output that held a secret is private. */
 export function settlement(
   call: { readonly id: string; readonly tool: string },
   { output, durationMs, status, code }: SettledCall,
@@ -60,7 +60,7 @@ type SettledCall = Pick<Extract<RunCommand, { type: 'SETTLE' }>, 'status' | 'cod
   readonly durationMs: number | null;
 };
 
-/** The beginning of a long output, with how long it was and its digest. */
+/** The beginning of a long output, its length, and its digest. */
 function cutOutput(output: string): string {
   if (output.length <= LONGEST_OUTPUT) return output;
   const digest = createHash('sha256').update(output).digest('hex');
@@ -69,7 +69,7 @@ function cutOutput(output: string): string {
 
 const LONGEST_OUTPUT = 65_536;
 
-/** The tool calls that a stretch of a seat's journal tells of, oldest first; what was asked for before it is left out. */
+/** The tool calls in a part of a seat's journal, oldest first. Calls that were requested before it are left out. */
 export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] {
   const rows: ToolCallRow[] = [];
   const open = new Map<string, number>();
@@ -90,7 +90,7 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
   return rows;
 }
 
-/** One that waited behind others is the same row, and was asked for when it came. */
+/** Adds a call. A call that waited and is requested again keeps its row and gets the new time. */
 function takeIn(rows: ToolCallRow[], open: Map<string, number>, row: ToolCallRow): void {
   const index = open.get(row.call) ?? rows.length;
   const { seq, askedAt } = rows[index] ?? row;
@@ -100,7 +100,7 @@ function takeIn(rows: ToolCallRow[], open: Map<string, number>, row: ToolCallRow
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 
-/** Where in a seat's journal a call stands. */
+/** The place of a call in a seat's journal. */
 type Place = {
   run: string;
   session: string;
@@ -199,7 +199,7 @@ function told(row: ToolCallRow, { fact, at }: Entry, { asked, askedAt }: Place):
     case 'callSettled': {
       const { status, outcome, duration, output, code } = fact;
       const tookMs = duration ?? (row.startedAt === null ? null : at - row.startedAt);
-      // What waited to be asked about is asked about no more.
+      // Requests of waiting calls are void when the run ends.
       const decision = row.decision === 'open' && row.call !== asked ? 'void' : row.decision;
       return { ...row, decision, status, outcome, endedAt: at, durationMs: tookMs, output, code };
     }

@@ -13,7 +13,7 @@ import { lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** The seat whose runs a key holds: those of its turns, or (`aside`) what its agent does beside the floor. */
+/** The seat of a key's runs: of the agent's turns, or (`aside`) of its background runs. */
 export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
 
 /** The key of a seat's runs. */
@@ -21,12 +21,12 @@ export function runKeyOf({ channel, agent, aside }: RunSeat): string {
   return `${channel} ${agent}${aside === true ? ASIDE : ''}`;
 }
 
-/** The keys of all that an agent does in a channel: in its turns, and beside the floor. */
+/** The keys of an agent's runs in a channel: of its turns, and of its background runs. */
 export function runKeysOf({ channel, agent }: RunSeat): readonly [turns: string, beside: string] {
   return [runKeyOf({ channel, agent }), runKeyOf({ channel, agent, aside: true })];
 }
 
-/** The seat of a key; agents' ids have no spaces, and end in no mark. */
+/** The seat of a key. Agents' ids contain no spaces and end in no "+". */
 export function seatOfRuns(key: string): RunSeat {
   const at = key.lastIndexOf(' ');
   const [channel, agent] = [key.slice(0, at), key.slice(at + 1)];
@@ -54,7 +54,10 @@ export const RUN_CAUSES = {
   commands: runCommands,
 } as const satisfies Causes<Floor, Fact> & { readonly types: readonly Fact['type'][] };
 
-/** The run as it is hosted beside floors: what it asks, its floor asks people, whose turn waits until they have decided. */
+/**
+ * The run machine as hosted beside floors: a run's requests are made to people by its floor, whose turn waits
+ * meanwhile.
+ */
 export const runOnFloor = {
   ...runMachine,
   causes: floorCommands,
@@ -70,14 +73,14 @@ function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
   return commands.map((command) => ({ machine: runMachine.name, key, command }));
 }
 
-/** Nobody could answer background runs while the process stood still. */
+/** Deadlines of background runs move by a standstill, because nobody could decide meanwhile. */
 function delayedAsides({ ms }: FactOf<'stoodStill'>, { channel, asides = [] }: Floor): readonly CommandFor[] {
   const command: RunCommand = { type: 'STANDSTILL', ms };
   const keys = asides.map(({ agent }) => runKeyOf({ channel, agent, aside: true }));
   return keys.map((key) => ({ machine: runMachine.name, key, command }));
 }
 
-/** What people say to work beside the floor. */
+/** People's decisions about background runs. */
 function asideCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel }: Floor): readonly CommandFor[] {
   const key = runKeyOf({ channel, agent: fact.agent, aside: true });
   const commands: readonly RunCommand[] =
@@ -124,7 +127,7 @@ function hasRun(floor: Floor, agent: AgentId): boolean {
   return findTurn(floor, agent)?.run === true;
 }
 
-/** What an earlier turn left in error is over: this one begins afresh. */
+/** Begins the run of a turn. A failed run of an earlier turn is aborted first. */
 function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunCommand[] {
   const { epoch, agent, maxTurns, requestedBy, prompt, output } = fact;
   const turn = `turn #${epoch} of ${agent} in ${channel}`;
@@ -142,8 +145,8 @@ function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunComman
 }
 
 /**
- * With a call under way no run is complete; what its agent left open was ended before, its outcome unknown. What is paused
- * cannot fail, by the specification's table, so a run that stood still when its agent was lost is aborted.
+ * Ends the run of a turn. A run with an open call cannot complete; calls of the agent were ended before, with an
+ * unknown outcome. A paused run cannot fail by the specification's table, so it is aborted.
  */
 function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
   const session = `${fact.epoch}`;
@@ -214,14 +217,14 @@ function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
 }
 
-/** People read it where the yes was given, in the transaction that takes it back. */
+/** Announces a revoked rule in its channel, in the same transaction. */
 function toldRevoked({ told }: Extract<RunFact, { type: 'yesRevoked' }>, key: string): readonly CommandFor[] {
   const { channel, agent } = seatOfRuns(key);
   const command: Command | null = told === undefined ? null : { type: 'tellRevoked', agent, ...told };
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
 }
 
-/** Who had a run go on, as people are told. */
+/** The person who continued a run, for the announcement. */
 function decidedOf({ by, told }: Extract<RunFact, { type: 'resumed' }>) {
   return by === null || told === undefined ? {} : { decided: { by, ...told } };
 }
@@ -230,7 +233,7 @@ function cameOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSet
   return { status: outcome === 'unknown' ? outcome : status, ms: duration };
 }
 
-/** What a floor is told of work beside it. */
+/** The commands to the floor for a fact of a background run. */
 function besideFloor(fact: RunFact, state: RunState, run: Run): readonly CommandFor[] {
   const { key, status, unknown } = state;
   const { channel, agent } = seatOfRuns(key);
@@ -279,7 +282,7 @@ function besideFloor(fact: RunFact, state: RunState, run: Run): readonly Command
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
 }
 
-/** Behind the id of an agent: what it does beside the floor. */
+/** Suffix of an agent's id for its background run. */
 const ASIDE = '+';
 const PROMPT_LENGTH = 200;
 

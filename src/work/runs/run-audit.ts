@@ -18,7 +18,7 @@ import type { RunCommand, RunFact } from './run-events.ts';
 import type { RunState } from './run.ts';
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
-/** What the audit of all seats is told from. */
+/** What the audit reads. */
 type AuditPorts = {
   readonly runs: Pick<
     MachineStore<RunState, RunCommand, RunFact, unknown, string>,
@@ -28,7 +28,7 @@ type AuditPorts = {
   readonly nameOf: (id: AgentId) => string;
 };
 
-/** Tells of the tool calls of all seats, from their journals. */
+/** Reads the tool calls of all seats from their journals. */
 export function createAudit({ runs, view, nameOf }: AuditPorts): AuditSource {
   const standing = new Map<string, AuditStanding>();
   const standingOf = (key: string): AuditStanding => {
@@ -62,7 +62,7 @@ export function createAudit({ runs, view, nameOf }: AuditPorts): AuditSource {
   };
 }
 
-/** What changes what is asked, what is remembered, and how often that was used. */
+/** Facts that change open requests, always-allow rules, or their use. */
 const MOVES: ReadonlySet<RunFact['type']> = new Set([
   'paused',
   'resumed',
@@ -100,8 +100,8 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
 }
 
 /**
- * The tool calls of these seats, the newest first, read run by run and no further than is asked; a number: so many entries were read
- * meanwhile. What was asked for before `since` is left out.
+ * The tool calls of these seats, newest first. Reads run by run, and only as far as the caller reads. Yields numbers,
+ * too: journal entries read meanwhile. Calls requested before `since` are left out.
  */
 export function* newestCalls(
   keys: readonly string[],
@@ -124,7 +124,7 @@ export function* newestCalls(
   }
 }
 
-/** The newest call with each of these ids of a seat. */
+/** The newest call with each of these ids in a seat's journal. */
 function callsWith(key: string, ids: ReadonlySet<string>, newest: Iterable<Entry>): readonly AuditRow[] {
   const found = new Map<string, AuditRow>();
   for (const { row } of callsBack(newest)) {
@@ -135,10 +135,10 @@ function callsWith(key: string, ids: ReadonlySet<string>, newest: Iterable<Entry
   return [...found.values()];
 }
 
-/** A call, or none as long as its run is being read; no later one than `at` will come. */
+/** A call, or `null` while its run is being read. No later call than `at` follows. */
 type Step = { readonly at: Instant; readonly row: ToolCallRow | null; readonly read: number };
 
-/** A run is folded as a whole: what became of a call stands behind it, what it is part of before it. */
+/** Reads a run as a whole: a call's outcome stands after it, and its run before it. */
 function* callsBack(newest: Iterable<Entry>): Generator<Step, void> {
   let run: Entry[] = [];
   let read = 0;
@@ -161,13 +161,13 @@ function* stepsOf(run: readonly Entry[], read: number): Generator<Step, void> {
     yield { at: row.askedAt, row, read: index === 0 ? read : 0 };
 }
 
-/** How many entries are read in one go. */
+/** Number of journal entries read at once. */
 const STRETCH = 200;
 
-/** Among how many of the newest entries it is counted what a rule let through. */
+/** Number of newest entries in which uses of a rule are counted. */
 const LOOKED_AT = 2_000;
 
-/** How often a remembered yes let a call through, and when last; by each of these journals. */
+/** How often an always-allow rule allowed a call, and when last, in each of these journals. */
 function usesOf(yes: string, journals: readonly Iterable<Entry>[], since: Instant): Uses {
   const used: Instant[] = [];
   for (const newest of journals) {
@@ -183,7 +183,9 @@ function usesOf(yes: string, journals: readonly Iterable<Entry>[], since: Instan
 
 type Uses = Pick<RememberedYes, 'uses' | 'usedAt'>;
 
-/** The narrowest rules that the questions offered which people allowed three times and more, and how often; those that are remembered are left out. */
+/**
+ * The narrowest offered rules that people allowed at least three times, with the counts. Rules in force are left out.
+ */
 export function habits(
   entries: readonly Entry[],
   remembered: readonly { readonly rule: string }[],
@@ -203,12 +205,12 @@ export function habits(
 
 const HABIT = 3;
 
-/** What runs came to. */
+/** The totals of a seat's runs in words. */
 export function totalWords({ runs, completed, steps, tools }: RunState['totals']): string {
   return `${counted(runs, 'run')}, ${completed} completed, ${counted(steps, 'step')}, ${counted(tools, 'tool call')}`;
 }
 
-/** What an agent has done in all its runs; `null`: it has had none. */
+/** The totals of all runs of an agent in words; `null` when it had none. */
 export function totalsText(agent: AgentId, runs: Pick<AuditPorts['runs'], 'keys' | 'state'>): string | null {
   const keys = runs.keys().filter((key) => seatOfRuns(key).agent === agent);
   const all = keys.flatMap((key) => runs.state(key)?.totals ?? []);
@@ -217,14 +219,14 @@ export function totalsText(agent: AgentId, runs: Pick<AuditPorts['runs'], 'keys'
   return totals.runs === 0 ? null : `${totalWords(totals)} in all; conch cost --by agent tells tokens and money`;
 }
 
-/** A run with all that happened in it, the newest first: who asked for it, and its sessions, which are epochs of turns. */
+/** One run with its facts, newest first; its requester; and its sessions, which are epochs of turns. */
 type RecordedRun = {
   readonly requestedBy: string | null;
   readonly sessions: readonly string[];
   readonly entries: readonly Entry[];
 };
 
-/** The runs of a seat's journal, the newest first as it is given; what is left of one whose beginning is gone is none. */
+/** The runs of a seat's journal, newest first. A run whose beginning was pruned is left out. */
 export function* runsBack(newest: Iterable<Entry>): Generator<RecordedRun> {
   let entries: Entry[] = [];
   for (const { seq, at, fact } of newest) {

@@ -8,7 +8,7 @@ import { defined } from '../../lib/defined.ts';
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
-/** A decision as it grows: every fact changes the state on which the next is decided. */
+/** A decision in progress: each fact changes the state for the next. */
 export class RunDecision {
   readonly at: Instant;
   readonly facts: RunFact[] = [];
@@ -23,7 +23,7 @@ export class RunDecision {
     return this.#state;
   }
 
-  /** Whoever asks has made sure that there is one. */
+  /** The run. Throws when there is none; callers check before. */
   get run(): Run {
     if (this.#state.run === null) throw new Error(`impossible: ${this.#state.key} has no run`);
     return this.#state.run;
@@ -35,7 +35,7 @@ export class RunDecision {
   }
 }
 
-/** Calls that an agent asks for in the middle of a step. One that waits may come while people are asked about another. */
+/** Requests calls in a step. A waiting call may be requested while people decide about another. */
 export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): RunRefusal | null {
   const { status } = decision.state;
   const { calls } = command;
@@ -44,7 +44,7 @@ export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): Run
   const open = new Map(decision.run.calls.map((call) => [call.id, call]));
   for (const call of calls) {
     const before = open.get(call.id);
-    // Only what waits comes once more, and does not wait then.
+    // Only a waiting call may be requested again, and it must not wait then.
     if (before !== undefined && (isWaiting(call) || !isWaiting(before))) return 'CALL_REPEATED';
     open.set(call.id, { ...call, verdict: 'ask', status: 'pending', cleared: false, approved: false });
   }
@@ -53,18 +53,18 @@ export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): Run
   return null;
 }
 
-/** The calls that wait for an answer of their own. */
+/** The waiting calls that no earlier decision covers. */
 export function behind({ calls, grants }: Pick<Run, 'calls' | 'grants'>): readonly OpenCall[] {
   const answered = new Set(grants.map(({ call }) => call));
   return calls.filter((call) => isWaiting(call) && call.verdict === 'ask' && !answered.has(call.id));
 }
 
-/** Whether a call stands behind others, and is no one's turn. */
+/** Whether a call waits behind others. */
 export function isWaiting({ waits }: Pick<OpenCall, 'waits'>): boolean {
   return waits === true;
 }
 
-/** With what holds right before it starts: a call that was changed, or is forbidden by now, does not. */
+/** Claims a call under the rules in force. A call that was changed or denied meanwhile does not start. */
 export function claimCall(decision: RunDecision, command: Of<'CLAIM'>): RunRefusal | null {
   const { call: id, digest, verdict, brings = {} } = command;
   if (decision.state.status !== 'running') return 'AGENT_NOT_RUNNING';
@@ -82,7 +82,7 @@ export function claimCall(decision: RunDecision, command: Of<'CLAIM'>): RunRefus
   return null;
 }
 
-/** A result, also of a run that is over by now. */
+/** Records the outcome of a call, also after the end of its run. */
 export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRefusal | null {
   const { call: id, status, output, duration, code } = command;
   const call = decision.state.run?.calls.find((each) => each.id === id);
@@ -95,7 +95,10 @@ export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRef
   return null;
 }
 
-/** A call that is over when it is heard of, whatever has become of its run. The third equal one in a row asks about the next. */
+/**
+ * Records a call that an agent ran by itself, in any state of its run. The third equal call in a row makes the next
+ * one need an approval.
+ */
 export function reportCall(
   decision: RunDecision,
   { session, call, result, brings = {} }: Of<'REPORT'>,
@@ -120,8 +123,8 @@ function claim(decision: RunDecision, call: string, brings: NonNullable<Of<'CLAI
 }
 
 /**
- * Its session counts as having read it from now on, whatever comes of the call: its agent may have by the time that anybody hears
- * of it. The first time counts. Returns whether it is news.
+ * Marks the seat's session as having read text with this label, whatever the call's outcome: the agent may have read
+ * it. Only the first time counts. Returns whether the mark is new.
  */
 export function markSession(decision: RunDecision, label: (typeof LABELS)[number], from: string | undefined): boolean {
   const { taint, secret } = decision.state;
@@ -130,7 +133,7 @@ export function markSession(decision: RunDecision, label: (typeof LABELS)[number
   return true;
 }
 
-/** A call that has not begun is not wanted any more, and with it the question about it. */
+/** Withdraws a call that has not started, and closes its request. */
 export function withdrawCall(decision: RunDecision, { call: id }: Of<'WITHDRAW'>): RunRefusal | null {
   const call = decision.state.run?.calls.find((each) => each.id === id);
   if (call === undefined) return 'CALL_UNKNOWN';
@@ -147,7 +150,7 @@ export function withdrawCall(decision: RunDecision, { call: id }: Of<'WITHDRAW'>
   return null;
 }
 
-/** One atomic change: whoever comes later is told who decided. */
+/** Decides a request for approval. A later decision is refused and names the person who decided. */
 export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): RunRefusal | null {
   const { state } = decision;
   const approval = state.run?.pause?.approval ?? null;
@@ -157,7 +160,7 @@ export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): Ru
   if (approval.digest !== (command.digest ?? approval.digest)) return 'APPROVAL_CHANGED';
   if (decision.at >= (approval.expiresAt ?? Infinity)) return 'APPROVAL_EXPIRED';
   const { choice, by, via, reason = null } = command;
-  // Of a call that is gone nothing can be remembered, and nothing is offered.
+  // A call whose agent is gone offers no always-allow rules.
   const always = approval.detached ? null : (command.always ?? null);
   if (always !== null && !offersOf(decision.run, approval.call).includes(always)) return 'RULE_NOT_OFFERED';
   const closed = choice === 'allow' ? 'allowed' : 'denied';
@@ -177,7 +180,7 @@ function offersOf({ calls }: Run, id: string): readonly string[] {
   return calls.find((call) => call.id === id)?.words?.offers?.map(({ rule }) => rule) ?? [];
 }
 
-/** The next call that waits is cleared, or asked for; calls of Conch run one at a time, in order. */
+/** Clears the next waiting call, or requests its approval. Calls of Conch run one at a time, in order. */
 export function goOnWithRun(decision: RunDecision): void {
   const { state, run } = decision;
   if (state.status !== 'running') return;
@@ -206,7 +209,7 @@ function isRepeated({ run: { repeated } }: RunDecision): boolean {
   return repeated !== null && repeated.times >= EQUAL_CALLS;
 }
 
-/** What people said of the very same call before that counts for this one, too; `undefined`: nothing that still does. */
+/** An earlier decision that covers this call; `undefined` for none. */
 function grantFor({ run, at }: RunDecision, { id, digest }: OpenCall): Run['grants'][number] | undefined {
   return run.grants.find((grant) => {
     const { call = id, until } = grant;
@@ -224,8 +227,8 @@ function saidBy(grant: Run['grants'][number]): Pick<Extract<RunFact, { type: 'gr
 }
 
 /**
- * Until its turn goes on, nobody can ask a run for anything; what it asks people, they are asked then. A question that outlasts
- * that stays open.
+ * Pauses a run whose turn a restart interrupted: nobody is asked until the turn resumes. Requests that outlive a
+ * restart stay open.
  */
 export function standStill(decision: RunDecision): void {
   const { status } = decision.state;
@@ -237,12 +240,12 @@ export function standStill(decision: RunDecision): void {
   decision.record({ type: 'paused', reason, context, until: null, approval, muted: true });
 }
 
-/** Whether a run stands still until somebody says that it may go on; what asked them is gone with a session. */
+/** Whether the run is paused until a person continues it. */
 export function isForPeople({ type, pause }: Run): boolean {
   return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
 
-/** What was told while the run was paused counts now; one whose turn has not come back goes on with that. */
+/** Applies what was reported during the pause. `isMuted`: the turn has not resumed. */
 export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
   const { lastError } = decision.run;
   if (isMuted) return standStill(decision);
@@ -250,7 +253,7 @@ export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
   else failRun(decision, lastError);
 }
 
-/** Takes a call in; one that is not allowed is answered at once, and the run goes on. */
+/** Adds a call. A denied call is answered at once, and the run continues. */
 export function takeCall(decision: RunDecision, call: RequestedCall): void {
   const { taint } = decision.state;
   decision.record({ type: 'callRequested', call, ...(taint === undefined ? {} : { taint: taint.from }) });
@@ -259,7 +262,7 @@ export function takeCall(decision: RunDecision, call: RequestedCall): void {
   endCall(decision, open, { code: 'AGENT_TOOL_NOT_ALLOWED', outcome: 'known' });
 }
 
-/** No call that has not begun will, and nobody knows what those of an agent that is gone have done. */
+/** Drops calls that have not started. Calls of a lost agent get an unknown outcome. */
 export function dropCalls(decision: RunDecision, code: string): void {
   for (const call of decision.run.calls) {
     if (call.status === 'pending') endCall(decision, call, { code, outcome: 'known' });
@@ -267,11 +270,11 @@ export function dropCalls(decision: RunDecision, code: string): void {
   }
 }
 
-/** An agent's own calls are gone with it; the question about one of them stays, for the same call the next time. */
+/** Drops the calls of a lost agent. A request about one of them stays open for the next equal call. */
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
   const { type, calls } = decision.run;
-  // Beside a floor the model, too, is prompted anew, and asks again.
+  // In a background run the model is prompted anew, too, and requests its calls again.
   const isGone = ({ source, status, waits }: OpenCall): boolean =>
     source === 'agent' || waits === true || (type === 'background' && status === 'pending');
   for (const call of calls.filter(isGone)) {
@@ -280,7 +283,7 @@ export function forgetAgent(decision: RunDecision): void {
   }
 }
 
-/** Ends the question that is open, if there is one, without an answer. */
+/** Closes the open request, if any, without a decision. */
 export function closeApproval(decision: RunDecision, state: 'expired' | 'void'): void {
   const approval = decision.state.run?.pause?.approval ?? null;
   if (approval === null) return;
@@ -288,7 +291,7 @@ export function closeApproval(decision: RunDecision, state: 'expired' | 'void'):
   decision.record({ type: 'approvalClosed', id: approval.id, state, ...nobody });
 }
 
-/** A call ends without a result. An agent that is gone is not answered. */
+/** Ends a call without a result. A lost agent gets no answer. */
 export function endCall(
   decision: RunDecision,
   call: OpenCall,
@@ -304,32 +307,32 @@ function approvalOf({ approval }: OpenCall): Pick<OpenCall, 'approval'> {
   return defined({ approval });
 }
 
-/** Row 6, and the end of row 5: until somebody decides, or nobody did in time. */
+/** Row 6, and the end of row 5: pauses the run until people decide, or until the deadline. */
 export function pauseRun(decision: RunDecision, reason: Of<'PAUSE'>['reason'], context: string | null): void {
   decision.record({ type: 'paused', reason, context, until: untilOf(decision), approval: null });
 }
 
-/** The run has failed; what of it has not begun is dropped. */
+/** Fails the run. Calls that have not started are dropped. */
 export function failRun(decision: RunDecision, error: RunError): void {
   dropCalls(decision, LOST);
   decision.record({ type: 'errored', error, until: untilOf(decision) });
 }
 
-/** Until when people may answer. */
+/** Deadline for people's decision. */
 function untilOf({ at, run: { waitMs } }: RunDecision): Instant | null {
   return waitMs === null ? null : at + waitMs;
 }
 
-/** The code of a call of which nobody knows what it did. */
+/** Code of a call with an unknown outcome. */
 const UNKNOWN = 'UNKNOWN';
 
-/** The code of a call whose agent is gone. */
+/** Code of a call whose agent was lost. */
 const LOST = 'LOST';
 
-/** How often the same call may be asked for in a row before people are asked whether that is meant. */
+/** Number of equal calls in a row after which people are asked. */
 const EQUAL_CALLS = 3;
 
-/** Also what is allowed, when an equal call was cut short: the first try may have worked. */
+/** Whether a call needs an approval. An allowed call needs one, too, when an equal call had an unknown outcome. */
 function needsYes(
   { state }: RunDecision,
   { approved, digest, repeatable }: OpenCall,
@@ -341,7 +344,7 @@ function needsYes(
 function ask(decision: RunDecision, { id: call, tool, digest, source, words, alone }: OpenCall): void {
   const { run, at } = decision;
   const [requestedAt, expiresAt] = [at, untilOf(decision)];
-  // Beside a floor the model, too, is prompted anew, and asks again; what a server asks in a call is gone with that.
+  // Whether the request outlives a restart: the call itself, or only the decision for an equal call.
   const outlives = source === 'conch' && run.type !== 'background' ? (true as const) : ('answer' as const);
   const lasting = words?.about?.answer === undefined ? { lasting: outlives } : {};
   const asked = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt };

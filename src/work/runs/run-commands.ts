@@ -20,42 +20,45 @@ import { lastNumber } from './run.ts';
 import type { RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What commands about runs are answered from. */
+/** What commands about runs need. */
 export type RunCommandPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'journal'>;
   readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'> & {
-    /** Says what people have seen of an agent's text, before what is done in the same task. */
+    /** Posts the shown draft of an agent before the command takes effect. */
     keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Kept;
   };
   readonly clock: Clock;
   readonly time: TimeWords;
-  /** The name of an agent or a person; an id that nobody has is its own. */
+  /** The name of an agent or person; the id when no name is known. */
   readonly nameOf: (id: string) => string;
-  /** How a question on a floor was closed; `null` when that is too long ago. */
+  /** How a request was closed; `null` when it is not in the newest facts. */
   readonly closed: (
     channel: ChannelId,
     named: { readonly question: number } | { readonly key: string },
   ) => { readonly choice: string; readonly by: string | null } | null;
-  /** Who may answer what an agent asks, by the configuration: these, or ("other") whoever did not ask for the work; `null`: every operator. */
+  /**
+   * Who may decide an agent's requests by the configuration: these people, or ("other") anyone but the requester;
+   * `null`: every operator.
+   */
   readonly approvers: (agent: AgentId) => 'other' | readonly string[] | null;
-  /** What work beside a floor goes by: its steps, if that is configured, and how long people may take to answer. */
+  /** The step limit of background runs, if configured, and the time for people to decide, in milliseconds. */
   readonly work: (seat: RunSeat) => { readonly steps: number | undefined; readonly waitMs: number };
-  /** The text that a seat has said in its turn so far, or that it has written beside its floor, which nobody has seen. */
+  /** The text of a seat's turn or background run so far. */
   readonly written: (seat: RunSeat) => string;
-  /** What of a run can be set for an agent alone, and the backend that says so; `null`: there is no such agent. */
+  /** The options of a run that the agent's backend supports; `null` when the agent does not exist. */
   readonly settable: (agent: AgentId) => { readonly backend: string; readonly options: readonly RunOption[] } | null;
-  /** The rules that a list of tools consists of, or what is wrong with it. */
+  /** Parses a list of rules; returns what is wrong with it otherwise. */
   readonly readTools: (
     text: string,
   ) => { readonly ok: true; readonly rules: readonly string[] } | { readonly ok: false; readonly why: string };
-  /** The people who asked for what an agent does in its turn. */
+  /** The people who caused the agent's turn. */
   readonly requesters: (seat: RunSeat) => readonly string[];
 };
 
-/** What `/run start` can say of a run beside its words. */
+/** The options of `/run start`. */
 type RunOption = 'model' | 'steps' | 'tools';
 
-/** Answers the commands of the group "run". */
+/** Creates the commands of the group "run". */
 export function createRunCommands(ports: RunCommandPorts): RunCommands {
   return {
     run(verb, agent, request) {
@@ -89,7 +92,7 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
   };
 }
 
-/** Whether a button was drawn for another run than the one of this key, or for a question of another. */
+/** Whether a button belongs to an earlier run, or to another request. */
 function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Request, ports: RunCommandPorts): boolean {
   if (drawnFor === undefined || verb === 'log' || verb === 'revoke') return false;
   const { agent, aside = false } = seatOfRuns(key);
@@ -99,7 +102,7 @@ function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Reques
     return asked?.agent !== agent || asked.isAside !== aside;
   }
   const state = ports.runs.state(key);
-  // The same run works again once it was retried.
+  // A run keeps its number when it is retried, so an old Discard button would end the retried run.
   if (verb === 'abort' && values.words === DISCARDED && state?.status !== 'error') return true;
   const number = state === null ? null : lastNumber(state);
   return aside ? number !== drawnFor.epoch : state?.run?.session !== `${drawnFor.epoch}`;
@@ -119,7 +122,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
   },
   revoke: async (agent, request, ports) => {
     const { words = '' } = request.values;
-    // A button names the very yes that it was drawn for: by the time of a click its number may be another's.
+    // A button names its rule by key, because numbers change.
     const key = keyNamed(agent, request);
     const { remembered = [] } = ports.runs.state(key) ?? {};
     const yes = remembered.find(({ id }, index) => words === `${index + 1}` || `${key}${words}` === id);
@@ -184,7 +187,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
   },
 };
 
-/** Ends a run. What people have seen of a text stays, for its turn ends, too; beside the floor nobody has seen any. */
+/** Ends a run. The shown draft of a turn is posted first; a background run has none. */
 async function end(
   agent: AgentId,
   request: Request,
@@ -199,7 +202,7 @@ async function end(
   return answer;
 }
 
-/** A turn that waits for a person goes on as its floor lets it; at the limit there are more steps. */
+/** Continues a run: a waiting turn by its floor, a run at its limit with more steps. */
 async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): Promise<Answer> {
   const by = request.person.id;
   const key = keyFor(agent, request, ports);
@@ -223,9 +226,9 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
 type Carried = { readonly commands: readonly RunCommand[]; readonly did: string };
 
 type Ending = Pick<Carried, 'did'> & {
-  /** `last`: the text that the turn says as it ends. */
+  /** `last`: the text that is posted as the turn ends. */
   readonly commands: (last: string) => readonly RunCommand[];
-  /** What people have seen of its text is the whole answer. */
+  /** Set when the shown text counts as the whole answer. */
   readonly completes?: true;
 };
 
@@ -242,7 +245,7 @@ async function apply(
   return refused(first?.ok === false ? first.refusal : last.refusal, agent, ports);
 }
 
-/** Has an agent work beside the floor; one such work at a time. */
+/** Starts a background run. An agent has at most one. */
 async function begun(agent: AgentId, { channel, person, values }: Request, ports: RunCommandPorts): Promise<Answer> {
   const sits = ports.floors.view(channel)?.seats.find((seat) => seat.agent === agent);
   const name = ports.nameOf(agent);
@@ -282,7 +285,7 @@ type Options =
   | { readonly ok: true; readonly model?: string; readonly steps?: number; readonly tools: readonly string[] | null }
   | { readonly ok: false; readonly text: string };
 
-/** What is set for one run alone; refused when its agent could not keep to it. */
+/** Checks the options of a run. Refuses an option that the agent's backend does not support. */
 function optionsFor(agent: AgentId, { model, steps, tools }: Request['values'], ports: RunCommandPorts): Options {
   const given = { model, steps, tools };
   const { backend = '', options = [] } = ports.settable(agent) ?? {};
@@ -309,8 +312,8 @@ const INSTEAD: Readonly<Record<RunOption, string>> = {
 };
 
 /**
- * The runs that are meant: with a "+" behind the agent those beside the floor, else those of its turns, unless only the others are
- * open, or there were only the others.
+ * The key of the runs that are meant: of background runs with "+", else of turns, unless only a background run is open
+ * or ever was.
  */
 function keyFor(agent: AgentId, request: Request, { runs }: RunCommandPorts): string {
   const [named, aside] = [keyNamed(agent, request), runKeyOf({ channel: request.channel, agent, aside: true })];
@@ -341,7 +344,7 @@ function listed(
   const states = keys
     .filter((key) => seatOfRuns(key).channel === channel)
     .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null))
-    // Of a seat that only read what another wrote there is nothing to tell.
+    // Seats that only read another agent's text have no runs.
     .filter(({ run }) => run !== null);
   const lines = states.flatMap((state) =>
     verb === 'status' ? statusLines(state, ports) : [...yesLines(state, ports), ...habitLines(state, ports)],
@@ -387,7 +390,7 @@ function yesLines({ key, run, remembered }: RunState, { nameOf, time, clock }: R
   ];
 }
 
-/** What people let through again and again, with the narrowest rule by which they need not be asked. */
+/** The calls that people allowed most often, with the narrowest rule that would allow them. */
 function habitLines({ key }: RunState, { runs, nameOf }: RunCommandPorts): readonly string[] {
   const remembered = runKeysOf(seatOfRuns(key)).flatMap((each) => runs.state(each)?.remembered ?? []);
   return habits(runs.journal(key, LOG_FACTS), remembered).map(

@@ -31,7 +31,7 @@ import { defined } from '../../lib/defined.ts';
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
-/** Facts, or a refusal that changes nothing. */
+/** Decides a command: facts, or a refusal that changes nothing. */
 export function decideRun(state: RunState, command: RunCommand, at: Instant): MachineDecision<RunFact, RunRefusal> {
   const { cause } = command;
   if (cause !== undefined && state.causes.includes(cause)) return { ok: false, refusal: 'REPEATED', facts: [] };
@@ -99,7 +99,7 @@ function cleanse(decision: RunDecision): RunRefusal | null {
   return null;
 }
 
-/** Deadlines of a floor's turn are the floor's. */
+/** Moves deadlines by a standstill. Deadlines of a run on a floor are the floor's. */
 function delay(decision: RunDecision, { ms }: Of<'STANDSTILL'>): RunRefusal | null {
   const { pause = null, errorUntil = null } = decision.state.run ?? {};
   if ((pause?.until ?? errorUntil) === null) return 'UNCHANGED';
@@ -112,7 +112,7 @@ function skipNumbers(decision: RunDecision, { by }: Of<'SKIP_NUMBERS'>): null {
   return null;
 }
 
-/** The specification's codes for what the specification's matrix does not list. */
+/** Refuses an event that the specification's matrix does not list, with the specification's code. */
 function unlisted({ state }: RunDecision, { type }: Of<RunEventName>): RunRefusal {
   if (type === 'START') return 'AGENT_ALREADY_RUNNING';
   return type === 'COMPLETE' && (state.status === 'idle' || state.status === 'completed')
@@ -142,7 +142,7 @@ function transition(decision: RunDecision, command: Of<RunEventName>): RunRefusa
   }
 }
 
-/** Rows 1 and 15. */
+/** Rows 1 and 15 of the specification's table. */
 function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   const { task, runType, prompt, session, by, requestedBy, waitMs, allowedTools, model } = command;
   if (task === null || !RUN_GUARDS.hasValidTask(command)) return 'TASK_NOT_FOUND';
@@ -165,7 +165,7 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   return null;
 }
 
-/** Rows 2, 4 and 5; a first step that is the last one, too, is row 2 and then row 6. */
+/** Rows 2, 4 and 5. A first step that is also the last is row 2 and then row 6. */
 function step(decision: RunDecision, command: Of<'STEP'>): RunRefusal | null {
   const { run } = decision;
   if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
@@ -225,7 +225,7 @@ function complete(decision: RunDecision, command: Of<'COMPLETE'>): RunRefusal | 
   return null;
 }
 
-/** Rows 10, 12 and 14, and the one of the matrix. What Conch itself still runs is attributed to the run when it ends. */
+/** Rows 10, 12 and 14, and the one of the matrix. Calls that Conch still runs are settled when they end. */
 function abort(decision: RunDecision, { reason, by }: { readonly reason: string; readonly by: string | null }): void {
   closeApproval(decision, 'void');
   dropCalls(decision, 'DROPPED');
@@ -250,8 +250,8 @@ function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | 
 }
 
 /**
- * On a floor a run goes on as its turn does: what failed begins anew with another turn, a turn that waits is resumed by the
- * floor, and what stands still for people goes on by their word alone. Beside it, people try again what failed.
+ * Why a run cannot resume now. A run on a floor resumes with its turn; a failed one starts anew with another turn. A
+ * background run is retried by people.
  */
 function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): RunRefusal | null {
   if (run.type === 'task') return null;
@@ -277,14 +277,14 @@ function recover(decision: RunDecision): RunRefusal | null {
   const gone = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
   for (const call of gone) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
   forgetAgent(decision);
-  // What is asked beside a floor can be answered all the while.
+  // A background run stays open to decisions.
   if (isOnFloor && !(isLasting && type === 'background')) standStill(decision);
   if (decision.facts.length === 0) return 'NOT_DUE';
   goOnWithRun(decision);
   return null;
 }
 
-/** The floor's turn waits for something else by now than what the run asks people. */
+/** Whether the floor's turn no longer waits for this request of the run. */
 function isCutOff({ state }: RunDecision, { reason }: Of<'PAUSE'>): boolean {
   const isAsking = state.run?.pause?.reason !== 'user_input' && state.run?.pause?.muted !== true;
   return state.status === 'paused' && state.run?.waitMs === null && reason === 'user_input' && isAsking;

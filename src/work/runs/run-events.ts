@@ -13,17 +13,17 @@ const text = z.string();
 const id = z.string().min(1).max(500);
 const by = text.nullable();
 const turns = z.int().min(1).max(MOST_TURNS);
-/** The fact of another machine that caused a command: a second delivery changes nothing. */
+/** Id of the fact in another machine that caused the command. A second delivery with the same id changes nothing. */
 const cause = id.exactOptional();
 const session = id;
 
-/** A tool call as a step asks for it, with what the rules say. */
+/** A requested tool call with the verdict of the rules. */
 const requestedCallSchema = z.strictObject({
   ...openCallSchema.omit({ status: true, cleared: true, approved: true, approval: true, verdict: true }).shape,
   verdict: z.enum(['allow', 'ask', 'deny']),
-  /** The rule that decided. */
+  /** Text of the rule that decided; `null` when no rule covers the call. */
   rule: text.nullable(),
-  /** The remembered yes that the rule is of, by its id. */
+  /** Id of the always-allow rule that decided. */
   remembered: id.exactOptional(),
 });
 
@@ -31,38 +31,38 @@ const started = {
   runType: z.enum(['task', 'conversational', 'background']),
   prompt: z.string().min(1),
   session,
-  /** Who had it start; `null`: a turn did. */
+  /** Id of the person who started the run; `null` when a turn did. */
   by,
-  /** The person who asked for it, if that is known. */
+  /** Id of the person whose request caused the run; absent when unknown. */
   requestedBy: text.exactOptional(),
   waitMs: z.number().nullable(),
   allowedTools: z.array(text).nullable(),
-  /** The model that does it; absent: that of its agent. */
+  /** Model of the run. Absent: the agent's model. */
   model: text.exactOptional(),
 };
 
-/** What an agent reads by a call, each by where that comes from. */
+/** Labels of the text that the agent reads by a call, each with its source. */
 const brings = z.partialRecord(z.enum(LABELS), text);
 
 const settled = {
   call: id,
   status: z.enum(['complete', 'error']),
   output: text.nullable(),
-  /** Without the time that people took. */
+  /** Duration in milliseconds, without the time of approvals; `null` when unknown. */
   duration: z.number().nullable(),
 };
 
-/** The name of the person who has a run go on. `completes`: the run is completed at once with what is there. */
+/** Name of the person who continues a run. `completes`: the run ends at once with its results so far. */
 const resumedBy = z.strictObject({ name: text, completes: z.literal(true).exactOptional() }).exactOptional();
 
-/** The specification's seven events, then what becomes of tool calls and approvals, and of a run whose agent or process is gone. */
+/** Commands of a run: the specification's seven events, then those about calls, approvals, lost agents and restarts. */
 export const runCommandSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('START'),
     cause,
     ...started,
     maxTurns: turns.exactOptional(),
-    /** `null`: there is no such task. */
+    /** The ticket of the run; `null` for none. */
     task: z.strictObject({ id, column: text }).nullable(),
   }),
   z.strictObject({
@@ -73,7 +73,9 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     toolCalls: z.array(requestedCallSchema),
     output: text.exactOptional(),
   }),
-  /** What an agent needs to go on from a step after a restart: what was said since the one before, and the calls of this one. */
+  /**
+   * Stores a step so that the run can continue after a restart: the conversation since the step before, and the calls.
+   */
   z.strictObject({ type: z.literal('KEEP'), cause, session, said: text, calls: text }),
   z.strictObject({ type: z.literal('PAUSE'), cause, reason: z.enum(PAUSE_REASONS), context: text.exactOptional() }),
   z.strictObject({
@@ -82,7 +84,7 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     by,
     feedback: text.exactOptional(),
     input: text.exactOptional(),
-    /** Steps that are added at the limit; as many again without it. */
+    /** Number of steps to add at the limit. Absent: as many as the limit was. */
     more: z.int().exactOptional(),
     told: resumedBy,
   }),
@@ -93,9 +95,9 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     session,
     result: text,
     diff: text.exactOptional(),
-    /** As many as were counted, unless told. */
+    /** Number of steps of the run. Absent: as many as were counted. */
     turnCount: z.int().min(1).exactOptional(),
-    /** Who had it end with what is there; `null`: its agent is done. */
+    /** Id of the operator who completed the run with its results so far; `null` when the agent finished. */
     by: by.exactOptional(),
   }),
   z.strictObject({
@@ -103,12 +105,12 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     cause,
     reason: text,
     by,
-    /** Only a run that stands still is meant: one that had failed before stays so. */
+    /** Set: aborts only a paused run. A failed run stays failed. */
     while: z.literal('paused').exactOptional(),
   }),
-  /** An agent asks for calls in the middle of a step: for one, and for those that wait until it is decided about. */
+  /** Requests calls in a step: the first call, and calls that wait for its decision. */
   z.strictObject({ type: z.literal('REQUEST'), cause, session, calls: z.array(requestedCallSchema) }),
-  /** Right before a call starts, with what holds now: a call is claimed once, or not started. */
+  /** Claims a call right before it starts, under the rules in force. A call is claimed once, or not started. */
   z.strictObject({
     type: z.literal('CLAIM'),
     cause,
@@ -118,7 +120,7 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     brings: brings.exactOptional(),
   }),
   z.strictObject({ type: z.literal('SETTLE'), cause, ...settled, code: text.nullable() }),
-  /** An agent carried out a call that it asked nobody about; its run may stand still by now, or be over. */
+  /** Reports a call that an agent ran without asking. The run may be paused or over. */
   z.strictObject({
     type: z.literal('REPORT'),
     cause,
@@ -127,44 +129,44 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     result: z.strictObject({ ...settled, code: text.nullable() }).omit({ call: true }),
     brings: brings.exactOptional(),
   }),
-  /** The session of the seat has read something; text that nobody vouches for unless told otherwise. */
+  /** Marks the seat's session as having read text with this label. Default label: untrusted. */
   z.strictObject({ type: z.literal('TAINT'), cause, from: text, label: z.enum(LABELS).exactOptional() }),
-  /** Another session begins, which has read nothing. */
+  /** Clears the labels of what the session read, because another session begins. */
   z.strictObject({ type: z.literal('CLEANSE'), cause }),
-  /** The agent no longer asks for a call that has not begun. */
+  /** Withdraws the request of a call that has not started. */
   z.strictObject({ type: z.literal('WITHDRAW'), cause, call: id }),
   z.strictObject({
     type: z.literal('DECIDE'),
     cause,
     approval: id,
-    /** Of what was shown; whoever shows no other than what is asked need not say it. */
+    /** Digest of the request that people saw. Absent: the open one. */
     digest: text.exactOptional(),
     choice: z.enum(['allow', 'deny']),
-    /** `null`: nobody could be asked. */
+    /** Id of the person who decided; `null` when nobody could be asked. */
     by,
     via: text,
     reason: text.exactOptional(),
-    /** The rule that is remembered from now on. */
+    /** Text of the always-allow rule that the decision adds. */
     always: text.exactOptional(),
-    /** Until when it counts for the same call once more, if the call is gone. */
+    /** For a call whose agent is gone: deadline until which the decision counts for the same call. */
     until: z.number().exactOptional(),
   }),
-  /** A yes that was remembered counts no more; `name`: of whoever took it back, for the channel to read. */
+  /** Revokes an always-allow rule. `name`: name of the person, for the announcement. */
   z.strictObject({ type: z.literal('REVOKE'), cause, id, by: text, name: text }),
-  /** Another session of the agent goes on with the run. */
+  /** Continues the run in another session of the agent. */
   z.strictObject({ type: z.literal('ATTACH'), cause, session }),
-  /** The agent is gone while its run is paused. */
+  /** Reports that the agent was lost while its run is paused. */
   z.strictObject({ type: z.literal('LOST'), cause, session, error: runErrorSchema }),
-  /** The process is gone, and with it every call that was running and every request of an agent. */
+  /** Reports that the process restarted: running calls and open requests of agents are lost. */
   z.strictObject({ type: z.literal('RECOVER'), cause }),
-  /** The process stood still for so long: nobody could answer meanwhile. */
+  /** Moves all deadlines by a standstill of the process, in milliseconds. */
   z.strictObject({ type: z.literal('STANDSTILL'), cause, ms: z.number() }),
-  /** A backup was restored: no run since it was made has its name used twice. */
+  /** Skips run numbers after a backup was restored, so that no run id is used twice. */
   z.strictObject({ type: z.literal('SKIP_NUMBERS'), cause, by: z.number() }),
   z.strictObject({ type: z.literal('TICK'), cause }),
 ]);
 
-/** What happened to a run. */
+/** Facts of runs. */
 export const runFactSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('runStarted'), run: id, task: id, ...started, maxTurns: z.number() }),
   z.strictObject({ type: z.literal('stepped'), turn: z.number(), output: text.nullable() }),
@@ -196,12 +198,12 @@ export const runFactSchema = z.discriminatedUnion('type', [
     by: by.exactOptional(),
   }),
   z.strictObject({ type: z.literal('aborted'), reason: text, by }),
-  /** `taint`: where text came from that its session had read by then and nobody vouches for. */
+  /** `taint`: source of untrusted text that the session had read. */
   z.strictObject({ type: z.literal('callRequested'), call: requestedCallSchema, taint: text.exactOptional() }),
-  /** It may start now, and is claimed once for that. */
+  /** The call may start, once. */
   z.strictObject({ type: z.literal('callCleared'), call: id }),
   z.strictObject({ type: z.literal('callClaimed'), call: id }),
-  /** `outcome` is unknown when the call may have done what it was to do; `refused`: whoever asked for it waits for a no. */
+  /** `outcome` is `unknown` when the call may have had its effect. `refused`: the agent waits for the refusal. */
   z.strictObject({
     type: z.literal('callSettled'),
     tool: text,
@@ -209,7 +211,7 @@ export const runFactSchema = z.discriminatedUnion('type', [
     code: text.nullable(),
     outcome: z.enum(['known', 'unknown']),
     refused: z.boolean(),
-    /** The approval that had let it through. */
+    /** Id of the approval that allowed the call. */
     approval: id.exactOptional(),
   }),
   z.strictObject({
@@ -218,11 +220,14 @@ export const runFactSchema = z.discriminatedUnion('type', [
     via: text.nullable(),
     reason: text.nullable(),
     always: text.nullable(),
-    /** The call is gone, or one of several that are the same: this counts for those, until then or (`null`) as long as the run. */
+    /**
+     * For a call that is gone, or one of several equal calls: the decision counts for those until this instant.
+     * `null`: as long as the run.
+     */
     until: z.number().nullable().exactOptional(),
   }),
   z.strictObject({ type: z.literal('approvalDetached'), id }),
-  /** `told`: what its channel is told of it, by whose name. */
+  /** `told`: what the channel is told, with the person's name. */
   z.strictObject({
     type: z.literal('yesRevoked'),
     id,
@@ -231,7 +236,10 @@ export const runFactSchema = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('tainted'), from: text, label: z.literal('private').exactOptional() }),
   z.strictObject({ type: z.literal('cleansed') }),
-  /** The answer to an equal call, which is gone or was asked for at once with this one, counts for this call, too. */
+  /**
+   * The decision about an equal call counts for this call, too. That call is gone, or was requested together with this
+   * one.
+   */
   z.strictObject({
     type: z.literal('grantUsed'),
     call: id,
@@ -247,7 +255,7 @@ export type RequestedCall = z.output<typeof requestedCallSchema>;
 export type RunCommand = z.output<typeof runCommandSchema>;
 export type RunFact = z.output<typeof runFactSchema>;
 
-/** Why a command changed nothing: the specification's codes, and ours for what the specification does not speak of. */
+/** Refusals of commands: the specification's codes, and our own for commands that the specification does not have. */
 export type RunRefusal =
   | 'TASK_NOT_FOUND'
   | 'AGENT_ALREADY_RUNNING'

@@ -5,13 +5,13 @@ import { defined } from '../../lib/defined.ts';
 
 type Of<Type extends RunFact['type']> = Extract<RunFact, { type: Type }>;
 
-/** How many closed approvals, calls of unknown outcome and causes are kept. */
+/** Number of closed approvals, unknown outcomes and causes that the state keeps. */
 const KEPT = 100;
 
-/** How long a yes for more than once is remembered. */
+/** Lifetime of an always-allow rule. */
 const REMEMBERED_MS = 30 * 86_400_000;
 
-/** The state after a fact; throws "impossible: …" when the two do not fit. */
+/** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
 export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState {
   if (fact.type === 'runStarted') return started(state, fact);
   if (fact.type === 'yesRevoked') return { ...state, remembered: state.remembered.filter(({ id }) => id !== fact.id) };
@@ -26,7 +26,7 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
     case 'stepped':
       return stepped(expecting(state, ['starting', 'running'], fact), run, fact);
     case 'paused':
-      // A session that is new asks again for what the one before it stands still.
+      // A new session pauses again what the session before it had paused.
       return paused(expecting(state, ['running', 'paused'], fact), run, fact);
     case 'resumed':
       return resumed(expecting(state, ['paused', 'error'], fact), run, fact);
@@ -57,7 +57,7 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
   }
 }
 
-/** What was written until now stays what it is. */
+/** Clears the labels of what the session read. Labels of text that it wrote stay. */
 function cleansed({ taint, secret, wrote = [], ...state }: RunState, at: Instant): RunState {
   const spans = [
     ...(taint === undefined ? [] : [{ ...taint, until: at }]),
@@ -69,7 +69,7 @@ function cleansed({ taint, secret, wrote = [], ...state }: RunState, at: Instant
 
 type Spans = NonNullable<RunState['wrote']>;
 
-/** The two oldest of one label become one when there are too many. */
+/** Adds a time span. When there are too many, joins the two oldest of one label. */
 function withSpan(wrote: Spans, span: Spans[number]): Spans {
   const alike = wrote.filter((each) => each.private === span.private);
   const [first, second] = alike;
@@ -80,10 +80,10 @@ function withSpan(wrote: Spans, span: Spans[number]): Spans {
   return [...joined, span];
 }
 
-/** How many sessions of a seat that had read such text are told apart. */
+/** Number of time spans that the state keeps for each seat. */
 const KEPT_SPANS = 20;
 
-/** A run with each of its deadlines later. */
+/** The run with all deadlines later by `ms` milliseconds. */
 function delayed(run: Run, ms: number): Run {
   const later = (at: Instant | null): Instant | null => (at === null ? null : at + ms);
   const { pause, errorUntil } = run;
@@ -134,7 +134,7 @@ function paused(state: RunState, run: Run, { reason, context, until, approval, m
   const before = run.pause?.approval ?? null;
   const isSame = before?.id === approval?.id;
   if (before !== null && !isSame) throw new Error(`impossible: ${run.id} pauses while ${before.id} is open`);
-  // What has not begun is cleared anew when the run goes on.
+  // Pending calls are cleared anew when the run resumes.
   const calls = run.calls.map((call) => (call.status === 'pending' ? { ...call, cleared: false } : call));
   const asked = run.asked + (approval === null || isSame ? 0 : 1);
   const pause = { reason, context, until, approval, ...defined({ muted }) };
@@ -144,7 +144,7 @@ function paused(state: RunState, run: Run, { reason, context, until, approval, m
 function resumed(state: RunState, run: Run, { maxTurns }: Of<'resumed'>): RunState {
   if (run.pause?.approval) throw new Error(`impossible: ${run.id} goes on while ${run.pause.approval.id} is open`);
   const repeated = run.pause?.reason === 'confirmation' ? null : run.repeated;
-  // While paused the error is one that still has to be decided.
+  // In a paused run, the failure is still to be decided.
   const lastError = state.status === 'paused' ? run.lastError : null;
   const on = { ...run, maxTurns, repeated, lastError, pause: null, errorUntil: null };
   return { ...state, status: 'running', run: on };
@@ -169,7 +169,7 @@ function evolveCall(
   fact: Of<'callRequested' | 'callCleared' | 'callClaimed' | 'callSettled'>,
 ): RunState {
   const { totals } = state;
-  // What an agent did by itself is heard of when it is done, also of a run that stands still or is over.
+  // Calls that an agent ran by itself are reported when they are done, also for a paused run or after its end.
   const isAgents = fact.type !== 'callRequested' && callOf(run, fact.call).source === 'agent';
   switch (fact.type) {
     case 'callRequested':
@@ -196,7 +196,7 @@ function evolveCall(
   }
 }
 
-/** One that waited is asked for once more: from then on it is one like any other, and counts as one asked for now. */
+/** Adds a requested call. A call that waited replaces its earlier request. */
 function requested(state: RunState, run: Run, fact: Of<'callRequested'>): RunState {
   const { rule: _rule, remembered: _yes, verdict, ...call } = fact.call;
   if (call.source !== 'agent') expecting(state, call.waits === true ? ['running', 'paused'] : ['running'], fact);
@@ -237,7 +237,7 @@ function evolveApproval(
   return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls, grants } };
 }
 
-/** What an answer counts for when its call is gone, or others are the same. */
+/** The decisions that count for later calls, when the decided call is gone or equal calls wait. */
 function grantsBy(
   run: Run,
   { state, by, reason, until }: Of<'approvalClosed'>,
@@ -251,7 +251,7 @@ function grantsBy(
   return others.filter((call) => run.calls.some((each) => each.id === call)).map((call) => ({ ...grant, call }));
 }
 
-/** It is asked for again because its first request is gone, or at once with the same: that makes it no further one in a row. */
+/** Applies a decision to an equal call. Such a call does not count as repeated. */
 function granted(state: RunState, run: Run, { call, digest, said }: Of<'grantUsed'>): RunState {
   const place = run.grants.findIndex((grant) => grant.approval === said.approval && (grant.call ?? call) === call);
   if (place === -1) throw new Error(`impossible: nobody has said in ${run.id} what counts for ${digest}`);

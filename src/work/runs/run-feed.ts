@@ -11,10 +11,13 @@ import type { RunEvent } from './run-published.ts';
 import { emptyRuns } from './run.ts';
 import type { RunState } from './run.ts';
 
-/** What an agent is just writing; it stands in no journal. */
+/** A piece of text while it is generated. It is not in the journal. */
 type RunToken = { readonly type: 'stream:token'; readonly text: string };
 
-/** An event of a seat's runs as programs are sent it. `seq` grows by the seat's journal, with gaps; a token has that of the event before it. */
+/**
+ * An event of a seat's runs as sent to programs. `seq` grows with the seat's journal, with gaps; a token has the
+ * number of the event before it.
+ */
 export type RunMessage = {
   readonly v: 1;
   readonly seq: number;
@@ -24,15 +27,15 @@ export type RunMessage = {
   readonly channel: ChannelId;
 } & (RunEvent | RunToken);
 
-/** A message, and the runs of its seat right after it. */
+/** A message with the state right after it. */
 export type FeedItem = { readonly message: RunMessage; readonly state: RunState };
 
-/** Who reads along: `durable` comes again when asked for by its number, a token never. */
+/** A reader of a feed. `durable` messages can be read again by number; tokens cannot. */
 type FeedReader = { durable(item: FeedItem): void; token(message: RunMessage): void };
 
 /**
- * An open reading: the current run from its beginning as far as the reader had it, what came since, and the state now. `gone`: the
- * journal does not reach back so far; `unknown`: there was never such a number.
+ * The start of a reading: the messages since the reader's number or since the current run began, and the state.
+ * `gone`: the journal was pruned that far. `unknown`: no message had that number.
  */
 export type Opening =
   | {
@@ -40,27 +43,27 @@ export type Opening =
       readonly before: readonly FeedItem[];
       readonly missed: readonly FeedItem[];
       readonly state: RunState;
-      /** No message has a higher number by now. */
+      /** The highest number so far. */
       readonly last: number;
       readonly close: () => void;
     }
   | { readonly ok: false; readonly why: 'gone' | 'unknown' };
 
-/** What feeds are made of. */
+/** What feeds need. */
 type FeedPorts = { readonly runs: Pick<RunStore, 'newest' | 'state' | 'onChange'>; now(): Instant };
 
-/** At most so many messages come of one fact. */
+/** The most messages of one fact. */
 const PER_FACT = 4;
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 type Fold = { state: RunState; seq: number };
 type Reading = { readonly fold: Fold; readonly seat: RunSeat; readonly reader: FeedReader };
 
-/** The events of runs for whoever reads along: told from the journal, so that a reader goes on where it left off, also after a restart. */
+/** Events of runs for readers, read from the journal. A reader continues where it stopped, also after a restart. */
 export class RunFeeds {
   readonly #ports: FeedPorts;
   readonly #readings = new Map<string, Set<Reading>>();
-  /** What was drafted last, of the seats that are read. */
+  /** The last draft of each seat that has readers. */
   readonly #drafts = new Map<string, string>();
 
   constructor(ports: FeedPorts) {
@@ -71,7 +74,7 @@ export class RunFeeds {
     });
   }
 
-  /** Begins to read after the message with this number, or with what comes from now on. */
+  /** Starts a reading after the message with this number; `null`: with the messages from now on. */
   open(seat: RunSeat, after: number | null, reader: FeedReader): Opening {
     const key = runKeyOf(seat);
     const { entries, last } = this.#entries(key, after);
@@ -100,7 +103,7 @@ export class RunFeeds {
     };
   }
 
-  /** An agent has written so far; `null`: what it wrote was said, or dropped. */
+  /** Shows an agent's draft to readers; `null` when it was posted or dropped. */
   drafted(seat: RunSeat, draft: string | null): void {
     const key = runKeyOf(seat);
     const readings = this.#readings.get(key);
@@ -124,7 +127,7 @@ export class RunFeeds {
     return fresh.flatMap((entry) => itemsOf(fold, seat, entry));
   }
 
-  /** From the beginning of the run in which the reader is, as far back as the journal reaches, and the number of the last fact. */
+  /** The journal from the beginning of the reader's run, as far back as it reaches, and the number of the last fact. */
   #entries(key: string, after: number | null): { readonly entries: readonly Entry[]; readonly last: number } {
     const entries: Entry[] = [];
     for (const entry of this.#ports.runs.newest(key)) {
@@ -137,7 +140,7 @@ export class RunFeeds {
   }
 }
 
-/** Folds one fact; each message of it is told with the state right after it, however facts were written together. */
+/** The messages of one fact, each with the state right after it, however facts were grouped. */
 function itemsOf(fold: Fold, seat: RunSeat, { seq, at, fact }: Entry): readonly FeedItem[] {
   fold.state = evolveRun(fold.state, fact, at);
   fold.seq = seq;

@@ -3,14 +3,14 @@ import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { RunFact } from './run-events.ts';
 
 /**
- * What the newest generation of a seat's run has left, from the facts of its journal, the newest first: its steps, as it kept
- * them, and what came of calls, by the ids that it gave them, as it is told it. `null` when it kept nothing, or not its last step,
- * or one was erased since.
+ * The steps and call outcomes that the newest generation of a run left, from the facts of its journal, newest first.
+ * Call outcomes have the ids that the agent gave. `null` when no step was stored, when the last step was not, or when
+ * one was erased.
  */
 export function leftSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): Left | null {
   const facts: RunFact[] = [];
   for (const { fact } of newest) {
-    // What was said before its turn waited for a person is no part of it.
+    // What was said before the turn waited for a person is not part of it.
     const isBefore = fact.type === 'paused' && fact.reason === 'user_input' && fact.muted === undefined;
     if (isBefore || fact.type === 'runStarted') break;
     facts.push(fact);
@@ -30,7 +30,7 @@ export function leftSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): 
   return isKept ? { steps, results } : null;
 }
 
-/** Who decided about a call with this, and in what words; `null`: nobody did. */
+/** The person's decision in a fact, with the words; `null` when the fact has none. */
 function peopleSaid(fact: RunFact): Decided | null {
   const said = fact.type === 'grantUsed' ? fact.said : fact.type === 'approvalClosed' ? fact : undefined;
   return said === undefined ? null : { by: said.by, reason: said.reason };
@@ -42,14 +42,14 @@ type Left = { readonly steps: readonly Step[]; readonly results: ReadonlyMap<str
 type Decided = { readonly by: string | null; readonly reason: string | null };
 type Ended = Decided & { readonly code: string | null };
 
-/** What an agent is told of a call that people said no to, or could not be asked about. */
+/** The answer to the agent about a denied call, or one that nobody could be asked about. */
 function deniedWords(tool: string, { by, reason }: Decided): string {
   const why = reason === null ? '' : ` These are their words: ${reason}`;
   const who = by === null ? 'Nobody could be asked' : 'People denied it';
   return `${tool} did not run. ${who}.${why} Continue without it.`;
 }
 
-/** What an agent is told of a call that nobody decided about. */
+/** The answer to the agent about a call that nobody decided. */
 export const UNDECIDED = 'Nobody decided about this call: it was not run.';
 
 function resultOf(
@@ -66,12 +66,12 @@ function resultOf(
 const CUT_SHORT =
   'It was cut short by a restart: nobody knows what it did, and it may have done all of it. It is not tried again by itself.';
 
-/** What becomes of a call until it is let through or refused, as the facts of its run tell it. */
+/** Follows the facts of a run until a call is allowed or refused. */
 export class AskedOutcome {
   readonly #call: string;
   readonly #heard: ('cleared' | Ended)[] = [];
   #wake: (() => void) | null = null;
-  /** By whom it was answered, and in what words. */
+  /** The person who decided, and the words. */
   said: Decided = { by: null, reason: null };
 
   constructor(call: string) {
@@ -96,7 +96,7 @@ export class AskedOutcome {
   }
 }
 
-/** What an agent is told of a call that ended so before it was let through; `words`: of one that the rules refuse. */
+/** The answer to the agent for a call that ended before it was allowed; `words`: for a call that the rules denied. */
 export function refusedBy(
   { code, by, reason }: Ended,
   tool: string,

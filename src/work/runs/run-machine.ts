@@ -10,12 +10,12 @@ import { runCommandSchema, runFactSchema } from './run-events.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { evolveRun } from './run-evolve.ts';
 
-/** The runs of every seat. */
+/** The store of the runs of all seats. */
 export type RunStore = MachineStore<RunState, RunCommand, RunFact, unknown, RunRefusal>;
 
 const ASKED_WORDS = [...ASKED_TEXTS, 'offers.rule', 'offers.words'];
 
-/** What was said, asked, answered and called with in a run, and who did. */
+/** Texts of agents and people in facts, and ids of people, for erasing. */
 const RUN_TEXTS: FactFields = {
   runStarted: ['prompt', 'by', 'requestedBy'],
   stepped: ['output'],
@@ -36,8 +36,8 @@ const RUN_TEXTS: FactFields = {
 };
 
 /**
- * The run machine. Its key is a seat, and it holds that seat's runs, one after the other: a second one cannot begin while one
- * is open. Calls are claimed before they start, so that none starts twice.
+ * The run machine. Its key is a seat. A seat has one open run at a time. Calls are claimed before they start, so that
+ * none starts twice.
  */
 export const runMachine = {
   name: 'run',
@@ -55,7 +55,7 @@ export const runMachine = {
   command: runCommandSchema,
 } satisfies Machine<RunState, RunCommand, RunFact, never, RunRefusal>;
 
-/** Whether the last of these commands, one after the other, would be carried out. */
+/** Whether the last of these commands would be accepted, if all were given in order. */
 export function isTaken(state: RunState | null, commands: readonly RunCommand[], at: Instant): boolean {
   let [after, taken] = [state, false];
   for (const command of commands) {
@@ -67,12 +67,12 @@ export function isTaken(state: RunState | null, commands: readonly RunCommand[],
   return taken;
 }
 
-/** When nobody has answered in time. */
+/** Deadline for people's decision, or for a failed run. */
 function runDeadline({ run }: RunState): Instant | null {
   return run?.pause?.until ?? run?.errorUntil ?? null;
 }
 
-/** At rest nothing is under way, nobody is asked, and nothing is remembered: whoever looks for such seats leaves this one alone. */
+/** At rest, no run is open and no always-allow rule is in force. A start skips such seats. */
 function restOfRuns({ status, remembered }: RunState): string | null {
   return (status === 'idle' || status === 'completed') && remembered.length === 0 ? '' : null;
 }

@@ -4,7 +4,7 @@ import { behind } from './run-calls.ts';
 import type { OpenCall, Run, RunApproval, RunState } from './run.ts';
 import type { RunFact } from './run-events.ts';
 
-/** What people and programs see of a run as it happens: the specification's union, but for `stream:token`, which is kept nowhere. */
+/** Events of runs for people and programs: the specification's union. `stream:token` is not stored. */
 export type RunEvent =
   | {
       readonly type: 'state:update';
@@ -13,17 +13,17 @@ export type RunEvent =
         readonly sessionId?: string;
         readonly taskId?: string;
         readonly turn?: number;
-        /** Steps so far of those that it may take, from 0 to 1. */
+        /** Share of the step limit that is used, from 0 to 1. */
         readonly progress?: number;
-        /** The tool that runs; `null`: none does any more. */
+        /** The running tool; `null` for none. */
         readonly currentTool?: string | null;
         readonly diff?: string;
         readonly feedback?: string;
-        /** The words of the last failure. */
+        /** The message of the last failure. */
         readonly lastError?: string;
       };
     }
-  /** The run is over, and what it used is free. */
+  /** The run is over and its resources are free. */
   | { readonly type: 'agent:cleanup'; readonly payload: { readonly status: 'idle' | 'completed' } }
   | { readonly type: 'agent:step'; readonly payload: { readonly turn: number; readonly progress: number } }
   | { readonly type: 'agent:starting'; readonly payload: { readonly taskId: string; readonly sessionId: string } }
@@ -46,7 +46,7 @@ export type RunEvent =
       readonly duration?: number;
     };
 
-/** What the events of runs are called, those that stand in no journal as well. */
+/** Names of all events, those that are not stored included. */
 export const RUN_EVENT_NAMES = [
   'state:update',
   'agent:step',
@@ -60,7 +60,7 @@ export const RUN_EVENT_NAMES = [
   'stream:token',
 ] as const satisfies readonly (RunEvent['type'] | 'stream:token')[];
 
-/** What is published of a fact; `state` is the state right after it, or after the whole decision. */
+/** The events of a fact. `state`: the state after the fact, or after the whole decision. */
 export function publishedOf(fact: RunFact, { status, run }: RunState): readonly RunEvent[] {
   switch (fact.type) {
     case 'runStarted': {
@@ -129,7 +129,7 @@ function completionEvents({
   return [completed, update('completed', changed), cleanup('completed')];
 }
 
-/** The state as it is, for whoever begins to read. */
+/** The present state as an event, for a new reader. */
 export function standingOf({ status, run }: RunState): Extract<RunEvent, { type: 'state:update' }> {
   if (run === null) return update(status);
   const failed = run.lastError === null ? {} : { lastError: run.lastError.message };
@@ -137,12 +137,12 @@ export function standingOf({ status, run }: RunState): Extract<RunEvent, { type:
   return update(status, { taskId: run.task, sessionId: run.session, ...at, ...failed });
 }
 
-/** The tool that a run is at; `null`: at none. */
+/** The run's present tool; `null` for none. */
 function toolOf({ calls }: Run): string | null {
   return calls.find((call) => call.status === 'running')?.tool ?? null;
 }
 
-/** What runs now, of a run that goes on: a call that is refused never ran. */
+/** The tool after a fact in a run that continues. A refused call never ran. */
 function toolUpdate(
   fact: Extract<RunFact, { type: 'callClaimed' | 'callSettled' }>,
   { status, run }: Pick<RunState, 'status' | 'run'>,
@@ -182,12 +182,12 @@ function toolEvents(
   ];
 }
 
-/** What people are shown of a call when they are asked about it. */
+/** The request for a call in words for people. */
 export function wordsAsked({ words, tool, input }: OpenCall): NonNullable<OpenCall['words']> {
   return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
 }
 
-/** What people must know of a call beside that, as its run stands. */
+/** Further facts about a call for people: step, folder, reason, number of requests. */
 export function aboutOf(
   { words, verdict, digest, source }: OpenCall,
   { others }: RunApproval,
@@ -204,7 +204,7 @@ export function aboutOf(
 const CUT_SHORT = 'an identical call has an unknown outcome and may have worked';
 const CHANGED = 'the rules for it changed after the request';
 
-/** How many questions there are with this one, what is the very same being one; and for how many calls it is. */
+/** The number of open requests, with equal ones counted once, and the number of calls that this decision covers. */
 function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'questions' | 'times'> {
   const same = Array.isArray(others) ? others : [];
   const next = behind(run).filter(({ id }) => !same.includes(id));
@@ -215,7 +215,7 @@ function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'que
   };
 }
 
-/** What people are asked of a run that stands still by itself; `ends`: what a no ends, and how it ends with what is there. */
+/** The request of a paused run in words. `ends`: what a denial ends, and the command that completes it. */
 export function pauseWords(
   { reason, context }: Pick<Extract<RunFact, { type: 'paused' }>, 'reason' | 'context'>,
   { id, turn, maxTurns, turnsAtOnce, calls }: Run,

@@ -5,18 +5,18 @@ import type { FeedItem, RunFeeds, RunMessage } from './run-feed.ts';
 import { standingOf } from './run-published.ts';
 import type { EventSink } from '../../lib/guarded-server.ts';
 
-/** What came of an attempt to read along. */
+/** The outcome of an attempt to read events. */
 type StreamOpening =
   | { readonly ok: true; close(): void }
   | { readonly ok: false; readonly status: 400 | 410; readonly text: string };
 
-/** Where a program begins, and in whose words it is told. */
+/** Where a program starts to read, and the format of its events. */
 type StreamStart = { readonly after: number | null; readonly format: 'conch' | 'ag-ui'; readonly at: number };
 
 /**
- * Sends a program the events of these seats' runs, of its turns and of its work beside the floor, say: what it missed, then the states
- * as they are, then what happens. A number says where the program is in the journal of each of them. In AG-UI runs do not overlap, so
- * that seats whose runs do are told there in streams of their own.
+ * Sends a program the events of these seats' runs, for example of an agent's turns and its background run: the missed
+ * events, the present states, then new events. A position is one number for all journals. In AG-UI, runs must not
+ * overlap, so overlapping seats need their own streams.
  */
 export function streamRuns(
   feeds: RunFeeds,
@@ -64,7 +64,7 @@ export function streamRuns(
   return { ok: true, close };
 }
 
-/** So many messages of one journal are told apart from those of another. */
+/** Number of messages of one journal that a position can count. */
 const RADIX = 2 ** 26;
 
 function numberOf(places: readonly number[]): number {

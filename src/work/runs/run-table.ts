@@ -7,22 +7,22 @@ export type RunEventName = 'START' | 'STEP' | 'PAUSE' | 'RESUME' | 'ERROR' | 'CO
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
 /**
- * Conditions of a transition, by the specification's names. Its `canPause` and `canResume` are the rows of the table
+ * Conditions of a transition, by the specification's names. Its `canPause` and `canResume` are rows of the table
  * (`isListed`); `withinTurnLimit` and `notAtTurnLimit` are `!atTurnLimit`.
  */
 export const RUN_GUARDS = {
   hasValidTask: ({ task }: Of<'START'>) =>
     task !== null && (task.column === 'backlog' || task.column === 'in_progress'),
-  /** By the rules, those of the run's `allowedTools` among them. */
+  /** By the rules, with the run's `allowedTools`. */
   isToolAllowed: ({ verdict }: { readonly verdict: 'allow' | 'ask' | 'deny' }) => verdict !== 'deny',
   isRecoverable: ({ recoverable }: { readonly recoverable: boolean }) => recoverable,
-  /** What an earlier session of the agent sends counts for nothing. */
+  /** Commands of an earlier session of the agent are refused. */
   hasValidSession: (run: Run, { session }: { readonly session: string }) => run.session === session,
   atTurnLimit: (run: Run, { turn }: Of<'STEP'>) => turn >= run.maxTurns,
 } as const;
 
 type Row = {
-  /** The specification's number; `null`: it stands in the specification's matrix alone. */
+  /** The row's number in the specification; `null`: only in its matrix. */
   readonly row: number | null;
   readonly from: RunStatus;
   readonly event: RunEventName;
@@ -30,7 +30,7 @@ type Row = {
   readonly to: RunStatus;
 };
 
-/** The specification's fifteen rows, and the one more that the specification's matrix has. What is not listed is refused and changes nothing. */
+/** The specification's fifteen rows, and one that only its matrix has. Transitions that are not listed are refused. */
 export const RUN_TRANSITIONS = [
   { row: 1, from: 'idle', event: 'START', guards: ['hasValidTask'], to: 'starting' },
   { row: 2, from: 'starting', event: 'STEP', guards: [], to: 'running' },

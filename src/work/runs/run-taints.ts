@@ -10,37 +10,38 @@ import { LABELS } from './run.ts';
 import type { RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** What of the runs is needed to know what sessions have read. */
+/** What the labels of sessions are read from. */
 export type TaintPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'state' | 'keys' | 'onChange'>;
   readonly clock: Clock;
-  /** Whether an operator vouches for what a person writes, for this seat, as things are now. */
+  /** Whether an operator vouches for a person's text, for this seat, under the present configuration. */
   readonly vouched: (seat: RunSeat, author: Requester) => boolean;
-  /** What was said in a channel, oldest first, as far back as is looked. */
+  /** The lines of a channel, oldest first, as far back as they are read. */
   readonly said: (channel: ChannelId) => readonly Pick<Line, 'at' | 'author'>[];
   readonly failed: (error: unknown) => void;
 };
 
-/** What a session has read: text that nobody vouches for, and what should not leave; `null`: none of it. */
+/** Labels of what a session has read: untrusted text, and private text; `null` for none. */
 export type SessionLabels = Readonly<Record<Label, ReadMark | null>>;
 
-/** Since when, and where it came from. */
+/** When the session first read such text, and its source. */
 type ReadMark = NonNullable<RunState['taint']>;
 
 type Label = (typeof LABELS)[number];
 
 /**
- * What seats' sessions have read, as the journals of their runs have it: also after a restart. What a session writes is such text,
- * too: whoever reads it, also the same agent in a later session, inherits that. People's messages are looked at when
- * it uses a tool: all that it may have read since it began, or, of one that a former program began, that are kept.
+ * Labels of what seats' sessions have read, stored with their runs, so that they survive a restart. Text that a
+ * session writes has its labels: each reader inherits them, the same agent in a later session included. People's
+ * messages are checked when the session uses a tool: those since the session began, or all that are kept for a session
+ * of an earlier program.
  */
 export class RunTaints {
   readonly #ports: TaintPorts;
-  /** What was looked up before, by the keys of runs. */
+  /** Known labels by key of runs. */
   readonly #known = new Map<string, Kept>();
-  /** The seats of which something was on record when it was first asked for: of others nothing is looked up. */
+  /** Seats with stored labels at the first look. Other seats are not looked up. */
   #recorded: ReadonlySet<string> | null = null;
-  /** Since when sessions that this program has begun anew are there, by the keys of runs. */
+  /** When this program began new sessions, by key of runs. */
   readonly #began = new Map<string, Instant>();
 
   constructor(ports: TaintPorts) {
@@ -50,18 +51,18 @@ export class RunTaints {
     });
   }
 
-  /** What a seat's session has read. */
+  /** The labels of a seat's session. */
   of(seat: RunSeat): SessionLabels {
     const { taint = this.#heard(seat), secret = null } = this.#of(runKeyOf(seat));
     return { untrusted: taint, private: secret };
   }
 
-  /** What is on record has other words now. */
+  /** Forgets what is known, because stored texts changed. */
   reread(): void {
     this.#known.clear();
   }
 
-  /** A seat's session is over, and what it has read is forgotten; what it wrote stays what it is. */
+  /** Clears the labels of what a session read, because it ended. Labels of text that it wrote stay. */
   forget(seat: RunSeat): void {
     const key = runKeyOf(seat);
     const { taint, secret, wrote = [] } = this.#of(key);
@@ -72,7 +73,7 @@ export class RunTaints {
     this.#apply(key, { type: 'CLEANSE' }, { wrote: [...wrote, ...ended] });
   }
 
-  /** A seat's session has read such text from there; the first time counts. */
+  /** Marks a session as having read text from this source. Only the first time counts. */
   mark(seat: RunSeat, from: string, label: Label = 'untrusted'): void {
     const key = runKeyOf(seat);
     const known = this.#of(key);
@@ -82,7 +83,7 @@ export class RunTaints {
     this.#apply(key, { type: 'TAINT', from, label }, { ...known, [isPrivate ? 'secret' : 'taint']: mark });
   }
 
-  /** A seat's session is about to read these lines. */
+  /** Called before a session reads these lines. */
   read(seat: RunSeat, lines: readonly Pick<Line, 'author' | 'at' | 'aside'>[]): void {
     for (const { author, at, aside } of lines) {
       if (author.kind !== 'agent') continue;
@@ -90,7 +91,7 @@ export class RunTaints {
       const { wrote = [], ...now } = this.#of(runKeyOf({ channel: seat.channel, agent: author.id, ...beside }));
       const spans: readonly Span[] = [...wrote, ...spansOf(now).map((span) => ({ ...span, until: Infinity }))];
       for (const label of LABELS) {
-        // What was written beside the floor is said when its session may be over.
+        // The report of a background run is posted when its session may be over.
         const written = spans.find(
           (span) => labelOf(span) === label && span.since <= at && (at <= span.until || aside === true),
         );
@@ -99,7 +100,7 @@ export class RunTaints {
     }
   }
 
-  /** The first message that it has read of somebody whom nobody vouches for. */
+  /** The first message of a person that nobody vouches for and that the session has read. */
   #heard(seat: RunSeat): ReadMark | null {
     const { vouched, said } = this.#ports;
     const all = said(seat.channel);
@@ -125,7 +126,7 @@ export class RunTaints {
     return kept;
   }
 
-  /** What holds at once is on record soon after. */
+  /** A mark counts at once and is stored soon after. */
   #apply(key: string, command: Parameters<RunStore['apply']>[1], after: Kept): void {
     const { runs, clock, failed } = this.#ports;
     this.#known.set(key, after);
@@ -133,7 +134,7 @@ export class RunTaints {
   }
 }
 
-/** So many older lines a session is given that begins in the middle of a conversation. */
+/** Number of earlier lines that a new session gets. */
 const LINES_BEFORE = 50;
 
 type Kept = Pick<RunState, 'taint' | 'secret' | 'wrote'>;

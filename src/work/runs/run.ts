@@ -6,109 +6,127 @@ export const RUN_STATUSES = ['idle', 'starting', 'running', 'paused', 'error', '
 
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
-/** A task of a crew, a turn on a floor, work beside the floor; and how many steps each may take (the specification's defaults). */
+/**
+ * Kinds of runs with their step limits (the specification's defaults): a task of a crew, a turn on a floor, a
+ * background run.
+ */
 export const TURN_LIMITS = { task: 50, conversational: 100, background: 200 } as const;
 
-/** The most steps that a run is given at once. */
+/** The largest number of steps that one command can add. */
 export const MOST_TURNS = 200;
 
-/** Why a run pauses; `turn_limit` stands in the specification's executor and is missing in its schema. */
+/** Reasons of a pause. The specification has `turn_limit` in its executor and lacks it in its schema. */
 export const PAUSE_REASONS = ['user_input', 'approval_required', 'confirmation', 'turn_limit'] as const;
 
 const instant = z.number();
 const text = z.string();
 const id = z.string().min(1).max(500);
 
-/** A failure, as the specifications have it. */
+/** A failure, in the fields of the specification. */
 export const runErrorSchema = z.strictObject({ code: text, message: text, recoverable: z.boolean() });
 
-/** A tool call that a run has not got a result of. */
+/** A tool call without a result. */
 export const openCallSchema = z.strictObject({
   id,
   tool: text,
   input: z.record(text, z.unknown()),
-  /** By what its agent knows it. */
+  /** The agent's own id of the call. */
   agentCall: text.exactOptional(),
-  /** Its agent, by the name and version that it gives itself. */
+  /** Name and version that the agent's program reports. */
   program: text.exactOptional(),
-  /** Of the tool, its definition and its raw input: what a yes is bound to. */
+  /** Digest of the tool, its definition and the raw input. Approvals are bound to it. */
   digest: text,
-  /** Who runs it: Conch itself, or the agent, which waits for an answer or only says that it did. */
+  /** Who runs the call: Conch, or the agent itself. */
   source: z.enum(['conch', 'agent']),
-  /** By the rules; what they deny is never open. */
+  /** Verdict of the rules. Denied calls are never open. */
   verdict: z.enum(['allow', 'ask']),
-  /** Changes nothing, by somebody's word: it may run again although nobody knows what came of it. */
+  /**
+   * True when a trusted person declared that the tool changes nothing. Such a call may run again after an unknown
+   * outcome.
+   */
   repeatable: z.boolean(),
   status: z.enum(['pending', 'running']),
-  /** It may be claimed: it is its turn, and nothing has to be asked. */
+  /** True when the call may be claimed: it is first in line and needs no approval. */
   cleared: z.boolean(),
-  /** Digest of what the tool's server says it is; absent for tools without one. */
+  /** Digest of the tool's definition by its server; absent for tools without one. */
   definition: text.exactOptional(),
-  /** It stands behind others: it is asked for once more when it comes to the front, and what the rules say of it then counts. */
+  /**
+   * Set when the call waits behind others. It is requested again when it is first in line, and judged by the rules
+   * then.
+   */
   waits: z.literal(true).exactOptional(),
-  /** It is asked about by itself: an answer counts for no other call. */
+  /** Set when a decision about another call does not count for this one. */
   alone: z.literal(true).exactOptional(),
-  /** People said yes to this very call. */
+  /** True when people allowed this call. */
   approved: z.boolean(),
-  /** The approval by which they did. */
+  /** Id of the approval that allowed the call. */
   approval: id.exactOptional(),
-  /** What people are shown when they are asked about it; `unaskable`: why they cannot be. */
+  /** The request in words for people. `unaskable`: why people cannot be asked. */
   words: z
     .strictObject({
       title: text,
       detail: text,
       about: aboutSchema.omit({ run: true, step: true, steps: true, bare: true }).exactOptional(),
       unaskable: text.exactOptional(),
-      /** The rules that may be remembered, the narrowest first. */
+      /** Always-allow rules on offer, narrowest first. */
       offers: z.array(z.strictObject({ rule: text, words: text })).exactOptional(),
     })
     .exactOptional(),
 });
 
-/** A question whether a call may run. */
+/** An open request for approval. */
 export const approvalSchema = z.strictObject({
   id,
   call: id,
   tool: text,
   digest: text,
   requestedAt: instant,
-  /** `null`: the floor on which the run goes knows when nobody has answered in time. */
+  /** Deadline for the decision; `null` when the floor keeps the deadline. */
   expiresAt: instant.nullable(),
-  /** The agent that asked is gone: what people say counts for the next call with this digest, once. */
+  /**
+   * True when the agent that made the request is gone. The decision then counts once, for the next call with this
+   * digest.
+   */
   detached: z.boolean(),
-  /** The calls that wait and are the very same: the answer counts for each. */
+  /** Ids of waiting calls that are equal. The decision counts for each. */
   others: z.array(id).exactOptional(),
-  /** The question stays open over a restart, for the very call that Conch itself would run, or (`answer`) for the same once more. */
+  /**
+   * Set when the request outlives a restart. `true`: the call itself survives. `answer`: only the decision counts, for
+   * an equal call.
+   */
   lasting: z.literal([true, 'answer']).exactOptional(),
 });
 
-/** What people said of a call that was gone by then, or of one of several that are the same: it answers the same call of this run once. */
+/**
+ * A decision about a call that was gone, or about one of several equal calls. It decides an equal call of this run
+ * once.
+ */
 const grantSchema = z.strictObject({
   approval: id,
   tool: text,
   digest: text,
   choice: z.enum(['allow', 'deny']),
   by: text.nullable(),
-  /** In their words. */
+  /** The person's words. */
   reason: text.nullable(),
-  /** It counts no more from then on; `null`: as long as its run. */
+  /** Instant after which the decision no longer counts; `null`: as long as the run. */
   until: instant.nullable(),
-  /** The one call that it is for; absent: any that is the same. */
+  /** Id of the only call that the decision is for; absent: any equal call. */
   call: id.exactOptional(),
 });
 
-/** A question that is over, for whoever clicks late. */
+/** A decided request, for people who click later. */
 export const closedApprovalSchema = z.strictObject({
   id,
   state: z.enum(['allowed', 'denied', 'expired', 'void']),
   by: text.nullable(),
 });
 
-/** A yes for more than once: the rule by which it is given from now on, in this channel and to this agent. */
+/** An always-allow rule of this agent in this channel. */
 const rememberedSchema = z.strictObject({
   id,
   rule: text,
-  /** It is over when the tool is another one. */
+  /** Digest of the tool's definition. The rule ends when the definition changes. */
   definition: text.nullable(),
   by: text,
   at: instant,
@@ -117,73 +135,73 @@ const rememberedSchema = z.strictObject({
 
 const pauseSchema = z.strictObject({
   reason: z.enum(PAUSE_REASONS),
-  /** In whose words it stands still, if somebody's. */
+  /** The person's or the agent's words about the pause. */
   context: text.nullable(),
-  /** Then it is aborted: nobody's silence lets a run go on. `null`: the floor's turn ends then, and with it the run. */
+  /** Instant at which the run is aborted if nobody decides; `null` when the floor's turn has the deadline. */
   until: instant.nullable(),
   approval: approvalSchema.nullable(),
-  /** Nobody is asked: its turn was cut by a restart, and has not come back. */
+  /** Set when nobody is asked, because a restart cut the turn and the turn has not resumed. */
   muted: z.literal(true).exactOptional(),
 });
 
-/** One agent carrying out one piece of work. */
+/** One run: an agent carries out one piece of work. */
 const runSchema = z.strictObject({
   id,
   type: z.enum(['task', 'conversational', 'background']),
   task: id,
-  /** The person who asked for it; absent: an operator had it begin, or nobody is known. */
+  /** Id of the person who asked for the run. Absent: an operator started it, or the person is unknown. */
   requestedBy: text.exactOptional(),
-  /** Of the agent; what an earlier one sends is refused. */
+  /** Id of the agent's session. Commands of an earlier session are refused. */
   session: id,
-  /** The tools that it may use, if not all that are allowed. */
+  /** Rules of the only tools that the run may use; `null`: no restriction. */
   allowedTools: z.array(text).nullable(),
-  /** The model that does it, if not that of its agent. */
+  /** Model of the run. Absent: the agent's model. */
   model: text.exactOptional(),
   maxTurns: z.number(),
-  /** How many steps "continue" adds. */
+  /** Number of steps that "continue" adds. */
   turnsAtOnce: z.number(),
-  /** Steps so far; the specification's `currentTurn`. */
+  /** Steps so far: the specification's `currentTurn`. */
   turn: z.number(),
-  /** How long people may take to answer; `null`: as long as the floor on which it goes lets its turn wait. */
+  /** Time for people to decide, in milliseconds; `null` when the floor's turn has the limit. */
   waitMs: z.number().nullable(),
   pause: pauseSchema.nullable(),
-  /** The last failure; while paused: the agent is gone, which counts as soon as the run goes on. */
+  /** The last failure. In a paused run: the agent is lost, and the run fails when it continues. */
   lastError: runErrorSchema.nullable(),
-  /** When an error nobody decides about is an abort. */
+  /** Instant at which a failed run is aborted if nobody decides. */
   errorUntil: instant.nullable(),
   calls: z.array(openCallSchema),
-  /** How often the last call was asked for in a row. */
+  /** How often in a row the last call was requested. */
   repeated: z.strictObject({ digest: text, times: z.number() }).nullable(),
-  /** What was said that still counts for calls to come. */
+  /** Decisions that still count for later calls. */
   grants: z.array(grantSchema),
   asked: z.number(),
-  /** The first call that the rules refused. */
+  /** Id of the first call that the rules denied. */
   refused: id.exactOptional(),
 });
 
-/** What a session reads by which it is another one: text that nobody vouches for, or what should not leave. */
+/** Labels of text that a session has read: from an untrusted source, or not to leave the machine. */
 export const LABELS = ['untrusted', 'private'] as const;
 
 const mark = { since: instant, from: text };
 
-/** All runs of one seat, one after the other; only the newest is kept. */
+/** All runs of one seat in order. Only the newest is stored whole. */
 export const runStateSchema = z.strictObject({
   key: text,
   status: z.enum(RUN_STATUSES),
   run: runSchema.nullable(),
   closed: z.array(closedApprovalSchema),
   remembered: z.array(rememberedSchema),
-  /** Digests of calls of which nobody knows what they did: the same is asked even if it is allowed. */
+  /** Digests of calls with an unknown outcome. An equal call needs an approval, even if a rule allows it. */
   unknown: z.array(text),
-  /** Since when its session has read text that nobody vouches for, and where that came from; absent: it has not. */
+  /** When the session first read untrusted text, with its source; absent: it has not. */
   taint: z.strictObject(mark).exactOptional(),
-  /** The same of what should not leave. */
+  /** The same for private text. */
   secret: z.strictObject(mark).exactOptional(),
-  /** When sessions before it had: what they wrote then is such text, too. */
+  /** Times during which earlier sessions had such labels. Text that they wrote has the label, too. */
   wrote: z.array(z.strictObject({ ...mark, until: instant, private: z.literal(true).exactOptional() })).exactOptional(),
-  /** Facts of other machines whose commands were carried out. */
+  /** Ids of facts in other machines whose commands were carried out. */
   causes: z.array(text),
-  /** How many numbers of runs were left out, because runs since the copy that was restored may have had them. */
+  /** Number of skipped run numbers after restored backups. */
   skipped: z.number().exactOptional(),
   totals: z.strictObject({ runs: z.number(), completed: z.number(), steps: z.number(), tools: z.number() }),
 });
@@ -195,12 +213,12 @@ export type RunGrant = z.output<typeof grantSchema>;
 export type Run = z.output<typeof runSchema>;
 export type RunState = z.output<typeof runStateSchema>;
 
-/** The number of a seat's last run, which stands in its name; 0 before the first. */
+/** The number of the seat's last run, as in its id; 0 before the first run. */
 export function lastNumber({ totals, skipped = 0 }: Pick<RunState, 'totals' | 'skipped'>): number {
   return totals.runs + skipped;
 }
 
-/** A seat before its first run. */
+/** The state of a seat before its first run. */
 export function emptyRuns(key: string): RunState {
   return {
     key,
