@@ -20,28 +20,28 @@ type PlatformsParts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly store: FloorStore;
-  /** The configuration as it is by now; `config` is what the program started with. */
+  /** The present configuration; `config` is the one at the start. */
   readonly current: () => Config;
-  /** How the database is. */
+  /** The state of the database. */
   readonly database: NonNullable<ConsoleOptions['database']>;
-  /** At which servers of tools somebody has to sign in. */
+  /** The MCP servers that need a login. */
   readonly waiting?: NonNullable<ConsoleOptions['waiting']>;
 };
 
-/** The chat platforms that a configuration asks for. */
+/** The chat platforms of a configuration. */
 export type Platforms = {
   readonly adapters: readonly ChatAdapter[];
-  /** The page; `null` when it is switched off. */
+  /** The page; `null` when it is disabled. */
   readonly page: ConsoleAdapter | null;
-  /** Who operates without being named: the person at this machine's page. */
+  /** Ids of people who operate without being in the configuration: the user of this machine's page. */
   readonly owners: readonly string[];
-  /** Takes the tokens for this process alone; throws an `AdapterError` when another process on this machine has one. */
+  /** Claims the tokens for this process. Throws an `AdapterError` when another process on this machine uses one. */
   readonly claim: () => void;
-  /** Lets go of the tokens. */
+  /** Releases the tokens. */
   readonly release: () => void;
 };
 
-/** Makes the adapters; nothing connects or listens yet. The libraries of platforms that no channel is on are not loaded. */
+/** Makes the adapters. Nothing connects or listens yet. Libraries of platforms without a channel are not loaded. */
 export async function createPlatforms(parts: PlatformsParts): Promise<Platforms> {
   const { config } = parts;
   const page = config.adapters.console.enabled ? openConsole(parts) : null;
@@ -54,7 +54,7 @@ export async function createPlatforms(parts: PlatformsParts): Promise<Platforms>
 
 type Opener = (parts: PlatformsParts) => Promise<ChatAdapter>;
 
-/** How each platform except the page is made. */
+/** Makes the adapter of each platform except the page. */
 const OPENERS: Readonly<Record<Exclude<ChannelConfig['adapter'], 'console'>, Opener>> = {
   discord: openDiscord,
   slack: openSlack,

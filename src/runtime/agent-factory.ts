@@ -25,9 +25,9 @@ import type { Plans } from '../turns/channel-plan.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 
 const SECOND_MS = 1_000;
-/** Under which name it is kept what servers say of their tools. */
+/** The owner under which definitions of servers' tools are stored. */
 const TOOLS = 'tools';
-/** Coding agents take seconds of a core and hundreds of megabytes each to start. */
+/** Number of coding agents that start at once: each start takes seconds of a core and hundreds of megabytes. */
 const STARTS = 3;
 
 /** What all backends share. */
@@ -36,17 +36,17 @@ export type BackendsParts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  /** Keeps what servers of tools said of them. */
+  /** Stores definitions of servers' tools. */
   readonly texts?: Pick<KeptTexts, 'recall' | 'remember'>;
-  /** Who is signed in at servers of tools; without it nobody is. */
+  /** Logins at MCP servers; absent: no logins. */
   readonly logins?: ServerLogins;
-  /** Told of every session of a coding agent of this machine, with the release as which it runs, if it tells that. */
+  /** Called for every session of a local coding agent, with the release that it reports, or `null`. */
   readonly opened?: (agent: AgentConfig, program: string | null) => void;
-  /** Whether agents may be started in their folders; without it no folder with files that they obey is opened. */
+  /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
   readonly trust?: FolderTrust;
 };
 
-/** Warns once of every release of a coding agent that was not seen to ask before it acts. */
+/** Warns once of every release of a coding agent that no check has seen ask before it acts. */
 export function warnOfUnchecked({
   config,
   log,
@@ -60,19 +60,19 @@ export function warnOfUnchecked({
   };
 }
 
-/** The ways to run the agents of a configuration, with what they need of this machine. */
+/** The backends of a configuration. */
 export type Backends = {
-  /** What runs an agent of a configuration that was loaded. */
+  /** The backend of an agent of a loaded configuration. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
-  /** Loads what runs the agents of a configuration: of the libraries only those that it needs. */
+  /** Loads the code of the configured backends, and of no others. */
   load(config: Config): Promise<void>;
-  /** Opens the door for agents that connect by themselves, if there are any; rejects when its port cannot be had. */
+  /** Starts the server for remote agents, if there are any. Rejects when its port is not available. */
   start(): Promise<void>;
-  /** Closes every door. Call it after the sessions have ended. */
+  /** Stops all servers and processes. Call it after the sessions have ended. */
   stop(): Promise<void>;
 };
 
-/** Loads what runs agents: nothing listens and no process is started before it is needed. */
+/** Prepares the backends. No server listens and no process starts before it is needed. */
 export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const makers = new Map<string, Maker>();
   const doors: Doors = { host: null, serverTools: null, closing: [] };
@@ -101,7 +101,7 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
   };
 }
 
-/** Every agent with what runs it. */
+/** Every agent with its backend. */
 export function agentSpecs({ agents }: Config, backendFor: Backends['backendFor']): readonly AgentSpec[] {
   return agents.map((agent) => {
     const { id, name, description, persona } = agent;
@@ -110,8 +110,8 @@ export function agentSpecs({ agents }: Config, backendFor: Backends['backendFor'
 }
 
 /**
- * What a configuration says about floors; `config` has its threads, too. Agents that connect by themselves may be gone: their floors
- * are looked at in any case.
+ * The plans of floors. `config` has the threads, too. Floors of remote agents are always looked at, because such an
+ * agent may be gone.
  */
 export function plansOf(
   { configured, config }: { readonly configured: Config; readonly config: Config },
@@ -130,7 +130,7 @@ export function plansOf(
   };
 }
 
-/** An agent keeps its backend for as long as that is configured the same. */
+/** Keeps an agent's backend while its configuration stays the same. */
 export function keptBackends(make: Backends['backendFor']): Backends['backendFor'] {
   const kept = new Map<AgentId, { readonly by: string; readonly backend: AgentBackend }>();
   return (agent) => {
@@ -143,14 +143,14 @@ export function keptBackends(make: Backends['backendFor']): Backends['backendFor
   };
 }
 
-/** The same, with the configuration that holds now. */
+/** The same, with the present configuration. */
 type SharedParts = BackendsParts & { readonly inForce: () => Config };
 
 type Kind = AgentConfig['backend']['kind'];
 type Maker = (agent: AgentConfig) => AgentBackend;
 type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>;
 
-/** What several agents share: the door through which some connect, and how all that was opened is closed. */
+/** What several agents share: the server for remote agents, the pool of MCP servers, and how both are closed. */
 type Doors = { host: RemoteHost | null; serverTools: ServerTools | null; readonly closing: (() => Promise<void>)[] };
 
 function makerOf(kind: Kind, parts: SharedParts, doors: Doors): Promise<Maker> {
@@ -168,7 +168,7 @@ function makerOf(kind: Kind, parts: SharedParts, doors: Doors): Promise<Maker> {
   }
 }
 
-/** Makes backends of agents of one kind. */
+/** Makes backends of one kind. */
 function makerFor<Wanted extends Kind>(
   kind: Wanted,
   make: (backend: Of<Wanted>, agent: AgentConfig) => AgentBackend,
@@ -211,7 +211,7 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
   );
 }
 
-/** The servers of tools, for all agents that Conch runs tools for; none is started by it. */
+/** The pool of MCP servers for all agents whose tools Conch runs. No server is started by this. */
 async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTools> {
   const { clock, timers, log, logins, inForce, texts } = parts;
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
@@ -230,7 +230,7 @@ async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTo
   return doors.serverTools;
 }
 
-/** What must not leave without a question: as the configuration in force has it, and what servers are told who somebody is. */
+/** The secrets that need approval before they are sent: of the present configuration, and tokens of logins. */
 async function secretsOf({ inForce, logins }: SharedParts): Promise<() => KnownSecrets> {
   const { KnownSecrets } = await import('../agents/tools/known-secrets.ts');
   const { TOKEN_NAME } = await import('../agents/mcp/server-logins.ts');
@@ -277,7 +277,10 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
   );
 }
 
-/** The sandbox of an agent, `undefined` without one. It hides the data folder with its tokens, the configuration, and the file of variables. */
+/**
+ * The sandbox of an agent; `undefined` for none. It hides the data folder, the configuration and the file of
+ * variables.
+ */
 function sandboxOf({ dataDir, file }: Config, agent: AgentId, wanted: SandboxWish): SandboxPlan | undefined {
   if (wanted === undefined || wanted === false) return undefined;
   const hidden = [dataDir, '.env', ...(file === null ? [] : [file])].map((path) => resolve(path));
@@ -285,7 +288,7 @@ function sandboxOf({ dataDir, file }: Config, agent: AgentId, wanted: SandboxWis
   return { home: resolve(dataDir, 'homes', agent), hidden, readable: [], network };
 }
 
-/** The sandbox of an agent, for the servers of tools that run for it. */
+/** The sandbox of an agent for the MCP servers that run for it. */
 function agentSandbox(config: Config, id: AgentId): AgentSandbox | undefined {
   const backend = config.agents.find((agent) => agent.id === id)?.backend;
   if (backend?.kind !== 'acp' && backend?.kind !== 'command') return undefined;
@@ -310,7 +313,7 @@ async function command(parts: BackendsParts): Promise<Maker> {
   );
 }
 
-/** What stands before the folder of an agent that is started on this machine. */
+/** The gate before the folder of a local agent. */
 function gateOf({ trust }: BackendsParts, agent: AgentConfig): { readonly gate?: FolderGate } {
   const folder = folderOf(agent);
   return trust === undefined || folder === null ? {} : { gate: trust.gateFor(agent.id, folder) };
@@ -321,7 +324,7 @@ function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {
     log.warn({ channel, agent, stderr }, 'the standard error of an agent that ended');
 }
 
-/** An agent that a reloaded configuration brings opens the door, if it is the first of its kind. */
+/** Starts the server for remote agents when a reloaded configuration has the first one. */
 async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
   const { createRemoteBackend } = await import('../agents/backends/remote/remote-backend.ts');
   const { config, log, timers } = parts;
@@ -343,7 +346,10 @@ async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
   });
 }
 
-/** One process serves all channels: what one channel alone forbids is refused when it is asked for, and it asks for what any speaks of. */
+/**
+ * Tool kinds that an agent with one process for all channels is denied, and must ask for. Denials of one channel alone
+ * are decided when the agent asks.
+ */
 function heldTo(config: Config, agent: AgentConfig): Record<'denied' | 'asked', readonly ToolKind[]> {
   const denied = kindsDenied(toolRulesOf(config, agent, null));
   const channels = config.channels.filter(({ tools }) => tools !== undefined);

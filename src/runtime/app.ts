@@ -35,7 +35,7 @@ import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
 import { defined } from '../lib/defined.ts';
 
-/** What a running Conch is put together from. */
+/** What a running Conch needs. */
 export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly config: Config;
   readonly store: FloorStore;
@@ -43,35 +43,35 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly timers: Timers;
   readonly log: Log;
   readonly adapters: readonly ChatAdapter[];
-  /** What runs an agent of the configuration. */
+  /** Makes the backend of a configured agent. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
-  /** Who may operate without being named in the configuration: the person at this machine's console. */
+  /** Ids of people who may operate without being in the configuration: the user of this machine's page. */
   readonly owners: readonly string[];
-  /** What no text may hold, where there may be more of it later; else what the configuration says. */
+  /** Secrets to redact from texts; default: those of the configuration. Returns a new array when the set changes. */
   readonly secrets?: () => readonly string[];
-  /** The store or the program itself failed: nothing can be trusted to be written any more. */
+  /** Called when the store or the program failed, so that writes can no longer be trusted. */
   readonly onBroken: (error: unknown) => void;
-  /** Whether agents may be started in their folders. Without it no folder with files that they obey is opened. */
+  /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
   readonly trust?: FolderTrust;
 };
 
-/** A drain that needs more rounds waits for a platform that does not answer; what is left is sent after the next start. */
+/** The most rounds of delivery at a shutdown. Entries that are left are delivered after the next start. */
 const DRAIN_ROUNDS = 20;
 
-/** How long is waited, from try to try, for room on a full disk, or for another process that writes to the database. */
+/** Backoff while the disk is full or another process writes to the database. */
 const UNTIL_IT_PASSES = { firstMs: 250, longestMs: 5_000 };
 
-/** After it the program has ended, in milliseconds. */
+/** Longer than the program can still run, in milliseconds. */
 const LONG_AFTER_MS = 3_600_000;
 
-/** How long the first grant of a new channel waits for its agents. */
+/** The longest that the first grant of a new channel waits for its agents. */
 const SEATING_MS = 5_000;
 
-/** Floors, agents and adapters, joined into one program. */
+/** Floors, agents and adapters as one program. */
 export class App {
   readonly #parts: AppParts;
   readonly #floors: ReadModel;
-  /** What agents do with tools at the floors. */
+  /** Runs of agents with tools. */
   readonly runs: Runs;
   /** Reviews of agents' work by other agents. */
   readonly reviews: ChannelReviews;
@@ -86,7 +86,7 @@ export class App {
   readonly #threads: Threads;
   readonly #startUp: StartUp;
   readonly #changes: ChangeLog;
-  /** What was configured, and the same with every thread that has a floor. */
+  /** The configuration, and the same with a channel for every thread that has a floor. */
   #configured: Config;
   #config: Config;
   #isStopping = false;
@@ -150,7 +150,7 @@ export class App {
     return createOperators(createCommandContext(context));
   }
 
-  /** People of an agent's channels are asked whether its folder is trusted. */
+  /** Connects the questions about agents' folders with their channels. */
   #connectTrust(): void {
     const { trust, onBroken } = this.#parts;
     trust?.connect({
@@ -161,8 +161,8 @@ export class App {
   }
 
   /**
-   * Begins on this machine: what people write on platforms that lose nothing is taken in when it resolves. Floors at which something
-   * was under way come back meanwhile, and each before anything else happens there.
+   * Starts on this machine. When it resolves, messages of platforms that lose nothing are accepted. Floors with work
+   * in progress resume meanwhile, each before its next command.
    */
   async start(): Promise<void> {
     this.#connectTrust();
@@ -176,8 +176,8 @@ export class App {
   }
 
   /**
-   * Connects the other platforms, with patience; resolves when all can be heard and all floors are back. Rejects with an `AdapterError`
-   * when one never will.
+   * Connects the other platforms, with retries. Resolves when all are connected and all floors have resumed. Rejects
+   * with an `AdapterError` when a platform refuses for good.
    */
   async connect(): Promise<void> {
     const connected = this.#startUp.connect();
@@ -188,8 +188,8 @@ export class App {
   }
 
   /**
-   * Ends in good order: takes nothing new in, says what was generated, settles what is under way.
-   * Turns that are open resume with the next start.
+   * Stops in good order: accepts no messages, posts shown drafts, delivers pending entries. Open turns resume after
+   * the next start.
    */
   async stop(): Promise<void> {
     this.#isStopping = true;
@@ -203,13 +203,13 @@ export class App {
     await this.#parts.store.close();
   }
 
-  /** Applies a changed configuration to floors and agents; turns under way go on. */
+  /** Applies a changed configuration to floors and agents. Turns in progress continue. */
   async reload(next: Config): Promise<void> {
     this.#configured = next;
     await this.#reconfigure();
   }
 
-  /** Channels that are new are caught up before anything is granted in them; those that are gone lose their seats. */
+  /** Catches up new channels before their first grant. Channels that are gone lose their seats. */
   async #reconfigure(): Promise<void> {
     const known = new Set(this.#config.channels.map(({ id }) => id));
     this.#config = this.#threads.within(this.#configured);
@@ -221,13 +221,13 @@ export class App {
     await seated;
   }
 
-  /** What the configuration in force says about floors. */
+  /** The plans of all floors by the present configuration. */
   #plans(): Plans {
     const channelOf = (id: ChannelId) => this.#floors.channel(id);
     return plansOf({ configured: this.#configured, config: this.#config }, channelOf, this.#backendFor);
   }
 
-  /** A channel's first grant waits until its agents are there, but not for long: one that does not come keeps nobody waiting. */
+  /** Opens a channel's floor when its agents are connected, or after `SEATING_MS`. */
   async #open(channel: ChannelId, seated: Promise<void>): Promise<void> {
     const adapter = this.#adapterOf(channel);
     const late = Promise.withResolvers<void>();
@@ -253,7 +253,7 @@ export class App {
     });
   }
 
-  /** A thread is remembered once its floor has its plan: a crash between leaves one that is opened again. */
+  /** Opens a thread's floor. The thread is remembered after that, so a crash in between opens it again. */
   async #thread(thread: Thread): Promise<void> {
     const { id, parent, since } = thread;
     if (!this.#threads.admit(thread)) return;
@@ -270,8 +270,8 @@ export class App {
   }
 
   /**
-   * Does work that nobody waits for, again and again while the disk is full or another process writes to the database:
-   * nothing of it was written, and all is well once that is over. Any other error rejects.
+   * Retries work while the disk is full or another process writes to the database; nothing was written then. Rejects
+   * with any other error.
    */
   #retrying<Result>(work: () => Promise<Result>): Promise<Result> {
     const { timers, log } = this.#parts;
@@ -284,7 +284,7 @@ export class App {
     });
   }
 
-  /** A deadline that could not be written for now is only late. */
+  /** A deadline that could not be written is tried again later. */
   #deadlineFailed(failure: unknown): void {
     if (!willPass(failure)) this.#parts.onBroken(failure);
   }
@@ -330,7 +330,7 @@ export class App {
     });
   }
 
-  /** Brings what the floors owe to platforms and agents, and tells a floor what its platform refused for good. */
+  /** Delivers outbox entries to platforms and agents. Tells a floor what its platform refused for good. */
   #createOutbox(clean: (text: string) => string): Delivery<Effect> {
     const { store, clock, timers, log, onBroken } = this.#parts;
     const manager = this.#manager;
@@ -373,14 +373,17 @@ export class App {
   }
 }
 
-/** What agents are owed follows from the floors when the program starts again: at its end there is nothing to tell of it. */
+/** Entries for agents are not kept at a shutdown: the floor creates them again at the next start. */
 async function leftForNextStart(now: Instant): Promise<Settlement> {
   return { state: 'retry', notBefore: now + LONG_AFTER_MS };
 }
 
 type Manager = Pick<TurnManager, 'apply'>;
 
-/** Lets people answer a question. Its text came before this in the same lane; if it was refused, the question is over already. */
+/**
+ * Marks a request as shown, so that people can decide it. Its text was delivered before, in the same lane. If the
+ * platform refused the text, the request is closed already.
+ */
 export async function openToAnswers(
   manager: Manager,
   channel: ChannelId,
@@ -390,7 +393,7 @@ export async function openToAnswers(
   return { state: 'confirmed', platformId: null };
 }
 
-/** Gives the question about the files of an agent its buttons; its text came before this in the same lane. */
+/** Marks the question about an agent's files as shown, so that it gets its buttons. */
 async function openToTrust(
   manager: Manager,
   channel: ChannelId,
@@ -400,7 +403,7 @@ async function openToTrust(
   return { state: 'confirmed', platformId: null };
 }
 
-/** Tells a floor of a text that its platform will never show: what an agent said, or a question. It need not know of others. */
+/** Tells a floor that its platform refused an agent's text or a request for good. Other entries need no report. */
 export async function reportUnposted(manager: Manager, { channel, effect }: OutboxRow, why: string): Promise<void> {
   if (effect.type === 'post') await manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
   if (effect.type !== 'announce' || effect.announcement.kind !== 'approval') return;

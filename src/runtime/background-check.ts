@@ -6,43 +6,43 @@ import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
 import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 import type { Log } from './log.ts';
 
-/** A check under way in another process. */
+/** A running check in another process. */
 export type CheckUnderWay = {
-  /** What is wrong, one sentence per problem. Rejects when the check itself failed. */
+  /** The problems, one sentence each. Rejects when the check itself failed. */
   readonly found: Promise<readonly string[]>;
-  /** Ends it at once. */
+  /** Stops the check at once. */
   readonly stop: () => void;
 };
 
-/** What checks of the whole database need. */
+/** What checks of the database need. */
 export type BackgroundCheckParts = {
   readonly path: string;
   readonly store: Pick<FloorStore, 'endedWell'> & { readonly keyValues: Pick<KeptTexts, 'recall' | 'remember'> };
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  /** Starts a check; by a process of its own unless told. */
+  /** Starts a check; default: in a process of its own. */
   readonly examine?: (path: string) => CheckUnderWay;
 };
 
-/** What the last check of a database found, as it is kept in it. */
+/** The result of the last check, as stored. */
 type LastCheck = { readonly at: Instant; readonly problems: readonly string[] };
 
 const lastCheck = z.object({ at: z.number(), problems: z.array(z.string()) });
 
-/** Under which names it is kept. */
+/** The owner and the name under which the result is stored. */
 export const CHECKED = { owner: 'conch', name: 'checked' } as const;
 
-/** How long after the start a check begins, so that a start has the machine to itself, and how long one holds. */
+/** Delay of a check after the start, in milliseconds, and how long a result counts. */
 const FIRST_MS = 10_000;
 const EVERY_MS = 7 * 86_400_000;
 
-/** The most problems that are kept and logged one by one. */
+/** The most problems that are stored and logged. */
 const MOST_PROBLEMS = 20;
 
 /**
- * Checks the whole database beside the running program: soon after a start that followed no end in good order, or a check that
- * found something, and else once a week. What it finds is an error in the log, and stands until a check finds nothing.
+ * Checks the whole database while Conch runs: soon after a start that followed a crash or a check with problems, else
+ * once a week. Problems are errors in the log until a check finds none.
  */
 export class BackgroundCheck {
   readonly #parts: BackgroundCheckParts;
@@ -55,7 +55,7 @@ export class BackgroundCheck {
     this.#isDamaged = (this.#last()?.problems.length ?? 0) > 0;
   }
 
-  /** Whether the last check found something. */
+  /** Whether the last check found problems. */
   get isDamaged(): boolean {
     return this.#isDamaged;
   }
@@ -109,7 +109,7 @@ export class BackgroundCheck {
   }
 }
 
-/** What the last check found; `null` when there was none. */
+/** The result of the last check; `null` when there was none. */
 export function readLastCheck(texts: Pick<KeptTexts, 'recall'>): LastCheck | null {
   const kept = texts.recall(CHECKED.owner, CHECKED.name);
   return kept === null ? null : lastCheck.parse(JSON.parse(kept));
@@ -122,7 +122,7 @@ const LAUNCHER = fileURLToPath(new URL('../conch.js', import.meta.url));
 
 const verdict = z.object({ problems: z.array(z.string()) });
 
-/** The least urgent work of this machine. */
+/** The lowest priority of a process. */
 const LEAST_URGENT = 19;
 
 function examineApart(path: string): CheckUnderWay {

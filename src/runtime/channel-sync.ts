@@ -7,36 +7,36 @@ import type { TurnManager } from '../turns/manager.ts';
 import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
-/** What keeping channels in step with their platforms needs of the program. */
+/** What keeping channels in step with their platforms needs. */
 type ChannelSyncPorts = {
   readonly manager: Pick<TurnManager, 'amend' | 'heard' | 'lose' | 'receive'>;
   readonly timers: Timers;
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
   readonly store: Pick<FloorStore, 'lastSeen'> & { readonly keyValues: Pick<KeptTexts, 'remember' | 'recall'> };
-  /** Does work again while the disk is full; rejects when the store is broken. */
+  /** Retries work while the disk is full. Rejects when the store is broken. */
   readonly retrying: (work: () => Promise<unknown>) => Promise<unknown>;
   readonly failed: (error: unknown) => void;
 };
 
-/** So often the history of platforms that may lose events is read again. */
+/** Time between two reads of the history of platforms that may lose events, in milliseconds. */
 const SWEEP_MS = 300_000;
-/** So many channels are read at the same time. */
+/** Number of channels that are read at once. */
 const AT_ONCE = 4;
 
 const MARKS = 'marks';
 const positionSchema = z.object({ id: z.string(), order: z.string() });
 
 type Contact = {
-  /** Counts the losses: what was read before a later one lifts nothing. */
+  /** Number of lost connections. A read that began before a later loss does not end it. */
   losses: number;
   reading: Promise<void>;
   sweep: Timer | null;
 };
 
 /**
- * Keeps floors in contact with their platforms: nothing is granted in a channel from the moment that its platform can no
- * longer be heard until its history was read, or the gap was announced.
+ * Keeps floors in step with their platforms: from a lost connection until the history is read, or its gap announced,
+ * nothing is granted.
  */
 export class ChannelSync {
   readonly #ports: ChannelSyncPorts;
@@ -47,34 +47,34 @@ export class ChannelSync {
     this.#ports = ports;
   }
 
-  /** The platform can be heard for the first time: all of its channels are caught up, or these. */
+  /** Called at the first connection: catches up all channels of the platform, or these. */
   async begin(adapter: ChatAdapter, channels?: readonly ChannelId[]): Promise<void> {
     await this.#read(adapter, channels);
     if (adapter.capabilities.losesEvents === true) this.#sweepLater(adapter);
   }
 
-  /** The platform can no longer be heard. */
+  /** Called when the connection is lost. */
   lost(adapter: ChatAdapter): void {
     this.#contact(adapter).losses += 1;
     this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
     this.#do(() => this.#ports.manager.lose(this.#ports.channelsOf(adapter)));
   }
 
-  /** It can be heard again. */
+  /** Called when the connection is back. */
   back(adapter: ChatAdapter, missed: 'nothing' | 'perhaps'): void {
     this.#ports.log.info({ adapter: adapter.name, missed }, 'in contact again');
     if (missed === 'perhaps') this.#do(() => this.#read(adapter));
     else this.#do(() => this.#all(this.#ports.channelsOf(adapter), (channel) => this.#lift(channel, null)));
   }
 
-  /** A thread has begun at this position. If Conch was there already, all of it is meant for Conch. */
+  /** Marks the beginning of a thread. If Conch was in its channel then, the whole thread counts as unread. */
   async mark(thread: ChannelId, parent: ChannelId, since: Position): Promise<void> {
     const known = this.#mark(parent);
     if (known === null || compareOrder(since.order, known.order) <= 0) return;
     await this.#ports.store.keyValues.remember(MARKS, thread, JSON.stringify(since));
   }
 
-  /** A single channel is caught up: a thread that was just opened, or one that can be read again. */
+  /** Catches up one channel: a new thread, or a channel that can be read again. */
   async catchUp(adapter: ChatAdapter, channel: ChannelId): Promise<void> {
     await this.#lift(channel, await this.#readOn(adapter, channel));
   }
@@ -84,7 +84,7 @@ export class ChannelSync {
     for (const { sweep } of this.#contacts.values()) sweep?.cancel();
   }
 
-  /** One reading after the other: a later loss leaves the lifting to the reading that follows it. */
+  /** Reads the channels one read after another. After a later loss, the next read ends it. */
   async #read(adapter: ChatAdapter, channels = this.#ports.channelsOf(adapter)): Promise<void> {
     const contact = this.#contact(adapter);
     const { losses, reading: before } = contact;
@@ -109,7 +109,7 @@ export class ChannelSync {
     });
   }
 
-  /** Takes in what the history shows; resolves with what could not be read. */
+  /** Accepts the messages of the history. Resolves with the reason for a gap; `null` for none. */
   async #readOn(adapter: ChatAdapter, channel: ChannelId): Promise<string | null> {
     const { manager, retrying, store } = this.#ports;
     const mark = this.#mark(channel);
@@ -134,7 +134,7 @@ export class ChannelSync {
     }
   }
 
-  /** Where the channel stood when Conch first read it. */
+  /** The channel's position when Conch first read it. */
   #mark(channel: ChannelId): Position | null {
     const kept = this.#ports.store.keyValues.recall(MARKS, channel);
     return kept === null ? null : positionSchema.parse(JSON.parse(kept));
@@ -178,12 +178,12 @@ type SuspensionsPorts = {
 };
 
 const OWNER = 'suspended';
-/** Why it was suspended, and whether it was this that paused the floor. */
+/** Why a channel is suspended, and whether the suspension paused its floor. */
 const keptSchema = z.object({ why: z.string(), paused: z.boolean() });
-/** Who does it, in the journal. */
+/** The author of these commands in the journal. */
 const BY = 'conch';
 
-/** Channels that their platform took away for now: nobody speaks there, and nothing is tried again and again. */
+/** Channels that their platform suspended: nothing is granted there. */
 export class Suspensions {
   readonly #ports: SuspensionsPorts;
   #last: Promise<void> = Promise.resolve();
@@ -192,13 +192,13 @@ export class Suspensions {
     this.#ports = ports;
   }
 
-  /** Why the platform took a channel away; `null` when it did not. */
+  /** Why the platform suspended a channel; `null` for an open one. */
   why(channel: ChannelId): string | null {
     const kept = this.#ports.texts.recall(OWNER, channel);
     return kept === null ? null : keptSchema.parse(JSON.parse(kept)).why;
   }
 
-  /** Ends the turn under way and pauses the floor. A floor that people paused already stays theirs. */
+  /** Ends the turn and pauses the floor. A floor that people had paused stays paused after `restore`. */
   suspend(channel: ChannelId, why: string): Promise<void> {
     return this.#next(async () => {
       const { texts, manager, log } = this.#ports;
@@ -210,7 +210,7 @@ export class Suspensions {
     });
   }
 
-  /** Lets the floor go on, if it was this that paused it. */
+  /** Resumes the floor, if the suspension paused it. */
   restore(channel: ChannelId): Promise<void> {
     return this.#next(async () => {
       const { texts, manager, log } = this.#ports;
@@ -222,7 +222,7 @@ export class Suspensions {
     });
   }
 
-  /** One after the other, so that what comes twice is done once. */
+  /** Carries out work one after another, so that repeated calls take effect once. */
   #next(work: () => Promise<void>): Promise<void> {
     const done = this.#last.then(work);
     this.#last = done.catch(() => undefined);

@@ -12,7 +12,7 @@ import type { Clock } from '../lib/time.ts';
 import type { KnownPeople } from './read-model.ts';
 import { refusalText } from '../turns/floor/refusals.ts';
 
-/** What operators' commands are answered from. */
+/** What operators' commands need. */
 export type CommandContextPorts = {
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly roster: Roster;
@@ -25,12 +25,12 @@ export type CommandContextPorts = {
   readonly suspended: (channel: ChannelId) => string | null;
   readonly runs: RunCommands;
   readonly reviews: ReviewCommands;
-  /** Servers of tools at which somebody has to sign in. */
+  /** The MCP servers that need a login. */
   readonly waiting?: () => readonly WaitingServer[];
   readonly trust?: TrustCommands;
 };
 
-/** The running floors and agents for operators' commands, with the names and roles of the configuration in force. */
+/** The floors and agents for operators' commands, with names and roles of the present configuration. */
 export function createCommandContext(ports: CommandContextPorts): CommandContext {
   const { manager, roster, floors, store, config, clock, log, people, suspended, runs, waiting = () => [] } = ports;
   return {
@@ -72,7 +72,9 @@ function nameIn(
   return list.find(({ id }) => id === wanted)?.name ?? otherwise;
 }
 
-/** The seat of an agent that the channel's configuration does not name: what it would be if it did. */
+/**
+ * The seat that an agent would have if the channel's configuration named it; `null` for an unknown agent or channel.
+ */
 function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettings | null {
   const place = channelIn(config, channel);
   const known = config.agents.find(({ id }) => id === agent);

@@ -12,21 +12,21 @@ import { openFloorStore } from '../turns/floor-store.ts';
 import { floorWithWork } from '../work/floor-with-work.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
 
-/** What the store of a data folder is opened with. */
+/** Options for the store of a data folder. */
 type DataFolderOptions = Omit<FloorStoreOptions, 'path'> & {
   readonly dataDir: string;
-  /** Told in a sentence what operators should know of the folder. */
+  /** Called with a sentence that operators should read about the folder. */
   readonly say: (line: string) => void;
 };
 
-/** Where the database of a data folder is. */
+/** Path of the database in a data folder. */
 export function databaseIn(dataDir: string): string {
   return `${dataDir}/conch.db`;
 }
 
 /**
- * Makes the folder if need be, opens its database for this process alone.
- * Throws a `StoreError` that says what to do.
+ * Makes the folder if it is missing, and opens its database for this process alone. Throws a `StoreError` that says
+ * what to do.
  */
 export function openDataFolder({ dataDir, ...options }: DataFolderOptions): FloorStore {
   const path = databaseIn(dataDir);
@@ -49,15 +49,15 @@ function isOpenToOthers(dataDir: string): boolean {
   return process.platform !== 'win32' && (statSync(dataDir).mode & 0o077) !== 0;
 }
 
-/** What work on a whole database has to know of each machine. */
+/** What commands on a whole database need of each machine. */
 export type MachineEntry = {
   readonly name: string;
   readonly replay: (recording: Recording) => Replayed;
-  /** Takes the machine into a store: journals of machines that a store does not have are neither pruned nor replayed. */
+  /** Adds the machine to a store. Journals of machines that a store does not have are neither pruned nor replayed. */
   readonly hostIn: (store: FloorStore) => void;
 };
 
-/** The machines beside the floor, which its store has of itself. A new machine is one line here. */
+/** The machines besides the floor. A new machine is one line here. */
 export const MACHINES_BESIDE_FLOORS: readonly MachineEntry[] = [
   entryOf(runOnFloor),
   entryOf(reviewOnFloor),

@@ -1,6 +1,6 @@
 import type { StoreFault } from '../engine/errors.ts';
 
-/** How the program ends, as a number that scripts and service managers can rely on. */
+/** Exit codes of the program, for scripts and service managers. */
 export const EXIT_CODES = {
   ok: 0,
   unexpected: 1,
@@ -24,7 +24,7 @@ export const EXIT_CODES = {
 /** One of the exit codes. */
 export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 
-/** What each exit code means, for `--help`. */
+/** The meaning of each exit code, for `--help`. */
 export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = {
   ok: 'done',
   unexpected: 'a bug in Conch; the lines before say what happened',
@@ -45,7 +45,7 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   cancelled: 'a review was cancelled',
 };
 
-/** What a database that cannot be used means for the exit code. */
+/** The exit code for each fault of a database. */
 export const STORE_CODES = {
   locked: EXIT_CODES.databaseLocked,
   'newer-schema': EXIT_CODES.databaseUnreadable,

@@ -9,21 +9,21 @@ import type { Trigger } from '../turns/floor/seats.ts';
 import type { Change } from '../turns/manager.ts';
 import { defined } from '../lib/defined.ts';
 
-/** Where lines go, each with its line feed. */
+/** The destination of lines. Each line ends with a line feed. */
 type LogDestination = {
   write(line: string): unknown;
   on?(event: 'error', listener: (error: Error) => void): unknown;
 };
 
-/** What one log goes by. */
+/** The options of a log. */
 export type LogOptions = {
-  /** The least important lines that are written. From `debug` on, errors carry their stack. */
+  /** The lowest level that is written. At `debug` and below, errors have their stack. */
   readonly level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace';
-  /** Lines for people in place of JSON; "auto" when standard output is a terminal. */
+  /** Prints lines for people in place of JSON; "auto" when standard output is a terminal. */
   readonly pretty: boolean | 'auto';
-  /** Values that no line may hold, in any of the forms in which they get into one; a function where there may be others later. */
+  /** Secrets to redact in all encodings; a function when the set can change. */
   readonly secrets: readonly string[] | (() => readonly string[]);
-  /** Standard output unless another is named. */
+  /** Default: standard output. */
   readonly destination?: LogDestination;
   readonly clock?: { now(): Instant };
 };
@@ -32,8 +32,8 @@ export type LogOptions = {
 export type Log = Logger;
 
 /**
- * Opens a log. Secrets are taken out of the finished line, so that none gets past. A destination that fails (a full disk,
- * a closed pipe) loses lines, never the program.
+ * Opens a log. Secrets are redacted in the finished line. A destination that fails (a full disk, a closed pipe) loses
+ * lines and never stops the program.
  */
 export function createLog(options: LogOptions): Log {
   const { level, secrets, clock = Date } = options;
@@ -56,10 +56,10 @@ export function createLog(options: LogOptions): Log {
   );
 }
 
-/** The specification's words for a turn that an agent spoke in and that neither its signal nor an end of its protocol ended. */
+/** The specification's words for a turn that ended with neither its signal nor an end of its protocol. */
 export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
 
-/** One line of the specification's log format: a seat's change of state. */
+/** One line of the specification's log format: a transition of a seat. */
 type TransitionLine = {
   readonly timestamp: string;
   readonly event: 'state_transition';
@@ -72,19 +72,19 @@ type TransitionLine = {
 };
 
 /**
- * Logs what commands change: one line for each change of a seat's state, a warning or an error for what people should look into.
- * Agents that come to their seats while the program starts are one line a channel, and one each at the level "debug".
+ * Logs the facts of commands: one line for each transition of a seat, and warnings or errors for what operators should
+ * look at. While the program starts, the agents that connect are one line for each channel.
  */
 export class ChangeLog {
   readonly #log: Log;
-  /** Who came to which channel, until the program has started. */
+  /** Agents that connected while the program starts, by channel; `null` after that. */
   #arrivals: Map<string, Set<string>> | null = new Map();
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  /** `channel` is its name, without its adapter. */
+  /** `channel`: the channel's name, without its adapter. */
   add({ facts, at }: Change, channel: string): void {
     for (const fact of facts) {
       const isArrival = fact.type === 'seatMoved' && ARRIVALS.has(fact.trigger);
@@ -97,7 +97,7 @@ export class ChangeLog {
     }
   }
 
-  /** From here on whoever comes has lines of its own. */
+  /** Called when the program has started: agents that connect get lines of their own from now on. */
   started(): void {
     for (const [channel, agents] of this.#arrivals ?? []) this.#log.info({ channel, agents: [...agents] }, 'seated');
     this.#arrivals = null;
@@ -106,7 +106,7 @@ export class ChangeLog {
 
 const ARRIVALS: ReadonlySet<Trigger> = new Set(['AGENT_STARTED', 'ASSIGNED']);
 
-/** The line of a transition that happened `at` in the channel of this name (without its adapter). */
+/** The line of a transition. `at`: its instant. `channel`: the channel's name, without its adapter. */
 export function transitionLine(
   fact: Extract<Fact, { readonly type: 'seatMoved' }>,
   at: Instant,
@@ -126,8 +126,8 @@ export function transitionLine(
 }
 
 /**
- * Returns a function that takes secrets out of a line of JSON: the given values of at least six characters, plain,
- * escaped, URL-encoded and in base64, and whatever looks like a token of a known service. The line stays JSON.
+ * Returns a function that redacts a line of JSON: the given values of at least six characters, in plain, escaped, URL-
+ * encoded and base64 form, and tokens of known services. The line stays JSON.
  */
 export function redactor(secrets: readonly string[]): (line: string) => string {
   const redact = textRedactor(secrets);
@@ -135,7 +135,7 @@ export function redactor(secrets: readonly string[]): (line: string) => string {
   return hasNumbers ? (line) => redactValues(line, redact) : redact;
 }
 
-/** The same for texts of a running program, with the secrets that it has learned since its configuration was read. */
+/** Returns the same for texts, with secrets that the program learned after its start. */
 export function textCleaner({ config, secrets }: CleanerParts): (text: string) => string {
   const own = config.secrets.map((secret) => secret.reveal());
   return currentRedactor(secrets ?? (() => own), textRedactor);
@@ -143,7 +143,7 @@ export function textCleaner({ config, secrets }: CleanerParts): (text: string) =
 
 type CleanerParts = { readonly config: Pick<Config, 'secrets'>; readonly secrets?: () => readonly string[] };
 
-/** It is made anew when there is another list of secrets. */
+/** Makes the redactor anew when the list of secrets changes. */
 function currentRedactor(
   secrets: () => readonly string[],
   make: (secrets: readonly string[]) => (text: string) => string,
@@ -157,7 +157,7 @@ function currentRedactor(
   };
 }
 
-/** The same for a text that is not JSON, such as one for a channel. */
+/** Returns the same for a text that is not JSON, such as a message. */
 function textRedactor(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(formsOf))].sort((a, b) => b.length - a.length);
@@ -169,7 +169,7 @@ function textRedactor(secrets: readonly string[]): (text: string) => string {
   };
 }
 
-/** What an agent's session reports, with every text in it redacted: so it may be stored. */
+/** An agent's report with every text redacted, so that it may be stored. */
 export function redactedReport(report: AgentCommand, redact: (text: string) => string): AgentCommand {
   if (report.type === 'say') return { ...report, text: redact(report.text) };
   if (report.type === 'leave') return { ...report, cause: redact(report.cause) };
@@ -177,12 +177,12 @@ export function redactedReport(report: AgentCommand, redact: (text: string) => s
   return report;
 }
 
-/** A text under way with its secrets replaced. */
+/** A draft with its secrets redacted. */
 export function redactedDraft(draft: TurnDraft | null, redact: (text: string) => string): TurnDraft | null {
   return draft === null ? null : { ...draft, text: redact(draft.text) };
 }
 
-/** What is kept of lines that could not be written, in bytes, to be tried again with the next; further ones are lost. */
+/** Bytes of unwritten lines that are kept to be written with the next. Further lines are lost. */
 const MOST_KEPT = 1_024 * 1_024;
 const CAUSES = 5;
 
@@ -198,7 +198,7 @@ function writeTo(destination: LogDestination, line: string): void {
   try {
     destination.write(line);
   } catch {
-    // A log that cannot be written must not stop a floor, and there is nowhere left to say so.
+    // A failing log must not stop a floor, and there is no other place for its error.
   }
 }
 
@@ -230,7 +230,7 @@ function withErrors(withStack: boolean): (line: Record<string, unknown>) => Reco
     );
 }
 
-/** An error as a line holds it: never the whole object, which may hold a request with its headers. */
+/** An error's fields for a line. Other fields are left out, because they may hold a request with its headers. */
 function described(error: Error, withStack: boolean, depth = 0): Readonly<Record<string, unknown>> {
   const { cause } = error;
   const isDeep = depth === CAUSES;
@@ -278,17 +278,17 @@ function logFact(log: Log, fact: Fact, where: { readonly at: number; readonly ch
 const UNSIGNALLED: ReadonlySet<Outcome> = new Set(['completed', 'expired', 'lapsed']);
 
 const SHOWN = '[secret]';
-/** Shorter values would blot out plain words. */
+/** Shorter values are not redacted, because they would match plain words. */
 const SHORTEST = 6;
-/** Of a base64 form only the characters that no neighbour changes can be looked for; fewer would be found everywhere. */
+/** Shortest part of a base64 form that is searched for. */
 const SHORTEST_BASE64 = 8;
 
-/** Begins a word: not after a letter, unless that ends a JSON escape ("\n"). */
+/** Start of a word: not after a letter, unless that ends a JSON escape ("\n"). */
 const START = String.raw`(?<=^|[^\w-]|\\[bfnrt])`;
 
 /**
- * What tokens of known services look like; what stands in the first group is kept. `hint`: what every text with such a
- * token holds, in any case of letters.
+ * Patterns of tokens of known services. The first group is kept. `hint`: a part of every text with such a token, in
+ * any letter case.
  */
 const PATTERNS = [
   { hint: 'xox|xapp-|sk-', token: new RegExp(`()${START}(?:xox[a-z]-|xapp-|sk-)[\\w-]{10,}`, 'g') },
@@ -299,10 +299,10 @@ const PATTERNS = [
   { hint: '://', token: /(:\/\/[^\s/:@"\\]{0,64}:)[^\s/@"\\]{1,256}(?=@)/g },
 ] as const;
 
-/** Most texts hold no hint, and are not searched for tokens. */
+/** A text without a hint is not searched for tokens. */
 const HINT = new RegExp(PATTERNS.map(({ hint }) => hint).join('|'), 'i');
 
-/** Expressions for a value as it is and as it may be written in a line, however often it was put into JSON on the way. */
+/** Expressions for a value in all forms in which a line can hold it, JSON escapes at any depth included. */
 function formsOf(secret: string): readonly string[] {
   const url = encodeURIComponent(secret.toWellFormed());
   const lowerUrl = url.replaceAll(/%[\dA-F]{2}/g, (byte) => byte.toLowerCase());
@@ -315,7 +315,7 @@ function literal(text: string): string {
   return text.replaceAll(/[$()*+.?[\\\]^{|}/-]/g, String.raw`\$&`);
 }
 
-/** How a value looks inside base64 that holds it, at each of the three places where it can begin. */
+/** The forms of a value inside base64, for each of the three positions where it can begin. */
 function base64Of(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);
   return [0, 1, 2].flatMap((offset) => {
@@ -329,7 +329,7 @@ function isNumber(secret: string): boolean {
   return !Number.isNaN(Number(secret));
 }
 
-/** A secret that is a number may stand in a line without quotes, where a replacement would break the JSON. */
+/** Redacts a secret that is a number without breaking the JSON. */
 function redactValues(line: string, redact: (text: string) => string): string {
   const parsed: unknown = JSON.parse(line, (_, value: unknown) => {
     if (typeof value !== 'number') return value;

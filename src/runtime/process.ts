@@ -27,12 +27,13 @@ import type { Clock } from '../lib/time.ts';
 import { Upkeep } from './upkeep.ts';
 import { announcementText } from '../turns/text/announcement-words.ts';
 
-/** How long a shutdown may take before it is cut short, in milliseconds. */
+/** Longest duration of a shutdown, in milliseconds. */
 const DRAIN_MS = 10_000;
 
 /**
- * Runs the bot until it is told to end; resolves with the exit code. SIGTERM and SIGINT end it in good order, a second
- * one at once. Rejects when it cannot start: with a `StoreError`, or an error with code `EADDRINUSE`.
+ * Runs the bot until it is told to stop. Resolves with the exit code. SIGTERM and SIGINT stop it in good order; a
+ * second signal stops it at once. Rejects when it cannot start: with a `StoreError`, or an error with code
+ * `EADDRINUSE`.
  */
 export async function runBot(first: Config): Promise<ExitCode> {
   let config = first;
@@ -87,11 +88,11 @@ export async function runBot(first: Config): Promise<ExitCode> {
 type Known = {
   readonly log: Log;
   readonly logins: ServerLogins;
-  /** What no line and no text may hold; another array when there is another. */
+  /** Secrets to redact from log lines and texts. Returns a new array when the set changes. */
   readonly secrets: () => readonly string[];
 };
 
-/** The log, with the logins whose tokens it must not show. */
+/** Opens the log, and the logins whose tokens it redacts. */
 function openLog(config: Config, clock: Clock): Known {
   const store = new LoginStore(config.dataDir);
   const secrets = secretsOf(config, store);
@@ -109,14 +110,14 @@ function secretsOf(config: Config, logins: LoginStore): () => readonly string[] 
   };
 }
 
-/** Ends the parts of the program, one after the other. */
+/** Stops the parts of the program one after the other. */
 function stopper(parts: readonly { stop(): void | Promise<void> }[]): () => Promise<void> {
   return async () => {
     for (const part of parts) await part.stop();
   };
 }
 
-/** What the program ends with when the floor can no longer be kept. */
+/** The exit code for a failure after which the floors cannot be kept. */
 function broken(error: unknown, log: Log): ExitCode {
   if (error instanceof AdapterError) {
     log.fatal({ adapter: error.adapter }, error.message);
@@ -131,7 +132,7 @@ function broken(error: unknown, log: Log): ExitCode {
 
 const ONE_BROWSER = 'The link works once, within an hour; "conch open" prints another (here: npm run conch -- open).';
 
-/** Says where the page is, with a key that lets one browser in. A standard output that takes nothing (a full disk, a closed pipe) is no reason to end. */
+/** Prints the link to the page. Errors of standard output (a full disk, a closed pipe) are ignored. */
 function greet(link: string, { demoModel }: Config): void {
   const who =
     demoModel === null
@@ -140,13 +141,13 @@ function greet(link: string, { demoModel }: Config): void {
   process.stdout.on('error', () => undefined).write(`${who}Open the page: ${link}\n${ONE_BROWSER}\n`);
 }
 
-/** Called when the start failed. */
+/** Releases the platforms and the store after a failed start. */
 async function letGo(platforms: Platforms, store: FloorStore): Promise<void> {
   platforms.release();
   await store.close();
 }
 
-/** What the program ends with when another process can take its data folder. */
+/** The exit code when the lock file of the data folder was deleted or replaced. */
 function lockLost(path: string, log: Log): ExitCode {
   const words = `${path} was deleted or replaced while Conch ran. Conch ends, so that no second one writes to the same database. Leave that file alone, and start Conch again.`;
   log.fatal({ file: path }, words);
@@ -160,7 +161,7 @@ type StoreParts = {
   readonly adapters: () => readonly ChatAdapter[];
   readonly log: Log;
   readonly health: StoreHealth;
-  /** The database cannot be used any more. */
+  /** Called when the database can no longer be used. */
   readonly lost: (error: unknown) => void;
 };
 
@@ -207,7 +208,10 @@ function tellReload(log: Log, file: string, atStart: readonly string[]): void {
   else log.warn({ file, atStart }, `configuration reloaded, but ${atStart.join(', ')}: start Conch anew for that`);
 }
 
-/** Signals, faults and the loss of the lock file, which end the program. A fault nobody foresaw ends it too: a supervisor starts it anew on a sound state. */
+/**
+ * Listens for signals, uncaught errors and the loss of the lock file. Each ends the program; after an uncaught error,
+ * a supervisor can start it anew.
+ */
 function listen(ports: {
   readonly log: Log;
   readonly end: (code: ExitCode) => void;
@@ -235,7 +239,7 @@ function listen(ports: {
   };
 }
 
-/** Whether the program came to its end in time; what holds it up else would keep the process alive for ever. */
+/** Whether the program stopped in time. Otherwise the caller ends the process. */
 async function stopWithin(stop: () => Promise<void>, log: Log): Promise<boolean> {
   const late = Promise.withResolvers<false>();
   const timer = systemTimers.after(DRAIN_MS, () => {

@@ -24,21 +24,21 @@ import type { FloorView, InboxRow, Line } from '../turns/view.ts';
 import { holderOf, outlookOf, turnRecords, viewOf } from '../turns/view.ts';
 import { addressedIn } from '../turns/text/recognition.ts';
 
-/** What is asked of the stored floors: for the console, cards, agents and operators. */
+/** Reads the stored floors for the page, cards, agents and operators. */
 export type ReadModel = FloorQueries & {
   /** The view of a floor after its last commit. `view` and `holder` read it until the floor changes again. */
   committed(change: Change): FloorView;
-  /** Who has the floor; `undefined` when there is none. */
+  /** The holder; `null` when the floor is free, `undefined` when there is no floor. */
   holder(channel: ChannelId): FloorView['holder'] | undefined;
-  /** Lines after one and up to another, oldest first. */
+  /** The lines after one and up to another, oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
-  /** A person's message in its latest wording; `null` when it is not known. */
+  /** A person's message in its latest wording; `null` when unknown. */
   message(id: MessageId): Line | null;
-  /** Whom a person's text names, of those that can be addressed in a channel. */
+  /** The agents of a channel that a person's text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
-  /** The agents with a seat in a channel, by the configuration or by an operator, that nobody disabled. */
+  /** The agents with an enabled seat in a channel, from the configuration or from an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
-  /** Those of them that are not there, as far as the floor was told. */
+  /** The agents of `seatedIn` whose seat is OFFLINE. */
   missingIn(channel: ChannelId): readonly AgentId[];
   /** A channel of the configuration. */
   channel(channel: ChannelId): ChannelConfig | undefined;
@@ -46,11 +46,11 @@ export type ReadModel = FloorQueries & {
   seatsOf(agent: AgentId): readonly ChannelId[];
   readonly speaker: (agent: AgentId) => NonNullable<Speaker>;
   channelName(channel: ChannelId): string;
-  /** The thread in which what is owed to a channel belongs, where threads share its floor; `null` for the channel itself. */
+  /** The thread of an outbox entry, where threads share their channel's floor; `null` for the channel itself. */
   readonly threadOf: (owed: Pick<OutboxRow, 'channel' | 'effect'>) => ChannelId | null;
 };
 
-/** What the floors are read by: as they are stored, and as what happens next will find them. */
+/** What the floors are read from: the store, and the states after pending commands. */
 type Readers = {
   readonly store: Pick<FloorStore, 'id' | 'lines' | 'message' | 'thread'> & {
     readonly floors: Pick<FloorStore['floors'], 'awake' | 'journal'>;
@@ -58,10 +58,10 @@ type Readers = {
   readonly floor: (channel: ChannelId) => Floor | null;
 };
 
-/** How much of the journal is read for a list of turns: each turn leaves a few dozen entries. */
+/** Journal entries that are read for each turn of a list. */
 const ENTRIES_PER_TURN = 40;
 
-/** The stored floors, under the names of the configuration in force. */
+/** Reads the stored floors, with the names of the present configuration. */
 export function createReadModel(
   { store: reader, floor: floorOf }: Readers,
   config: () => Config,
@@ -96,7 +96,7 @@ export function createReadModel(
       return linesBetween(channel, Math.max(0, last - limit), last);
     },
     message: (id) => lineOf(reader.message(id)),
-    /** A floor that is only being opened has the agents of its configuration. */
+    /** A floor that is not opened yet has the agents of its configuration. */
     addressed(channel, text) {
       const seated = idsOf(seatsIn(channel));
       const here = seated.length === 0 ? (names.channel(channel)?.agents ?? []) : seated;
@@ -112,7 +112,7 @@ export function createReadModel(
   };
 }
 
-/** The view of each floor that somebody holds is made once for each commit. Only its obstacles change with time alone. */
+/** Makes the view of a held floor once for each commit. Only the obstacles change with time. */
 function viewsOf(
   store: string,
   floorOf: Readers['floor'],
@@ -150,7 +150,7 @@ function lineOf(row: InboxRow | null): Line | null {
   return { line: 0, at: sentAt, author: { kind: 'person', ...author }, ...said, message: id, change };
 }
 
-/** Threads matter only where they share the floor of their channel. */
+/** Looks threads up only where they share their channel's floor. */
 function threadsIn(reader: Readers['store'], channelOf: ReadModel['channel']): Pick<ReadModel, 'thread' | 'threadOf'> {
   const share = (channel: ChannelId): boolean => channelOf(channel)?.turnConfig.threads === 'parent';
   return {
@@ -174,7 +174,7 @@ function seatsOf(
   return [...resting.map(({ id }) => id), ...floors.awake.filter((id) => floors.seatedIn(id).includes(agent))];
 }
 
-/** The channels that one adapter serves. */
+/** The channels of one adapter. */
 export function channelsOf(config: Config, adapter: string): readonly ChannelId[] {
   return config.channels.filter((channel) => channel.adapter === adapter).map(({ id }) => id);
 }
@@ -182,7 +182,7 @@ export function channelsOf(config: Config, adapter: string): readonly ChannelId[
 const channelsById = idIndex<ChannelConfig>();
 const agentsById = idIndex<AgentConfig>();
 
-/** The channels whose session settings are kept. */
+/** Number of channels whose session settings are cached. */
 const SETTINGS_KEPT = 5_000;
 
 const UNKNOWN: Pick<Capabilities, 'textLimit' | 'fileAbove' | 'questionLimit'> = {
@@ -190,7 +190,7 @@ const UNKNOWN: Pick<Capabilities, 'textLimit' | 'fileAbove' | 'questionLimit'> =
   fileAbove: null,
 };
 
-/** How texts are cut for a channel, by the platform that its id begins with. */
+/** The text limits of a channel's platform. */
 export function lengthsOf(
   channel: ChannelId,
   adapters: readonly ChatAdapter[],
@@ -199,7 +199,7 @@ export function lengthsOf(
   return { textLimit, fileAbove, questionLimit: questionLimit ?? textLimit };
 }
 
-/** What sessions go by; a channel's part is that of the configuration in force. */
+/** The settings of sessions: the general ones, and those of each channel in the present configuration. */
 export function sessionSettingsOf(
   config: () => Config,
   { gateFor, taints }: { readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate; readonly taints: RunTaints },
@@ -238,24 +238,24 @@ export function sessionSettingsOf(
   };
 }
 
-/** The people of all platforms, as far as they may operate. */
+/** People of all platforms, with what they may do. */
 export type KnownPeople = {
-  /** Somebody wrote or gave a command: what they are called now, and the roles that they have, if that was told. */
+  /** Called when a person wrote or gave a command: name, and roles if the platform sent them. */
   met(person: { readonly id: string; readonly name: string; readonly roles?: readonly string[] }): void;
-  /** Somebody gave a command, under which their name stands on record for good. */
+  /** Called when a person gave a command. The name is stored. */
   commanded(person: Parameters<KnownPeople['met']>[0]): void;
-  /** What somebody was called when they were met last since this program started, or when they gave a command before; else their id. */
+  /** The name of a person at the last meeting since the start, or of an earlier command; else the id. */
   nameOf(id: string): string;
-  /** Who may operate now. */
+  /** The people and roles that may operate now. */
   operators(): OperatorSet;
-  /** Whether somebody may, with the roles that they had when they were met last since this program started. */
+  /** Whether a person may operate, with the roles of the last meeting since the start. */
   operates(person: Requester): boolean;
 };
 
-/** Of how many people it is kept. */
+/** Number of people who are remembered. */
 const PEOPLE = 10_000;
 
-/** People by the configuration in force; `owners` operate without being named there. */
+/** The people by the present configuration. `owners` may operate without being in it. */
 export function createKnownPeople(
   config: () => Config,
   owners: readonly string[],
@@ -294,12 +294,12 @@ function taintOf(taints: RunTaints, seat: RunSeat): SeatTaint {
   };
 }
 
-/** Whether an adapter is told of a channel: of its own, or of any if it oversees them. */
+/** Whether an adapter is told of a channel: its own, or any channel for an adapter that oversees all. */
 export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
   return adapter.capabilities.oversees === true || isOwn(adapter, channel);
 }
 
-/** Shows adapters each channel that changes, once as it is after all that became durable together. */
+/** Shows adapters each channel that changed, once for each commit. */
 export function createShowing(
   adapters: readonly ChatAdapter[],
   { committed }: Pick<ReadModel, 'committed'>,
@@ -320,7 +320,7 @@ export function createShowing(
   };
 }
 
-/** What an adapter may look at. */
+/** What an adapter may read. */
 export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQueries {
   const at = <T>(channel: ChannelId, look: () => T, nothing: T): T => (concerns(adapter, channel) ? look() : nothing);
   const own = foundOnce((places: readonly Place[]) => places.filter(({ id }) => concerns(adapter, id)));
@@ -337,7 +337,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
   };
 }
 
-/** The intake for one adapter: takes reports of its own channels, and commands for all that concern it. */
+/** The intake of one adapter: takes messages of its own channels, and commands for all channels that concern it. */
 export function intakeFor(
   adapter: ChatAdapter,
   people: Pick<KnownPeople, 'met' | 'commanded'>,

@@ -20,20 +20,23 @@ type RunGatePorts = {
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly clock: Clock;
   readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
-  /** How many steps a run may take at first; the specification's default unless told. */
+  /** The first step limit of a run; `undefined`: the specification's default. */
   readonly maxTurns: (seat: RunSeat) => number | undefined;
-  /** The person who asked for what an agent does in its turn; `null`: an operator had it granted. */
+  /** Id of the person who caused the turn; `null` when an operator granted it. */
   readonly requestedBy: (seat: RunSeat) => string | null;
-  /** The text of the messages that a turn answers; `null`: it answers none. */
+  /** Text of the messages that the turn answers; `null` for none. */
   readonly prompt: (seat: RunSeat) => string | null;
-  /** The text without secrets. */
+  /** Redacts secrets in a text. */
   readonly clean: (text: string) => string;
   readonly failed: (error: unknown) => void;
-  /** Whether the program ends, which takes nothing back of what is asked: it stays asked. */
+  /** True while the program ends. Requests then stay open. */
   readonly isEnding: () => boolean;
 };
 
-/** Gates between agents and their tools: each call is one of the run of its turn, written before it starts and after it ends. */
+/**
+ * Makes gates between agents and their tools. Each call belongs to the run of its turn, and is recorded before it
+ * starts and after it ends.
+ */
 export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: number) => ToolGate {
   const watchers = new Map<string, Set<Watcher>>();
   ports.runs.onChange(({ key, facts }) => {
@@ -53,7 +56,7 @@ export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: numb
 type Watcher = (facts: readonly RunFact[]) => void;
 type GatePorts = RunGatePorts & { readonly watch: (key: string, watcher: Watcher) => () => void };
 
-/** The gate of one generation: its run is that of the turn, its session the turn's epoch. */
+/** The gate of one generation. The run is the turn's, and its session is the turn's epoch. */
 class RunGate implements ToolGate {
   readonly #ports: GatePorts;
   readonly #seat: RunSeat;
@@ -61,14 +64,14 @@ class RunGate implements ToolGate {
   readonly #epoch: number;
   readonly #session: string;
   readonly #queue = new KeyedQueue<'call'>();
-  /** The calls that wait for those before them. */
+  /** Calls that wait for a decision about an earlier call. */
   readonly #waiting = new Set<Waiting>();
-  /** The calls that may run, by the id that their agent gave them, under the id that they have in the run. */
+  /** Calls that may run: the agent's id of each, with its id in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
-  /** The calls that this generation asked for. */
+  /** Ids of the calls that this generation requested. */
   readonly #asked = new Set<string>();
-  /** What the model said with its last answer. */
+  /** The text of the model's last answer. */
   #said = '';
   /** Aborted when the generation is over. */
   readonly #over = new AbortController();
@@ -148,7 +151,7 @@ class RunGate implements ToolGate {
       const told = { session: this.#session, call: common, brings: judged.brings };
       await runs.applyAll(this.#key, reported(told, result, clean), clock.now());
     };
-    // People take their time, and it is done.
+    // While people decide, a result is recorded at once, without the queue.
     const told = this.#isOpen && this.#state?.status === 'paused' ? record() : this.#queue.run('call', record);
     await told.catch((error: unknown) => this.#fail(error, null));
   }
@@ -168,7 +171,7 @@ class RunGate implements ToolGate {
     return this.#ports.runs.state(this.#key);
   }
 
-  /** Whether the run of this generation has not ended. */
+  /** Whether the run of this generation is open. */
   get #isOpen(): boolean {
     const state = this.#state;
     return state?.run?.session === this.#session && (state.status === 'running' || state.status === 'paused');
@@ -178,7 +181,7 @@ class RunGate implements ToolGate {
     return this.#ports.runs.apply(this.#key, command, this.#ports.clock.now());
   }
 
-  /** Whether there is a run that it is a step of. */
+  /** Records a step. Returns `false` when there is no run. */
   async #step(kept: ModelStep['kept']): Promise<boolean> {
     if (this.#over.signal.aborted) return false;
     const keeping = this.#keeping(kept);
@@ -199,7 +202,7 @@ class RunGate implements ToolGate {
     return this.#said === '' ? {} : { output: this.#ports.clean(this.#said) };
   }
 
-  /** Calls that hold a secret are not kept as they are, and could not be the same again; nor is what is very long. */
+  /** The command that stores a step. Steps with a secret, and steps that are too long, are not stored. */
   #keeping(kept: ModelStep['kept']): readonly RunCommand[] {
     if (kept === null) return [];
     const [said, calls] = [this.#ports.clean(kept.said), this.#ports.clean(kept.calls)];
@@ -207,7 +210,7 @@ class RunGate implements ToolGate {
     return [{ type: 'KEEP', session: this.#session, said, calls }];
   }
 
-  /** The calls that an earlier generation of this turn asked for, and that were not begun. */
+  /** Calls that an earlier generation of the turn requested and that have not started. */
   get #leftCalls(): readonly OpenCall[] {
     const calls = this.#state?.run?.calls ?? [];
     return calls.filter(({ id, source, status }) => source === 'conch' && status === 'pending' && !this.#asked.has(id));
@@ -217,7 +220,10 @@ class RunGate implements ToolGate {
     for (const { id } of this.#leftCalls) await this.#apply({ type: 'WITHDRAW', call: id });
   }
 
-  /** Whether the turn has a run, which begins with this if it had none; work beside the floor has one, in which this is the first step. */
+  /**
+   * Begins the run if there is none. Returns whether there is a run. The first step of a background run is recorded
+   * here.
+   */
   async #begin(): Promise<boolean> {
     if (this.#isOpen) return true;
     const { channel, agent, aside } = this.#seat;
@@ -245,7 +251,7 @@ class RunGate implements ToolGate {
     return (await this.#runs(this.#over.signal)) ? 'go' : 'stop';
   }
 
-  /** Resolves once the run goes on, with whether it does. */
+  /** Waits until a paused run continues. Resolves with whether it does. */
   async #runs(stopped: AbortSignal): Promise<boolean> {
     const changed = Promise.withResolvers<void>();
     const look = (): void => {
@@ -291,19 +297,19 @@ class RunGate implements ToolGate {
     }
   }
 
-  /** While people are waited for, whatever waits with that is on record. */
+  /** Records calls that wait while people decide. */
   async #listed(): Promise<void> {
     if (!this.#isOpen || this.#state?.status !== 'paused') return;
     const calls = this.#unlisted();
     if (calls.length > 0) await this.#apply({ type: 'REQUEST', session: this.#session, calls });
   }
 
-  /** The calls that wait and are not on record, as the rules see them now. */
+  /** Waiting calls that are not recorded, with the present verdict of the rules. */
   #unlisted(): RequestedCall[] {
     return [...this.#waiting].flatMap((one): RequestedCall[] => {
       if (one.id !== null || one.stopped.aborted) return [];
       const judged = this.#judge(one.call);
-      // What is refused asks nobody, and is on record when it is refused.
+      // A denied call waits for nobody. It is recorded when it is refused.
       if (judged.verdict === 'deny') return [];
       one.id = this.#newId();
       this.#asked.add(one.id);
@@ -311,14 +317,14 @@ class RunGate implements ToolGate {
     });
   }
 
-  /** The very call that was asked for before a restart: what was decided about it since counts. */
+  /** Continues a call that was requested before a restart. A decision made since counts. */
   async #goOn(call: GatedCall, asked: AskedCall): Promise<GateVerdict> {
     const isCleared = this.#state?.run?.calls.some(({ id, cleared }) => id === asked.id && cleared) === true;
     if (isCleared) asked.outcome.hear([{ type: 'callCleared', call: asked.id }]);
     return await this.#decided(call, asked);
   }
 
-  /** Claims the call once it is cleared, by the rules as they are then; it may have to be asked about again. */
+  /** Claims a cleared call under the rules in force. It may need another approval. */
   async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {
       await this.#listed();
@@ -356,7 +362,7 @@ class RunGate implements ToolGate {
   }
 }
 
-/** `id`: in the run, once it is on record. */
+/** `id`: the call's id in the run; `null` until it is recorded. */
 type Waiting = { readonly call: GatedCall; readonly stopped: AbortSignal; id: string | null };
 
 type AskedCall = {
@@ -366,6 +372,6 @@ type AskedCall = {
   readonly words: string;
 };
 const SPENT = 'used up the steps that its own settings allow';
-/** A longer step is not kept, in UTF-16 units. */
+/** The longest step that is stored, in UTF-16 units. */
 const LONGEST_STEP = 524_288;
 const CANCELLED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: UNDECIDED };

@@ -46,46 +46,46 @@ type RunsPorts = {
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** The person who asked for the open review of a channel; `null` when none is open. */
   readonly reviewedFor: (channel: ChannelId) => string | null;
-  /** Who may operate without being named in the configuration. */
+  /** Ids of people who may operate without being in the configuration. */
   readonly owners: readonly string[];
   readonly config: () => Config;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  /** The text without secrets. */
+  /** Redacts secrets in a text. */
   readonly clean: (text: string) => string;
 };
 
 type Asked = Parameters<EventSource>[0];
 type Sink = Parameters<EventSource>[1];
 
-/** The runs of all seats: hosted beside the floors, begun by the first tool of a turn. */
+/** The runs of all seats. The first tool of a turn begins a run. */
 export class Runs {
   readonly store: RunStore;
   readonly people: KnownPeople;
-  /** Answers the commands of the group "run". */
+  /** The commands of the group "run". */
   readonly commands: RunCommands;
-  /** What stands between an agent and its tools while it has the floor under an epoch. */
+  /** Makes the gate between an agent and its tools, for the holder's epoch. */
   readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate;
 
-  /** What sessions have read that nobody vouches for. */
+  /** Labels of what sessions have read. */
   readonly taints: RunTaints;
 
-  /** Tells programs of a seat's runs as they happen. */
+  /** Sends events of runs to programs. */
   readonly events: EventSource;
-  /** Tells of every tool call, for whoever looks into them. */
+  /** Reads the record of all tool calls. */
   readonly audit: AuditSource;
-  /** Takes what an agent is just writing; `null` as long as nobody ever read along. */
+  /** Shows an agent's draft to readers of events; `null` until there is one. */
   drafted: RunFeeds['drafted'] | null = null;
 
   readonly #ports: RunsPorts;
   readonly #asides: AsideRuns;
   readonly #lines = new BoundedMap<ChannelId, readonly Line[]>(CHANNELS);
-  /** Who does what runs beside the floors ask for; `null` before it begins. */
+  /** The agents for background runs; `null` before `begin`. */
   #agents: Pick<Supervisor, 'aside' | 'backend'> | null = null;
   #isEnding = false;
 
-  /** Before the store recovers. */
+  /** Must be created before the store recovers. */
   constructor(ports: RunsPorts) {
     const { store, config, clock, log, manager, floors } = ports;
     this.#ports = ports;
@@ -128,13 +128,13 @@ export class Runs {
     this.gateFor = this.#gates(failed);
   }
 
-  /** Goes on with the work beside the floors that was open when the program ended. */
+  /** Continues the background runs that were open when the program ended. */
   begin(agents: Pick<Supervisor, 'aside' | 'backend'>): Promise<void> {
     this.#agents = agents;
     return this.#asides.begin();
   }
 
-  /** What an agent tells of a call of its model, with who asked for it, and the run that it is part of if that has begun. */
+  /** Adds the requester and the run to a report of a model call. */
   booked(seat: RunSeat, command: AgentCommand): AgentCommand {
     if (command.type !== 'spend' || command.use === undefined) return command;
     const requestedBy = this.#requestedBy(seat) ?? '';
@@ -144,13 +144,13 @@ export class Runs {
     return { ...command, use: { ...command.use, ...more } };
   }
 
-  /** What was said, and what sessions have read of it, is looked up anew. */
+  /** Reads lines and labels anew, because stored texts changed. */
   forget(): void {
     this.#lines.clear();
     this.taints.reread();
   }
 
-  /** The program ends: that work does without a word, until the next start, and what is asked stays asked. */
+  /** Stops background runs without reports. Open requests stay open until the next start. */
   stop(): Promise<void> {
     this.#isEnding = true;
     return this.#asides.stop();
@@ -223,14 +223,14 @@ export class Runs {
     };
   }
 
-  /** Whether the turn of a seat is one in which a review wants it to review. */
+  /** Whether the turn of a seat is one in which it reviews. */
   #isReviewing({ channel, agent, aside }: RunSeat): boolean {
     const floor = this.#ports.manager.floor(channel);
     if (aside === true || floor?.review?.reviewer !== agent) return false;
     return findTurn(floor, agent)?.brief !== undefined;
   }
 
-  /** Who asked for what a seat does; of work beside the floor it is on record. */
+  /** The people who caused a seat's work. A background run has its requester on record. */
   #requesters(seat: RunSeat): readonly Requester[] {
     const { channel, agent, aside } = seat;
     const { store, manager } = this.#ports;
@@ -253,7 +253,7 @@ export class Runs {
     return this.#member(seat)?.id ?? this.#requesters(seat)[0]?.id ?? null;
   }
 
-  /** What a seat has written in its turn, or beside the floor, so far. */
+  /** The text of a seat's turn or background run so far. */
   #writtenBy(seat: RunSeat): string {
     if (seat.aside === true) return this.#asides.written(seat);
     const floor = this.#ports.manager.floor(seat.channel);
@@ -268,12 +268,12 @@ export class Runs {
     return texts.join('\n\n') || null;
   }
 
-  /** One of them who is no operator. */
+  /** The first requester who is not an operator; `null` for none. */
   #member(seat: RunSeat): Requester | null {
     return this.#requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
   }
 
-  /** What was said in a channel; of what was looked at before only what is new is read. */
+  /** The newest lines of a channel. Only lines after the known ones are read. */
   #said(channel: ChannelId): readonly Line[] {
     const last = this.#ports.manager.floor(channel)?.lines ?? 0;
     const known = this.#lines.get(channel) ?? [];
@@ -305,12 +305,12 @@ export class Runs {
   }
 }
 
-/** What of a run can be set for an agent alone. */
+/** The options of a run that an agent's backend supports. */
 function settableOf(backend: AgentBackend | null): ReturnType<RunCommandPorts['settable']> {
   return backend === null ? null : { backend: backend.kind, options: backend.settable ?? [] };
 }
 
-/** Each run that is over leaves a line in the log. */
+/** Logs the end of each run. */
 function logCleanups(runs: Pick<RunStore, 'onChange'>, log: Log): void {
   runs.onChange(({ facts, state }) => {
     for (const { type } of facts.flatMap((fact) => publishedOf(fact, state)))
@@ -332,13 +332,13 @@ function authorIn(store: Pick<FloorStore, 'message'>, id: string): Requester | n
   return message === null ? null : { ...message.author, ...(message.bot === true ? { bot: true } : {}) };
 }
 
-/** Under which name it is kept what people are called who gave commands. */
+/** The owner under which names of people who gave commands are stored. */
 export const NAMES = 'names';
 
-/** Of so many channels it is kept what was said. */
+/** Number of channels whose lines are cached. */
 const CHANNELS = 100;
 
-/** So far back it is looked for who asked, who answered, and who said something. */
+/** Number of facts or lines that are searched for requesters, decisions and authors. */
 const LOOKED_AT = 1_000;
 
 function closedQuestion(

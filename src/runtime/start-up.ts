@@ -8,7 +8,7 @@ import type { TurnManager } from '../turns/manager.ts';
 import type { ChannelSync } from './channel-sync.ts';
 import type { Threads } from './thread-registry.ts';
 
-/** What a start needs of the program. */
+/** What a start needs. */
 type StartUpPorts = {
   readonly adapters: readonly ChatAdapter[];
   readonly config: () => Config;
@@ -19,22 +19,22 @@ type StartUpPorts = {
   readonly threads: Pick<Threads, 'forgetOld'>;
   readonly plans: () => Plans;
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
-  /** Connects an adapter: from now on it hands in what people write. */
+  /** Starts an adapter: it delivers messages from now on. */
   readonly begin: (adapter: ChatAdapter) => Promise<void>;
-  /** Threads were let go of. */
+  /** Called when threads were removed. */
   readonly forgotten: () => void;
-  /** Does work again while the disk is full; rejects when the store is broken. */
+  /** Retries work while the disk is full. Rejects when the store is broken. */
   readonly retrying: <Result>(work: () => Promise<Result>) => Promise<Result>;
   readonly onBroken: (error: unknown) => void;
 };
 
 /**
- * Starts a program over floors that a former one left. Only those are looked at where something was under way, or whose plan changed,
- * and not before people are heard: nobody waits for that.
+ * Starts the program over the floors of an earlier one. Only floors with work in progress, or with a changed plan, are
+ * resumed, after the adapters of this machine are started.
  */
 export class StartUp {
   readonly #ports: StartUpPorts;
-  /** The floors that are to be brought back, and by which plans. */
+  /** The floors to resume, and their plans. */
   #left: { readonly awake: readonly ChannelId[]; readonly plans: Plans } | null = null;
   #back: Promise<void> = Promise.resolve();
   #isStopping = false;
@@ -43,7 +43,7 @@ export class StartUp {
     this.#ports = ports;
   }
 
-  /** Resolves when people on platforms that lose nothing are heard. */
+  /** Starts the adapters that lose no messages. Resolves when they are started. */
   async begin(): Promise<void> {
     const { adapters, manager, agents, begin, config } = this.#ports;
     const plans = this.#ports.plans();
@@ -57,14 +57,14 @@ export class StartUp {
     this.#left = { awake, plans };
   }
 
-  /** Resolves when the floors are back at which something was under way, and their agents have been called. Never rejects. */
+  /** Resolves when the floors with work in progress have resumed and their agents are started. Never rejects. */
   get back(): Promise<void> {
     return this.#back;
   }
 
   /**
-   * Brings the floors back, and connects the other platforms: nothing is granted before a floor has its plan. Resolves when all are back and
-   * people are heard everywhere; rejects with an `AdapterError` when they never will be.
+   * Resumes the floors and connects the other platforms. Nothing is granted on a floor before it has its plan.
+   * Resolves when all are connected; rejects with an `AdapterError` when a platform refuses for good.
    */
   async connect(): Promise<void> {
     const { adapters, begin, sync } = this.#ports;
@@ -80,7 +80,7 @@ export class StartUp {
     await Promise.all([...heard, this.#back]);
   }
 
-  /** Resolves when nothing of it is under way. Call it once nothing new is taken in. */
+  /** Resolves when no work of the start is in progress. Call it when no new messages are accepted. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#back;
@@ -92,7 +92,7 @@ export class StartUp {
     await retrying(() => manager.settle(plans));
   }
 
-  /** What people wrote meanwhile, and the agents' sessions; then threads go that are old. */
+  /** Gives floors the messages of the time between, opens sessions, then removes old threads. */
   async #comeBack(awake: readonly ChannelId[], plans: Plans): Promise<void> {
     const { adapters, adapterOf, agents, clock, forgotten, manager, retrying, sync, threads } = this.#ports;
     for (const adapter of adapters) {

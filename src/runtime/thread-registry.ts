@@ -5,18 +5,18 @@ import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 
-/** Where threads are remembered. */
+/** Where threads are stored. */
 type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
   readonly floors: Pick<FloorStore['floors'], 'awake'>;
   readonly keyValues: Pick<KeptTexts, 'forget' | 'remember' | 'remembered'>;
 };
 
-/** A thread at rest for so long is let go of; the next message in it opens its floor again. */
+/** A thread without messages for this time loses its floor. Its next message opens the floor again. */
 const FORGET_AFTER_MS = 7 * 86_400_000;
 const OWNER = 'threads';
 const keptSchema = z.object({ parent: z.string(), name: z.string() });
 
-/** The threads that have floors of their own, over restarts. */
+/** The threads that have floors of their own. Survive restarts. */
 export class Threads {
   readonly #store: ThreadsStore;
   readonly #known = new Map<ChannelId, Thread>();
@@ -25,25 +25,25 @@ export class Threads {
     this.#store = store;
   }
 
-  /** Reads what was remembered. */
+  /** Reads the stored threads. */
   load(): void {
     for (const [id, value] of this.#store.keyValues.remembered(OWNER))
       this.#known.set(id, { id, ...keptSchema.parse(JSON.parse(value)) });
   }
 
-  /** Takes a thread in; `false` when nothing is new about it. */
+  /** Adds a thread; `false` when it is known. */
   admit(thread: Thread): boolean {
     if (this.#known.get(thread.id)?.parent === thread.parent) return false;
     this.#known.set(thread.id, thread);
     return true;
   }
 
-  /** Remembers a thread. */
+  /** Stores a thread. */
   async keep({ id, parent, name }: Thread): Promise<void> {
     await this.#store.keyValues.remember(OWNER, id, JSON.stringify({ parent, name }));
   }
 
-  /** Lets go of the threads at rest that nobody wrote in for a week; resolves with those. */
+  /** Removes threads at rest without messages for a week. Resolves with their ids. */
   async forgetOld(now: Instant): Promise<readonly ChannelId[]> {
     const awake = new Set(this.#store.floors.awake());
     const gone: ChannelId[] = [];
@@ -56,7 +56,7 @@ export class Threads {
     return gone;
   }
 
-  /** The configuration with every thread as a channel like its parent, for as long as that has floors for its threads. */
+  /** The configuration with every thread as a channel like its parent, while the parent has floors for threads. */
   within(config: Config): Config {
     if (this.#known.size === 0) return config;
     const parents = new Map(config.channels.map((channel) => [channel.id, channel]));

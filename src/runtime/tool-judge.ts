@@ -37,40 +37,40 @@ import type { SessionLabels } from '../work/runs/run-taints.ts';
 import type { RunState } from '../work/runs/run.ts';
 import { defined } from '../lib/defined.ts';
 
-/** What the rules say about a call, and what can be remembered about it. */
+/** The verdict of the rules about a call, and the always-allow rules on offer. */
 export type CallJudgement = {
   readonly verdict: ToolVerdict['verdict'];
-  /** What people must know when it is asked; `null`: its agent is gone from the configuration. */
+  /** Facts about the call for people; `null` when the agent is no longer configured. */
   readonly about: Pick<AboutCall, 'tool' | 'call' | 'folder' | 'why' | 'who' | 'danger'> | null;
-  /** The rule that decided. */
+  /** Text of the rule that decided; `null` for none. */
   readonly rule: string | null;
-  /** The remembered yes by which it is allowed, by its id. */
+  /** Id of the always-allow rule that allows the call; `null` for none. */
   readonly remembered: string | null;
-  /** What its agent is told when it is refused. */
+  /** The answer to the agent if the call is refused. */
   readonly words: string;
   readonly offers: readonly AlwaysOffer[];
-  /** Why people are asked even if a rule allows it; `null`: nothing beside the rules. */
+  /** Why the call needs approval even if a rule allows it; `null` for no reason. */
   readonly caution: string | null;
-  /** What its agent reads by it, each by where that comes from. */
+  /** Labels of the text that the agent reads by the call, with their sources. */
   readonly brings: { readonly untrusted?: string; readonly private?: string };
 };
 
-/** What a call is judged by beside the rules: what is remembered, and somebody who asked for it and is no operator. */
+/** What counts besides the rules: always-allow rules, and a requester who is not an operator (`member`). */
 export type CallCircumstances = {
   readonly at: Instant;
   readonly remembered: RunState['remembered'];
   readonly member: Requester | null;
-  /** The rules of the only tools that its run may use; `null`: all that are allowed. */
+  /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly only?: readonly string[] | null;
   /** True in the turn of a reviewer. */
   readonly isReviewing?: boolean;
-  /** What its session has read; nothing unless given. */
+  /** Labels of what the session has read; default: none. */
   readonly session?: SessionLabels;
-  /** The text without secrets; nothing is one unless given. */
+  /** Redacts secrets in a text; default: no secrets. */
   readonly clean?: (text: string) => string;
 };
 
-/** What the rules in force say about a call of an agent in a channel: the strictest of what they say about each account of it. */
+/** Judges a call by the present rules. Each account of the call is judged; the strictest verdict counts. */
 export function judgeCall(
   config: Config,
   seat: RunSeat,
@@ -121,8 +121,8 @@ export function judgeCall(
 }
 
 /**
- * What people are shown of a call when they are asked about it: all of it, with everything spelled out that cannot be seen and
- * without secrets. `said`: what its agent said last. Nothing is offered for always where the input is not shown as it is.
+ * The request for a call in words for people: the whole input, with invisible characters spelled out and secrets
+ * redacted. `said`: the agent's last words. No always-allow rules are offered when the input is not shown as it is.
  */
 export function callAsked(
   call: GatedCall,
@@ -132,7 +132,7 @@ export function callAsked(
   const shown = (text: string): string => visible(clean(text));
   const { title = call.tool, unaskable, answer, form, showsAnswer } = call;
   const [reason = '', ...more] = caution?.split('\n') ?? [];
-  // A reason of several lines stands whole before what would run.
+  // A caution of several lines stands before the call.
   const whole = [...(more.length === 0 ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
   const detail = shown(whole);
   const why = detail.length > LONGEST_DETAIL ? TOO_LONG : unaskable;
@@ -169,7 +169,7 @@ function fieldShown(field: AskedField, shown: (text: string) => string): AskedFi
   };
 }
 
-/** A call as it goes on record, by what the rules say of it; `clean` takes secrets out of a text. */
+/** The call as it is recorded, with secrets redacted by `clean`. */
 export function recordedCall(
   call: GatedCall,
   { verdict, rule, about }: Pick<CallJudgement, 'verdict' | 'rule' | 'about'>,
@@ -178,21 +178,21 @@ export function recordedCall(
   const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
   const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
   const more = { ...(definition === null ? {} : { definition }), ...defined({ program }) };
-  // What could carry something away in somebody else's words is asked about by itself.
+  // A call that could send data out, with untrusted text in the session, is decided alone.
   const alone = about?.danger === true ? ({ alone: true } as const) : {};
   const asked = { id, agentCall, tool, input: redactedInput(input, clean), digest: digestOf(call) };
   return { ...asked, source, repeatable, ...more, verdict, rule, ...alone };
 }
 
-/** Of the tool, its definition and its raw input. */
+/** The digest of the tool, its definition and its raw input. */
 export function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {
   return callDigest([tool, definition, accounts === undefined ? input : [input, detail]]);
 }
 
-/** A longer text is not asked, in UTF-16 units: nobody would read it. */
+/** The longest request that people are asked about, in UTF-16 units. */
 export const LONGEST_DETAIL = 262_144;
 
-/** What an agent says beside a call, in letters. */
+/** The longest words of an agent that stand beside a request, in UTF-16 units. */
 const LONGEST_SAYING = 300;
 const TOO_LONG = `its input is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; split it`;
 
@@ -207,7 +207,7 @@ const UNJUDGED: CallJudgement = {
   brings: {},
 };
 
-/** What goes on record with a call: what its agent reads by it, and what it has read before. */
+/** The labels to record with a call: of what the agent reads by it, and of what the session had read before. */
 function broughtBy(labels: CallLabels, session: SessionLabels | undefined): CallJudgement['brings'] {
   const untrusted = session?.untrusted?.from ?? labels.untrusted;
   return {
@@ -216,7 +216,7 @@ function broughtBy(labels: CallLabels, session: SessionLabels | undefined): Call
   };
 }
 
-/** The labels of every account of a call together. */
+/** The labels of all accounts of a call. */
 function labelsOfAll(uses: readonly ToolUse[], rules: LabelRules, { server, repeatable }: GatedCall): CallLabels {
   const all = uses.map((use) => labelsOf(use, rules, { open: server?.open ?? true, isHarmless: repeatable }));
   return {
@@ -227,7 +227,10 @@ function labelsOfAll(uses: readonly ToolUse[], rules: LabelRules, { server, repe
   };
 }
 
-/** Why people are asked whatever the rules say; danger is what could carry away what should not leave, in words that somebody else chose. */
+/**
+ * Reasons why people are asked whatever the rules say. Danger: the call could send private data out, with untrusted
+ * text in the session.
+ */
 function cautionsAbout(
   { caution, input, detail, accounts }: GatedCall,
   labels: CallLabels,
@@ -248,7 +251,7 @@ function cautionsAbout(
   return { caution: reasons.length === 0 ? null : reasons.join('; '), isDanger };
 }
 
-/** Why a call that may reach the page on which people answer is asked anyway: whoever opens that page is an operator. */
+/** Why a call that may reach Conch's page needs approval: whoever opens that page is an operator. */
 export function pageCaution(
   { input, detail }: { readonly input: unknown; readonly detail: string },
   { adapters: { console: page } }: Pick<Config, 'adapters'>,
@@ -257,7 +260,7 @@ export function pageCaution(
   return isNamed ? 'it may reach Conch’s own page, where people decide' : null;
 }
 
-/** The texts and numbers in an input, however deep. */
+/** The texts and numbers in an input, at any depth. */
 function leavesOf(input: unknown): readonly string[] {
   if (typeof input === 'string' || typeof input === 'number') return [String(input)];
   return typeof input === 'object' && input !== null
@@ -265,20 +268,20 @@ function leavesOf(input: unknown): readonly string[] {
     : [];
 }
 
-/** A call in a line: a tool of a server by the server, its name and what it is about: "scratch: write_file note.txt". */
+/** The call in one line: "scratch: write_file note.txt". */
 function titleWords(title: string, about: Pick<AboutCall, 'call'> | null, shown: (text: string) => string): string {
   const mcp = mcpToolOf(title);
   return mcp === null ? shown(title) : `${about?.call ?? shown(mcp.name)} (${shown(mcp.server)})`;
 }
 
-/** The class of a call and its tool, for people; a tool of a server is named with it. */
+/** The kind of a call and its tool, for people; a server's tool with its server. */
 function toolWords(tool: string, { parts }: ToolUse): string {
   const [{ kind, mcp }] = parts;
   if (mcp !== null) return `${mcp.name} (${mcp.server})`;
   return tool === kind ? kind : `${kind} (${tool})`;
 }
 
-/** What a call does, in words that are true: a command whole, else its tool and the first path that it names. Cut where secrets are out. */
+/** The call in short: a whole command, else the tool and the first path. Cut where secrets are redacted. */
 function shortCall({ tool, input, answer }: GatedCall, uses: readonly ToolUse[]): Pick<AboutCall, 'call'> {
   const [use] = uses;
   if (use === undefined || answer !== undefined) return {};
@@ -334,13 +337,13 @@ function yesBy({ by, rule }: ToolVerdict, remembered: readonly Yes[]): string | 
 
 type Yes = Remembered & { readonly id: string };
 
-/** A rule that was offered is one; what a later version can no longer read is forgotten. */
+/** Parses a stored always-allow rule. A rule that this version cannot parse is dropped. */
 function readYes({ id, rule: text, until, definition }: RunState['remembered'][number]): readonly Yes[] {
   const read = parseRule(text);
   return read.ok ? [{ id, rule: read.rule, until, definition }] : [];
 }
 
-/** Whether the rules in force let an agent ever use any tool of a server, or this one. */
+/** Whether the present rules allow an agent any tool of a server, or this tool, for some input. */
 export function reachesServer(
   config: Config,
   seat: RunSeat,
@@ -354,7 +357,7 @@ export function reachesServer(
   return reachesTool(toolRulesOf(config, agent, channel, only), server, tool);
 }
 
-/** The rules of a list with commas between them, outside of brackets; or what is wrong with one. */
+/** Parses rules separated by commas outside of brackets; returns what is wrong otherwise. */
 export function readToolList(text: string): ReturnType<RunCommandPorts['readTools']> {
   const rules = (text.match(/(?:\([^)]*\)|[^,(]|\()+/g) ?? []).map((rule) => rule.trim()).filter((rule) => rule !== '');
   for (const rule of rules) {
@@ -364,7 +367,7 @@ export function readToolList(text: string): ReturnType<RunCommandPorts['readTool
   return rules.length === 0 ? { ok: false, why: 'That list has no tool.' } : { ok: true, rules };
 }
 
-/** Where an agent works; `null` for one that connects from a machine whose files nobody sees from here. */
+/** The agent's working folder and what is around it; `null` for an agent on another machine. */
 export function workPlaceOf(
   { backend }: AgentConfig,
   { file, dataDir }: Pick<Config, 'file' | 'dataDir'>,
@@ -392,13 +395,13 @@ function realpath(path: string, links = 0): string | null {
   } catch {
     const target = links < MOST_LINKS ? linkAt(path) : null;
     if (target === null) return null;
-    // What is written to a link makes the file that it leads to.
+    // A write to a link changes the file that the link names.
     const at = resolve(realpath(dirname(path), links + 1) ?? dirname(path), target);
     return realpath(at, links + 1) ?? join(realpath(dirname(at), links + 1) ?? dirname(at), basename(at));
   }
 }
 
-/** As many as systems follow. */
+/** The most links that are followed, as in common systems. */
 const MOST_LINKS = 40;
 
 function linkAt(path: string): string | null {

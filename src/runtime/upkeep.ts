@@ -20,7 +20,7 @@ import type { Log } from './log.ts';
 import { NAMES } from './runs.ts';
 import { Threads } from './thread-registry.ts';
 
-/** What upkeep works on. */
+/** What maintenance works on. */
 type UpkeepParts = {
   readonly store: FloorStore;
   readonly config: () => Config;
@@ -29,10 +29,10 @@ type UpkeepParts = {
 
 const DAY_MS = 86_400_000;
 
-/** How long after the start what is old is taken away for the first time, so that a start has the machine to itself. */
+/** Delay of the first pruning after a start, so that the start has the machine to itself. */
 const FIRST_MS = 60_000;
 
-/** Does what the command line asks of the database; what went wrong is a refusal in words. */
+/** Carries out an order of the command line for the database. Errors become refusals in words. */
 export async function carryOut(order: UpkeepOrder, parts: UpkeepParts): Promise<Answer> {
   try {
     return { ok: true, text: await done(order, parts) };
@@ -41,7 +41,7 @@ export async function carryOut(order: UpkeepOrder, parts: UpkeepParts): Promise<
   }
 }
 
-/** What is done for the database while Conch runs: it is checked as a whole, and what is old is taken away once a day. */
+/** Maintenance of the database while Conch runs: a check of the whole file, and pruning once a day. */
 export class Upkeep {
   readonly #parts: UpkeepParts & { readonly timers: Timers; readonly log: Log };
   readonly #check: BackgroundCheck;
@@ -53,7 +53,7 @@ export class Upkeep {
     this.#check = new BackgroundCheck({ ...parts, path: databaseIn(parts.config().dataDir) });
   }
 
-  /** Whether the last check found something. */
+  /** Whether the last check found damage. */
   get isDamaged(): boolean {
     return this.#check.isDamaged;
   }
@@ -108,8 +108,8 @@ async function erased(order: Erasure, { store }: UpkeepParts): Promise<string> {
 }
 
 /**
- * What goes with the words of a person or of a message: what agents did with their tools for them, or in a turn that was given the message,
- * with what people were asked and told of that; and what the person decided, in whose words, and under what name.
+ * What is erased with a person or a message besides their own texts: tool calls for them or in turns that were given
+ * the message, with requests and announcements about those calls; and the person's decisions, with words and name.
  */
 async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoErased> {
   const { what, id } = erasure;
@@ -159,7 +159,7 @@ function* noted<Entry extends { readonly fact: Fact | RunFact }>(
   }
 }
 
-/** What a person was called, and what they said when they decided. */
+/** Names of a person, and texts of the person's decisions. */
 class Traces {
   readonly #id: string;
   readonly #names = new Set<string>();
@@ -170,7 +170,7 @@ class Traces {
     if (name !== null) this.#names.add(name);
   }
 
-  /** They were called so. */
+  /** Adds a name of the person. */
   isCalled(name: string): true {
     if (name !== ERASED_TEXT) this.#names.add(name);
     return true;
@@ -182,10 +182,10 @@ class Traces {
     for (const text of saidIn(fact)) if (text !== null && text !== '') this.#said.add(text);
   }
 
-  /** Whether a text of a fact tells of them. What agents said is theirs whatever it names. */
+  /** Whether a text of a fact is about the person. Texts of agents are not, whatever they mention. */
   has(text: string, type: string): boolean {
     if (SPEECH.has(type)) return false;
-    // Several people stand in a row.
+    // A list of names holds this person's.
     if (text.split(', ').some((each) => each === this.#id || this.#names.has(each)) || this.#said.has(text))
       return true;
     return [...this.#names].some((name) => Object.values(IN_WORDS).some((words) => text.includes(words(name))));
@@ -202,7 +202,7 @@ const SPEECH: ReadonlySet<string> = new Set([
   'callSettled',
 ]);
 
-/** What whoever did it has said with it, also as others are told of it. */
+/** Texts that a person gave with a decision, in this fact or in its announcement. */
 function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
   switch (fact.type) {
     case 'questionClosed':
@@ -221,7 +221,7 @@ function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
   }
 }
 
-/** The instant since which a channel's words are kept; `null`: all of them. A thread keeps them as its channel does. */
+/** The instant since which a channel's messages are kept; `null`: all. A thread has its channel's retention. */
 function keptSince({ store, config, clock }: UpkeepParts): (channel: ChannelId) => Instant | null {
   const now = clock.now();
   const threads = new Threads(store);
