@@ -172,7 +172,12 @@ export class App {
     await this.#startUp.begin();
     this.#outbox.start();
     await this.runs.begin(this.#agents);
-    this.reviews.begin();
+    // A stored review that cannot be read ends the program in good order.
+    try {
+      this.reviews.begin();
+    } catch (error) {
+      this.#parts.onBroken(error);
+    }
   }
 
   /**

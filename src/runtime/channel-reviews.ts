@@ -62,9 +62,10 @@ export class ChannelReviews extends Reviews {
   /** Goes on with the reviews that were open, and opens those that messages wait for. */
   override begin(): void {
     super.begin();
-    const { store, log } = this.#ports;
-    for (const channel of store.floors.awake()) {
-      const [held] = store.floors.state(channel)?.held ?? [];
+    const { store, config, log } = this.#ports;
+    for (const { id, turnConfig } of config().channels) {
+      if (turnConfig.order !== 'review') continue;
+      const [held] = store.floors.state(id)?.held ?? [];
       const message = held === undefined ? null : store.message(held.id);
       if (message === null || message.bot === true) continue;
       this.arrived(message).catch((error: unknown) => log.error({ err: error }, 'a review could not be opened'));

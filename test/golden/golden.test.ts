@@ -3,6 +3,8 @@ import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import { SESSION_TRANSITIONS } from '../../src/agents/session/session-machine.ts';
 import { FACTS } from '../../src/turns/floor/fact.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
+import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
+import { REVIEW_FACTS } from '../../src/work/reviews/review-events.ts';
 import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { runFactSchema } from '../../src/work/runs/run-events.ts';
 import { fold, goldenFiles, goldenJournals, kindsIn } from './journals.ts';
@@ -27,6 +29,11 @@ test('the floor has a golden journal of its version, with every kind of fact', (
 test('the run has one, with every kind of fact', () => {
   const kinds = runFactSchema.options.map(({ shape }) => shape.type.value).toSorted();
   expect(typesIn(`run-${runOnFloor.version}.jsonl`, 'type')).toEqual(kinds);
+});
+
+test('the review has one, with every kind of fact', () => {
+  const kinds = Object.keys(REVIEW_FACTS).toSorted();
+  expect(typesIn(`review-${reviewOnFloor.version}.jsonl`, 'type')).toEqual(kinds);
 });
 
 test('the session has one, with every trigger that goes on record', () => {

@@ -3,6 +3,7 @@ import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import { canonical } from '../../src/engine/canonical.ts';
 import { readRecord, readState } from '../../src/engine/reading.ts';
 import type { ConfigTable, Machine, Reading } from '../../src/engine/machine.ts';
+import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
 import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 
@@ -40,6 +41,8 @@ export function fold(journal: GoldenJournal): { readonly folded: string; readonl
       return foldWith(floorMachine, journal);
     case 'run':
       return foldWith(runOnFloor, journal);
+    case 'review':
+      return foldWith(reviewOnFloor, journal);
     case 'session':
       return foldWith(sessionJournal, journal);
     default:

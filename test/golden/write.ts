@@ -5,9 +5,14 @@ import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import type { RecordedMove } from '../../src/agents/session/session-journal.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import { FACTS } from '../../src/turns/floor/fact.ts';
-import { RESTORE_JUMP, floorMachine } from '../../src/turns/floor-store.ts';
+import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import { RESTORE_JUMP, floorMachine, openFloorStore } from '../../src/turns/floor-store.ts';
 import { Random } from '../sim/random.ts';
 import { runSeed } from '../sim/world.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
+import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
+import type { ReviewCommand } from '../../src/work/reviews/review-events.ts';
 import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { Bound, HALL, SEAT, by } from '../work/runs/bound.ts';
 import { KEY, RunBench, asking, call, error, request, settle, start, step } from '../work/runs/fixture.ts';
@@ -42,7 +47,7 @@ async function floors(): Promise<readonly GoldenJournal[]> {
   missing.delete('stoodStill');
   missing.delete('runBegun');
   missing.delete('runLeft');
-  for (const type of missing) if (/^(?:aside|trust)/.test(type) || type === 'reported') missing.delete(type);
+  for (const type of missing) if (/^(?:aside|trust|review)/.test(type) || type === 'reported') missing.delete(type);
   if (missing.size > 0) throw new Error(`no seed has ${[...missing].join(', ')}`);
   return found.map((each, index) => (index === 0 ? restored(each) : each));
 }
@@ -126,6 +131,69 @@ async function cuts(): Promise<{ readonly floor: GoldenJournal; readonly run: Go
     floor: { machine: 'floor', version: floorMachine.version, key: HALL, rows: ofFloor, state: bound.hall },
     run: { machine: 'run', version: runOnFloor.version, key, rows: ofRun, state: bound.state },
   };
+}
+
+/** A floor and its review, in which everything happens that a review has a fact for. */
+async function reviews(): Promise<{ readonly floor: GoldenJournal; readonly review: GoldenJournal }> {
+  const store = openFloorStore({
+    path: ':memory:',
+    machine: floorWithWork,
+    clock: { now: () => 0 },
+    textLimit: () => 4_000,
+    words: () => null,
+  });
+  const hosted = store.host(reviewOnFloor);
+  let at = 1_000;
+  const floor = (command: Command) => store.floors.apply(HALL, command, (at += 1_000));
+  const give = (command: ReviewCommand) => hosted.apply(HALL, command, (at += 1_000));
+  const seats = ['pm', 'dev'].map((agent) => ({ agent, priority: 10, timeoutMs: 60_000, rejoin: 'auto' as const }));
+  await floor({ type: 'configure', settings: PLAIN_SETTINGS, seats });
+  await floor({ type: 'join', agent: 'pm' });
+  await floor({ type: 'join', agent: 'dev' });
+  const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+  const settings = {
+    maxIterations: 3,
+    until: 'review',
+    onFail: 'stop',
+    signals,
+    patience: 1,
+    waitMs: 600_000,
+  } as const;
+  await give({ type: 'START', id: `${HALL}-1`, primary: 'pm', reviewer: 'dev', task: 'Write it', by, settings });
+  const turn = async (agent: string, text: string, tree: string) => {
+    const epoch = store.floors.state(HALL)?.turn?.epoch ?? 0;
+    await floor({ type: 'say', agent, epoch, text, mentions: [] });
+    await floor({ type: 'spend', agent, epoch, tokens: 10, costMicros: 5 });
+    await floor({ type: 'end', agent, epoch, outcome: 'completed', signalled: true });
+    await give({ type: 'MEASURED', epoch, work: { tree, commit: null } });
+  };
+  await turn('pm', 'One.\nDONE', 'a');
+  await turn('dev', '[major] It breaks\nREVISE', 'b');
+  await turn('dev', '[major] It breaks\nREVISE', 'b');
+  await turn('pm', 'It is meant so.', 'b');
+  await give({ type: 'MORE', by, iterations: 1 });
+  await turn('pm', 'F1: disputed: it is meant so', 'c');
+  await turn('dev', 'PASS', 'c');
+  const rowsOf = (entries: readonly { readonly at: number; readonly fact: unknown }[]) =>
+    entries.map((entry) => ({ at: entry.at, facts: [entry.fact] }));
+  const journals = {
+    floor: {
+      machine: 'floor',
+      version: floorMachine.version,
+      key: HALL,
+      rows: rowsOf(store.floors.journal(HALL, Infinity)),
+      state: store.floors.state(HALL),
+    },
+    review: {
+      machine: 'review',
+      version: reviewOnFloor.version,
+      key: HALL,
+      rows: rowsOf(hosted.journal(HALL, Infinity)),
+      state: hosted.state(HALL),
+    },
+  };
+  await store.close();
+  return journals;
 }
 
 /** A floor whose agent is not started before somebody trusts its folder. */
@@ -285,6 +353,7 @@ const DISRUPTIONS: readonly MakeEvent[] = [
 ];
 
 const usingTools = await runs();
+const reviewed = await reviews();
 const cut = await cuts();
 for (const [name, journals, kind] of [
   [
@@ -293,6 +362,7 @@ for (const [name, journals, kind] of [
       usingTools.floor,
       cut.floor,
       await asides(),
+      reviewed.floor,
       await trust(),
       await standstill(),
       await spending(),
@@ -301,6 +371,7 @@ for (const [name, journals, kind] of [
     'type',
   ],
   [`run-${runOnFloor.version}.jsonl`, [...usingTools.runs, cut.run], 'type'],
+  [`review-${reviewOnFloor.version}.jsonl`, [reviewed.review], 'type'],
   [`session-${sessionJournal.version}.jsonl`, sessions(), 'trigger'],
 ] as const) {
   const kept: GoldenJournal[] = goldenFiles().includes(name) ? [...goldenJournals(name)] : [];

@@ -180,7 +180,8 @@ function checkHandOver({ command, before, after, at }: On<'end'>, agent: AgentId
   const { handTo } = command;
   const { turn, exchange, settings, usageSincePerson } = before;
   if (handTo === undefined || handTo === agent || turn === null || exchange === null) return;
-  if (settings.order === 'manual' || before.condition !== 'open' || isBarred(before, at)) return;
+  if (settings.order === 'manual' || settings.order === 'review' || before.condition !== 'open' || isBarred(before, at))
+    return;
   if (before.catchingUp) return;
   if (usageSincePerson.turns >= settings.maxTurns || after.limit !== null || before.parked.length > 0) return;
   const goesFirst = callable(before).length === 0 && outstanding(before).length === 0;

@@ -188,7 +188,8 @@ function checkWorking(floor: Floor, at: Instant): void {
     must(owed(floor).length === 0, 'I4', 'the floor is free and somebody is due');
     must(callable(floor).length === 0, 'I4', 'the floor is free and somebody was called');
   }
-  const isAutomatic = floor.settings.order !== 'manual' && floor.settings.order !== 'mention';
+  // Under the order "review", a message waits for the review that it opens.
+  const isAutomatic = !['manual', 'mention', 'review'].includes(floor.settings.order);
   const isDue = floor.held.some(
     (held) => held.until !== 'next' && ((held.fromProgram !== true && held.line === null) || floor.limit === null),
   );

@@ -13,6 +13,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { thisWorld } from '../../src/config/world.ts';
 import { carryOut } from '../../src/runtime/upkeep.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
 import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { leftSteps } from '../../src/work/runs/run-left.ts';
 import { ChatError } from '../../src/adapters/port.ts';
@@ -315,7 +316,9 @@ test('what was asked for an erased person and is not posted yet says so when it 
 const NOBODYS = new Set(
   `act addressed agent agentCall allowedTools also always answered approval askedBy backend call candidates cause code configuration
    cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin others
-   program queue remembered returned rule run seats server session settings task to tool unaskable why`.split(/\s+/u),
+   commit done fail file pass primary program queue remembered reviewer returned rule run seats server session settings task to tool tree trigger unaskable why`.split(
+    /\s+/u,
+  ),
 );
 
 /** Where a text may stand in what a schema describes, as `a.b`. */
@@ -332,7 +335,7 @@ function* textsIn(schema: unknown, path = ''): Generator<string> {
   if (isText || isAnything) yield path;
 }
 
-test.each([floorMachine, runOnFloor, sessionJournal])(
+test.each([floorMachine, runOnFloor, reviewOnFloor, sessionJournal])(
   'every text in the facts of a $name can be erased, or is nobody’s',
   (machine) => {
     const schema = z.toJSONSchema(machine.fact, { unrepresentable: 'any', io: 'input' });

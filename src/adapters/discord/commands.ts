@@ -72,9 +72,19 @@ export function lineOf(given: Given): string {
     if (argument.rest !== true) return text ?? [];
     // Ends the options, so that a text that begins with "--" is not read as one.
     const end = row?.options !== undefined && text?.startsWith('--') === true ? ['--'] : [];
-    return [...options, ...end, ...(text === null ? [] : [text])];
+    return [...options, ...end, ...(text === null ? [] : [isCountLeftOut(row, valueOf) ? notCounted(text) : text])];
   });
   return withMessageIds([`/${path}`, ...words].join(' '));
+}
+
+/** Whether the command has a number before its words, and none was given. */
+function isCountLeftOut(row: CommandRow | null, valueOf: (name: string) => unknown): boolean {
+  return (row?.arguments ?? []).some(({ kind, name }) => kind === 'count' && valueOf(name) === null);
+}
+
+/** Words in quotes if they begin with a number, which would be read as the number before them. */
+function notCounted(text: string): string {
+  return /^\d+(?:\s|$)/.test(text) ? `"${text.replaceAll('"', "'")}"` : text;
 }
 
 /** Replaces links to messages by the messages' ids. */
@@ -158,7 +168,12 @@ function commandOption(type: number, row: CommandRow, name: string): Option {
       ...(most && { most }),
     }),
   );
-  return { type, name, description: cut(row.summary), options: [...row.arguments.map(optionOf), ...named] };
+  const options = [...row.arguments.map(optionOf), ...named];
+  // Discord wants required options first.
+  const [required, others] = [true, false].map((each) =>
+    options.filter((option) => (option.required === true) === each),
+  );
+  return { type, name, description: cut(row.summary), options: [...(required ?? []), ...(others ?? [])] };
 }
 
 function optionOf(argument: Argument): Option {

@@ -72,7 +72,8 @@ const COMMANDS = {
   TICK: {},
 };
 
-const FACTS = {
+/** The fields of each fact as stored. */
+export const REVIEW_FACTS = {
   reviewStarted: COMMANDS.START,
   reviewMoved: { from: z.enum(REVIEW_STATUSES), to: z.enum(REVIEW_STATUSES), trigger: text },
   iterationBegun: { iteration: z.int() },
@@ -95,12 +96,12 @@ const FACTS = {
 };
 
 export type ReviewCommand = Tagged<'type', typeof COMMANDS>;
-export type ReviewFact = Tagged<'type', typeof FACTS>;
+export type ReviewFact = Tagged<'type', typeof REVIEW_FACTS>;
 export type ReviewCommandOf<T extends ReviewCommand['type']> = Extract<ReviewCommand, { readonly type: T }>;
 export type ReviewFactOf<T extends ReviewFact['type']> = Extract<ReviewFact, { readonly type: T }>;
 
 export const reviewCommandSchema = taggedUnion('type', COMMANDS);
-export const reviewFactSchema = taggedUnion('type', FACTS);
+export const reviewFactSchema = taggedUnion('type', REVIEW_FACTS);
 
 /** Why a command was refused. A refusal changes nothing. */
 export const REVIEW_REFUSALS = [

@@ -52,6 +52,22 @@ describe('the slash commands', () => {
     expect(commandSet().length).toBeLessThanOrEqual(100);
   });
 
+  test('keep a task that begins with a number, when no number of iterations is given', () => {
+    const options = [
+      { name: 'agent', type: 3, value: 'dev' },
+      { name: 'reviewer', type: 3, value: 'qa' },
+      { name: 'task', type: 3, value: '3 bugs in "a.ts"' },
+    ];
+    const line = lineOf({ name: 'review', options: [{ name: 'start', type: 1, options }] });
+    expect(parseLine(line)).toMatchObject({
+      ok: true,
+      invocation: { values: { agent: 'dev', reviewer: 'qa', words: "3 bugs in 'a.ts'" } },
+    });
+    const counted = [...options, { name: 'iterations', type: 4, value: 5 }];
+    const other = lineOf({ name: 'review', options: [{ name: 'start', type: 1, options: counted }] });
+    expect(parseLine(other)).toMatchObject({ invocation: { values: { count: 5, words: '3 bugs in "a.ts"' } } });
+  });
+
   test('offer no number that the command refuses', () => {
     const numbers = commandSet().flatMap(({ name, options = [] }) =>
       options.flatMap((verb) =>
@@ -62,12 +78,14 @@ describe('the slash commands', () => {
       ),
     );
     const bounded = numbers.filter(({ option }) => option.min_value !== undefined);
-    expect(bounded.length).toBe(5);
+    expect(bounded.length).toBe(8);
     for (const { path, option } of bounded) {
       const line = (value: number) =>
         option.name === 'steps' && path.startsWith('run start')
           ? `/run start dev --steps ${value} look`
-          : `/${path} ${value}`;
+          : path.startsWith('review start')
+            ? `/review start dev qa ${value} look`
+            : `/${path} ${value}`;
       for (const value of [option.min_value ?? 0, option.max_value ?? 0]) {
         expect(parseLine(line(value)).ok).toBe(true);
       }
