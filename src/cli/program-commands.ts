@@ -217,10 +217,11 @@ export const ROWS: readonly Row[] = [
     run: ([agent = ''], { channel, json }) => watchRuns({ agent, channel, json }, worldOf(look()), endSignal()),
   },
   {
-    command: 'review [task]',
+    command: 'review [task...]',
     summary: 'have one agent work and another review until the work passes',
     options: ['primary', 'reviewer', 'maxIterations', 'channel', 'resume', 'json'],
-    run: ([task = null], { maxIterations: iterations, ...options }) => review({ task, iterations, ...options }),
+    run: (words, { maxIterations: iterations, ...options }) =>
+      review({ task: words.length === 0 ? null : words.join(' '), iterations, ...options }),
   },
   {
     command: 'schema',
