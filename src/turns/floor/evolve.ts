@@ -591,6 +591,8 @@ function turnBase(turn: Turn): TurnBase {
       extendedTo: turn.extendedTo,
       recovered: turn.recovered,
       run: turn.run,
+      feedback: turn.feedback,
+      brief: turn.brief,
       allowed: turn.allowed,
       alsoAllowed: turn.alsoAllowed,
     }),

@@ -79,6 +79,11 @@ export class Reviews {
     await Promise.all(this.#measuring.values());
   }
 
+  /** Calls the listener with the number of facts of every change. */
+  onFacts(listener: (facts: number) => void): void {
+    this.#ports.reviews.onChange(({ facts }) => listener(facts.length));
+  }
+
   /** The reviews of a channel; `null` when it had none. */
   state(channel: string): ReviewState | null {
     return this.#ports.reviews.state(channel);

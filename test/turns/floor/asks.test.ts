@@ -182,3 +182,24 @@ describe('an agent that asks another (example R)', () => {
     expect(effectsOf('prompt', play.speaks('qa'))).toMatchObject([{ agent: 'dev', asked: { answered: true } }]);
   });
 });
+
+describe('what a turn was granted with', () => {
+  const feedback = { name: 'Ann', words: 'use b.txt' };
+
+  test('stands in the prompt again when the turn resumes after a wait', () => {
+    const play = stage();
+    play.operator({ type: 'grant', agent: 'dev', feedback });
+    asks(play, 'dev', 'qa');
+    const act = play.speaks('qa');
+    expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'dev', reason: 'resume', feedback }]);
+  });
+
+  test('stands in the prompt again when the turn resumes after a restart', () => {
+    const play = stage();
+    play.operator({ type: 'grant', agent: 'dev', feedback });
+    play.act({ type: 'restart' });
+    play.act({ type: 'catchUp' });
+    const act = play.joins('dev');
+    expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'dev', reason: 'resume', feedback }]);
+  });
+});

@@ -1,4 +1,4 @@
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -38,6 +38,8 @@ export async function openStage({
   path = ':memory:',
 }: StageOptions) {
   const clock = systemClock();
+  // Two programs never share a data folder.
+  const dataDir = mkdtempSync(join(tmpdir(), 'conch-review-data-'));
   const posts: string[] = [];
   const store = openFloorStore({
     path,
@@ -48,15 +50,18 @@ export async function openStage({
   });
   const ids = Object.keys(agents);
   const { app, broken, intake } = await startApp({
-    config: load({
-      turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },
-      agents: ids.map((id) => ({
-        id,
-        backend: { kind: 'command', command: 'unused', cwd: folder },
-      })),
-      tools,
-      channels: [{ id: CHANNEL, agents: ids, ...channel }],
-    }),
+    config: load(
+      {
+        turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },
+        agents: ids.map((id) => ({
+          id,
+          backend: { kind: 'command', command: 'unused', cwd: folder },
+        })),
+        tools,
+        channels: [{ id: CHANNEL, agents: ids, ...channel }],
+      },
+      { CONCH_DATA_DIR: dataDir },
+    ),
     store,
     time: { clock, timers: systemTimers },
     adapter: {
@@ -92,7 +97,10 @@ export async function openStage({
       const message = { id, channel: CHANNEL, author, text, sentAt: clock.now(), addressed: [], attachments: [] };
       await intake().message({ ...message, order: String(written).padStart(6, '0') });
     },
-    stop: () => app.stop(),
+    async stop(): Promise<void> {
+      await app.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
   };
   return stage;
 }

@@ -1,0 +1,168 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Answers } from '../work/reviews/stage.ts';
+import type { openStage } from '../work/reviews/stage.ts';
+
+type Stage = Awaited<ReturnType<typeof openStage>>;
+
+/** A pair of agents that are played by scripts, and how their review must end. */
+export type Course = {
+  readonly name: string;
+  /** The texts of the agent that works and of the reviewer, one for each turn. The last one is repeated. */
+  readonly dev: readonly string[];
+  readonly qa: readonly string[];
+  /** Changes the work at each turn of dev. Default: a new text in `work.txt`. `same`: nothing. */
+  readonly work?: 'same';
+  readonly settings?: object;
+  readonly iterations?: number;
+  /** Called when the review waits for people. */
+  readonly decide?: (stage: Stage) => Promise<unknown>;
+  /** Called in the reviewer's first turn. */
+  readonly during?: (folder: string) => void;
+  readonly ends: string;
+};
+
+const FINDING = '[major] It breaks';
+
+/** Every kind of course. `ends`: outcome, or what it waits for, and the number of iterations. */
+export const COURSES: readonly Course[] = [
+  { name: 'passes at once', dev: ['Done.'], qa: ['PASS'], ends: 'passed 1' },
+  {
+    name: 'passes in the second iteration',
+    dev: ['One.', 'F1: fixed'],
+    qa: [`${FINDING}\nREVISE`, 'PASS'],
+    ends: 'passed 2',
+  },
+  { name: 'DONE ends it under "signal"', dev: ['It works.\nDONE'], qa: ['REVISE'], ends: 'passed 1' },
+  {
+    name: 'DONE is not enough under "review"',
+    dev: ['It works.\nDONE'],
+    qa: ['REVISE'],
+    settings: { until: 'review' },
+    iterations: 2,
+    ends: 'limit 2',
+  },
+  {
+    name: 'consensus needs both for the same work',
+    dev: ['One.', 'Two.\nDONE'],
+    qa: ['PASS', 'PASS'],
+    settings: { until: 'consensus' },
+    ends: 'passed 2',
+  },
+  { name: 'FAIL of the agent that works', dev: ['It cannot be done.\nFAIL'], qa: ['PASS'], ends: 'failed 1' },
+  { name: 'FAIL without findings', dev: ['One.'], qa: ['Hopeless.\nFAIL'], ends: 'failed 1' },
+  { name: 'FAIL with findings asks people first', dev: ['One.'], qa: [`${FINDING}\nFAIL`], ends: 'waits for fail 1' },
+  {
+    name: 'FAIL counts as REVISE where it is set so',
+    dev: ['One.'],
+    qa: ['FAIL', 'PASS'],
+    settings: { onFail: 'revise' },
+    ends: 'passed 2',
+  },
+  {
+    name: 'prose with the word PASS',
+    dev: ['One.'],
+    qa: ['Do not PASS this.', 'I would PASS it soon.', 'PASS'],
+    ends: 'passed 2',
+  },
+  {
+    name: 'PASS in a code block',
+    dev: ['One.'],
+    qa: ['```\nPASS\n```', '```\nPASS\n```', 'REVISE'],
+    iterations: 2,
+    ends: 'limit 2',
+  },
+  { name: 'PASS in a quote', dev: ['One.'], qa: ['> PASS', '> PASS', 'REVISE'], iterations: 2, ends: 'limit 2' },
+  { name: 'pass in other letters', dev: ['One.'], qa: ['pass', 'Pass', 'REVISE'], iterations: 2, ends: 'limit 2' },
+  {
+    name: 'PASS before more text',
+    dev: ['One.'],
+    qa: ['PASS\nor not', 'PASS\nor not', 'REVISE'],
+    iterations: 2,
+    ends: 'limit 2',
+  },
+  { name: 'no verdict, twice', dev: ['One.'], qa: ['Looks good.', 'It does.', 'PASS'], ends: 'passed 2' },
+  { name: 'two verdicts, twice', dev: ['One.'], qa: ['PASS\nREVISE', 'REVISE\nPASS', 'PASS'], ends: 'passed 2' },
+  {
+    name: 'PASS beside a blocker',
+    dev: ['One.'],
+    qa: ['[blocker] No\nPASS', '[blocker] No\nPASS', 'PASS'],
+    ends: 'passed 2',
+  },
+  {
+    name: 'the work changes while it is reviewed',
+    dev: ['One.'],
+    qa: ['PASS', 'PASS'],
+    during: (folder) => writeFileSync(join(folder, 'late.txt'), 'late'),
+    ends: 'passed 1',
+  },
+  { name: 'no change twice', dev: ['One.'], qa: ['REVISE'], work: 'same', ends: 'waits for arbiter 3' },
+  {
+    name: 'no change twice, and a person accepts the work',
+    dev: ['One.'],
+    qa: ['REVISE'],
+    work: 'same',
+    decide: (stage) => stage.command('/review accept'),
+    ends: 'passed 3',
+  },
+  {
+    name: 'no change twice, and a person cancels',
+    dev: ['One.'],
+    qa: ['REVISE'],
+    work: 'same',
+    decide: (stage) => stage.command('/review cancel'),
+    ends: 'cancelled 3',
+  },
+  {
+    name: 'a dispute twice',
+    dev: ['One.', 'F1: disputed: it is meant so', 'F1: disputed: still'],
+    qa: [`${FINDING}\nREVISE`],
+    ends: 'waits for arbiter 3',
+  },
+  {
+    name: 'minor findings for ever',
+    dev: ['One.', 'F1: fixed', 'F2: fixed'],
+    qa: ['[minor] A name\nREVISE', '[minor] Another name\nREVISE'],
+    ends: 'passed with notes 2',
+  },
+  {
+    name: 'DONE with an unanswered finding is sent back once',
+    dev: ['One.', 'Two.\nDONE', 'F1: fixed\nDONE'],
+    qa: [`${FINDING}\nREVISE`],
+    ends: 'passed 2',
+  },
+  { name: 'a limit', dev: ['One.'], qa: ['REVISE'], iterations: 3, ends: 'limit 3' },
+  {
+    name: 'other words as signals',
+    dev: ['One.'],
+    qa: ['PASS', 'LGTM'],
+    settings: { passSignal: 'LGTM' },
+    ends: 'passed 1',
+  },
+];
+
+/** The folder, agents and settings of a course. */
+export function played(course: Course, folder: string) {
+  const turns = { dev: 0, qa: 0 };
+  const next = (agent: 'dev' | 'qa'): string => {
+    const texts = course[agent];
+    return texts[Math.min(turns[agent]++, texts.length - 1)] ?? '';
+  };
+  const agents: Readonly<Record<string, Answers>> = {
+    dev: () => {
+      if (course.work !== 'same') writeFileSync(join(folder, 'work.txt'), `work ${turns.dev}`);
+      return next('dev');
+    },
+    qa: () => {
+      if (turns.qa === 0) course.during?.(folder);
+      return next('qa');
+    },
+  };
+  return { agents, folder, turns, channel: { review: course.settings ?? {} } };
+}
+
+/** How a review stands: its outcome or what it waits for, and the number of iterations. */
+export function endOf({ review }: Stage): string {
+  const { outcome, waiting, iteration } = review;
+  return `${outcome?.kind ?? `waits for ${waiting?.for ?? 'nothing'}`} ${iteration}`;
+}

@@ -1,0 +1,114 @@
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openStage } from '../work/reviews/stage.ts';
+import { endOf, played } from './courses.ts';
+import type { Course } from './courses.ts';
+
+/** What became of one course. */
+export type Performed = {
+  readonly name: string;
+  readonly ended: string;
+  readonly isAsExpected: boolean;
+  readonly isFalsePass: boolean;
+  readonly iterations: number;
+};
+
+/** Plays a course in a repository of its own. */
+export async function perform(course: Course): Promise<Performed> {
+  return inRepository(async (folder) => {
+    const stage = await openStage(played(course, folder));
+    try {
+      await started(stage, course);
+      await stage.settled();
+      if (course.decide !== undefined) {
+        await course.decide(stage);
+        await stage.settled();
+      }
+      return performed(course, endOf(stage), stage.review.iteration);
+    } finally {
+      await stage.stop();
+    }
+  });
+}
+
+async function started(stage: Awaited<ReturnType<typeof openStage>>, { iterations }: Course): Promise<void> {
+  const count = iterations === undefined ? '' : `${iterations} `;
+  const answer = await stage.command(`/review start dev qa ${count}write it`);
+  if (!answer.ok) throw new Error(answer.text);
+}
+
+function performed({ name, ends }: Course, ended: string, iterations: number): Performed {
+  const isFalsePass = ended.startsWith('passed') && !ends.startsWith('passed');
+  return { name, ended, isAsExpected: ended === ends, isFalsePass, iterations };
+}
+
+/** A review that was stopped at one of its facts and continued by another program. */
+export type Continued = { readonly at: number; readonly ended: string; readonly repeated: number };
+
+/**
+ * Plays a course once, then once more for each fact of its journal: the program ends when that fact is stored, and
+ * another one continues with a copy of the database as it was then. `step`: only every so many facts. `repeated`: turns
+ * that were played more than once.
+ */
+export async function killedAtEveryFact(course: Course, step = 1): Promise<readonly Continued[]> {
+  const whole = await inRepository((folder) => upTo(course, folder, Infinity));
+  const results: Continued[] = [];
+  for (let at = step; at < whole.facts; at += step) {
+    results.push(
+      await inRepository(async (folder) => {
+        const cut = await upTo(course, folder, at);
+        const again = played(course, folder);
+        Object.assign(again.turns, cut.turns);
+        const stage = await openStage({ ...again, path: cut.copy });
+        try {
+          await stage.settled();
+          const all = again.turns.dev + again.turns.qa;
+          return { at, ended: endOf(stage), repeated: all - stage.review.usage.turns };
+        } finally {
+          await stage.stop();
+        }
+      }),
+    );
+  }
+  return results;
+}
+
+/** Plays a course until the review has this many facts, and copies the database as it is then. */
+async function upTo(course: Course, folder: string, facts: number) {
+  const path = join(folder, '..', `${folder.split('/').at(-1)}.db`);
+  const copy = `${path}.copy`;
+  const script = played(course, folder);
+  const stage = await openStage({ ...script, path });
+  let count = 0;
+  let turns = { ...script.turns };
+  const stopped = Promise.withResolvers<void>();
+  stage.app.reviews.onFacts((added) => {
+    if (count >= facts) return;
+    count += added;
+    if (count < facts) return;
+    for (const end of ['', '-wal']) if (existsSync(path + end)) copyFileSync(path + end, copy + end);
+    turns = { ...script.turns };
+    stopped.resolve();
+  });
+  try {
+    await started(stage, course);
+    await Promise.race([stopped.promise, stage.settled()]);
+  } finally {
+    await stage.stop();
+  }
+  return { facts: count, copy, turns };
+}
+
+async function inRepository<T>(use: (folder: string) => Promise<T>): Promise<T> {
+  const place = mkdtempSync(join(tmpdir(), 'conch-reviews-'));
+  const folder = join(place, 'repository');
+  try {
+    execFileSync('git', ['init', '--quiet', folder]);
+    writeFileSync(join(folder, 'work.txt'), 'begin');
+    return await use(folder);
+  } finally {
+    rmSync(place, { recursive: true, force: true });
+  }
+}
