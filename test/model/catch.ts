@@ -1,5 +1,6 @@
 import { catchInFolders } from './planted-folders.ts';
 import { catchInClicks, catchInJoined } from './planted-joined.ts';
+import { catchInReviews } from './planted-reviews.ts';
 import { catchInRuns } from './planted-runs.ts';
 import { catchInRounds, catchPlanted } from './plant.ts';
 import { knownWays } from './ways.ts';
@@ -16,6 +17,7 @@ const KINDS: Readonly<Record<string, Catch>> = {
   runs: () => catchInRuns(ways),
   joined: () => catchInJoined(ways),
   clicks: catchInClicks,
+  reviews: catchInReviews,
   folders: catchInFolders,
 };
 

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
+import { searchReviewed } from './reviews.ts';
 import { BESIDE } from './beside.ts';
 import { CUT, searchJoined } from './joined.ts';
 import { createOperators } from '../../src/turns/commands/execute.ts';
@@ -29,6 +31,12 @@ describe('every order of what happens to a floor and the run of its holder', () 
     assert.deepEqual(found, []);
     assert(transitions > 5_000, `only ${transitions} transitions were searched`);
   });
+});
+
+test('every order of what happens to a floor and its review breaks no promise', () => {
+  const { found, transitions } = searchReviewed({ floorWithWork, reviewOnFloor }, { depth: 8, first: false });
+  assert.deepEqual(found, []);
+  assert(transitions > 20_000, `only ${transitions} transitions were searched`);
 });
 
 describe('everybody who clicks on what an agent asks, in every order', () => {

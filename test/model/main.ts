@@ -1,3 +1,6 @@
+import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
+import { catchInReviews } from './planted-reviews.ts';
+import { searchReviewed } from './reviews.ts';
 import { parseArgs } from 'node:util';
 import { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
@@ -61,6 +64,9 @@ log(`${cut.states} states of them after a restart that took who asks, ${cut.tran
 log(`${beside.states} states of a floor with work beside it, ${beside.transitions} transitions`);
 for (const { invariant, what, trace } of [...joined.found, ...cut.found, ...beside.found])
   log(`${invariant} ${what}: ${JSON.stringify(trace)}`);
+const reviewed = searchReviewed({ floorWithWork, reviewOnFloor }, { depth: values.small ? 7 : 10, first: false });
+log(`${reviewed.states} states of a floor with its review, ${reviewed.transitions} transitions`);
+for (const { invariant, what, trace } of reviewed.found) log(`${invariant} ${what}: ${JSON.stringify(trace)}`);
 const clicks = await searchClicks({ createOperators, createRunCommands }, { first: false });
 log(`${clicks.clicks} clicks of everybody on what agents ask`);
 for (const { invariant, what, trace } of clicks.found) log(`${invariant} ${what}: ${trace.join(', ')}`);
@@ -73,6 +79,7 @@ const planted = [
   ...(await catchInRuns()).map(({ bug, found }) => ({ bug, found, where: 'runs' })),
   ...(await catchInClicks()).map(({ bug, found }) => ({ bug, found, where: 'clicks' })),
   ...(await catchInJoined()).map(({ bug, found }) => ({ bug, found, where: found?.where ?? '' })),
+  ...(await catchInReviews()).map(({ bug, found }) => ({ bug, found, where: 'reviews' })),
   ...(await catchInFolders()).map(({ bug, found }) => ({ bug, found, where: "an agent's folder" })),
 ];
 for (const caught of planted) log(plantedRowOf(caught));
@@ -83,13 +90,21 @@ if (values.ways)
 
 const sum = (count: (one: Explored) => number): number => explored.reduce((total, one) => total + count(one), 0);
 const result = {
-  states: sum((one) => one.states) + runs.states + joined.states + cut.states + beside.states + folders.states,
+  states:
+    sum((one) => one.states) +
+    runs.states +
+    joined.states +
+    cut.states +
+    beside.states +
+    reviewed.states +
+    folders.states,
   transitions:
     sum((one) => one.transitions) +
     runs.transitions +
     joined.transitions +
     cut.transitions +
     beside.transitions +
+    reviewed.transitions +
     folders.transitions,
   diameter: Math.max(...explored.map((one) => one.diameter)),
   schedules: rounds.schedules,
@@ -100,6 +115,7 @@ const result = {
     joined.found.length +
     cut.found.length +
     beside.found.length +
+    reviewed.found.length +
     clicks.found.length +
     folders.found.length,
   planted: planted.length,
