@@ -26,6 +26,7 @@ const WAYS: Readonly<Record<string, () => Promise<Way>>> = {
     return (path, size, span) => managed(path, size, span, countedSoFar);
   },
   app: async () => (await import('./app.ts')).handOversInApp,
+  review: async () => (await import('./reviews.ts')).reviewed,
   'first-text': async () => (await import('./app.ts')).firstTexts,
   langgraph: async () => (await contestant('langgraph')).handOvers,
   xstate: async () => (await contestant('xstate')).handOvers,

@@ -13,6 +13,7 @@ const CHILD = fileURLToPath(new URL('child.ts', import.meta.url));
 
 const SIZES = [1, 100, 1_000];
 const ROUNDS = 2;
+const REVIEW_ROUNDS = 3;
 const PEERS = ['langgraph', 'xstate'];
 const ASIDE = ['xstate-groups', 'chat-sdk'];
 const KNOWN = 20_000;
@@ -26,7 +27,13 @@ const rounds = isWhole ? 2 * ROUNDS : ROUNDS;
 const hasContestants = existsSync(CONTESTANTS);
 const folder = mkdtempSync(join(tmpdir(), 'conch-bench-'));
 try {
-  const rows = [...(await handOvers()), ...(await inbound()), ...(await others()), ...(await standing())];
+  const rows = [
+    ...(await handOvers()),
+    ...(await inbound()),
+    ...(await reviews()),
+    ...(await others()),
+    ...(await standing()),
+  ];
   const told = report(rows);
   if (process.argv.includes('--write')) write(told);
   process.stdout.write(`${isJson ? '' : told.table}\n${JSON.stringify(told.figures)}\n`);
@@ -52,6 +59,13 @@ async function inbound(): Promise<readonly Row[]> {
   for (let round = 0; round < rounds; round += 1)
     for (const what of ['inbound-limit', 'inbound', 'inbound-limit-paced', 'inbound-paced'])
       rows.push(await one({ what, size: 1_000, round }));
+  return rows;
+}
+
+/** Hand-overs inside and outside an open review. Each run measures both in turn. */
+async function reviews(): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (let round = 0; round < REVIEW_ROUNDS; round += 1) rows.push(await one({ what: 'review', size: 1, round }));
   return rows;
 }
 

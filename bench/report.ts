@@ -78,6 +78,7 @@ function figuresOf(rows: readonly Row[]): Figures {
       appToBestDurablePeer: best('app', 1_000),
       inboundToLimit: over('inbound', 1_000, 'inbound-limit'),
       inboundP99ToLimit: over('inbound-paced', 1_000, 'inbound-limit-paced', 'p99Ms'),
+      reviewToPlain: reviewToPlain(rows),
       restartToBareOpen: ratio(
         valuesOf(rows, { what: 'standing', size: known, name: 'readyMs' }),
         valuesOf(rows, { what: 'bare-open', size: known, name: 'ms' }),
@@ -122,6 +123,12 @@ function valuesOf(
     .filter((row) => row.what === what && row.size === size)
     .map(({ found }) => found?.[name])
     .filter((value) => value !== undefined);
+}
+
+/** A hand-over inside an open review against one outside. */
+function reviewToPlain(rows: readonly Row[]): number | null {
+  const [inside, outside] = ['insideMs', 'outsideMs'].map((name) => valuesOf(rows, { what: 'review', size: 1, name }));
+  return ratio(inside ?? [], outside ?? []);
 }
 
 /** The median of the ratios of the same rounds. */

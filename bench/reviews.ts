@@ -1,0 +1,154 @@
+import { Delivery } from '../src/engine/outbox-delivery.ts';
+import type { Settlement } from '../src/engine/port.ts';
+import { systemClock, systemTimers } from '../src/lib/time.ts';
+import type { Effect } from '../src/turns/floor/react.ts';
+import { openFloorStore } from '../src/turns/floor-store.ts';
+import type { OutboxRow } from '../src/turns/floor-store.ts';
+import { TurnManager } from '../src/turns/manager.ts';
+import { floorWithWork } from '../src/work/floor-with-work.ts';
+import { reviewOnFloor } from '../src/work/reviews/review-binding.ts';
+import { DEFAULT_ITERATIONS, isOpen } from '../src/work/reviews/review.ts';
+import type { ReviewSettings } from '../src/work/reviews/review.ts';
+import { Reviews } from '../src/work/reviews/reviews.ts';
+import { SAID, channelsNamed, seatAll } from './floors.ts';
+import type { Span } from './steady.ts';
+
+const CONFIRMED: Settlement = { state: 'confirmed', platformId: 'p' };
+const [PLAIN = '', REVIEWED = ''] = channelsNamed(2);
+const SETTINGS: ReviewSettings = {
+  maxIterations: DEFAULT_ITERATIONS,
+  until: 'consensus',
+  onFail: 'revise',
+  signals: { done: 'DONE', pass: 'PASS', fail: 'FAIL' },
+  patience: DEFAULT_ITERATIONS,
+  waitMs: 1_000_000_000,
+};
+
+/** Agents that work in no folder. */
+const NOWHERE = { view: () => null, folderOf: () => null, env: {}, owner: 'bench', dataDir: '', scratch: '' };
+
+type Grant = { readonly agent: string; readonly epoch: number };
+
+/**
+ * The time from the end of one turn to the grant of the next one, outside and inside an open review, each in turn in
+ * one program. Its agents work in no repository, so git is no part of it. Medians, in milliseconds.
+ */
+export async function reviewed(
+  path: string,
+  _size: number,
+  { warmUpMs, measuredMs }: Span,
+): Promise<Readonly<Record<string, number>>> {
+  const floors = await openReviewed(path);
+  const tookMs = { [PLAIN]: [] as number[], [REVIEWED]: [] as number[] };
+  const begunAt = performance.now();
+  let answers = 0;
+  for (const end = begunAt + warmUpMs + 2 * measuredMs; performance.now() < end;)
+    for (const channel of [PLAIN, REVIEWED]) {
+      const { agent, epoch } = await floors.granted(channel);
+      const isLast = channel === REVIEWED && floors.isLast(agent);
+      const from = performance.now();
+      const text = channel === PLAIN ? SAID : `${SAID} ${(answers += 1)}${agent === 'dev' ? '' : '\nREVISE'}`;
+      await Promise.all([
+        floors.manager.apply(channel, { type: 'say', agent, epoch, text, mentions: [] }),
+        floors.manager.apply(channel, { type: 'end', agent, epoch, outcome: 'completed', signalled: true }),
+      ]);
+      if (isLast) await floors.open();
+      else await floors.granted(channel, epoch);
+      if (!isLast && from - begunAt > warmUpMs) tookMs[channel]?.push(performance.now() - from);
+    }
+  await floors.stop();
+  return {
+    outsideMs: median(tookMs[PLAIN] ?? []),
+    insideMs: median(tookMs[REVIEWED] ?? []),
+    handOvers: tookMs[REVIEWED]?.length ?? 0,
+  };
+}
+
+/** Two channels with three agents each. `next` resolves at the next grant, or the next facts of a review. */
+async function openChannels(path: string) {
+  const wording = { textLimit: () => 16_000, words: () => 'text' };
+  const ports = { clock: systemClock(), timers: systemTimers };
+  const store = openFloorStore({ path, clock: ports.clock, machine: floorWithWork, ...wording });
+  const broken = Promise.withResolvers<never>();
+  broken.promise.catch(() => {});
+  const grants = new Map<string, Grant>();
+  let reached = Promise.withResolvers<void>();
+  const wake = (): void => {
+    reached.resolve();
+    reached = Promise.withResolvers();
+  };
+  const reviews = new Reviews({
+    ...ports,
+    reviews: store.host(reviewOnFloor),
+    ...NOWHERE,
+    failed: broken.reject,
+  });
+  const manager = new TurnManager({
+    ...ports,
+    store,
+    addressed: () => [],
+    takeDraft: () => null,
+    changed: () => delivery.kick(),
+    failed: broken.reject,
+  });
+  const carry = async ({ effect, channel }: OutboxRow): Promise<Settlement> => {
+    if (effect.type === 'prompt') {
+      grants.set(channel, effect);
+      wake();
+    }
+    return CONFIRMED;
+  };
+  const delivery = new Delivery<Effect>({ ...ports, store, carry, failed: () => {}, broken: broken.reject });
+  store.floors.onChange(() => delivery.kick());
+  reviews.onFacts(wake);
+  await seatAll(store, 2);
+  reviews.begin();
+  delivery.start();
+  const next = async (): Promise<void> => await Promise.race([reached.promise, broken.promise]);
+  const stop = async (): Promise<void> => {
+    manager.stop();
+    await reviews.stop();
+    await delivery.stop();
+    await store.close();
+  };
+  return { manager, reviews, grants, next, stop };
+}
+
+/** The same, with a review open in one of them. */
+async function openReviewed(path: string) {
+  const { manager, reviews, grants, next, stop } = await openChannels(path);
+  let count = 0;
+  const floors = {
+    manager,
+    stop,
+    /** Resolves with the channel's turn that is newer than this one. */
+    async granted(channel: string, after = -1): Promise<Grant> {
+      for (;;) {
+        const grant = grants.get(channel);
+        if (grant !== undefined && grant.epoch > after) return grant;
+        await next();
+      }
+    },
+    /** Whether the open review ends with this turn: it has used its iterations. */
+    isLast(agent: string): boolean {
+      const { review = null } = reviews.state(REVIEWED) ?? {};
+      return agent === 'qa' && review?.iteration === SETTINGS.maxIterations;
+    },
+    /** Opens a review as soon as none is open. */
+    async open(): Promise<void> {
+      while (isOpen(reviews.state(REVIEWED)?.review ?? null)) await next();
+      const last = grants.get(REVIEWED)?.epoch ?? -1;
+      const order = { primary: 'dev', reviewer: 'qa', task: 'Build the login page.', by: 'ada', settings: SETTINGS };
+      const refusal = await reviews.give(REVIEWED, { type: 'START', id: `review-${(count += 1)}`, ...order });
+      if (refusal !== null) throw new Error(`impossible: the review is refused as ${refusal}`);
+      await floors.granted(REVIEWED, last);
+    },
+  };
+  await floors.open();
+  await manager.apply(PLAIN, { type: 'start', by: 'bench' });
+  return floors;
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
