@@ -13,6 +13,7 @@ import { createToolServer } from '../../../src/agents/tools/tool-server.ts';
 import { REAL_AGENTS, homeIn, install, programOf, writeFiles } from './agents.ts';
 import type { RealAgent } from './agents.ts';
 import { startModel } from './mock.ts';
+import { tryReviews } from './reviewed.ts';
 import { HOSTILE, LETTERS, PARTS, READING, SEAT, must } from './parts.ts';
 import type { Counts, Part, World } from './parts.ts';
 import { answersIn, changed, digests } from './wire.ts';
@@ -20,7 +21,8 @@ import { answersIn, changed, digests } from './wire.ts';
 /**
  * Runs real coding agents from the npm registry against a model's service on this machine, and says for each what it did:
  * first in an ordinary repository, then in one that would have it do everything unasked, then what `conch agent check` says of it.
- * The last line counts, as JSON. `node test/agents/real/main.ts [profile …]`; one that cannot be installed fails.
+ * Then two of them review each other's work in one channel. The last line counts, as JSON.
+ * `node test/agents/real/main.ts [profile … | review]`; one that cannot be installed fails.
  */
 const TAP = new URL('tap.ts', import.meta.url).pathname;
 
@@ -201,7 +203,8 @@ const wanted = process.argv.slice(2);
 const agents: Record<string, Seen> = {};
 for (const agent of REAL_AGENTS.filter(({ profile }) => wanted.length === 0 || wanted.includes(profile)))
   agents[agent.profile] = await tryOut(agent);
-process.stdout.write(`\n${JSON.stringify(agents)}\n`);
+const reviews = wanted.length === 0 || wanted.includes('review') ? await tryReviews() : null;
+process.stdout.write(`\n${JSON.stringify(reviews === null ? agents : { ...agents, reviews })}\n`);
 const isRight = ({ profile, check }: RealAgent) => {
   const seen = agents[profile];
   if (seen === undefined) return true;
@@ -209,4 +212,4 @@ const isRight = ({ profile, check }: RealAgent) => {
   const isKept = settingsChanged.length === 0 && answers['allow_always'] === undefined;
   return seen.check === check && failures.length === 0 && isKept;
 };
-process.exitCode = REAL_AGENTS.every(isRight) ? 0 : 1;
+process.exitCode = REAL_AGENTS.every(isRight) && (reviews?.failures.length ?? 0) === 0 ? 0 : 1;

@@ -23,8 +23,11 @@ export type Model = {
   stop(): Promise<void>;
 };
 
+/** How a model answers a request, by the last word TASK-… in it. */
+export type Reply = (task: string, request: ChatCompletionRequest) => FixtureResponse;
+
 /** Starts the service. */
-export async function startModel(): Promise<Model> {
+export async function startModel(reply: Reply = replyTo): Promise<Model> {
   const seen: string[] = [];
   let arrived = Promise.withResolvers<void>();
   let gate: PromiseWithResolvers<void> | null = null;
@@ -38,7 +41,7 @@ export async function startModel(): Promise<Model> {
       arrived.resolve();
       await gate.promise;
     }
-    return replyTo(task, request);
+    return reply(task, request);
   });
   await mock.start();
   const front = await frontOf(mock.url);
@@ -100,7 +103,9 @@ function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest):
 }
 
 const COMMANDS = /^(?:bash|Bash|run_shell_command|shell|exec_command)$/;
-const WRITES = /^(?:write|Write|write_file|create)$/;
+/** Matches the tools that write and edit a file. */
+export const WRITES = /^(?:write|Write|write_file|create)$/;
+export const EDITS = /^(?:edit|Edit)$/;
 const READS = /^(?:read|Read|read_file)$/;
 const CODEX_COMMANDS = 'exec_command';
 
@@ -164,7 +169,7 @@ function sayReply(tools: Tools, { text, server, done }: Said): FixtureResponse {
 }
 
 /** Calls the first tool that matches, with the input fields that it has. */
-function called(tools: Tools, named: RegExp, input: Input): FixtureResponse {
+export function called(tools: Tools, named: RegExp, input: Input): FixtureResponse {
   const tool = tools.find(({ function: { name } }) => named.test(name))?.function;
   if (tool === undefined) return { content: 'There is no such tool.' };
   const { properties = GEMINI_KEYS } = (tool.parameters ?? {}) as { properties?: object };
@@ -186,6 +191,10 @@ const KEYS: Readonly<Record<string, string>> = {
   file_path: 'path',
   content: 'content',
   file_text: 'content',
+  oldString: 'before',
+  old_string: 'before',
+  newString: 'after',
+  new_string: 'after',
 };
 
 function call(name: string, input: object): FixtureResponse {
