@@ -20,7 +20,7 @@ import {
   withdraw,
 } from './decide/waits.ts';
 import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts';
-import { askReviewTurn, beginReview, endReview, tellReview } from './decide/review-turns.ts';
+import { askReviewTurn, beginReview, endReview, tellReview } from './decide/task-turns.ts';
 import { catchUp, disconnect, raiseEpoch, restart, standstill, tick, undelivered } from './decide/recovery.ts';
 import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';
