@@ -25,6 +25,7 @@ export const ANNOUNCEMENTS = {
     text: '{answer} after {iterations} iteration(s), {minutes} minutes, {tokens} tokens{cost}: {why}',
     when: 'a review ends',
   },
+  ticket: { text: '{text}', when: 'something happens to a ticket of a crew' },
   revoked: { text: '↩️ {by} revoked {agent}’s rule: {rule}', when: 'an always-allow rule is revoked' },
   toolsGone: {
     text: '🔌 {agent} lost the tools of {server}: {why}. To retry: /agent restart {agent}',

@@ -78,7 +78,7 @@ export class ChannelReviews extends Reviews {
     const { config, floors } = this.#ports;
     const view = floors.view(channel);
     const agents = agentsOf(config(), channel);
-    if (view?.order !== 'review' || view.review !== undefined || agents === null) return;
+    if (view?.order !== 'review' || view.task !== undefined || agents === null) return;
     const order = { ...agents, task: taskOf(message), by: author.id, settings: settingsOf(config(), channel) };
     await this.startFor(message.id, channel, order);
   }

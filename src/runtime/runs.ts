@@ -226,7 +226,7 @@ export class Runs {
   /** Whether the turn of a seat is one in which it reviews. */
   #isReviewing({ channel, agent, aside }: RunSeat): boolean {
     const floor = this.#ports.manager.floor(channel);
-    if (aside === true || floor?.review?.reviewer !== agent) return false;
+    if (aside === true || floor?.task?.reviewer !== agent) return false;
     return findTurn(floor, agent)?.brief !== undefined;
   }
 

@@ -98,7 +98,7 @@ export const FLOOR_TEXTS: FactFields = {
   asideStopped: ['by'],
   asideEnded: ['report'],
   exchangeClosed: ['by'],
-  reviewTurnAsked: ['brief'],
+  taskTurnAsked: ['brief'],
   turnResumed: ['decided.title', 'decided.reason'],
   prioritised: ['feedback.name', 'feedback.words'],
   turnGranted: ['feedback.name', 'feedback.words'],

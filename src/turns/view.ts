@@ -1,5 +1,5 @@
 import type { InterruptMode, OrderPolicy } from './floor/policies.ts';
-import type { Aside, Floor, ReviewParts, Status, TrustQuestion } from './floor/floor.ts';
+import type { Aside, Floor, FloorTask, TaskParts, Status, TrustQuestion } from './floor/floor.ts';
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Fate, Outcome } from './floor/fact.ts';
@@ -44,8 +44,8 @@ export type FloorView = {
   readonly asides?: readonly Aside[];
   /** Agents that are not started, with the files to decide about; absent for none. */
   readonly trust?: readonly TrustQuestion[];
-  /** The open review; absent for none. */
-  readonly review?: ReviewParts;
+  /** The open review or ticket; absent for none. */
+  readonly task?: TaskParts;
   /** Turns since the last message of a person, and the limit; `null` for no limit. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
   /** Obstacles to a grant now, longest-lasting first. Empty: the next speaker is granted the floor. */
@@ -85,14 +85,14 @@ export function viewOf(floor: Floor, at: Instant, store: string): FloorView {
     })),
     next: upcoming(floor),
     held: floor.held.map(({ id }) => id),
-    ...defined({ asides: floor.asides, trust: floor.trust, review: floor.review && partsOf(floor.review) }),
+    ...defined({ asides: floor.asides, trust: floor.trust, task: floor.task && partsOf(floor.task) }),
     turns: floor.exchange === null ? null : { used: floor.usageSincePerson.turns, allowed: settings.maxTurns },
     obstacles: obstacles(floor, at),
   };
 }
 
-function partsOf({ id, primary, reviewer, signals }: ReviewParts): ReviewParts {
-  return { id, primary, reviewer, signals };
+function partsOf({ next: _next, held: _held, told: _told, ...parts }: FloorTask): TaskParts {
+  return parts;
 }
 
 /** The turns in a part of the journal, oldest first. Turns that began before it are left out. */

@@ -11,7 +11,7 @@ const EVOLVE = 'work/reviews/review-evolve.ts';
 const SIGNALS = 'turns/text/review-signals.ts';
 const FLOOR = 'turns/floor/evolve.ts';
 const GATE = 'turns/floor/gate.ts';
-const TURNS = 'turns/floor/decide/review-turns.ts';
+const TURNS = 'turns/floor/decide/task-turns.ts';
 
 /** Bugs of reviews: each passes what nobody passed, asks the wrong agent, loses count, or stands still. */
 export const PLANTED_REVIEWS: readonly Planted[] = [
@@ -67,7 +67,7 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'turns of a review count as turns of the exchange',
     file: FLOOR,
-    find: '  const counted = fact.forReview === true ? 0 : 1;',
+    find: '  const counted = fact.forTask === true ? 0 : 1;',
     replace: '  const counted = 1;',
   },
   {
@@ -79,7 +79,7 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'a hand-over calls an agent in a review',
     file: 'turns/floor/policies.ts',
-    find: "  forAgents: 'A review chooses who is next, so naming another agent calls nobody.',\n  heeds: ['operator', 'person'],",
+    find: "    forAgents: 'A review chooses who is next, so naming another agent calls nobody.',\n    heeds: ['operator', 'person'],",
     replace: "  forAgents: '',\n  heeds: EVERYBODY,",
   },
   {
@@ -97,7 +97,7 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'the floor keeps a review that has ended',
     file: BINDING,
-    find: "      return [{ type: 'endReview', report: reportOf(review) }];",
+    find: "      return [{ type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } }];",
     replace: '      return [];',
   },
   {

@@ -241,7 +241,7 @@ function check(before: World, { floor, review: { review }, worked, passed }: Wor
   if (review === null) throw new Broken('the review is lost');
   must(review.iteration === worked, `iteration ${review.iteration} after ${worked} turns of work`);
   must(review.iteration >= (before.review.review?.iteration ?? 0), 'the count restarts');
-  must(isOpen(review) === (floor.review !== undefined), 'floor and review disagree whether a review is open');
+  must(isOpen(review) === (floor.task !== undefined), 'floor and review disagree whether a review is open');
   must(floor.usageSincePerson.turns === 0 || !isOpen(review), 'a turn of the review counts as a turn of the exchange');
   const measured = move.to === 'review' && move.command.type === 'MEASURED' ? move.command.work?.tree : undefined;
   if (review.status === 'complete' && measured !== undefined)
@@ -277,9 +277,9 @@ function checkTurn(
     must(turn.agent === (status === 'working' ? primary : reviewer), `${turn.agent} is asked while ${status}`);
   const isAwaited = turn !== null && turn.ended === undefined && granted === null;
   if (isAwaited && floor.turn === null && waiting === null && !floor.catchingUp)
-    must(floor.review?.next?.agent === turn.agent, 'the floor does not know which turn the review asks for');
+    must(floor.task?.next?.agent === turn.agent, 'the floor does not know which turn the review asks for');
   const isStuck =
-    isAwaited && floor.review?.next !== null && floor.turn === null && !floor.catchingUp && waiting === null;
+    isAwaited && floor.task?.next !== null && floor.turn === null && !floor.catchingUp && waiting === null;
   const isThere = floor.seats.every(({ present, status: seat }) => present && seat === 'QUEUED');
   must(!isStuck || !isThere, 'both agents are there, and nobody is granted the turn');
 }
@@ -297,6 +297,6 @@ function keyOf({ floor, review: { review }, passed, done }: World): string {
     { ...known, turn, waiting },
     seats.map(({ status, present }) => [status, present]),
     [queue, catchingUp, condition, stopped, floor.exchange === null, floor.held.length > 0],
-    [holder, floor.review?.next, floor.review?.held, passed, done],
+    [holder, floor.task?.next, floor.task?.held, passed, done],
   ]);
 }

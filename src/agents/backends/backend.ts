@@ -33,8 +33,8 @@ export type TurnPrompt = {
     readonly status: string;
     readonly description: string;
   }[];
-  /** The agent's part in the open review. `member`: the review has another turn of the agent; `other`: it has none. */
-  readonly review?: { readonly role: 'primary' | 'reviewer' | 'member' | 'other'; readonly signals: SignalWords };
+  /** The agent's part in the open task. `member`: the task has another turn of the agent; `other`: it has none. */
+  readonly task?: { readonly role: 'primary' | 'reviewer' | 'member' | 'other'; readonly signals: SignalWords };
   /**
    * The system prompt: who the agent is, the rules, and the roster. Unchanged between prompts until one of these
    * changes.

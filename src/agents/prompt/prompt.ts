@@ -1,7 +1,7 @@
 import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { defined } from '../../lib/defined.ts';
-import { POLICIES, REVIEWING } from '../../turns/floor/policies.ts';
+import { POLICIES, TASK_POLICIES } from '../../turns/floor/policies.ts';
 import { REVIEW_PASS_WORD } from '../../turns/text/review-signals.ts';
 import { decidedWords, retriedWords } from '../../turns/text/words.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
@@ -104,7 +104,7 @@ export type Work = {
   readonly open: readonly MessageId[];
   /** The agent's messages in this turn so far. */
   readonly said: readonly Line[];
-  readonly view: Pick<FloorView, 'seats' | 'order' | 'next' | 'turns' | 'review'> | null;
+  readonly view: Pick<FloorView, 'seats' | 'order' | 'next' | 'turns' | 'task'> | null;
   readonly ask: Pick<PromptEffect, 'askedBy' | 'asked' | 'decided' | 'feedback' | 'brief'>;
 };
 
@@ -156,23 +156,23 @@ export function turnPrompt(work: Work, seat: SeatContext, settings: PromptSettin
     return { id, name, status, description };
   });
   const { text, system, parts, left } = buildPrompt({ ...settings, ...work, seat, roster });
-  const review = reviewRole(work, seat.agent);
+  const part = taskRole(work, seat.agent);
   const isIn = ({ message }: Line): boolean => message === null || !left.includes(message);
   const shown = { lines: lines.filter(isIn), messages: messages.filter(isIn) };
   const known = { open: open.filter((id) => !left.includes(id)), saidSoFar: said.map((line) => line.text), roster };
   const longest = settings.contextTokens * CHARACTERS_PER_TOKEN;
   const turn = { channel: seat.channel, epoch, reason, ...shown, ...known, system, parts, longest, text };
-  return { turn: { ...turn, ...defined({ review }) }, left };
+  return { turn: { ...turn, ...defined({ task: part }) }, left };
 }
 
-/** The agent's part in the open review; `undefined` when none is open. */
-function reviewRole({ view, ask }: Work, agent: AgentId): TurnPrompt['review'] {
-  const { review } = view ?? {};
-  if (review === undefined) return undefined;
-  const { signals } = review;
-  if (agent !== review.primary && agent !== review.reviewer) return { role: 'other', signals };
+/** The agent's part in the open task; `undefined` when none is open. */
+function taskRole({ view, ask }: Work, agent: AgentId): TurnPrompt['task'] {
+  const open = view?.task;
+  if (open === undefined) return undefined;
+  const { signals } = open;
+  if (agent !== open.primary && agent !== open.reviewer) return { role: 'other', signals };
   if (ask.brief === undefined) return { role: 'member', signals };
-  return { role: agent === review.primary ? 'primary' : 'reviewer', signals };
+  return { role: agent === open.primary ? 'primary' : 'reviewer', signals };
 }
 
 /** What a prompt is made of. */
@@ -180,7 +180,7 @@ export type PromptParts = Omit<PromptSettings, 'describe'> &
   Omit<Work, 'epoch' | 'uptoLine' | 'view'> & {
     readonly seat: SeatContext;
     readonly roster: TurnPrompt['roster'];
-    readonly view: Pick<FloorView, 'order' | 'next' | 'turns' | 'review'> | null;
+    readonly view: Pick<FloorView, 'order' | 'next' | 'turns' | 'task'> | null;
   };
 
 /** A prompt's texts, and the messages to answer that did not fit: the floor must hand them over again. */
@@ -266,8 +266,8 @@ function rules({ seat, place, signal, passWord, view }: PromptParts): string {
     `You are ${oneLine(seat.name)} (@${seat.agent}) in the chat channel "${oneLine(place.name)}", which people and agents share.${topic} One agent at a time has the floor; you are prompted when it is you.`,
     `- Write only your own message: it is posted as it stands. Never write for others, and no line "[from …]". ${end}`,
     '- Answer the people first. Read what the others said since: add what is new, and do not say again what was said.',
-    `- With nothing new to add, pass: your whole answer is the one word ${view?.review === undefined ? passWord : REVIEW_PASS_WORD}.`,
-    `- ${(view?.review === undefined ? POLICIES[view?.order ?? 'round-robin'] : REVIEWING).forAgents} To ask an agent something, end with "@id, your question?" and go on with its answer. Otherwise write names without the @.`,
+    `- With nothing new to add, pass: your whole answer is the one word ${view?.task === undefined ? passWord : REVIEW_PASS_WORD}.`,
+    `- ${(view?.task === undefined ? POLICIES[view?.order ?? 'round-robin'] : TASK_POLICIES[view.task.kind]).forAgents} To ask an agent something, end with "@id, your question?" and go on with its answer. Otherwise write names without the @.`,
   ].join('\n');
 }
 
@@ -326,7 +326,7 @@ function feedbackOn({ ask: { feedback } }: PromptParts): string {
   return feedback === undefined ? '' : retriedWords(feedback);
 }
 
-/** What the open review wants of this turn. Task and findings stand in it as people and agents wrote them. */
+/** What the open task wants of this turn. Task and findings stand in it as people and agents wrote them. */
 function briefOf({ ask: { brief = '' }, knowledge: { boundary } }: PromptParts): string {
   return neutralised(brief, boundary);
 }

@@ -309,14 +309,14 @@ export class SessionExecutor {
   }
 
   /** Makes the generation that receives the answer to a prompt. */
-  #made(session: AgentSession, { epoch, roster, review }: TurnPrompt): Generation {
+  #made(session: AgentSession, { epoch, roster, task }: TurnPrompt): Generation {
     const { commands, drafted, leftMs } = this.#listener;
     const agent = this.#spec.id;
     const generation = new Generation({
       ...this.#ports,
       ...this.#settings,
-      // The configured pass words can be verdicts of the review.
-      ...(review === undefined ? {} : { passWords: [REVIEW_PASS_WORD] }),
+      // The configured pass words can be verdicts of a review.
+      ...(task === undefined ? {} : { passWords: [REVIEW_PASS_WORD] }),
       agent,
       epoch,
       roster,

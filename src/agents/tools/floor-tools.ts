@@ -23,7 +23,7 @@ type Signalled = {
 const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
 
-/** The floor tools for models: the same for every kind of backend. `done` and `review` are for turns of a review. */
+/** The floor tools for models: the same for every kind of backend. `done` and `review` are for turns of a task. */
 export const FLOOR_TOOLS = {
   say: {
     description:
@@ -54,7 +54,7 @@ export const FLOOR_TOOLS = {
   },
   done: {
     description:
-      'In a review: signal that your work is finished, answer the findings of the reviewer, and end your turn after this reply.',
+      'In a review or on a ticket: signal that your work is finished, answer the findings of a reviewer, and end your turn after this reply.',
     input: z.object({
       reason: text.optional().describe('what you did, in a few sentences'),
       answers: z.array(answeredFindingSchema).max(MOST_FINDINGS).optional(),
@@ -73,22 +73,23 @@ export const FLOOR_TOOLS = {
 
 type FloorToolName = keyof typeof FLOOR_TOOLS;
 
-/** An agent's part in the open review, if any. */
-export type ReviewPart = Pick<NonNullable<TurnPrompt['review']>, 'role'> | undefined;
+/** An agent's part in the open task, if any. */
+export type TaskPart = Pick<NonNullable<TurnPrompt['task']>, 'role'> | undefined;
 
-/** The floor tools of a turn. In a review its agents have the tool of their part in place of `pass`. */
-export function offeredFloorTools(review: ReviewPart): readonly FloorToolName[] {
+/** The floor tools of a turn. In a task its agents have the tool of their part in place of `pass`. */
+export function offeredFloorTools(task: TaskPart): readonly FloorToolName[] {
   return Object.keys(FLOOR_TOOLS)
     .filter(isFloorTool)
-    .filter((name) => whyNot(name, review) === null);
+    .filter((name) => whyNot(name, task) === null);
 }
 
 /** Why a floor tool is of no use in this turn; `null` when it is. */
-function whyNot(name: FloorToolName, review: ReviewPart): string | null {
-  const role = review?.role ?? 'other';
+function whyNot(name: FloorToolName, task: TaskPart): string | null {
+  const role = task?.role ?? 'other';
   if (name === 'pass' && role !== 'other')
-    return 'Not done: a review is open, and silence is no verdict. Write an answer, or end your reply.';
-  if (name === 'done' && role !== 'primary') return 'Not done: this turn is no turn of work in a review.';
+    return 'Not done: a review or a ticket is open, and silence is no answer. Write an answer, or end your reply.';
+  if (name === 'done' && role !== 'primary')
+    return 'Not done: this turn is no turn of work in a review or on a ticket.';
   return name === 'review' && role !== 'reviewer' ? 'Not done: this turn is no turn of a reviewer.' : null;
 }
 
@@ -104,7 +105,7 @@ export function isFloorTool(name: string): name is FloorToolName {
 export class FloorTools {
   readonly #report: Report;
   readonly #self: AgentId;
-  readonly #turn: Pick<TurnPrompt, 'roster' | 'review'>;
+  readonly #turn: Pick<TurnPrompt, 'roster' | 'task'>;
   /** The text since the last message ended. */
   #written = '';
   #posted = false;
@@ -114,7 +115,7 @@ export class FloorTools {
   /** True after `done` or `review`: their signal is the last line of the turn. */
   #isSignalled = false;
 
-  constructor(report: Report, self: AgentId, turn: Pick<TurnPrompt, 'roster' | 'review'>) {
+  constructor(report: Report, self: AgentId, turn: Pick<TurnPrompt, 'roster' | 'task'>) {
     this.#report = report;
     this.#self = self;
     this.#turn = turn;
@@ -127,7 +128,7 @@ export class FloorTools {
 
   /** The names of the tools of this turn. */
   get offered(): readonly FloorToolName[] {
-    return offeredFloorTools(this.#turn.review);
+    return offeredFloorTools(this.#turn.task);
   }
 
   /** Counts a call of another tool that Conch runs. */
@@ -181,7 +182,7 @@ export class FloorTools {
     if (this.#end !== null) return OVER;
     const parsed = FLOOR_TOOLS[name].input.safeParse(input);
     if (!parsed.success) return `Not done: ${z.prettifyError(parsed.error)}`;
-    return whyNot(name, this.#turn.review) ?? this.#do(name, parsed.data);
+    return whyNot(name, this.#turn.task) ?? this.#do(name, parsed.data);
   }
 
   #do(
@@ -213,7 +214,7 @@ export class FloorTools {
 
   /** Posts a signal as its agent would write it, alone on the last line, and ends the turn. */
   #signal(lines: readonly (string | undefined)[], signal: 'done' | 'pass' | 'revise' | 'fail'): string {
-    const words = { ...this.#turn.review?.signals, revise: REVISE };
+    const words = { ...this.#turn.task?.signals, revise: REVISE };
     this.say([...lines.filter((line) => line !== undefined), words[signal] ?? signal].join('\n'));
     this.#isSignalled = true;
     return this.#complete(undefined);

@@ -126,10 +126,11 @@ const WORDS: Words = {
   },
   asideEnded: ({ agent }, name) => `${name(agent)}'s background run ended`,
   reported: ({ agent, text }, name) => `${name(agent)} reported: ${excerpt(text)}`,
-  reviewBegun: ({ primary, reviewer }, name) => `a review began: ${name(primary)} works, ${name(reviewer)} reviews`,
-  reviewTurnAsked: ({ agent }, name) => `the review asks for a turn of ${name(agent)}`,
-  reviewHeld: () => 'the review waits for people',
-  reviewOver: () => 'the review is over',
+  taskBegun: ({ kind, primary, reviewer }, name) =>
+    `a ${kind} began: ${name(primary)} works${reviewer === undefined ? '' : `, ${name(reviewer)} reviews`}`,
+  taskTurnAsked: ({ agent }, name) => `the task asks for a turn of ${name(agent)}`,
+  taskHeld: () => 'the task waits for people',
+  taskOver: ({ id }) => `task ${id} is over`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,
   waitAnswered: ({ agent, messages, parked }, name) =>

@@ -48,11 +48,15 @@ const reviewAsks = z.strictObject({
   until: instant.nullable(),
 });
 
-/** What a review tells while it is open. */
-export const reviewTold = z.discriminatedUnion('kind', [reviewTurn, reviewAsks]);
+/** A line about a ticket of a crew. A later line with the same `about` edits it. */
+const ticketLine = z.strictObject({ kind: z.literal('ticket'), id: z.string(), about: z.string(), text: z.string() });
+
+/** What a task tells while it is open. */
+export const taskTold = z.discriminatedUnion('kind', [reviewTurn, reviewAsks, ticketLine]);
 
 /** The report at the end of a review. `tokens` and `costMicros` count its turns; `detail` lists the findings. */
-export const reviewReport = z.strictObject({
+const reviewReport = z.strictObject({
+  kind: z.literal('reviewOver'),
   id: z.string(),
   outcome: z.enum(['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled']),
   why: z.string(),
@@ -62,6 +66,9 @@ export const reviewReport = z.strictObject({
   costMicros: number,
   detail: z.string(),
 });
+
+/** What a task tells at its end. */
+export const taskReport = z.discriminatedUnion('kind', [reviewReport, ticketLine]);
 
 /** The fields of each kind of announcement. */
 const FIELDS = {
@@ -111,7 +118,8 @@ const FIELDS = {
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
   review: reviewTurn.omit({ kind: true }).shape,
   reviewAsks: reviewAsks.omit({ kind: true }).shape,
-  reviewOver: reviewReport.shape,
+  reviewOver: reviewReport.omit({ kind: true }).shape,
+  ticket: ticketLine.omit({ kind: true }).shape,
 };
 
 /** Reads an announcement. */
@@ -168,6 +176,7 @@ const RULES: { readonly [K in Kind]: Rule<K> } = {
   review: { key: ({ id }) => `review:${id}` },
   reviewAsks: { key: ({ id, iteration, waits }) => `review:${id}:${iteration}:${waits}` },
   reviewOver: { key: ({ id }) => `review:${id}:over` },
+  ticket: { key: ({ id, about }) => `ticket:${id}:${about}` },
 };
 
 /** The key of an announcement. */

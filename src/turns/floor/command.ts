@@ -11,8 +11,8 @@ import {
   modelUseSchema,
   seatSettingsSchema,
 } from './settings.ts';
-import { reviewReport, reviewTold } from './announcement.ts';
-import { reviewPartsSchema } from './floor.ts';
+import { taskReport, taskTold } from './announcement.ts';
+import { taskPartsSchema } from './floor.ts';
 
 const agent = z.string();
 const message = z.string();
@@ -176,14 +176,14 @@ const SYSTEM = {
   answerTrust: { agent, id: z.string(), choice: z.enum(['trusted', 'left']), by: z.string() },
   /** Withdraws questions about an agent's files, except about the files `keeps` (`null`: withdraws all). */
   dropTrust: { agent, keeps: z.string().nullable() },
-  /** A review of the work of `primary` by `reviewer` begins: until its end, only it and people choose the next speaker. */
-  beginReview: reviewPartsSchema.shape,
-  /** The review asks for a turn of an agent. `brief`: what the agent has to do in it. */
-  askReviewTurn: { id: z.string(), agent, brief: z.string() },
-  /** Announces the state of the review, or its request to people. While it waits for people, it asks for no turn. */
-  tellReview: { announcement: reviewTold },
-  /** The review is over. `report`: its result, announced once. */
-  endReview: { report: reviewReport },
+  /** A review or a ticket begins: until its end it decides who speaks next. */
+  beginTask: taskPartsSchema.shape,
+  /** The task asks for a turn of an agent. `brief`: what the agent has to do in it. */
+  askTaskTurn: { id: z.string(), agent, brief: z.string() },
+  /** Announces the state of a task, or its request to people. While it waits for people, it asks for no turn. */
+  tellTask: { announcement: taskTold },
+  /** The task is over. `report`: its result, announced once. */
+  endTask: { report: taskReport },
   /** The platform refused an agent's text for good. */
   undelivered: { agent, why: z.string() },
   /** Sent once after a backup was restored, so that no epoch is used twice. */

@@ -20,7 +20,7 @@ import {
   withdraw,
 } from './decide/waits.ts';
 import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts';
-import { askReviewTurn, beginReview, endReview, tellReview } from './decide/task-turns.ts';
+import { askTaskTurn, beginTask, endTask, tellTask } from './decide/task-turns.ts';
 import { catchUp, disconnect, raiseEpoch, restart, standstill, tick, undelivered } from './decide/recovery.ts';
 import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';
@@ -125,10 +125,10 @@ const DECIDERS: Deciders = {
   trustShown,
   answerTrust,
   dropTrust,
-  beginReview,
-  askReviewTurn,
-  tellReview,
-  endReview,
+  beginTask,
+  askTaskTurn,
+  tellTask,
+  endTask,
   completeTurn,
   raiseEpoch,
   tick,

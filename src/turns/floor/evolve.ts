@@ -3,7 +3,7 @@ import type {
   Aside,
   Floor,
   Held,
-  FloorReview,
+  FloorTask,
   Seat,
   TrustQuestion,
   Turn,
@@ -103,16 +103,16 @@ const EVOLUTION: Evolution = {
   turnGranted: granted,
   turnContinued: continued,
   turnWaited: waited,
-  reviewBegun: (floor, { type: _type, ...review }) => ({
+  taskBegun: (floor, { type: _type, ...task }) => ({
     ...floor,
     limit: null,
     stopped: false,
-    review: { ...review, next: null, told: 0 },
+    task: { ...task, next: null, told: 0 },
   }),
-  reviewTurnAsked: (floor, { agent, brief }) =>
-    changeReview(floor, ({ held: _held, ...review }) => ({ ...review, next: { agent, brief } })),
-  reviewHeld: (floor) => changeReview(floor, (review) => ({ ...review, next: null, held: true })),
-  reviewOver,
+  taskTurnAsked: (floor, { agent, brief }) =>
+    changeTask(floor, ({ held: _held, ...task }) => ({ ...task, next: { agent, brief } })),
+  taskHeld: (floor) => changeTask(floor, (task) => ({ ...task, next: null, held: true })),
+  taskOver,
   turnStopped: (floor, { agent }) => changeWait(floor, agent, stoppedWait),
   turnExtended: (floor, { agent, ms, until }) =>
     changeTurn(floor, agent, (turn) => ({
@@ -148,14 +148,14 @@ function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (
   return { ...floor, ...(next.length > 0 ? { asides: next } : {}) };
 }
 
-/** The floor with its open review changed. */
-function changeReview(floor: Floor, change: (review: FloorReview) => FloorReview): Floor {
-  if (floor.review === undefined) throw new Error(`impossible: no review is open in ${floor.channel}`);
-  return { ...floor, review: change(floor.review) };
+/** The floor with its open task changed. */
+function changeTask(floor: Floor, change: (task: FloorTask) => FloorTask): Floor {
+  if (floor.task === undefined) throw new Error(`impossible: no task is open in ${floor.channel}`);
+  return { ...floor, task: change(floor.task) };
 }
 
-/** The rounds of an exchange end with the review in it. */
-function reviewOver({ review: _review, ...floor }: Floor): Floor {
+/** The rounds of an exchange end with the task in it. */
+function taskOver({ task: _task, ...floor }: Floor): Floor {
   if (floor.exchange === null) return floor;
   const { rounds } = floor.settings;
   return { ...floor, seats: floor.seats.map((seat) => ({ ...seat, taken: Math.max(seat.taken, rounds) })) };
@@ -200,7 +200,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   }
   if (announcement.kind === 'review') {
     const notice = repeat > 1 ? before.notice : { key, count: repeat };
-    return { ...changeReview(before, (review) => ({ ...review, told: repeat })), notice };
+    return { ...changeTask(before, (task) => ({ ...task, told: repeat })), notice };
   }
   if (announcement.kind === 'answered') return answered(before, announcement);
   if (announcement.kind === 'trustAnswered') return before;
@@ -640,17 +640,17 @@ function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor
     answered: [],
     reprompts: 0,
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
-    ...defined({ feedback: fact.feedback, brief: fact.forReview && floor.review?.next?.brief }),
+    ...defined({ feedback: fact.feedback, brief: fact.forTask && floor.task?.next?.brief }),
   };
-  const { usageSincePerson, review } = floor;
+  const { usageSincePerson, task } = floor;
   const isAsked = fact.askedBy !== undefined;
-  const counted = fact.forReview === true ? 0 : 1;
+  const counted = fact.forTask === true ? 0 : 1;
   return {
     ...floor,
     seats: patchedSeats(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + (isAsked ? 0 : counted) }),
     epoch: fact.epoch,
     usageSincePerson: { ...usageSincePerson, turns: usageSincePerson.turns + counted },
-    ...(counted === 0 && review !== undefined ? { review: { ...review, next: null } } : {}),
+    ...(counted === 0 && task !== undefined ? { task: { ...task, next: null } } : {}),
     prioritised: floor.prioritised.filter((named) => named.agent !== fact.agent),
     parked: floor.parked.map((asker) => (isAsked ? askAdvanced(asker, fact.agent, 'granted') : asker)),
     turn,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { REFUSALS } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
-import { BUDGETS, STATUSES, heldSchema, linedSchema, reviewPartsSchema } from './floor.ts';
+import { BUDGETS, STATUSES, heldSchema, linedSchema, taskPartsSchema } from './floor.ts';
 import type { Floor } from './floor.ts';
 import { taggedUnion } from '../../lib/tagged.ts';
 import type { Frozen, Tagged } from '../../lib/tagged.ts';
@@ -117,8 +117,8 @@ export const FACTS = {
     askedBy: agent.exactOptional(),
     /** The words of the person who retried the agent's failed run. */
     feedback: feedbackSchema.exactOptional(),
-    /** Set when the open review asked for this turn. The turn counts neither as a turn of the exchange nor as a round. */
-    forReview: z.literal(true).exactOptional(),
+    /** Set when the open task asked for this turn. The turn counts neither as a turn of the exchange nor as a round. */
+    forTask: z.literal(true).exactOptional(),
   },
   turnContinued: prompted,
   turnWaited: {
@@ -180,14 +180,14 @@ export const FACTS = {
   trustShown: { agent, id: z.string() },
   /** The question about an agent's files was decided or withdrawn. */
   trustAnswered: trustAnswered,
-  /** A review began. */
-  reviewBegun: reviewPartsSchema.shape,
-  /** The review asks for a turn. */
-  reviewTurnAsked: { agent, brief: z.string() },
-  /** The review waits for people and asks for no turn. */
-  reviewHeld: {},
-  /** The review is over. */
-  reviewOver: { id: z.string() },
+  /** A task began. */
+  taskBegun: taskPartsSchema.shape,
+  /** The task asks for a turn. */
+  taskTurnAsked: { agent, brief: z.string() },
+  /** The task waits for people and asks for no turn. */
+  taskHeld: {},
+  /** The task is over. */
+  taskOver: { id: z.string() },
   /** An interrupted generation stopped, by itself or by force. */
   turnStopped: { ...act, forced: z.boolean() },
   waitAnswered: {

@@ -130,7 +130,7 @@ const anyTurn = {
   run: ran,
   /** The words of the person who retried the agent's failed run. */
   feedback: feedbackSchema.exactOptional(),
-  /** Set on a turn that the open review asked for: what the agent has to do in it. */
+  /** Set on a turn that the open task asked for: what the agent has to do in it. */
   brief: z.string().exactOptional(),
   /** The last allowed call of the turn's run until its outcome is known, and those before it. */
   allowed: allowedCall.exactOptional(),
@@ -223,22 +223,27 @@ const trustSchema = z.strictObject({
   shown: z.boolean(),
 });
 
-/** The agents of a review, and the words by which they signal. */
-export const reviewPartsSchema = z.strictObject({
+/**
+ * A task on a floor: a review, or a ticket of a crew. Until its end it decides who speaks next. `key`: the key of its
+ * machine. `primary`: the agent that works; `reviewer`: the agent that reviews, if any. `signals`: their words.
+ */
+export const taskPartsSchema = z.strictObject({
+  kind: z.enum(['review', 'ticket']),
   id: z.string(),
+  key: z.string(),
   primary: agent,
-  reviewer: agent,
+  reviewer: agent.exactOptional(),
   signals: z.strictObject({ done: z.string(), pass: z.string(), fail: z.string() }),
 });
 
-/** The open review, as far as the floor needs it. */
-const openReviewSchema = z.strictObject({
-  ...reviewPartsSchema.shape,
-  /** The turn that the review asks for; `null` while it asks for none, or while that turn is under way. */
+/** The open task, as far as the floor needs it. */
+const openTaskSchema = z.strictObject({
+  ...taskPartsSchema.shape,
+  /** The turn that the task asks for; `null` while it asks for none, or while that turn is under way. */
   next: z.strictObject({ agent, brief: z.string() }).nullable(),
-  /** Set while the review waits for people. The floor rests meanwhile. */
+  /** Set while the task waits for people. The floor rests meanwhile. */
   held: z.literal(true).exactOptional(),
-  /** How often the card of the review was posted or edited. */
+  /** How often the card of the task was posted or edited. */
   told: z.number(),
 });
 
@@ -295,8 +300,8 @@ export const floorSchema = z.strictObject({
   trust: z.array(trustSchema).exactOptional(),
   /** Reports of background runs that are not posted yet. */
   reports: z.array(z.strictObject({ agent, text: z.string() })).exactOptional(),
-  /** Absent while no review is open. */
-  review: openReviewSchema.exactOptional(),
+  /** Absent while no task is open. */
+  task: openTaskSchema.exactOptional(),
   exchange: exchangeSchema.nullable(),
   /** Usage of agents since a person or an operator last acted. Budgets are compared with it. */
   usageSincePerson: usageSchema,
@@ -327,8 +332,8 @@ export type WaitingTurn = Extract<Turn, { readonly status: 'waiting' }>;
 export type Held = Frozen<z.infer<typeof heldSchema>>;
 export type Exchange = Frozen<z.infer<typeof exchangeSchema>>;
 export type TrustQuestion = Frozen<z.infer<typeof trustSchema>>;
-export type ReviewParts = Frozen<z.infer<typeof reviewPartsSchema>>;
-export type FloorReview = Frozen<z.infer<typeof openReviewSchema>>;
+export type TaskParts = Frozen<z.infer<typeof taskPartsSchema>>;
+export type FloorTask = Frozen<z.infer<typeof openTaskSchema>>;
 export type Aside = Frozen<NonNullable<z.infer<typeof floorSchema>['asides']>[number]>;
 export type Floor = Frozen<z.infer<typeof floorSchema>>;
 

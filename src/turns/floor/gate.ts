@@ -3,7 +3,7 @@ import type { Limit } from './announcement.ts';
 import type { Floor, Seat } from './floor.ts';
 import type { AgentId, ModelUse } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { POLICIES, REVIEWING } from './policies.ts';
+import { POLICIES, TASK_POLICIES } from './policies.ts';
 import type { Policy } from './policies.ts';
 import { askOf, findSeat, seatOf } from './seats.ts';
 
@@ -164,9 +164,9 @@ export function nextUp(floor: Floor): Next {
   if (asked !== null) return isGrantable(floor, asked) ? { kind: 'agent', agent: asked } : { kind: 'later' };
   const prioritised = grantable(floor)[0];
   if (prioritised !== undefined) return { kind: 'agent', agent: prioritised };
-  const { review } = floor;
-  if (review !== undefined && review.held === undefined) {
-    const agent = review.next?.agent;
+  const { task } = floor;
+  if (task !== undefined && task.held === undefined) {
+    const agent = task.next?.agent;
     return agent !== undefined && isGrantable(floor, agent) ? { kind: 'agent', agent } : { kind: 'later' };
   }
   const due = dueByRounds(floor);
@@ -191,8 +191,8 @@ export function nextInTurn(floor: Floor): AgentId | null {
 export function upcoming(floor: Floor): readonly AgentId[] {
   const asked = nextAsked(floor);
   const next = new Set(asked === null ? grantable(floor) : [asked, ...grantable(floor)]);
-  const reviewing = floor.review?.next?.agent;
-  if (reviewing !== undefined) next.add(reviewing);
+  const due = floor.task?.next?.agent;
+  if (due !== undefined) next.add(due);
   const rest = floor.exchange === null ? inTurn(floor, queued(floor)) : dueByRounds(floor);
   for (const { agent } of rest) next.add(agent);
   return [...next];
@@ -212,9 +212,9 @@ export function askerOf({ parked }: Floor, agent: AgentId): AgentId | undefined 
   })?.agent;
 }
 
-/** The rules of the channel's order; while a review is open, those of a review. */
-export function policyOf({ settings, review }: Floor): Policy {
-  return review === undefined ? POLICIES[settings.order] : REVIEWING;
+/** The rules of the channel's order; while a task is open, those of the task. */
+export function policyOf({ settings, task }: Floor): Policy {
+  return task === undefined ? POLICIES[settings.order] : TASK_POLICIES[task.kind];
 }
 
 /** Whether an agent could be granted the floor now. */

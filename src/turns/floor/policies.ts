@@ -59,15 +59,24 @@ const ROUND_ROBIN: Policy = {
 };
 
 /**
- * The rules while a review is open. The review chooses the next speaker, after whom people call; a hand-over of an
- * agent calls nobody.
+ * The rules while a task is open. The task chooses the next speaker; a hand-over of an agent calls nobody. In a review,
+ * whom people call comes first. A ticket alone decides when its worker works, because its files may be under test.
  */
-export const REVIEWING: Policy = {
-  ...ROUND_ROBIN,
-  summary: 'a review chooses the next agent',
-  forAgents: 'A review chooses who is next, so naming another agent calls nobody.',
-  heeds: ['operator', 'person'],
-  goesRound: false,
+export const TASK_POLICIES: Readonly<Record<'review' | 'ticket', Policy>> = {
+  review: {
+    ...ROUND_ROBIN,
+    summary: 'a review chooses the next agent',
+    forAgents: 'A review chooses who is next, so naming another agent calls nobody.',
+    heeds: ['operator', 'person'],
+    goesRound: false,
+  },
+  ticket: {
+    ...ROUND_ROBIN,
+    summary: 'the crew asks its worker for one step after another',
+    forAgents: 'You work alone here; messages of people reach you during a step or with the next one.',
+    heeds: [],
+    goesRound: false,
+  },
 };
 
 /** The orders. Each is a variation of round-robin. */

@@ -174,7 +174,7 @@ export type Effect =
       readonly decided?: DecidedRequest;
       /** The words of the person who retried the agent's failed run. */
       readonly feedback?: Feedback;
-      /** What the open review wants the agent to do in this turn. */
+      /** What the open task wants the agent to do in this turn. */
       readonly brief?: string;
     }
   | {

@@ -5,7 +5,7 @@ import { counted } from '../../turns/commands/clock-words.ts';
 import type { AnnouncementOf } from '../../turns/floor/announcement.ts';
 import type { Command } from '../../turns/floor/command.ts';
 import type { Fact } from '../../turns/floor/fact.ts';
-import type { Floor, FloorReview } from '../../turns/floor/floor.ts';
+import type { Floor, FloorTask } from '../../turns/floor/floor.ts';
 import { findSeat, findTurn } from '../../turns/floor/seats.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import { briefOf, findingLine } from './briefs.ts';
@@ -54,8 +54,8 @@ export const reviewMachine = {
 export const REVIEW_CAUSES = {
   /** Types of these facts. */
   types: [
-    'reviewBegun',
-    'reviewTurnAsked',
+    'taskBegun',
+    'taskTurnAsked',
     'seatMoved',
     'seatMarked',
     'turnGranted',
@@ -67,23 +67,27 @@ export const REVIEW_CAUSES = {
     'exchangeOpened',
     'disconnected',
   ],
-  within: 'review',
+  within: 'task',
   /** The commands that a fact causes in the channel's review. `floor`: the floor after the decision. */
   commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
-    const { review, channel } = floor;
-    if (review === undefined) return [];
+    const { task, channel } = floor;
+    if (task?.kind !== 'review' || task.reviewer === undefined) return [];
+    const review = { ...task, reviewer: task.reviewer };
     return commandsOf(fact, floor, review).map((command) => ({ machine: reviewMachine.name, key: channel, command }));
   },
 } as const satisfies Causes<Floor, Fact> & { readonly types: readonly Fact['type'][] };
 
-function commandsOf(fact: Fact, floor: Floor, review: FloorReview): readonly ReviewCommand[] {
+/** A task with a reviewer. */
+type ReviewTask = FloorTask & { readonly reviewer: string };
+
+function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly ReviewCommand[] {
   switch (fact.type) {
-    case 'reviewBegun':
+    case 'taskBegun':
       return attendance(floor, review);
     case 'seatMoved':
     case 'seatMarked':
       return isMember(review, fact.agent) ? attendance(floor, review, fact) : [];
-    case 'reviewTurnAsked':
+    case 'taskTurnAsked':
       return lost(floor, review, 'it is not in the queue');
     case 'disconnected':
       return fact.restart ? lost(floor, review, 'Conch was restarted') : [];
@@ -115,7 +119,7 @@ function ended({ agent, epoch, outcome }: Extract<Fact, { type: 'turnEnded' }>):
   return { type: 'ENDED', agent, epoch, completed };
 }
 
-function isMember({ primary, reviewer }: FloorReview, agent: string): boolean {
+function isMember({ primary, reviewer }: ReviewTask, agent: string): boolean {
   return agent === primary || agent === reviewer;
 }
 
@@ -127,7 +131,7 @@ function isItsTurn(floor: Floor, agent: string): boolean {
 /** Whether the agents are there. `fact`: what changed a seat; a turn that begins or ends changes nothing here. */
 function attendance(
   floor: Floor,
-  review: FloorReview,
+  review: ReviewTask,
   fact?: Extract<Fact, { type: 'seatMoved' | 'seatMarked' }>,
 ): readonly ReviewCommand[] {
   const isBegun = review.told > 0;
@@ -148,7 +152,7 @@ function causeOf(fact: Extract<Fact, { type: 'seatMoved' | 'seatMarked' }> | und
   return fact?.type === 'seatMoved' && fact.cause !== undefined ? fact.cause : 'it is not in the queue';
 }
 
-function lost(floor: Floor, { primary, reviewer }: FloorReview, why: string): readonly ReviewCommand[] {
+function lost(floor: Floor, { primary, reviewer }: ReviewTask, why: string): readonly ReviewCommand[] {
   const away = [primary, reviewer].find((agent) => {
     const status = findSeat(floor, agent)?.status;
     return status === undefined || status === 'OFFLINE' || status === 'IDLE';
@@ -162,28 +166,28 @@ export const reviewOnFloor = {
   causes: (fact: ReviewFact, { channel, review }: ReviewState): readonly CommandFor[] =>
     review === null
       ? []
-      : floorCommands(fact, review).map((command) => ({ machine: floorMachine.name, key: channel, command })),
+      : floorCommands(fact, channel, review).map((command) => ({ machine: floorMachine.name, key: channel, command })),
   causing: new Set<ReviewFact['type']>(['reviewStarted', 'turnAsked', 'waited', 'reviewEnded']),
 } satisfies Machine<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
 
-function floorCommands(fact: ReviewFact, review: Review): readonly Command[] {
+function floorCommands(fact: ReviewFact, channel: string, review: Review): readonly Command[] {
   const { id, primary, reviewer, settings } = review;
   switch (fact.type) {
     case 'reviewStarted':
-      return [{ type: 'beginReview', id, primary, reviewer, signals: settings.signals }];
+      return [{ type: 'beginTask', kind: 'review', id, key: channel, primary, reviewer, signals: settings.signals }];
     case 'turnAsked':
       // The last turn that a decision asks for counts: `review` is the state after all its facts.
       if (review.turn === null || review.turn.agent !== fact.agent || review.turn.purpose !== fact.purpose) return [];
       return [
-        { type: 'tellReview', announcement: turnTold(review, fact) },
-        { type: 'askReviewTurn', id, agent: fact.agent, brief: briefOf(review) },
+        { type: 'tellTask', announcement: turnTold(review, fact) },
+        { type: 'askTaskTurn', id, agent: fact.agent, brief: briefOf(review) },
       ];
     case 'waited':
       return fact.for === 'arbiter' || fact.for === 'fail'
-        ? [{ type: 'tellReview', announcement: asked(review, fact, fact.for) }]
+        ? [{ type: 'tellTask', announcement: asked(review, fact, fact.for) }]
         : [];
     case 'reviewEnded':
-      return [{ type: 'endReview', report: reportOf(review) }];
+      return [{ type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } }];
     default:
       return [];
   }

@@ -69,5 +69,5 @@ test('a review that a member opened is a member’s in all its turns', async () 
   const review = await room.settled();
   const denied = expect.stringContaining('somebody who is not an operator');
   expect([review.by, review.iteration, heard]).toEqual(['bob', 2, [denied, denied]]);
-  expect(room.store.floors.state(CHANNEL)?.review).toBeUndefined();
+  expect(room.store.floors.state(CHANNEL)?.task).toBeUndefined();
 });

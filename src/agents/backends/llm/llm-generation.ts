@@ -8,7 +8,7 @@ import type { Timers } from '../../../lib/time.ts';
 import { LlmCall, NO_USAGE, failureOf, stepTimedOut, takesNoTools } from './llm-models.ts';
 import type { CallSize, LlmPrices } from './llm-models.ts';
 import { FLOOR_TOOLS, FloorTools, isFloorTool, offeredFloorTools } from '../../tools/floor-tools.ts';
-import type { ReviewPart } from '../../tools/floor-tools.ts';
+import type { TaskPart } from '../../tools/floor-tools.ts';
 import { Toolbox } from '../../tools/toolbox.ts';
 import type { SessionTools } from '../../mcp/session-tools.ts';
 import type { ModelCall } from '../../tools/toolbox.ts';
@@ -219,7 +219,7 @@ export class LlmGeneration {
     const tools = settings.tools.offered ? await this.#toolbox.offer() : null;
     const notes = tools === null ? '' : this.#toolbox.notes;
     const system = [instructionsFor(turn.system, tools !== null), notes].filter((text) => text !== '').join('\n\n');
-    const room = turn.longest - system.length - sizeOfTools(turn.review) - this.#toolbox.size - sizeOfAll(history);
+    const room = turn.longest - system.length - sizeOfTools(turn.task) - this.#toolbox.size - sizeOfAll(history);
     this.#since = trimmed(this.#since, room);
     this.#roundText = '';
     this.#call.begin();
@@ -375,8 +375,8 @@ export const OVERHEAD =
   instructionsFor('', true).length +
   Math.max(sizeOfTools(undefined), sizeOfTools({ role: 'primary' }), sizeOfTools({ role: 'reviewer' }));
 
-function sizeOfTools(review: ReviewPart): number {
-  const shapes = offeredFloorTools(review).map((name) => {
+function sizeOfTools(task: TaskPart): number {
+  const shapes = offeredFloorTools(task).map((name) => {
     const { description, input } = FLOOR_TOOLS[name];
     return { type: 'function', function: { name, description, parameters: z.toJSONSchema(input) } };
   });

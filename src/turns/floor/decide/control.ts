@@ -14,7 +14,7 @@ export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { turn, exchange, asides = [] } = decision.floor;
   const turns = turnsOf(decision.floor);
-  const isBusy = turns.length > 0 || exchange !== null || decision.floor.review !== undefined;
+  const isBusy = turns.length > 0 || exchange !== null || decision.floor.task !== undefined;
   if (!isBusy && asides.length === 0) return 'nothing-to-stop';
   for (const running of turns) finish(decision, running, { outcome: 'revoked', trigger: 'STOPPED', to: 'QUEUED' });
   for (const aside of asides) stopAside(decision, aside, { by });

@@ -74,7 +74,7 @@ export class DecisionBuilder {
       case 'recovered':
         return turnOf(this.#floor, announcement.agent).recovered ?? 0;
       case 'review':
-        return this.#floor.review?.told ?? 0;
+        return this.#floor.task?.told ?? 0;
       case 'gap':
         return this.#gaps() ?? 0;
       default:
@@ -174,13 +174,13 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
   const by = defined({ askedBy });
   const said = feedback ?? earlier;
   const all = asked.length === 0 ? messages : [...new Set([...messages, ...asked])];
-  const isForReview = askedBy === undefined && decision.floor.review?.next?.agent === agent;
+  const isForTask = askedBy === undefined && decision.floor.task?.next?.agent === agent;
   begin(decision, agent, {
     messages: all,
     keepsPlace: askedBy !== undefined,
     ...by,
     ...(said && { feedback: said }),
-    ...(isForReview ? { forReview: true as const } : {}),
+    ...(isForTask ? { forTask: true as const } : {}),
   });
 }
 
@@ -300,7 +300,7 @@ function failsForEver({ usageSincePerson, settings }: Floor): boolean {
 function begin(
   decision: DecisionBuilder,
   agent: AgentId,
-  how: Pick<FactOf<'turnGranted'>, 'messages' | 'keepsPlace' | 'askedBy' | 'feedback' | 'forReview'>,
+  how: Pick<FactOf<'turnGranted'>, 'messages' | 'keepsPlace' | 'askedBy' | 'feedback' | 'forTask'>,
 ): void {
   const { seenLine } = seatOf(decision.floor, agent);
   const epoch = decision.floor.epoch + 1;

@@ -5,24 +5,24 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { closeExchange, finish, openExchange, recall } from './decision-builder.ts';
 import { advance, goOn } from './turns.ts';
 
-/** Begins a review. A turn that is under way goes on to its end. */
-export function beginReview(decision: DecisionBuilder, command: CommandOf<'beginReview'>): Refusal | null {
+/** Begins a task. A turn that is under way goes on to its end. */
+export function beginTask(decision: DecisionBuilder, command: CommandOf<'beginTask'>): Refusal | null {
   const { type: _type, ...parts } = command;
   const { primary, reviewer } = parts;
-  const { review } = decision.floor;
-  if (review !== undefined) return 'already';
-  if ([primary, reviewer].some((agent) => findSeat(decision.floor, agent) === undefined)) return 'not-seated';
+  if (decision.floor.task !== undefined) return 'already';
+  const agents = reviewer === undefined ? [primary] : [primary, reviewer];
+  if (agents.some((agent) => findSeat(decision.floor, agent) === undefined)) return 'not-seated';
   decision.record({ type: 'usageReset', why: 'person' });
-  decision.record({ type: 'reviewBegun', ...parts });
+  decision.record({ type: 'taskBegun', ...parts });
   recall(decision);
   return null;
 }
 
-/** Grants the turn that the review asks for, as soon as the floor is free. */
-export function askReviewTurn(decision: DecisionBuilder, command: CommandOf<'askReviewTurn'>): Refusal | null {
+/** Grants the turn that the task asks for, as soon as the floor is free. */
+export function askTaskTurn(decision: DecisionBuilder, command: CommandOf<'askTaskTurn'>): Refusal | null {
   const { id, agent, brief } = command;
-  if (decision.floor.review?.id !== id) return 'not-asked';
-  decision.record({ type: 'reviewTurnAsked', agent, brief });
+  if (decision.floor.task?.id !== id) return 'not-asked';
+  decision.record({ type: 'taskTurnAsked', agent, brief });
   recall(decision);
   const { exchange, condition, stopped, limit } = decision.floor;
   const isResting = exchange === null && condition !== 'paused' && !stopped && limit === null;
@@ -31,23 +31,23 @@ export function askReviewTurn(decision: DecisionBuilder, command: CommandOf<'ask
   return null;
 }
 
-/** Announces the state of the review. A review that asks people asks for no turn meanwhile. */
-export function tellReview(decision: DecisionBuilder, { announcement }: CommandOf<'tellReview'>): Refusal | null {
-  if (decision.floor.review?.id !== announcement.id) return 'not-asked';
+/** Announces the state of a task. A review that asks people asks for no turn meanwhile. */
+export function tellTask(decision: DecisionBuilder, { announcement }: CommandOf<'tellTask'>): Refusal | null {
+  if (announcement.kind !== 'ticket' && decision.floor.task?.id !== announcement.id) return 'not-asked';
   decision.announce(announcement);
   if (announcement.kind !== 'reviewAsks') return null;
-  decision.record({ type: 'reviewHeld' });
+  decision.record({ type: 'taskHeld' });
   goOn(decision);
   return null;
 }
 
-/** Ends the review with its turn, and announces its report. Messages that waited for its agents go on by the channel's order. */
-export function endReview(decision: DecisionBuilder, { report }: CommandOf<'endReview'>): Refusal | null {
-  if (decision.floor.review?.id !== report.id) return 'not-asked';
+/** Ends the task with its turn, and announces its report. Messages that waited for its agents go on by the channel's order. */
+export function endTask(decision: DecisionBuilder, { report }: CommandOf<'endTask'>): Refusal | null {
+  if (decision.floor.task?.id !== report.id) return 'not-asked';
   const { turn } = decision.floor;
   if (turn?.brief !== undefined) finish(decision, turn, { outcome: 'revoked', trigger: 'SKIPPED', to: 'QUEUED' });
-  decision.record({ type: 'reviewOver', id: report.id });
-  decision.announce({ kind: 'reviewOver', ...report });
+  decision.record({ type: 'taskOver', id: report.id });
+  decision.announce(report);
   const { exchange, parked } = decision.floor;
   if (decision.floor.turn === null && parked.length === 0 && exchange !== null) closeExchange(decision);
   goOn(decision);
