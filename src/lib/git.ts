@@ -1,0 +1,208 @@
+import { spawn } from 'node:child_process';
+import { isUnsafeVariable } from './unsafe-variables.ts';
+
+/** The environment variables of git. */
+export type GitEnvironment = Readonly<Record<string, string | undefined>>;
+
+/** How one command of git runs. */
+export type GitOptions = {
+  /** Runs the hooks and filters of the repository. Default: false. */
+  readonly hooks?: boolean;
+  /** The index file to work on. Default: the index of the worktree. */
+  readonly index?: string;
+  /** Written to standard input. Default: nothing. */
+  readonly input?: string;
+  /** Variables added to the environment. */
+  readonly set?: Readonly<Record<string, string>>;
+  /** The timeout in milliseconds. Default: 60 s. */
+  readonly limitMs?: number;
+  /** The most bytes of output. Default: 64 MiB. */
+  readonly mostOutput?: number;
+};
+
+/** Runs one command of git in a folder. Returns standard output. Throws `GitError`. */
+export type Git = (args: readonly string[], options?: GitOptions) => Promise<string>;
+
+/** Thrown when git is missing, exits with another code than 0, or passes a limit. */
+export class GitError extends Error {
+  readonly args: readonly string[];
+  /** `null` when git did not start or was ended by a signal. */
+  readonly exitCode: number | null;
+  /** The last 4 KiB of standard error. */
+  readonly stderr: string;
+  readonly isMissing: boolean;
+
+  constructor(args: readonly string[], end: GitEnd) {
+    const reason = end.limit ?? (end.stderr.trim() === '' ? `exit code ${end.code ?? 'unknown'}` : end.stderr.trim());
+    const said = end.isMissing ? 'git was not found. Install git 2.30 or newer.' : reason;
+    super(`git ${args.find((word) => /^[a-z]/.test(word)) ?? ''} failed: ${said}`);
+    this.name = 'GitError';
+    this.args = args;
+    this.exitCode = end.code;
+    this.stderr = end.stderr;
+    this.isMissing = end.isMissing;
+  }
+
+  /** True when git could not write because the disk or a quota is full, or a file limit was passed. */
+  get isDiskFull(): boolean {
+    return /No space left on device|Disk quota exceeded|File too large/i.test(this.stderr);
+  }
+}
+
+type GitEnd = {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly isMissing: boolean;
+  /** Why Conch ended git. `null` when git ended on its own. */
+  readonly limit: string | null;
+};
+
+const LIMIT_MS = 60_000;
+const MOST_OUTPUT = 64 * 1_048_576;
+const STDERR_TAIL = 4_096;
+/** Time between SIGTERM and SIGKILL, in milliseconds. */
+const GRACE_MS = 2_000;
+
+/** Set for every command. None of the settings runs a program, asks a person or starts a task in the background. */
+const ALWAYS: readonly string[] = [
+  'core.fsmonitor=false',
+  'core.untrackedCache=false',
+  'commit.gpgSign=false',
+  'gc.auto=0',
+  'maintenance.auto=false',
+  'protocol.ext.allow=never',
+  'submodule.recurse=false',
+  'core.quotePath=false',
+];
+
+/**
+ * Returns a function that runs git in a folder. No shell is used. Programs named by the repository's configuration do
+ * not run: hooks, filters, monitors, merge drivers, credential helpers, commands for ssh. Those of the user's own
+ * configuration run only for the connection to a remote. The configuration is read once, at the first command. The
+ * environment loses every variable that changes git. `set`: variables added for every command.
+ */
+export function gitIn(folder: string, environment: GitEnvironment, set: Readonly<Record<string, string>> = {}): Git {
+  let settings: Promise<Settings> | null = null;
+  return async (args, options = {}) => {
+    const env = { ...safeEnvironment(environment), ...set, ...options.set };
+    if (options.index !== undefined) env['GIT_INDEX_FILE'] = options.index;
+    const hooks = options.hooks === true;
+    if (!hooks) settings ??= readSettings(folder, env);
+    const { off, ssh } = hooks ? { off: [], ssh: null } : await (settings ?? NO_SETTINGS);
+    if (ssh !== null) env['GIT_SSH_COMMAND'] = ssh;
+    const safe = [...ALWAYS, ...(hooks ? [] : ['core.hooksPath=/dev/null']), ...off];
+    const end = await ended(['-C', folder, ...safe.flatMap((one) => ['-c', one]), ...args], env, options);
+    if (end.code !== 0 || end.limit !== null) throw new GitError(args, end);
+    return end.stdout;
+  };
+}
+
+/** Returns the records of an output whose records end with NUL. */
+export function zeroSeparated(output: string): readonly string[] {
+  return output.split('\0').filter((record) => record !== '');
+}
+
+/** Settings for `-c` that switch programs off, and the command for ssh. */
+type Settings = { readonly off: readonly string[]; readonly ssh: string | null };
+const NO_SETTINGS: Promise<Settings> = Promise.resolve({ off: [], ssh: null });
+
+function safeEnvironment(environment: GitEnvironment): Record<string, string | undefined> {
+  const kept = Object.entries(environment).filter(([name]) => !isUnsafeVariable(name));
+  return {
+    ...Object.fromEntries(kept),
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_OPTIONAL_LOCKS: '0',
+    GIT_EDITOR: ':',
+    GIT_SEQUENCE_EDITOR: ':',
+    GIT_PAGER: 'cat',
+    GIT_ASKPASS: '',
+    SSH_ASKPASS_REQUIRE: 'never',
+    LANGUAGE: 'C',
+    LC_ALL: 'C.UTF-8',
+  };
+}
+
+/** What replaces a program that any configuration names. */
+const REPLACED: readonly (readonly [RegExp, string])[] = [
+  [/^filter\..*\.(?:clean|smudge|process)$/s, ''],
+  [/^filter\..*\.required$/s, 'false'],
+  // Merges as git does without a driver.
+  [/^merge\..*\.driver$/s, 'git merge-file --marker-size=%L %A %O %B'],
+  [/^core\.alternaterefscommand$/, 'true'],
+];
+/** What replaces a program for remotes that the repository's own configuration names. */
+const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
+  [/^credential\.(?:.*\.)?helper$/s, ''],
+  [/^core\.gitproxy$/, ''],
+  [/^remote\..*\.uploadpack$/s, 'git-upload-pack'],
+  [/^remote\..*\.receivepack$/s, 'git-receive-pack'],
+  [/^remote\..*\.vcs$/s, ''],
+];
+
+async function readSettings(folder: string, env: GitEnvironment): Promise<Settings> {
+  const names = '^(filter|merge|credential|remote)\\.|^core\\.(sshcommand|gitproxy|alternaterefscommand)$';
+  const args = ['config', '--show-scope', '--null', '--get-regexp', names];
+  const end = await ended(['-C', folder, ...args], env, {});
+  if (end.isMissing || end.limit !== null) throw new GitError(args, end);
+  const fields = end.stdout.split('\0');
+  const off: string[] = [];
+  const helpers: string[] = [];
+  let ssh = 'ssh';
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const [name = '', ...value] = (fields[at + 1] ?? '').split('\n');
+    const isLocal = fields[at] === 'local' || fields[at] === 'worktree';
+    const found = [...REPLACED, ...(isLocal ? REPLACED_LOCAL : [])].find(([pattern]) => pattern.test(name));
+    // The first "=" ends the name of a setting of `-c`, so such a program could not be switched off.
+    if (found !== undefined && name.includes('='))
+      throw new Error(`The configuration of git names "${name}". Remove the "=" from this name.`);
+    if (found !== undefined) off.push(`${name}=${found[1]}`);
+    else if (name === 'core.sshcommand' && !isLocal) ssh = value.join('\n');
+    else if (name === 'credential.helper') helpers.push(`${name}=${value.join('\n')}`);
+  }
+  const isReset = off.includes('credential.helper=');
+  return { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` };
+}
+
+/** Runs git in a process group of its own and ends the whole group at a limit. Never throws. */
+function ended(args: readonly string[], env: GitEnvironment, options: GitOptions): Promise<GitEnd> {
+  const { limitMs = LIMIT_MS, mostOutput = MOST_OUTPUT } = options;
+  return new Promise((resolve) => {
+    const child = spawn('git', args, { env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    let stderr = '';
+    let limit: string | null = null;
+    const signal = (name: NodeJS.Signals): void => {
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, name);
+      } catch {
+        // The group has ended.
+      }
+    };
+    const stop = (reason: string): void => {
+      if (limit !== null) return;
+      limit = reason;
+      signal('SIGTERM');
+      killer = setTimeout(() => signal('SIGKILL'), GRACE_MS);
+    };
+    let killer = setTimeout(() => stop(`no end within ${limitMs / 1_000} s`), limitMs);
+    const finish = (code: number | null, isMissing: boolean): void => {
+      clearTimeout(killer);
+      resolve({ code, stdout: Buffer.concat(chunks).toString('utf8'), stderr, isMissing, limit });
+    };
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      stderr = error.message;
+      finish(null, error.code === 'ENOENT');
+    });
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(options.input ?? '');
+    child.stdout.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > mostOutput) stop(`more than ${mostOutput} bytes of output`);
+      else chunks.push(chunk);
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => void (stderr = (stderr + text).slice(-STDERR_TAIL)));
+    child.once('close', (code) => finish(code, false));
+  });
+}

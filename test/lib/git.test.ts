@@ -1,0 +1,146 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { processes } from './processes.ts';
+import { GitError, gitIn, zeroSeparated } from '../../src/lib/git.ts';
+
+let home = '';
+let root = '';
+const env = (): Record<string, string | undefined> => ({ PATH: process.env['PATH'], HOME: home });
+const raw = (...args: readonly string[]): string =>
+  execFileSync('git', ['-C', root, ...args], { encoding: 'utf8', env: env(), stdio: ['ignore', 'pipe', 'ignore'] });
+/** A program that leaves a file behind, and a check whether it ran. */
+function trap(name: string): { readonly program: string; readonly ran: () => boolean } {
+  const program = join(home, name);
+  writeFileSync(program, `#!/bin/sh\ntouch '${program}.ran'\ncat\n`);
+  chmodSync(program, 0o755);
+  return { program, ran: () => existsSync(`${program}.ran`) };
+}
+const failure = async (running: Promise<string>): Promise<GitError> => {
+  const error = await running.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof GitError)) throw new Error(`no error of git: ${String(error)}`);
+  return error;
+};
+
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'conch-git-'));
+  root = join(home, 'repo');
+  mkdirSync(root);
+  raw('init', '--quiet', '--initial-branch', 'main');
+  raw('config', 'user.name', 'Ann');
+  raw('config', 'user.email', 'ann@localhost');
+  raw('commit', '--quiet', '--allow-empty', '-m', 'Begin');
+});
+
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+describe('a command of git', () => {
+  test('returns its output, and reads its input', async () => {
+    const git = gitIn(root, env());
+    expect(await git(['rev-parse', '--abbrev-ref', 'HEAD'])).toBe('main\n');
+    expect(await git(['hash-object', '--stdin'], { input: 'ü' })).toBe('99fe40df261f7d4afd1391fe2739b2c7466fe968\n');
+    expect(zeroSeparated('a\0b c\0')).toEqual(['a', 'b c']);
+  });
+
+  test('that fails throws its arguments, exit code and reason', async () => {
+    const error = await failure(gitIn(root, env())(['rev-parse', '--verify', 'refs/heads/none']));
+    expect(error).toMatchObject({
+      args: ['rev-parse', '--verify', 'refs/heads/none'],
+      exitCode: 128,
+      isMissing: false,
+    });
+    expect(error.message).toBe('git rev-parse failed: fatal: Needed a single revision');
+  });
+
+  test('says what to do when git is missing', async () => {
+    const error = await failure(gitIn(root, { PATH: home })(['status']));
+    expect([error.isMissing, error.message]).toEqual([
+      true,
+      'git config failed: git was not found. Install git 2.30 or newer.',
+    ]);
+  });
+
+  test('ends at its time limit with all that it started', async () => {
+    const started = join(home, 'started');
+    writeFileSync(join(root, '.git/hooks/pre-commit'), `#!/bin/sh\necho $$ > '${started}'\nexec sleep 600\n`);
+    chmodSync(join(root, '.git/hooks/pre-commit'), 0o755);
+    const running = gitIn(root, env())(['commit', '--allow-empty', '-m', 'x'], { hooks: true, limitMs: 400 });
+    expect((await failure(running)).message).toBe('git commit failed: no end within 0.4 s');
+    const pid = Number(execFileSync('cat', [started], { encoding: 'utf8' }));
+    expect(processes().map((one) => one.pid)).not.toContain(pid);
+  });
+
+  test('ends at its output limit', async () => {
+    const error = await failure(gitIn(root, env())(['log'], { mostOutput: 10 }));
+    expect(error.message).toBe('git log failed: more than 10 bytes of output');
+  });
+
+  test('does not read variables that change git', async () => {
+    const git = gitIn(root, { ...env(), GIT_DIR: '/nowhere', GIT_CONFIG_COUNT: '1', GIT_INDEX_FILE: '/nowhere/index' });
+    expect(await git(['rev-parse', '--show-toplevel'])).toBe(`${root}\n`);
+  });
+});
+
+describe('programs of the configuration', () => {
+  test('do not run: hooks, filters, monitors, merge drivers', async () => {
+    const { program, ran } = trap('program');
+    for (const hook of ['pre-commit', 'post-checkout', 'reference-transaction', 'post-merge']) {
+      writeFileSync(join(root, '.git/hooks', hook), `#!/bin/sh\nexec '${program}'\n`);
+      chmodSync(join(root, '.git/hooks', hook), 0o755);
+    }
+    raw('config', 'core.fsmonitor', program);
+    raw('config', 'filter.one.clean', program);
+    raw('config', 'filter.one.process', program);
+    raw('config', 'filter.one.required', 'true');
+    raw('config', 'merge.two.driver', `${program} %A`);
+    rmSync(`${program}.ran`, { force: true });
+    const git = gitIn(root, env());
+    const commit = async (file: string, text: string): Promise<void> => {
+      writeFileSync(join(root, file), text);
+      await git(['add', '--all']);
+      await git(['commit', '--quiet', '-m', file]);
+    };
+    await commit('.gitattributes', '* filter=one\n*.txt merge=two\n');
+    await commit('a.txt', '1\n2\n3\n4\n5\n6\n7\n');
+    await git(['checkout', '--quiet', '-b', 'other']);
+    await commit('a.txt', 'one\n2\n3\n4\n5\n6\n7\n');
+    await git(['checkout', '--quiet', 'main']);
+    await commit('a.txt', '1\n2\n3\n4\n5\n6\nseven\n');
+    await git(['merge', '--quiet', 'other']);
+    expect(await git(['show', 'HEAD:a.txt'])).toBe('one\n2\n3\n4\n5\n6\nseven\n');
+    expect(ran()).toBe(false);
+  });
+
+  test('run when hooks are asked for', async () => {
+    const { program, ran } = trap('hook');
+    writeFileSync(join(root, '.git/hooks/pre-commit'), `#!/bin/sh\nexec '${program}' < /dev/null\n`);
+    chmodSync(join(root, '.git/hooks/pre-commit'), 0o755);
+    await gitIn(root, env())(['commit', '--quiet', '--allow-empty', '-m', 'x'], { hooks: true });
+    expect(ran()).toBe(true);
+  });
+
+  test('for a remote come from the user’s configuration only', async () => {
+    const own = trap('own-ssh');
+    const planted = trap('planted-ssh');
+    for (const { program } of [own, planted]) writeFileSync(program, `#!/bin/sh\ntouch '${program}.ran'\nexit 1\n`);
+    raw('config', '--global', 'core.sshCommand', own.program);
+    raw('config', 'core.sshCommand', planted.program);
+    raw('remote', 'add', 'origin', 'ssh://localhost/none');
+    await failure(gitIn(root, env())(['fetch', 'origin']));
+    expect([own.ran(), planted.ran()]).toEqual([true, false]);
+    raw('remote', 'set-url', 'origin', `ext::${planted.program}`);
+    raw('config', 'protocol.ext.allow', 'always');
+    await failure(gitIn(root, env())(['fetch', 'origin']));
+    expect(planted.ran()).toBe(false);
+  });
+
+  test('with a name that cannot be switched off stop the command', async () => {
+    raw('config', 'filter.a=b.clean', 'true');
+    await expect(gitIn(root, env())(['status'])).rejects.toThrow('The configuration of git names "filter.a=b.clean"');
+  });
+});
