@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { GitEnvironment } from '../../lib/git.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
@@ -8,7 +9,6 @@ import type { ReviewStore } from './review-binding.ts';
 import { isOpen } from './review.ts';
 import type { Review, ReviewSettings, ReviewState } from './review.ts';
 import { dropWork, hideWork, measureWork, reviewPath, showWork } from './work-tree.ts';
-import type { GitEnvironment } from './work-tree.ts';
 
 /** What the reviews of a program need. */
 export type ReviewsPorts = {

@@ -1,16 +1,11 @@
-import { execFile } from 'node:child_process';
 import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { defined } from '../../lib/defined.ts';
+import { gitIn } from '../../lib/git.ts';
+import type { Git, GitEnvironment } from '../../lib/git.ts';
 import type { ReviewedWork } from './review.ts';
 
-const run = promisify(execFile);
-
-/** The longest time of one git command, in milliseconds, and the most output of one, in bytes. */
-const LIMIT_MS = 60_000;
-const MOST_OUTPUT = 64 * 1_048_576;
 /** More changed files than this are not listed one by one. */
 const MOST_FILES = 2_000;
 
@@ -37,13 +32,14 @@ export async function measureWork(
   before: ReviewedWork | null,
   without: string | null = null,
 ): Promise<ReviewedWork | null> {
-  const root = await rootOf(folder);
+  const root = await rootOf(environment, folder);
   if (root === null) return null;
   const scratch = await mkdtemp(join(tmpdir(), 'conch-review-'));
   try {
-    const git = await gitIn(environment, root, join(scratch, 'index'));
-    const index = (await git(['rev-parse', '--git-path', 'index'])).trim();
-    await copyFile(join(root, index), join(scratch, 'index')).catch(() => undefined);
+    const gitFolder = (await gitIn(root, environment)(['rev-parse', '--absolute-git-dir'])).trim();
+    const index = join(scratch, 'index');
+    const git = gitIn(root, environment, { ...AUTHOR, GIT_INDEX_FILE: index });
+    await copyFile(join(gitFolder, 'index'), index).catch(() => undefined);
     const isInside = without !== null && `${without}/`.startsWith(`${root}/`);
     await git([
       'add',
@@ -66,55 +62,22 @@ export async function measureWork(
 
 /** Deletes the refs that match a pattern of git, so that git can remove their commits. Does nothing outside a repository. */
 export async function dropWork(environment: GitEnvironment, folder: string, pattern: string): Promise<void> {
-  const root = await rootOf(folder);
+  const root = await rootOf(environment, folder);
   if (root === null) return;
-  const git = await gitIn(environment, root, null);
+  const git = gitIn(root, environment, AUTHOR);
   const refs = (await git(['for-each-ref', '--format=%(refname)', pattern])).split('\n').filter((ref) => ref !== '');
   for (const ref of refs) await git(['update-ref', '-d', ref]);
 }
 
-/** The environment variables of git. */
-export type GitEnvironment = Readonly<Record<string, string | undefined>>;
-
-type Git = (args: readonly string[]) => Promise<string>;
-
-async function rootOf(folder: string): Promise<string | null> {
-  const found = await run('git', ['-C', folder, 'rev-parse', '--show-toplevel'], { timeout: LIMIT_MS }).catch(
-    () => null,
-  );
-  return found === null ? null : found.stdout.trimEnd();
-}
-
-/** Runs git in a repository with all programs of its configuration switched off. `index`: the index to work on. */
-async function gitIn(environment: GitEnvironment, root: string, index: string | null): Promise<Git> {
-  const env = { ...environment, ...AUTHOR, ...(index === null ? {} : { GIT_INDEX_FILE: index }) };
-  const given = async (args: readonly string[]): Promise<string> =>
-    (await run('git', ['-C', root, ...args], { env, timeout: LIMIT_MS, maxBuffer: MOST_OUTPUT })).stdout;
-  const filters = await given(['config', '--name-only', '--get-regexp', '^filter\\.']).catch(() => '');
-  const off = filters
-    .split('\n')
-    .flatMap((name) =>
-      /\.(?:clean|smudge|process|required)$/.test(name)
-        ? ['-c', name.endsWith('.required') ? `${name}=false` : `${name}=`]
-        : [],
-    );
-  const safe = [
-    '-c',
-    'core.fsmonitor=false',
-    '-c',
-    'core.hooksPath=/dev/null',
-    '-c',
-    'core.untrackedCache=false',
-    ...off,
-  ];
-  return (args) => given([...safe, ...args]);
+/** Returns `null` when the folder is in no repository, and when git is missing. */
+async function rootOf(environment: GitEnvironment, folder: string): Promise<string | null> {
+  const found = await gitIn(folder, environment)(['rev-parse', '--show-toplevel']).catch(() => null);
+  return found === null ? null : found.trimEnd();
 }
 
 /** The files that differ between two commits, with the numbers of their new lines. */
 async function changesOf(git: Git, before: string, after: string): Promise<ReviewedWork['changed']> {
   const diff = await git([
-    '-c',
-    'core.quotePath=false',
     'diff',
     '--no-ext-diff',
     '--no-textconv',
@@ -145,16 +108,14 @@ export async function showWork(
   commit: string,
   place: string,
 ): Promise<void> {
-  const root = await rootOf(folder);
+  const root = await rootOf(environment, folder);
   if (root === null) throw new Error(`${folder} is in no git repository`);
-  const git = await gitIn(environment, root, null);
+  const git = gitIn(root, environment, AUTHOR);
   // A folder in a repository of somebody else is no worktree: a checkout there would change their files.
   const worktrees = (await git(['worktree', 'list', '--porcelain'])).split('\n');
-  const isThere = worktrees.includes(`worktree ${place}`) && (await rootOf(place)) === place;
+  const isThere = worktrees.includes(`worktree ${place}`) && (await rootOf(environment, place)) === place;
   if (isThere) {
-    await (
-      await gitIn(environment, place, null)
-    )(['checkout', '--quiet', '--force', '--detach', commit]);
+    await gitIn(place, environment)(['checkout', '--quiet', '--force', '--detach', commit]);
     return;
   }
   await rm(place, { recursive: true, force: true });
@@ -165,8 +126,8 @@ export async function showWork(
 /** Removes the folder that `showWork` made. Does nothing when there is none. */
 export async function hideWork(environment: GitEnvironment, folder: string, place: string): Promise<void> {
   await rm(place, { recursive: true, force: true });
-  const root = await rootOf(folder);
-  if (root !== null) await (await gitIn(environment, root, null))(['worktree', 'prune']);
+  const root = await rootOf(environment, folder);
+  if (root !== null) await gitIn(root, environment)(['worktree', 'prune']);
 }
 
 /** The part of a ref or folder name that stands for a review. */
