@@ -1,0 +1,266 @@
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { pid } from 'node:process';
+import { lockFile } from '../../../engine/lock.ts';
+import type { FileLock } from '../../../engine/lock.ts';
+import { GitError, gitIn } from '../../../lib/git.ts';
+import type { Git, GitEnvironment } from '../../../lib/git.ts';
+
+/** A repository that a crew works in, locked for this process. */
+export type Repository = {
+  /** The top folder of the user's copy. */
+  readonly root: string;
+  /** The folder that all worktrees of the repository share. */
+  readonly commonDir: string;
+  /** The branch that work is merged into. */
+  readonly main: string;
+  readonly env: GitEnvironment;
+  /** Runs git in the user's copy. */
+  readonly git: Git;
+  /** Unlocks the repository. */
+  release(): void;
+};
+
+/** Thrown when a crew cannot work in a folder. The message says why and what to do. */
+export class RepositoryError extends Error {
+  readonly code: RepositoryProblem;
+
+  constructor(code: RepositoryProblem, message: string) {
+    super(message);
+    this.name = 'RepositoryError';
+    this.code = code;
+  }
+}
+
+/** Why a crew cannot work in a folder. */
+export type RepositoryProblem =
+  | 'git-missing'
+  | 'git-old'
+  | 'unreadable'
+  | 'no-repository'
+  | 'bare'
+  | 'operation'
+  | 'main-missing'
+  | 'folder-tracked'
+  | 'locked';
+
+/** How a repository is opened. */
+export type RepositoryOptions = {
+  /** The name of the branch that work is merged into. */
+  readonly main: string;
+  readonly env: GitEnvironment;
+  /** The folder of the worktrees, relative to the root. `null`: it is outside the repository. Default: `agents`. */
+  readonly folder?: string | null;
+};
+
+/** Locks of this process. A lock that nothing names could be collected, and would be released. */
+const HELD = new Set<FileLock>();
+
+const FETCH_LIMIT_MS = 300_000;
+
+/**
+ * Opens the repository of a folder and locks it for this process. The system unlocks it when the process ends in any
+ * way. Hides `agents/` and `.conch` from git through the common `info/exclude`. Throws `RepositoryError`.
+ */
+export async function openRepository(path: string, options: RepositoryOptions): Promise<Repository> {
+  const { main, env, folder = 'agents' } = options;
+  const given = resolve(path);
+  checkFolder(given);
+  const git = gitIn(given, env);
+  await checkVersion(git);
+  const { root, commonDir, gitDir } = await placesOf(git, given);
+  const underWay = operationIn(gitDir);
+  if (underWay !== null) {
+    const how = `Finish it or run: git -C "${root}" ${underWay} --abort`;
+    throw new RepositoryError('operation', `A ${underWay} is under way in ${root}. ${how}`);
+  }
+  const tip = await tipOf({ git }, main);
+  if (tip === null) throw await mainMissing(git, root, main);
+  if (folder !== null && (await git(['ls-tree', tip, '--', folder])) !== '') {
+    const how = 'Set the folder of the worktrees to a path outside the repository.';
+    throw new RepositoryError('folder-tracked', `${main} has files in ${folder}/, where worktrees would lie. ${how}`);
+  }
+  const release = lockRepository(root, commonDir);
+  try {
+    excludePaths(commonDir, [...(folder === null ? [] : [`/${folder}/`]), '/.conch']);
+  } catch (error) {
+    release();
+    throw new RepositoryError('unreadable', `Conch cannot write in ${commonDir}: ${String(error)}`);
+  }
+  return { root, commonDir, main, env, git: gitIn(root, env), release };
+}
+
+/** Returns the commit of a local branch; `null` when there is no such branch. */
+export async function tipOf({ git }: Pick<Repository, 'git'>, branch: string): Promise<string | null> {
+  return await commitOf({ git }, `refs/heads/${branch}`);
+}
+
+/** Returns the commit that a full ref or id names; `null` when there is none. */
+export async function commitOf({ git }: Pick<Repository, 'git'>, name: string): Promise<string | null> {
+  return await unless(1, git(['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`]));
+}
+
+/** True when `one` is `other` or an ancestor of it. Throws `GitError` when a commit is missing. */
+export async function isAncestor({ git }: Pick<Repository, 'git'>, one: string, other: string): Promise<boolean> {
+  return (await unless(1, git(['merge-base', '--is-ancestor', one, other]))) !== null;
+}
+
+/** Returns the text of a file in a commit; `null` when the commit has no such file. */
+export async function fileIn({ git }: Pick<Repository, 'git'>, commit: string, path: string): Promise<string | null> {
+  const id = await unless(1, git(['rev-parse', '--verify', '--quiet', '--end-of-options', `${commit}:${path}`]));
+  return id === null ? null : await git(['cat-file', 'blob', id]);
+}
+
+/** What fetching main gave. `commit`: main of the remote. `problem`: why nothing was fetched, `null` without a remote. */
+export type FetchedMain =
+  | { readonly fetched: true; readonly remote: string; readonly commit: string }
+  | { readonly fetched: false; readonly remote: string | null; readonly problem: string | null };
+
+/** Fetches main from its remote into `refs/conch/remote/`. No other ref changes. */
+export async function fetchMain({ git, main }: Repository): Promise<FetchedMain> {
+  const remotes = (await git(['remote'])).split('\n');
+  const set = await unless(1, git(['config', `branch.${main}.remote`]));
+  const remote = set ?? (remotes.includes('origin') ? 'origin' : null);
+  if (remote === null || remote === '.') return { fetched: false, remote: null, problem: null };
+  const from = (await unless(1, git(['config', `branch.${main}.merge`]))) ?? `refs/heads/${main}`;
+  const to = `refs/conch/remote/${main}`;
+  const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-write-fetch-head', '--refmap='];
+  try {
+    await git(['fetch', ...quiet, '--end-of-options', remote, `+${from}:${to}`], { limitMs: FETCH_LIMIT_MS });
+  } catch (error) {
+    if (!(error instanceof GitError)) throw error;
+    return { fetched: false, remote, problem: error.message };
+  }
+  const commit = await commitOf({ git }, to);
+  return commit === null
+    ? { fetched: false, remote, problem: `${remote} has no ${from}` }
+    : { fetched: true, remote, commit };
+}
+
+/** Returns a sentence when the repository sets up hooks that will not run in a worktree; else `null`. */
+export async function hooksProblem({ env, commonDir }: Repository, worktree: string): Promise<string | null> {
+  const git = gitIn(worktree, env);
+  const set = await unless(1, git(['config', 'core.hooksPath'], { hooks: true }));
+  if (set === null) return null;
+  const folder = (await git(['config', '--type=path', 'core.hooksPath'], { hooks: true })).trimEnd();
+  const path = resolve(worktree, folder);
+  if (existsSync(path)) return null;
+  const where = path.startsWith(`${commonDir}/`) ? path : set;
+  return `Hooks do not run in ${worktree}: core.hooksPath is ${where}, and this folder is missing there.`;
+}
+
+/** Returns the trimmed output; `null` when git ends with this exit code. */
+export async function unless(exitCode: number, running: Promise<string>): Promise<string | null> {
+  try {
+    return (await running).trimEnd();
+  } catch (error) {
+    if (error instanceof GitError && error.exitCode === exitCode) return null;
+    throw error;
+  }
+}
+
+/** Returns what is under way in a worktree, as the command of git that ends it; `null` when nothing is. */
+export function operationIn(gitDir: string): 'rebase' | 'am' | 'merge' | 'cherry-pick' | 'revert' | null {
+  const has = (name: string): boolean => existsSync(join(gitDir, name));
+  if (has('rebase-merge') || has('rebase-apply')) return has('rebase-apply/applying') ? 'am' : 'rebase';
+  if (has('MERGE_HEAD')) return 'merge';
+  if (has('CHERRY_PICK_HEAD')) return 'cherry-pick';
+  return has('REVERT_HEAD') ? 'revert' : null;
+}
+
+function checkFolder(path: string): void {
+  try {
+    if (!statSync(path).isDirectory())
+      throw new RepositoryError('unreadable', `${path} is a file. Set the folder of a repository.`);
+    accessSync(path, constants.R_OK | constants.X_OK);
+  } catch (error) {
+    if (error instanceof RepositoryError) throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === 'ENOENT' ? 'There is no folder' : 'Conch may not read the folder';
+    throw new RepositoryError('unreadable', `${why} ${path}. Set the folder of a repository that Conch may read.`);
+  }
+}
+
+async function checkVersion(git: Git): Promise<void> {
+  let version: string;
+  try {
+    version = await git(['version']);
+  } catch (error) {
+    if (error instanceof GitError && error.isMissing)
+      throw new RepositoryError('git-missing', 'git was not found. Install git 2.30 or newer.');
+    throw error;
+  }
+  const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(version) ?? [];
+  if (Number(major) * 1_000 + Number(minor) < 2_030)
+    throw new RepositoryError('git-old', `git ${major}.${minor} is too old. Install git 2.30 or newer.`);
+}
+
+async function placesOf(
+  git: Git,
+  given: string,
+): Promise<{ readonly root: string; readonly commonDir: string; readonly gitDir: string }> {
+  try {
+    const isInside = (await git(['rev-parse', '--is-inside-work-tree'])).trim() === 'true';
+    if (!isInside) {
+      const how = 'Set the folder of a clone with files: git clone';
+      throw new RepositoryError('bare', `${given} is a bare repository, without files. ${how} "${given}"`);
+    }
+    const root = (await git(['rev-parse', '--show-toplevel'])).trimEnd();
+    const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
+    // git answers relative to the folder it runs in.
+    const commonDir = resolve(given, (await git(['rev-parse', '--git-common-dir'])).trimEnd());
+    return { root, commonDir, gitDir };
+  } catch (error) {
+    if (!(error instanceof GitError)) throw error;
+    if (!error.stderr.includes('not a git repository')) throw new RepositoryError('unreadable', error.message);
+    const how = `Run: git init "${given}"`;
+    throw new RepositoryError('no-repository', `${given} is in no git repository. ${how}`);
+  }
+}
+
+async function mainMissing(git: Git, root: string, main: string): Promise<RepositoryError> {
+  const branches = (await git(['for-each-ref', '--count=10', '--format=%(refname:short)', 'refs/heads'])).trim();
+  const message =
+    branches === ''
+      ? `${root} has no commit yet. Run: git -C "${root}" commit --allow-empty -m "Begin"`
+      : `${root} has no branch ${main}. Set "main" to one of: ${branches.split('\n').join(', ')}`;
+  return new RepositoryError('main-missing', message);
+}
+
+/** Returns the function that unlocks. The lock is held by the system; the file beside it names the owner for people. */
+function lockRepository(root: string, commonDir: string): () => void {
+  const owner = join(commonDir, 'conch-owner.json');
+  const lock = lockFile(join(commonDir, 'conch.lock'));
+  if (lock !== null) {
+    writeFileSync(owner, JSON.stringify({ pid, host: hostname(), boot: bootId() }));
+    HELD.add(lock);
+    return () => {
+      HELD.delete(lock);
+      lock.release();
+    };
+  }
+  let who = 'Another Conch';
+  try {
+    const { pid: other, host } = JSON.parse(readFileSync(owner, 'utf8')) as { pid: number; host: string };
+    who = `Another Conch (process ${other} on ${host})`;
+  } catch {
+    // The owner has not written its name yet.
+  }
+  throw new RepositoryError('locked', `${who} works in ${root}. Stop it, or use another clone.`);
+}
+
+function bootId(): string | null {
+  const file = '/proc/sys/kernel/random/boot_id';
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : null;
+}
+
+/** Adds the lines that are missing to the exclude file that all worktrees share. */
+function excludePaths(commonDir: string, lines: readonly string[]): void {
+  const file = join(commonDir, 'info/exclude');
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  const missing = lines.filter((line) => !text.split(/\r?\n/).includes(line));
+  if (missing.length === 0) return;
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${missing.join('\n')}\n`);
+}
