@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 52_930,
-  files: 308,
+  linesOfCode: 53_170,
+  files: 309,
   filesPerMessage: 45,
   functionsPerMessage: 680,
 };

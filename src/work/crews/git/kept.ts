@@ -1,0 +1,293 @@
+import { copyFile, lstat, mkdtemp, readlink, realpath, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import type { Git, GitEnvironment } from '../../../lib/git.ts';
+import { commitOf, unless } from './repository.ts';
+import type { Repository } from './repository.ts';
+
+/** Work stored as a commit. `ref` is `null` when nothing differs from HEAD and nothing was stored. */
+export type StoredWork = { readonly ref: string | null; readonly commit: string; readonly tree: string };
+
+/** Thrown when work could not be stored. Nothing may be removed then. */
+export class KeepError extends Error {
+  constructor(worktree: string, reason: string, options?: ErrorOptions) {
+    super(`The work in ${worktree} could not be stored: ${reason} Nothing was removed.`, options);
+    this.name = 'KeepError';
+  }
+}
+
+/** The author of stored work, and of commits for users without a name. */
+const CONCH = { name: 'Conch', email: 'conch@localhost' };
+/** Every object and ref is on the disk before git answers. */
+const DURABLE = ['-c', 'core.fsync=all'];
+
+/**
+ * Stores all files of a worktree that git does not ignore, staged, unstaged and new, as a commit under the next number
+ * of `refPrefix`. Index, files and branch stay. An index that differs from the files is the second parent. Work that the
+ * newest ref holds already is not stored twice. `always`: also stores HEAD when nothing differs from it, before its
+ * branch is deleted. Throws `KeepError`.
+ */
+export async function storeWork(
+  repository: Repository,
+  worktree: string,
+  refPrefix: string,
+  { always = false } = {},
+): Promise<StoredWork> {
+  if (!refPrefix.startsWith('refs/conch/kept/')) throw new Error(`impossible: kept work under ${refPrefix}`);
+  const git = gitIn(worktree, repository.env, identityOf(CONCH));
+  try {
+    const { tree, indexTree } = await snapshot(repository, worktree, refPrefix);
+    const head = await commitOf({ git }, 'HEAD');
+    const headTree = head === null ? null : (await git(['rev-parse', `${head}^{tree}`])).trim();
+    const isClean = tree === headTree && (indexTree === null || indexTree === tree);
+    if (isClean && head !== null && !always) return { ref: null, commit: head, tree };
+    const kept = await listKept(repository, `${refPrefix}/`);
+    const newest = kept.toSorted((one, other) => numberOf(one.ref) - numberOf(other.ref)).at(-1);
+    if (newest !== undefined && newest.tree === tree && newest.parent === head)
+      return { ref: newest.ref, commit: newest.commit, tree };
+    const parents = head === null ? [] : ['-p', head];
+    if (indexTree !== null && indexTree !== tree && indexTree !== headTree) {
+      const message = `Index of ${refPrefix}`;
+      parents.push('-p', (await git([...DURABLE, 'commit-tree', indexTree, ...parents, '-m', message])).trim());
+    }
+    const message = `Work kept from ${relative('refs/conch/kept', refPrefix)}`;
+    const commit = (await git([...DURABLE, 'commit-tree', tree, ...parents, '-m', message])).trim();
+    const ref = `${refPrefix}/${newest === undefined ? 1 : numberOf(newest.ref) + 1}`;
+    await git([...DURABLE, 'update-ref', ref, commit, '']);
+    return { ref, commit, tree };
+  } catch (error) {
+    throw keepError(worktree, error);
+  }
+}
+
+/** Returns the digest of all files of a worktree that git does not ignore. Throws `KeepError`. */
+export async function treeOf(repository: Repository, worktree: string): Promise<string> {
+  try {
+    return (await snapshot(repository, worktree, null)).tree;
+  } catch (error) {
+    throw keepError(worktree, error);
+  }
+}
+
+/** One ref of stored work. `parent` is `null` for work on no commit. `at`: milliseconds since 1970. */
+export type KeptWork = StoredWork & {
+  readonly ref: string;
+  readonly parent: string | null;
+  readonly at: number;
+  readonly subject: string;
+};
+
+/** Lists stored work, in the order of the refs. `under`: a part of the refs, with a slash at its end. */
+export async function listKept({ git }: Repository, under = 'refs/conch/kept/'): Promise<readonly KeptWork[]> {
+  const fields = ['refname', 'objectname', 'tree', 'parent', 'creatordate:unix', 'contents:subject'];
+  const lines = (await git(['for-each-ref', `--format=${fields.map((field) => `%(${field})`).join('%00')}`, under]))
+    .split('\n')
+    .filter((line) => line !== '');
+  return lines.map((line) => {
+    const [ref = '', commit = '', tree = '', parents = '', seconds = '0', subject = ''] = line.split('\0');
+    const [parent = ''] = parents.split(' ');
+    return { ref, commit, tree, parent: parent === '' ? null : parent, at: Number(seconds) * 1_000, subject };
+  });
+}
+
+/** Returns what stored work changes, as a summary and a diff. */
+export async function showKept({ git }: Repository, { parent, commit }: KeptWork): Promise<string> {
+  return await git([...DIFF, '--stat', '--patch', parent ?? (await emptyTree(git)), commit]);
+}
+
+/** Puts stored work into the files of a worktree. Changes nothing and throws `GitError` when it does not fit. */
+export async function applyKept({ env }: Repository, { parent, commit }: KeptWork, worktree: string): Promise<void> {
+  const git = gitIn(worktree, env);
+  const scratch = await mkdtemp(join(tmpdir(), 'conch-kept-'));
+  try {
+    const patch = join(scratch, 'patch');
+    const from = parent ?? (await emptyTree(git));
+    await git([...DIFF, '--binary', '--full-index', '--no-renames', `--output=${patch}`, from, commit]);
+    // git refuses an empty patch.
+    if ((await lstat(patch)).size > 0) await git(['apply', '--whitespace=nowarn', patch]);
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+/** Deletes the ref of stored work, when it is still at this commit. */
+export async function dropKept({ git }: Repository, { ref, commit }: KeptWork): Promise<void> {
+  await git(['update-ref', '-d', ref, commit]);
+}
+
+/** What committing a worktree gave. `leftOut`: new files that stay out of the commit. */
+export type CommittedWork = {
+  /** `null` when there was nothing to commit, or the commit was refused. */
+  readonly commit: string | null;
+  readonly leftOut: readonly { readonly path: string; readonly reason: string }[];
+  /** What a hook or git said against the commit; `null` when nothing did. */
+  readonly refused: string | null;
+};
+
+/**
+ * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. Links that
+ * leave the worktree, dependency folders, environment files and files over 5 MiB stay out. `hooks`: runs the hooks and
+ * filters of the repository; one that refuses gives `refused`.
+ */
+export async function commitWork(
+  { env }: Pick<Repository, 'env'>,
+  worktree: string,
+  message: string,
+  { hooks }: { readonly hooks: boolean },
+): Promise<CommittedWork> {
+  const git = gitIn(worktree, env, await commitAuthor(worktree, env));
+  const list = async (...args: readonly string[]): Promise<readonly string[]> => zeroSeparated(await git(args));
+  const unmerged = await list('diff', '--name-only', '--diff-filter=U', '-z');
+  if (unmerged.length > 0)
+    return { commit: null, leftOut: [], refused: `Files with conflicts: ${[...new Set(unmerged)].join(', ')}` };
+  const fresh = await list('ls-files', '--others', '--exclude-standard', '-z');
+  const staged = await list('diff', '--cached', '--name-only', '--no-renames', '--diff-filter=AT', '-z');
+  const changed = await list('diff', '--name-only', '--no-renames', '--diff-filter=T', '-z');
+  const leftOut: { path: string; reason: string }[] = [];
+  for (const path of new Set([...fresh, ...staged, ...changed])) {
+    const reason = await reasonAgainst(worktree, path);
+    if (reason !== null) leftOut.push({ path, reason });
+  }
+  const out = new Set(leftOut.map(({ path }) => path));
+  const paths = (names: readonly string[]) => ({ input: names.map((name) => `${name}\0`).join(''), hooks });
+  const fromInput = ['--pathspec-from-file=-', '--pathspec-file-nul'];
+  await git(['add', '--update', '--', ':/'], { hooks });
+  const added = fresh.filter((path) => !out.has(path));
+  if (added.length > 0) await git(['--literal-pathspecs', 'add', ...fromInput], paths(added));
+  const unstaged = [...staged, ...changed].filter((path) => out.has(path));
+  if (unstaged.length > 0) await git(['--literal-pathspecs', 'reset', '--quiet', ...fromInput], paths(unstaged));
+  if ((await git(['diff', '--cached', '--name-only'])) === '') return { commit: null, leftOut, refused: null };
+  try {
+    await git(['commit', '--quiet', '-m', message], { hooks });
+  } catch (error) {
+    if (!(error instanceof GitError)) throw error;
+    return { commit: null, leftOut, refused: error.message };
+  }
+  return { commit: (await git(['rev-parse', 'HEAD'])).trim(), leftOut, refused: null };
+}
+
+/** Variables that name the author of commits: the user of git, or Conch when git knows none. `at`: milliseconds. */
+export async function commitAuthor(
+  folder: string,
+  env: GitEnvironment,
+  at: number | null = null,
+): Promise<Record<string, string>> {
+  const git = gitIn(folder, env);
+  const [name, email] = [await unless(1, git(['config', 'user.name'])), await unless(1, git(['config', 'user.email']))];
+  const date = at === null ? null : `${Math.trunc(at / 1_000)} +0000`;
+  return {
+    ...identityOf(name === null || email === null ? CONCH : { name, email }),
+    ...(date === null ? {} : { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date }),
+  };
+}
+
+const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
+const MOST_BYTES = 5 * 1_048_576;
+const DEPENDENCIES =
+  /(?:^|\/)(?:node_modules|bower_components|\.pnpm-store|\.venv|venv|\.tox|__pycache__|site-packages|\.gradle|\.bundle)(?:\/|$)/;
+const ENVIRONMENT = /(?:^|\/)\.env(?:rc|\.(?!example$|sample$|template$|dist$)[^/]*)?$/;
+
+async function reasonAgainst(worktree: string, path: string): Promise<string | null> {
+  if (DEPENDENCIES.test(path)) return 'dependency folder';
+  if (ENVIRONMENT.test(path)) return 'environment file';
+  const file = join(worktree, path);
+  const found = await lstat(file).catch(() => null);
+  if (found?.isSymbolicLink() === true) {
+    const target = resolve(await realpath(dirname(file)), await readlink(file));
+    const real = await realpath(file).catch(() => target);
+    const root = await realpath(worktree);
+    return [target, real].every((place) => place.startsWith(`${root}/`)) ? null : 'link that leaves the worktree';
+  }
+  return found !== null && found.size > MOST_BYTES ? 'larger than 5 MiB' : null;
+}
+
+/** The trees of the files and of the index; `indexTree` is `null` while the index holds conflicts. */
+type Snapshot = { readonly tree: string; readonly indexTree: string | null };
+
+/** Writes the files of a worktree as a tree, through a copy of its index. `keep`: where commits of submodules are kept. */
+async function snapshot(repository: Repository, worktree: string, keep: string | null): Promise<Snapshot> {
+  const scratch = await mkdtemp(join(tmpdir(), 'conch-index-'));
+  try {
+    const index = join(scratch, 'index');
+    const git = gitIn(worktree, repository.env, { ...identityOf(CONCH), GIT_INDEX_FILE: index });
+    const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
+    await copyFile(join(gitDir, 'index'), index).catch(async () => await git(['read-tree', 'HEAD']));
+    const indexTree = await unless(128, git([...DURABLE, 'write-tree']));
+    await clearFlags(git, worktree);
+    await git([...DURABLE, 'add', '--all', '--', ':/']);
+    for (const entry of zeroSeparated(await git(['ls-files', '--stage', '-z']))) {
+      const [, path = ''] = /^160000 \w+ \d\t(.*)$/s.exec(entry) ?? [];
+      if (path === '' || !existsSync(join(worktree, path, '.git'))) continue;
+      const commit = await keepSubmodule(repository, { worktree, path, keep });
+      await git(['update-index', '--cacheinfo', `160000,${commit},${path}`]);
+    }
+    return { tree: (await git([...DURABLE, 'write-tree'])).trim(), indexTree };
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+/** Has git look at files that somebody told it to take as unchanged. */
+async function clearFlags(git: Git, worktree: string): Promise<void> {
+  const marked = zeroSeparated(await git(['ls-files', '-v', '-z'])).filter((entry) => /^[a-zS] /.test(entry));
+  const isSeen = (entry: string): boolean => /^[a-rt-z]/.test(entry) || existsSync(join(worktree, entry.slice(2)));
+  const seen = marked.filter(isSeen).map((entry) => `${entry.slice(2)}\0`);
+  if (seen.length === 0) return;
+  for (const flag of ['--no-assume-unchanged', '--no-skip-worktree'])
+    await git(['update-index', flag, '-z', '--stdin'], { input: seen.join('') });
+}
+
+/** Stores the work in a submodule in the copy that all worktrees share, and returns its commit. */
+async function keepSubmodule(
+  repository: Repository,
+  { worktree, path, keep }: { readonly worktree: string; readonly path: string; readonly keep: string | null },
+): Promise<string> {
+  const folder = join(worktree, path);
+  const git = gitIn(folder, repository.env, { ...identityOf(CONCH), ...FIXED_DATE });
+  const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
+  const name = gitDir.startsWith(`${repository.commonDir}/`)
+    ? gitDir.split('/modules/').slice(1).join('/modules/')
+    : '';
+  const shared = join(repository.commonDir, 'modules', name);
+  if (name === '' || !existsSync(shared))
+    throw new Error(`${path} is a repository of its own inside the worktree. Move it out of the worktree.`);
+  const head = (await git(['rev-parse', 'HEAD'])).trim();
+  const { tree } = await snapshot(repository, folder, keep);
+  const isClean = tree === (await git(['rev-parse', 'HEAD^{tree}'])).trim();
+  const commit = isClean
+    ? head
+    : (await git([...DURABLE, 'commit-tree', tree, '-p', head, '-m', 'Work kept from a submodule'])).trim();
+  if (keep === null || shared === gitDir) return commit;
+  await git(['update-ref', 'refs/conch/kept/submodule', commit]);
+  const refs = `refs/conch/kept/submodule:${keep}/${commit}`;
+  await gitIn(shared, repository.env)([...DURABLE, 'fetch', '--quiet', '--no-tags', '--refmap=', gitDir, refs]);
+  return commit;
+}
+
+/** Equal work in a submodule gives an equal commit. */
+const FIXED_DATE = { GIT_AUTHOR_DATE: '2000-01-01T00:00:00Z', GIT_COMMITTER_DATE: '2000-01-01T00:00:00Z' };
+
+function identityOf({ name, email }: { readonly name: string; readonly email: string }): Record<string, string> {
+  return { GIT_AUTHOR_NAME: name, GIT_AUTHOR_EMAIL: email, GIT_COMMITTER_NAME: name, GIT_COMMITTER_EMAIL: email };
+}
+
+async function emptyTree(git: Git): Promise<string> {
+  return (await git(['hash-object', '-w', '-t', 'tree', '--stdin'])).trim();
+}
+
+function numberOf(ref: string): number {
+  return Number(ref.slice(ref.lastIndexOf('/') + 1));
+}
+
+function keepError(worktree: string, error: unknown): Error {
+  if (error instanceof KeepError) return error;
+  const isFull =
+    (error instanceof GitError && error.isDiskFull) ||
+    ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((error as NodeJS.ErrnoException).code ?? '');
+  const why = isFull
+    ? 'the disk is full. Free some space and try again.'
+    : (error as Error).message.replace(/\.?$/, '.');
+  return new KeepError(worktree, why, { cause: error });
+}

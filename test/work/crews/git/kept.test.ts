@@ -1,0 +1,226 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import {
+  KeepError,
+  applyKept,
+  commitWork,
+  dropKept,
+  listKept,
+  showKept,
+  storeWork,
+  treeOf,
+} from '../../../../src/work/crews/git/kept.ts';
+import { scene } from './scene.ts';
+import type { Scene } from './scene.ts';
+
+const REF = 'refs/conch/kept/A-c-1';
+
+/** A scene with a worktree on a branch of its own. */
+function withWorktree(): Scene & { readonly tree: string; readonly put: (path: string, text: string) => void } {
+  const one = scene();
+  one.commit('.gitignore', '.env\nignored/\n');
+  const tree = join(one.root, 'agents/A-c-1');
+  one.git('worktree', 'add', '--quiet', '-b', 'agent/A-c-1', tree);
+  return { ...one, tree, put: (path, text) => one.write(join('agents/A-c-1', path), text) };
+}
+
+describe('stored work', () => {
+  test('holds staged, unstaged and new files, and leaves index, files and branch', async () => {
+    const { git, gitIn, open, tree, put } = withWorktree();
+    const repository = await open();
+    put('a.txt', 'staged\n');
+    gitIn(tree, 'add', 'a.txt');
+    put('a.txt', 'unstaged\n');
+    put('new ü.txt', 'new');
+    put('.env', 'SECRET=1');
+    const before = [gitIn(tree, 'status', '--porcelain'), gitIn(tree, 'rev-parse', 'HEAD')];
+    const stored = await storeWork(repository, tree, REF);
+    expect([gitIn(tree, 'status', '--porcelain'), gitIn(tree, 'rev-parse', 'HEAD')]).toEqual(before);
+    expect(stored.ref).toBe(`${REF}/1`);
+    expect(git('ls-tree', '-z', '--name-only', `${REF}/1`).split('\0')).toEqual([
+      '.gitignore',
+      'a.txt',
+      'new ü.txt',
+      '',
+    ]);
+    expect([git('show', `${REF}/1:a.txt`), git('show', `${REF}/1^2:a.txt`)]).toEqual(['unstaged', 'staged']);
+    expect(await treeOf(repository, tree)).toBe(stored.tree);
+    expect(git('fsck', '--strict')).toBe('');
+  });
+
+  test('is not stored twice, and gets the next number when it changed', async () => {
+    const { git, open, tree, put } = withWorktree();
+    const repository = await open();
+    expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: null });
+    put('b.txt', '1');
+    expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: `${REF}/1` });
+    expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: `${REF}/1` });
+    for (const count of [2, 9, 10]) git('update-ref', `${REF}/${count}`, `${REF}/1`);
+    expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: `${REF}/10` });
+    put('b.txt', '2');
+    expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: `${REF}/11` });
+  });
+
+  test('can be HEAD alone, before its branch is deleted', async () => {
+    const { git, commit, open, tree } = withWorktree();
+    const made = commit('b.txt', 'b', tree);
+    const repository = await open();
+    await storeWork(repository, tree, REF, { always: true });
+    expect(git('rev-parse', `${REF}/1^`)).toBe(made);
+  });
+
+  test('holds files that git was told to take as unchanged, and those in a conflict', async () => {
+    const { git, gitIn, commit, open, tree, put } = withWorktree();
+    commit('b.txt', 'b\n', tree);
+    gitIn(tree, 'update-index', '--assume-unchanged', 'a.txt');
+    gitIn(tree, 'update-index', '--skip-worktree', 'b.txt');
+    put('a.txt', 'hidden\n');
+    put('b.txt', 'hidden too\n');
+    const repository = await open();
+    await storeWork(repository, tree, REF);
+    expect([git('show', `${REF}/1:a.txt`), git('show', `${REF}/1:b.txt`)]).toEqual(['hidden', 'hidden too']);
+    gitIn(tree, 'update-index', '--no-assume-unchanged', 'a.txt');
+    gitIn(tree, 'checkout', '--quiet', '--', 'a.txt');
+    commit('a.txt', 'theirs\n');
+    commit('a.txt', 'ours\n', tree);
+    expect(() => gitIn(tree, 'merge', 'main')).toThrow('Command failed');
+    await storeWork(repository, tree, REF);
+    expect(git('show', `${REF}/2:a.txt`)).toContain('=======');
+    expect(gitIn(tree, 'status', '--porcelain')).toContain('UU a.txt');
+  });
+
+  test('holds the work inside a submodule, in the copy that all worktrees share', async () => {
+    const { home, root, git, gitIn, commit, open } = scene();
+    git('init', '--quiet', '--initial-branch', 'main', join(home, 'lib'));
+    commit('lib.txt', 'lib\n', join(home, 'lib'));
+    git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', join(home, 'lib'), 'sub');
+    git('commit', '--quiet', '-m', 'Add sub');
+    const tree = join(root, 'agents/A');
+    git('worktree', 'add', '--quiet', '-b', 'agent/A', tree);
+    gitIn(tree, '-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'update', '--init');
+    const repository = await open();
+    expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: null });
+    writeFileSync(join(tree, 'sub/new.txt'), 'in the submodule');
+    const { commit: stored } = await storeWork(repository, tree, REF);
+    rmSync(join(root, '.git/worktrees/A/modules'), { recursive: true });
+    expect(gitIn(join(root, 'sub'), 'show', `${git('rev-parse', `${stored}:sub`)}:new.txt`)).toBe('in the submodule');
+  });
+
+  test('refuses a repository inside the worktree, whose files git does not store', async () => {
+    const { gitIn, commit, open, tree } = withWorktree();
+    mkdirSync(join(tree, 'inner'));
+    gitIn(join(tree, 'inner'), 'init', '--quiet');
+    commit('x.txt', 'x', join(tree, 'inner'));
+    const repository = await open();
+    await expect(storeWork(repository, tree, REF)).rejects.toThrow(
+      'could not be stored: inner is a repository of its own inside the worktree. Move it out of the worktree. Nothing was removed.',
+    );
+    expect(await listKept(repository)).toEqual([]);
+  });
+
+  test('says that the disk is full, and leaves no ref', async () => {
+    const { open, shim, tree, put } = withWorktree();
+    put('large.txt', Array.from({ length: 40_000 }, (_, at) => `${Math.sin(at)}`).join('\n'));
+    const env = shim('trap "" XFSZ; case "$*" in *" add "*) ulimit -f 16;; esac; exec "$GIT" "$@"');
+    const repository = await open({ env });
+    const storing = storeWork(repository, tree, REF);
+    await expect(storing).rejects.toThrow(KeepError);
+    await expect(storing).rejects.toThrow(
+      `The work in ${tree} could not be stored: the disk is full. Free some space and try again. Nothing was removed.`,
+    );
+    expect(await listKept(repository)).toEqual([]);
+  });
+
+  test('is listed, shown, applied and dropped', async () => {
+    const { gitIn, open, tree, put } = withWorktree();
+    put('a.txt', 'changed\n');
+    writeFileSync(join(tree, 'bytes.bin'), Buffer.from([0, 255, 254, 10]));
+    const repository = await open();
+    await storeWork(repository, tree, REF);
+    gitIn(tree, 'checkout', '--quiet', '--', '.');
+    gitIn(tree, 'clean', '-fdq');
+    const [kept] = await listKept(repository, 'refs/conch/kept/A-c-1/');
+    if (kept === undefined) throw new Error('nothing is kept');
+    expect(kept).toMatchObject({ ref: `${REF}/1`, subject: 'Work kept from A-c-1', at: expect.any(Number) as unknown });
+    expect(await showKept(repository, kept)).toContain('+changed');
+    await applyKept(repository, kept, tree);
+    expect(readFileSync(join(tree, 'a.txt'), 'utf8')).toBe('changed\n');
+    expect([...readFileSync(join(tree, 'bytes.bin'))]).toEqual([0, 255, 254, 10]);
+    put('a.txt', 'other\n');
+    rmSync(join(tree, 'bytes.bin'));
+    await expect(applyKept(repository, kept, tree)).rejects.toThrow('patch does not apply');
+    expect(existsSync(join(tree, 'bytes.bin'))).toBe(false);
+    await expect(dropKept(repository, { ...kept, commit: kept.tree })).rejects.toThrow('git update-ref failed');
+    await dropKept(repository, kept);
+    expect(await listKept(repository)).toEqual([]);
+  });
+});
+
+describe('the commit at DONE', () => {
+  test('holds changes and new files, and names what it leaves out', async () => {
+    const { gitIn, open, tree, put } = withWorktree();
+    put('a.txt', 'changed\n');
+    put('new *.txt', 'new');
+    put('.env.example', 'KEY=');
+    put('.env.local', 'KEY=1');
+    put('web/node_modules/x/i.js', '');
+    put('large.bin', '');
+    truncateSync(join(tree, 'large.bin'), 5 * 1_048_576 + 1);
+    symlinkSync('/etc/hostname', join(tree, 'outside'));
+    symlinkSync('a.txt', join(tree, 'inside'));
+    put('staged.env', '');
+    put('.envrc', 'KEY=1');
+    gitIn(tree, 'add', '-f', '.envrc');
+    const { commit, leftOut, refused } = await commitWork(await open(), tree, 'Do it', { hooks: true });
+    expect([commit, refused]).toEqual([gitIn(tree, 'rev-parse', 'HEAD'), null]);
+    expect(gitIn(tree, 'show', '--format=%s by %an', '--name-only').split('\n')).toEqual([
+      'Do it by Ann',
+      '',
+      '.env.example',
+      'a.txt',
+      'inside',
+      'new *.txt',
+      'staged.env',
+    ]);
+    expect(Object.fromEntries(leftOut.map(({ path, reason }) => [path, reason]))).toEqual({
+      '.env.local': 'environment file',
+      '.envrc': 'environment file',
+      'large.bin': 'larger than 5 MiB',
+      outside: 'link that leaves the worktree',
+      'web/node_modules/x/i.js': 'dependency folder',
+    });
+  });
+
+  test('is refused by a hook, with its words, and by conflicts', async () => {
+    const { root, gitIn, commit, open, tree, put } = withWorktree();
+    put('a.txt', 'changed\n');
+    writeFileSync(join(root, '.git/hooks/pre-commit'), '#!/bin/sh\necho "no tabs" >&2; exit 1\n');
+    chmodSync(join(root, '.git/hooks/pre-commit'), 0o755);
+    const repository = await open();
+    const refused = await commitWork(repository, tree, 'Do it', { hooks: true });
+    expect(refused).toEqual({ commit: null, leftOut: [], refused: 'git commit failed: no tabs' });
+    expect(await commitWork(repository, tree, 'Do it', { hooks: false })).toMatchObject({ refused: null });
+    expect(await commitWork(repository, tree, 'Do it', { hooks: true })).toEqual({
+      commit: null,
+      leftOut: [],
+      refused: null,
+    });
+    rmSync(join(root, '.git/hooks/pre-commit'));
+    commit('a.txt', 'theirs\n');
+    expect(() => gitIn(tree, 'merge', 'main')).toThrow('Command failed');
+    expect(await commitWork(repository, tree, 'Do it', { hooks: true })).toMatchObject({
+      commit: null,
+      refused: 'Files with conflicts: a.txt',
+    });
+  });
+});
