@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 53_170,
-  files: 309,
+  linesOfCode: 53_370,
+  files: 310,
   filesPerMessage: 45,
   functionsPerMessage: 680,
 };

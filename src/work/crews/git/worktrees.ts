@@ -1,0 +1,252 @@
+import { constants, existsSync } from 'node:fs';
+import { copyFile, lstat, mkdir, readFile, readdir, readlink, realpath, rm, symlink } from 'node:fs/promises';
+import { dirname, isAbsolute, join } from 'node:path';
+import { KeyedQueue } from '../../../lib/keyed.ts';
+import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import { treeOf } from './kept.ts';
+import { commitOf, tipOf, unless } from './repository.ts';
+import type { Repository } from './repository.ts';
+
+/** One worktree as git registers it. `branch` is `null` when HEAD is detached. */
+export type Worktree = { readonly folder: string; readonly head: string | null; readonly branch: string | null };
+
+/** What adding a worktree found: a new branch, a branch that was there, or the whole worktree. */
+export type AddedWorktree = 'created' | 'branch-reused' | 'restored' | 'already-there';
+
+/** Creations and removals run one at a time for each repository. */
+const QUEUE = new KeyedQueue<string>();
+
+/** Returns an id reduced to letters, digits, `-` and `_`, with a suffix when the name is taken. */
+export function worktreeName(id: string, isTaken: (name: string) => boolean): string {
+  const name = id.replaceAll(/[^A-Za-z0-9_-]+/g, '-').replace(/^-+/, '') || 'ticket';
+  let free = name;
+  for (let count = 2; isTaken(free); count += 1) free = `${name}-${count}`;
+  return free;
+}
+
+/** Lists the worktrees that git has registered; the user's copy is first. */
+export async function listWorktrees({ git }: Pick<Repository, 'git'>): Promise<readonly Worktree[]> {
+  const entries = (await git(['worktree', 'list', '--porcelain'])).split('\n\n').filter((entry) => entry !== '');
+  return entries.map((entry) => {
+    const field = (name: string): string | null => new RegExp(`^${name} (.*)$`, 'm').exec(entry)?.[1] ?? null;
+    const branch = field('branch')?.replace('refs/heads/', '') ?? null;
+    return { folder: field('worktree') ?? '', head: field('HEAD'), branch };
+  });
+}
+
+/**
+ * Makes a worktree on a branch, cut from the commit `base` when the branch is new. A repeated call finds the worktree.
+ * A registered worktree whose folder is missing is checked out again. When it fails, the branch that it created is
+ * deleted, if it is still at `base`. Throws `GitError`, or `Error` when the names cannot be used.
+ */
+export async function addWorktree(
+  repository: Repository,
+  place: { readonly folder: string; readonly branch: string; readonly base: string },
+): Promise<AddedWorktree> {
+  return await QUEUE.run(repository.commonDir, async () => await add(repository, place));
+}
+
+async function add(
+  repository: Repository,
+  { folder, branch, base }: { readonly folder: string; readonly branch: string; readonly base: string },
+): Promise<AddedWorktree> {
+  const { git } = repository;
+  if ((await unless(1, git(['check-ref-format', `refs/heads/${branch}`]))) === null || branch.startsWith('-'))
+    throw new Error(`"${branch}" is no name for a branch. Rename the ticket.`);
+  if (!/^[0-9a-f]{40,64}$/.test(base) || (await commitOf(repository, base)) === null)
+    throw new Error(`"${base}" is no commit of ${repository.root}.`);
+  const known = (await listWorktrees(repository)).find((one) => one.folder === folder);
+  const tip = await tipOf(repository, branch);
+  const isOnDisk = existsSync(folder) && (await readdir(folder)).length > 0;
+  if (known === undefined && isOnDisk)
+    throw new Error(`${folder} is no worktree of this repository and is not empty. Move it away.`);
+  if (known !== undefined && isOnDisk) {
+    const isUnfinished = await hasUnfinishedFiles(repository, folder);
+    if (!isUnfinished && known.branch === branch && existsSync(join(folder, '.git'))) return 'already-there';
+    if (!isUnfinished) throw new Error(`${folder} is not the worktree of ${branch}. Move it away.`);
+    // git was ended in the middle of an earlier creation, so no agent has worked there.
+    await undo(repository, folder);
+  }
+  const force = known === undefined ? [] : ['--force', '--force'];
+  const names = tip === null ? ['--no-track', '-b', branch, folder, base] : [folder, branch];
+  try {
+    await git(['worktree', 'add', '--quiet', ...force, ...names]);
+  } catch (error) {
+    await undo(repository, folder);
+    if (tip === null) await deleteBranch(repository, branch, base).catch(() => undefined);
+    throw error;
+  }
+  if (tip === null) return 'created';
+  return known === undefined ? 'branch-reused' : 'restored';
+}
+
+/** True when git was ended while it created the worktree: git locks it until all files are there. */
+async function hasUnfinishedFiles({ commonDir }: Repository, folder: string): Promise<boolean> {
+  const gitDir = /^gitdir: (.*)$/m.exec(await readFile(join(folder, '.git'), 'utf8').catch(() => ''))?.[1] ?? '';
+  if (!gitDir.startsWith(`${commonDir}/worktrees/`)) return false;
+  return (await readFile(join(gitDir, 'locked'), 'utf8').catch(() => '')).trim() === 'initializing';
+}
+
+/** Removes what a failed creation left. */
+async function undo({ git }: Repository, folder: string): Promise<void> {
+  await git(['worktree', 'remove', '--force', '--force', folder]).catch(() => undefined);
+  await rm(folder, { recursive: true, force: true });
+}
+
+/**
+ * Removes one registration and its folder; does nothing when git knows no such worktree. git refuses a worktree with
+ * changes or submodules, except when `stored` names the tree that holds all its files now. Throws `GitError`.
+ */
+export async function removeWorktree(
+  repository: Repository,
+  folder: string,
+  stored: { readonly tree: string } | null = null,
+): Promise<void> {
+  await QUEUE.run(repository.commonDir, async () => {
+    const [, ...linked] = await listWorktrees(repository);
+    if (!linked.some((one) => one.folder === folder)) return;
+    const isStored = stored !== null && existsSync(folder) && (await treeOf(repository, folder)) === stored.tree;
+    await repository.git(['worktree', 'remove', ...(isStored ? ['--force'] : []), folder]);
+  });
+}
+
+/** Deletes a branch that is still at this commit; does nothing when there is no such branch. Throws `GitError`. */
+export async function deleteBranch(repository: Repository, branch: string, expected: string): Promise<void> {
+  if ((await tipOf(repository, branch)) === null) return;
+  const isOut = (await listWorktrees(repository)).find((one) => one.branch === branch);
+  if (isOut !== undefined) throw new Error(`${branch} is checked out in ${isOut.folder}. It was not deleted.`);
+  await repository.git(['update-ref', '-d', `refs/heads/${branch}`, expected]);
+}
+
+/** What copying ignored files into a worktree did, by name. */
+export type CopiedFiles = {
+  readonly copied: readonly string[];
+  readonly skipped: readonly { readonly path: string; readonly reason: string }[];
+};
+
+/** A folder with more bytes than this is only cloned copy-on-write, never copied. */
+const MOST_COPIED = 100 * 1_048_576;
+
+/**
+ * Copies files of the user's copy into a worktree: those that match the list `.worktreeinclude` and that git ignores.
+ * Never overwrites. Links that leave the repository, and folders too large to copy where the file system cannot clone
+ * them, are skipped.
+ */
+export async function copyIncludes(
+  { git, root }: Repository,
+  worktree: string,
+  { list = '.worktreeinclude', without = ['agents', '.conch'] }: IncludeOptions = {},
+): Promise<CopiedFiles> {
+  if (!existsSync(join(root, list))) return { copied: [], skipped: [] };
+  const outside = without.map((path) => `:(top,exclude,literal)${path}`);
+  const listing = ['ls-files', '-z', '--others', '--ignored', '--directory', `--exclude-from=${join(root, list)}`];
+  const matched = zeroSeparated(await git([...listing, '--', ':/', ...outside]));
+  const input = matched.map((path) => `${path}\0`).join('');
+  const ignored = matched.length === 0 ? null : await unless(1, git(['check-ignore', '-z', '--stdin'], { input }));
+  const copied: string[] = [];
+  const skipped: { path: string; reason: string }[] = [];
+  for (const path of zeroSeparated(ignored ?? '')) {
+    const isOut = without.some((one) => `${path}/`.startsWith(`${one}/`));
+    const reason = isOut ? 'folder of Conch' : await copyOne(root, worktree, path.replace(/\/$/, ''));
+    if (reason === null) copied.push(path);
+    else skipped.push({ path, reason });
+  }
+  return { copied, skipped };
+}
+
+/** `list`: the file with the patterns. `without`: folders that are never copied. */
+type IncludeOptions = { readonly list?: string; readonly without?: readonly string[] };
+
+/** Returns why a file or folder was not copied; `null` when it was. */
+async function copyOne(root: string, worktree: string, path: string): Promise<string | null> {
+  if (existsSync(join(worktree, path))) return 'exists in the worktree';
+  const top = await realpath(root);
+  const files: { readonly path: string; readonly link: string | null }[] = [];
+  let bytes = 0;
+  const walk = async (at: string): Promise<string | null> => {
+    const found = await lstat(join(root, at));
+    const real = await realpath(join(root, at)).catch(() => null);
+    if (real === null || !`${real}/`.startsWith(`${top}/`) || `${real}/`.startsWith(`${top}/.git/`))
+      return `${at} leaves the repository`;
+    if (found.isSymbolicLink()) {
+      const link = await readlink(join(root, at));
+      if (isAbsolute(link)) return `${at} is an absolute link`;
+      files.push({ path: at, link });
+    } else if (found.isDirectory()) {
+      for (const name of await readdir(join(root, at))) {
+        const reason = await walk(join(at, name));
+        if (reason !== null) return reason;
+      }
+    } else if (found.isFile()) {
+      bytes += found.size;
+      files.push({ path: at, link: null });
+    }
+    return null;
+  };
+  const reason = await walk(path);
+  if (reason !== null) return reason;
+  const mode =
+    constants.COPYFILE_EXCL | (bytes > MOST_COPIED ? constants.COPYFILE_FICLONE_FORCE : constants.COPYFILE_FICLONE);
+  const target = await realpath(worktree);
+  for (const { path: file, link } of files) {
+    const to = join(worktree, file);
+    await mkdir(dirname(to), { recursive: true });
+    if (!`${await realpath(dirname(to))}/`.startsWith(`${target}/`)) return `${file} would leave the worktree`;
+    const copying = link === null ? copyFile(join(root, file), to, mode) : symlink(link, to);
+    const error = await copying.then(
+      () => null,
+      (thrown: unknown) => thrown as NodeJS.ErrnoException,
+    );
+    if (error === null || error.code === 'EEXIST') continue;
+    // Nothing was at this path before, so all of it is a part of this copy.
+    await rm(join(worktree, path), { recursive: true, force: true });
+    if (bytes > MOST_COPIED) return `larger than ${MOST_COPIED / 1_048_576} MiB, and the file system cannot clone it`;
+    throw error;
+  }
+  return null;
+}
+
+/**
+ * Checks the submodules of a worktree out from the copies that the repository has. Contacts no remote and changes no
+ * configuration. Returns the paths without a usable copy.
+ */
+export async function updateSubmodules(
+  { commonDir, env }: Repository,
+  worktree: string,
+): Promise<readonly { readonly path: string; readonly reason: string }[]> {
+  const git = gitIn(worktree, env);
+  if (!existsSync(join(worktree, '.gitmodules'))) return [];
+  const found = await unless(1, git(['config', '-z', '-f', '.gitmodules', '--get-regexp', '^submodule\\..*\\.path$']));
+  const missing: { path: string; reason: string }[] = [];
+  for (const entry of zeroSeparated(found ?? '')) {
+    const [key = '', path = ''] = entry.split('\n');
+    const name = key.slice('submodule.'.length, -'.path'.length);
+    const copy = join(commonDir, 'modules', name);
+    if (name.split('/').includes('..') || !existsSync(join(copy, 'HEAD'))) {
+      missing.push({ path, reason: 'no copy of it in the repository' });
+      continue;
+    }
+    const from = ['-c', `submodule.${name}.url=${copy}`, '-c', 'protocol.file.allow=always'];
+    try {
+      await git([...from, 'submodule', '--quiet', 'update', '--checkout', '--', path]);
+      await git(['submodule', '--quiet', 'sync', '--', path]);
+    } catch (error) {
+      if (!(error instanceof GitError)) throw error;
+      missing.push({ path, reason: error.message });
+    }
+  }
+  return missing;
+}
+
+/** Returns the files of a worktree whose content is in Git LFS and was not fetched. */
+export async function lfsPointers({ env }: Repository, worktree: string): Promise<readonly string[]> {
+  const first = 'version https://git-lfs.github.com/spec/v1';
+  const found = await unless(1, gitIn(worktree, env)(['grep', '-l', '-z', '-F', '-e', first]));
+  const isPointer = async (path: string): Promise<boolean> => {
+    const text = await readFile(join(worktree, path), 'utf8').catch(() => '');
+    return text.length < 1_024 && text.startsWith(`${first}\n`);
+  };
+  const names = zeroSeparated(found ?? '');
+  const isIn = await Promise.all(names.map(isPointer));
+  return names.filter((_, at) => isIn[at] === true);
+}
