@@ -35,7 +35,8 @@ export class GitError extends Error {
   constructor(args: readonly string[], end: GitEnd) {
     const reason = end.limit ?? (end.stderr.trim() === '' ? `exit code ${end.code ?? 'unknown'}` : end.stderr.trim());
     const said = end.isMissing ? 'git was not found. Install git 2.30 or newer.' : reason;
-    super(`git ${args.find((word) => /^[a-z]/.test(word)) ?? ''} failed: ${said}`);
+    const command = args.find((word, at) => /^[a-z]/.test(word) && args[at - 1] !== '-c');
+    super(`git ${command ?? ''} failed: ${said}`);
     this.name = 'GitError';
     this.args = args;
     this.exitCode = end.code;

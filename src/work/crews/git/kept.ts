@@ -176,7 +176,7 @@ export async function commitAuthor(
 ): Promise<Record<string, string>> {
   const git = gitIn(folder, env);
   const [name, email] = [await unless(1, git(['config', 'user.name'])), await unless(1, git(['config', 'user.email']))];
-  const date = at === null ? null : `${Math.trunc(at / 1_000)} +0000`;
+  const date = at === null ? null : `@${Math.trunc(at / 1_000)} +0000`;
   return {
     ...identityOf(name === null || email === null ? CONCH : { name, email }),
     ...(date === null ? {} : { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date }),

@@ -1,0 +1,263 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import type { Git } from '../../../lib/git.ts';
+import { commitAuthor } from './kept.ts';
+import { commitOf, isAncestor, tipOf, unless } from './repository.ts';
+import type { Repository } from './repository.ts';
+import { listWorktrees } from './worktrees.ts';
+
+/** The ref of merge commits that wait for the user's copy of main to accept them. */
+const WAITING = 'refs/conch/main';
+
+/** Where main is. `tip`: the commit to build on. `hasDiverged`: main has commits that the waiting commit lacks. */
+export type MainState = { readonly main: string; readonly tip: string; readonly hasDiverged: boolean };
+
+/** Returns where main is. Deletes the ref of waiting commits when main has them. Throws when main is missing. */
+export async function mainState(repository: Repository): Promise<MainState> {
+  const main = await tipOf(repository, repository.main);
+  if (main === null) throw new Error(`${repository.root} has no branch ${repository.main} any more.`);
+  const waiting = await commitOf(repository, WAITING);
+  if (waiting === null) return { main, tip: main, hasDiverged: false };
+  if (!(await isAncestor(repository, waiting, main)))
+    return { main, tip: waiting, hasDiverged: !(await isAncestor(repository, main, waiting)) };
+  await repository.git(['update-ref', '-d', WAITING, waiting]);
+  return { main, tip: main, hasDiverged: false };
+}
+
+/** Puts the integration worktree at a commit, without a branch and without files that git does not ignore. */
+export async function prepareIntegration(repository: Repository, folder: string, tip: string): Promise<void> {
+  const known = (await listWorktrees(repository)).some((one) => one.folder === folder);
+  if (!known && existsSync(folder) && readdirSync(folder).length > 0)
+    throw new Error(`${folder} is no worktree of this repository and is not empty. Move it away.`);
+  if (known && existsSync(join(folder, '.git'))) {
+    const git = gitIn(folder, repository.env);
+    try {
+      // Nobody else uses this worktree, so a lock there was left by git that was ended.
+      await rm(join((await git(['rev-parse', '--absolute-git-dir'])).trimEnd(), 'index.lock'), { force: true });
+      await git(['checkout', '--quiet', '--force', '--detach', tip]);
+      await git(['clean', '-ffdq']);
+      return;
+    } catch (error) {
+      if (!(error instanceof GitError)) throw error;
+    }
+  }
+  if (known) await repository.git(['worktree', 'remove', '--force', '--force', folder]);
+  await repository.git(['worktree', 'add', '--quiet', '--detach', folder, tip]);
+}
+
+/** What is merged, and how. */
+export type MergeRequest = {
+  /** The integration worktree. */
+  readonly folder: string;
+  /** The commit to merge into. */
+  readonly tip: string;
+  /** The commit to merge. */
+  readonly commit: string;
+  /** The text that the ticket's file has in the merge commit. */
+  readonly ticket?: { readonly path: string; readonly text: string };
+  /** Changes of the branch in this folder are dropped, except those of `allowed` paths. */
+  readonly tickets?: { readonly dir: string; readonly allowed: readonly string[] };
+  /** A merge that adds this text to a file is refused. */
+  readonly marker?: string;
+  readonly message: string;
+  readonly trailers: Readonly<Record<string, string>>;
+  /** The time of the merge commit, in milliseconds. A repeat with the same time gives the same commit. */
+  readonly at: number;
+};
+
+/** One commit that changed a file on one side of a conflict. `ticket` is empty when the commit names none. */
+export type SideCommit = {
+  readonly commit: string;
+  readonly author: string;
+  readonly subject: string;
+  readonly ticket: string;
+};
+
+/** A file that both sides changed, with the newest commits of both. */
+export type ConflictFile = {
+  readonly path: string;
+  readonly main: readonly SideCommit[];
+  readonly branch: readonly SideCommit[];
+};
+
+/** What a merge gave. `dropped`: changes of tickets that are not in the merge commit. */
+export type MergeResult =
+  | { readonly kind: 'merged'; readonly commit: string; readonly tree: string; readonly dropped: readonly string[] }
+  | { readonly kind: 'nothing' }
+  | { readonly kind: 'conflict'; readonly files: readonly ConflictFile[] }
+  | { readonly kind: 'refused'; readonly files: readonly string[] };
+
+/**
+ * Makes a merge commit in the integration worktree and leaves its files there for the tests. No branch changes. After a
+ * conflict or refusal the worktree is at `tip` again. Throws `GitError`.
+ */
+export async function mergeCommit(repository: Repository, request: MergeRequest): Promise<MergeResult> {
+  const { folder, tip, commit, marker } = request;
+  await prepareIntegration(repository, folder, tip);
+  if (await isAncestor(repository, commit, tip)) return { kind: 'nothing' };
+  const git = gitIn(folder, repository.env, await commitAuthor(folder, repository.env, request.at));
+  const plain = ['--no-ff', '--no-commit', '--no-squash', '--no-stat', '--no-autostash', '--no-verify-signatures'];
+  await unless(1, git(['-c', 'rerere.enabled=false', 'merge', '--quiet', ...plain, commit]));
+  if ((await commitOf({ git }, 'MERGE_HEAD')) !== commit) throw new Error(`git did not merge ${commit} in ${folder}.`);
+  const dropped = await dropTickets(git, request);
+  const unmerged = zeroSeparated(await git(['ls-files', '--unmerged', '-z'])).map(
+    (entry) => entry.split('\t')[1] ?? '',
+  );
+  const paths = [...new Set(unmerged)].toSorted();
+  const refused = marker === undefined || paths.length > 0 ? [] : await addedMarkers(git, tip, marker);
+  if (paths.length > 0 || refused.length > 0) {
+    const files: ConflictFile[] = [];
+    for (const path of paths) {
+      const [main, branch] = [await sideOf(git, commit, tip, path), await sideOf(git, tip, commit, path)];
+      files.push({ path, main, branch });
+    }
+    await prepareIntegration(repository, folder, tip);
+    return paths.length > 0 ? { kind: 'conflict', files } : { kind: 'refused', files: refused };
+  }
+  const tree = (await git(['write-tree'])).trim();
+  const trailers = Object.entries(request.trailers).map(([name, value]) => `${name}: ${value.replaceAll(/\s+/g, ' ')}`);
+  const message = [request.message, ...(trailers.length === 0 ? [] : [trailers.join('\n')])].join('\n\n');
+  const made = (await git(['commit-tree', tree, '-p', tip, '-p', commit, '-m', message])).trim();
+  await git(['reset', '--quiet', '--hard', made]);
+  return { kind: 'merged', commit: made, tree, dropped };
+}
+
+/** Sets the ticket's file in the index and takes other changes of tickets out of it. Returns the dropped paths. */
+async function dropTickets(git: Git, { tip, ticket, tickets }: MergeRequest): Promise<readonly string[]> {
+  const listing = ['diff', '--cached', '--name-only', '--no-renames', '-z', tip];
+  const changed =
+    tickets === undefined ? [] : zeroSeparated(await git(['--literal-pathspecs', ...listing, '--', tickets.dir]));
+  const dropped = changed.filter((path) => path !== ticket?.path && tickets?.allowed.includes(path) !== true);
+  if (dropped.length > 0) {
+    const input = dropped.map((path) => `${path}\0`).join('');
+    const fromInput = ['--pathspec-from-file=-', '--pathspec-file-nul'];
+    await git(['--literal-pathspecs', 'restore', '--staged', `--source=${tip}`, ...fromInput], { input });
+  }
+  if (ticket !== undefined) {
+    const blob = (await git(['hash-object', '-w', '--stdin'], { input: ticket.text })).trim();
+    await git(['update-index', '--add', '--cacheinfo', `100644,${blob},${ticket.path}`]);
+  }
+  return dropped;
+}
+
+async function addedMarkers(git: Git, tip: string, marker: string): Promise<readonly string[]> {
+  const listing = ['diff', '--cached', '--name-only', '--no-renames', '--no-textconv', '-z', `-S${marker}`, tip];
+  const added: string[] = [];
+  for (const path of zeroSeparated(await git(listing))) {
+    const count = async (blob: string): Promise<number> =>
+      ((await unless(128, git(['cat-file', 'blob', blob]))) ?? '').split(marker).length;
+    if ((await count(`:0:${path}`)) > (await count(`${tip}:${path}`))) added.push(path);
+  }
+  return added;
+}
+
+/** The newest commits that changed a file and that `without` lacks. */
+async function sideOf(git: Git, without: string, tip: string, path: string): Promise<readonly SideCommit[]> {
+  const format = '--format=%H%x1f%an%x1f%s%x1f%(trailers:key=Conch-Ticket,valueonly,separator=%x2C)';
+  const listing = ['--literal-pathspecs', 'log', '-z', '--first-parent', '--max-count=5', format];
+  return zeroSeparated(await git([...listing, `${without}..${tip}`, '--', path])).map((record) => {
+    const [commit = '', author = '', subject = '', ticket = ''] = record.split('\u001F');
+    return { commit, author, subject, ticket: ticket.trim() };
+  });
+}
+
+/** Returns the merge commit whose second parent is `commit`, on main or waiting, after `from`; `null` when none is. */
+export async function findMerge(repository: Repository, commit: string, from: string): Promise<string | null> {
+  const { tip, main } = await mainState(repository);
+  const lines = (await repository.git(['rev-list', '--merges', '--parents', tip, main, `^${from}`])).split('\n');
+  return lines.find((line) => line.split(' ')[2] === commit)?.split(' ')[0] ?? null;
+}
+
+/** Whether main has a commit, or the commit waits for the user's copy. */
+export async function isOnMain(repository: Repository, commit: string): Promise<'main' | 'waiting' | null> {
+  const { main, tip } = await mainState(repository);
+  if (await isAncestor(repository, commit, main)) return 'main';
+  return (await isAncestor(repository, commit, tip)) ? 'waiting' : null;
+}
+
+/** What advancing main gave. `waiting`: the user's copy refused, and the commit is at `refs/conch/main`. */
+export type AdvancedMain =
+  | { readonly kind: 'advanced' }
+  | { readonly kind: 'moved'; readonly main: string }
+  | { readonly kind: 'waiting'; readonly folder: string; readonly reason: string };
+
+/**
+ * Advances main to `to`, a commit built on `from`, only by fast-forward. Where main is checked out, git updates the files
+ * and itself refuses to overwrite changes. Main that is not at `from`, nor before a waiting `from`, has moved. A repeat
+ * after success changes nothing; a repeat after `waiting` tries again. Throws `GitError`.
+ */
+export async function advanceMain(
+  repository: Repository,
+  { from, to }: { readonly from: string; readonly to: string },
+): Promise<AdvancedMain> {
+  const { git } = repository;
+  const { main, tip } = await mainState(repository);
+  if (await isAncestor(repository, to, main)) return { kind: 'advanced' };
+  const isExpected = main === from || tip === from || tip === to;
+  if (!isExpected || !(await isAncestor(repository, main, to))) return { kind: 'moved', main };
+  const holder = await holderOfMain(repository);
+  let refusal = holder?.reason ?? null;
+  if (holder === null || refusal === null) {
+    try {
+      if (holder === null) await git(['update-ref', '-m', 'conch: merge', `refs/heads/${repository.main}`, to, main]);
+      else refusal = await fastForward(repository, holder.folder, main, to);
+    } catch (error) {
+      if (!(error instanceof GitError)) throw error;
+      const now = await tipOf(repository, repository.main);
+      if (now !== main && now !== to) return { kind: 'moved', main: now ?? '' };
+      if (holder === null) throw error;
+      refusal = error.stderr.trim();
+    }
+  }
+  if (holder === null || refusal === null) {
+    const after = await mainState(repository);
+    return after.main === to ? { kind: 'advanced' } : { kind: 'moved', main: after.main };
+  }
+  await git(['update-ref', WAITING, to, tip === main ? '' : tip]);
+  return { kind: 'waiting', folder: holder.folder, reason: refusal };
+}
+
+/** The worktree that has main checked out, and why it cannot be updated now; `null` when there is none. */
+async function holderOfMain(
+  repository: Repository,
+): Promise<{ readonly folder: string; readonly reason: string | null } | null> {
+  const { commonDir, main, root } = repository;
+  const linked = join(commonDir, 'worktrees');
+  const gitDirs = [commonDir, ...(existsSync(linked) ? readdirSync(linked).map((name) => join(linked, name)) : [])];
+  const heads = gitDirs.flatMap((dir) => ['rebase-merge', 'rebase-apply'].map((name) => join(dir, name, 'head-name')));
+  const isRebased = heads.some(
+    (file) => existsSync(file) && readFileSync(file, 'utf8').trim() === `refs/heads/${main}`,
+  );
+  if (isRebased) return { folder: root, reason: `A rebase of ${main} is under way. Finish or abort it.` };
+  const found = (await listWorktrees(repository)).find(({ branch, folder }) => branch === main && existsSync(folder));
+  return found === undefined ? null : { folder: found.folder, reason: null };
+}
+
+/** Fast-forwards the files of a person's copy. Returns why Conch does not try; `null` after success. */
+async function fastForward({ env }: Repository, folder: string, from: string, to: string): Promise<string | null> {
+  const git = gitIn(folder, env);
+  // Filters do not run here, so files that need one would get a wrong content.
+  if ((await unless(1, git(['config', '--get-regexp', '^filter\\.']))) !== null) {
+    const input = await git(['diff', '--name-only', '--no-renames', '-z', from, to]);
+    const fields = zeroSeparated(await git(['check-attr', '-z', '--stdin', 'filter'], { input }));
+    const at = fields.findIndex((field, index) => index % 3 === 2 && !['unspecified', 'unset', 'set'].includes(field));
+    if (at !== -1)
+      return `${fields[at - 2] ?? ''} needs the filter ${fields[at] ?? ''}. Run: git -C "${folder}" merge --ff-only ${to}`;
+  }
+  await git(['merge', '--quiet', '--ff-only', '--no-autostash', '--no-overwrite-ignore', '--no-verify-signatures', to]);
+  return null;
+}
+
+/** Pushes a commit to main of a remote, never by force. Returns why it was refused; `null` after success. */
+export async function pushMain({ git, main }: Repository, remote: string, commit: string): Promise<string | null> {
+  const plain = ['--quiet', '--no-follow-tags', '--no-signed', '--recurse-submodules=no', '--no-force-with-lease'];
+  try {
+    await git(['push', ...plain, '--', remote, `${commit}:refs/heads/${main}`], { limitMs: 300_000 });
+    return null;
+  } catch (error) {
+    if (error instanceof GitError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,398 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import {
+  advanceMain,
+  findMerge,
+  isOnMain,
+  mainState,
+  mergeCommit,
+  prepareIntegration,
+  pushMain,
+} from '../../../../src/work/crews/git/merge.ts';
+import type { MergeRequest, MergeResult } from '../../../../src/work/crews/git/merge.ts';
+import type { Repository } from '../../../../src/work/crews/git/repository.ts';
+import { deleteBranch, removeWorktree } from '../../../../src/work/crews/git/worktrees.ts';
+import { scene } from './scene.ts';
+import type { Scene } from './scene.ts';
+
+const TICKET = '.tickets/c-1.md';
+
+/** A scene with a ticket on main and a worker's worktree. */
+type Crew = Scene & { readonly base: string; readonly tree: string; readonly place: string };
+function crew(): Crew {
+  const one = scene();
+  writeFileSync(join(one.root, '.git/info/exclude'), '/agents/\n');
+  one.commit('.tickets/c-2.md', 'status: open\n');
+  const base = one.commit(TICKET, 'status: open\n');
+  const tree = join(one.root, 'agents/A-c-1');
+  one.git('worktree', 'add', '--quiet', '--no-track', '-b', 'agent/A-c-1', tree);
+  return { ...one, base, tree, place: join(one.home, 'integration') };
+}
+
+function request({ base, place }: Crew, commit: string, more: Partial<MergeRequest> = {}): MergeRequest {
+  return {
+    folder: place,
+    tip: base,
+    commit,
+    ticket: { path: TICKET, text: 'status: closed\n' },
+    tickets: { dir: '.tickets', allowed: [] },
+    marker: '<!-- conch -->',
+    message: 'Merge c-1: a title',
+    trailers: { 'Conch-Ticket': 'c-1', 'Conch-Worker': 'A\nX: y' },
+    at: 1_700_000_000_000,
+    ...more,
+  };
+}
+
+function merged(result: MergeResult): Extract<MergeResult, { kind: 'merged' }> {
+  if (result.kind !== 'merged') throw new Error(`not merged: ${JSON.stringify(result)}`);
+  return result;
+}
+
+/** What belongs to the user and no merge may touch. */
+const own = ({ git, root }: Scene): readonly string[] => [
+  git('symbolic-ref', 'HEAD'),
+  git('status', '--porcelain'),
+  git('diff', '--cached'),
+  git('diff'),
+  git('stash', 'list'),
+  readFileSync(join(root, '.git/config'), 'utf8'),
+];
+
+describe('the merge commit', () => {
+  test('has two parents, the closed ticket and the trailers, and no branch moves', async () => {
+    const one = crew();
+    const { git, base, tree, place, commit, open } = one;
+    const tip = commit('new.txt', 'new\n', tree);
+    const repository = await open();
+    const made = merged(await mergeCommit(repository, request(one, tip)));
+    expect(git('show', '--format=%P%n%B', '--no-patch', made.commit).split('\n')).toEqual([
+      `${base} ${tip}`,
+      'Merge c-1: a title',
+      '',
+      'Conch-Ticket: c-1',
+      'Conch-Worker: A X: y',
+    ]);
+    expect([git('show', `${made.commit}:${TICKET}`), git('show', `${made.commit}:new.txt`)]).toEqual([
+      'status: closed',
+      'new',
+    ]);
+    expect(git('rev-parse', `${made.commit}^{tree}`)).toBe(made.tree);
+    expect([git('rev-parse', 'main'), git('rev-parse', 'agent/A-c-1')]).toEqual([base, tip]);
+    expect([readFileSync(join(place, TICKET), 'utf8'), existsSync(join(place, 'new.txt'))]).toEqual([
+      'status: closed\n',
+      true,
+    ]);
+    expect(merged(await mergeCommit(repository, request(one, tip))).commit).toBe(made.commit);
+  });
+
+  test('drops what the branch changed in other tickets, and names it', async () => {
+    const one = crew();
+    const { git, tree, commit, open } = one;
+    commit(TICKET, 'status: done by me\n', tree);
+    commit('.tickets/c-2.md', 'status: closed\n', tree);
+    commit('.tickets/proposed *.md', 'status: open\n', tree);
+    const tip = commit('.tickets/x.md', 'status: open\n', tree);
+    const made = merged(
+      await mergeCommit(
+        await open(),
+        request(one, tip, { tickets: { dir: '.tickets', allowed: ['.tickets/proposed *.md'] } }),
+      ),
+    );
+    expect(made.dropped).toEqual(['.tickets/c-2.md', '.tickets/x.md']);
+    expect(git('diff', '--name-only', `${made.commit}^`, made.commit).split('\n')).toEqual([
+      TICKET,
+      '.tickets/proposed *.md',
+    ]);
+  });
+
+  test('needs no decision about tickets that both sides changed', async () => {
+    const one = crew();
+    const { git, tree, commit, open } = one;
+    commit('.tickets/c-2.md', 'status: branch\n', tree);
+    const tip = commit(TICKET, 'status: branch\n', tree);
+    commit('.tickets/c-2.md', 'status: main\n');
+    const base = commit(TICKET, 'status: main\n');
+    const made = merged(await mergeCommit(await open(), request({ ...one, base }, tip)));
+    expect([git('show', `${made.commit}:.tickets/c-2.md`), git('show', `${made.commit}:${TICKET}`)]).toEqual([
+      'status: main',
+      'status: closed',
+    ]);
+  });
+
+  test('is not made for a conflict: both sides of each file are named', async () => {
+    const one = crew();
+    const { tree, place, gitIn, git, commit, open } = one;
+    const tip = commit('a.txt', '1\n2\nbranch\n', tree);
+    commit('a.txt', '1\n2\nother\n');
+    git('commit', '--quiet', '--amend', '-m', 'Other work\n\nConch-Ticket: c-9');
+    const base = git('rev-parse', 'main');
+    const result = await mergeCommit(await open(), request({ ...one, base }, tip));
+    expect(result).toEqual({
+      kind: 'conflict',
+      files: [
+        {
+          path: 'a.txt',
+          main: [{ commit: base, author: 'Ann', subject: 'Other work', ticket: 'c-9' }],
+          branch: [{ commit: tip, author: 'Ann', subject: 'Change a.txt', ticket: '' }],
+        },
+      ],
+    });
+    expect([gitIn(place, 'status', '--porcelain'), gitIn(place, 'rev-parse', 'HEAD')]).toEqual(['', base]);
+  });
+
+  test('is refused when the branch adds the marker of Conch, and made when it removes one', async () => {
+    const one = crew();
+    const { git, tree, commit, open } = one;
+    const repository = await open();
+    const tip = commit('CLAUDE.md', 'x\n<!-- conch -->\ntask\n', tree);
+    expect(await mergeCommit(repository, request(one, tip))).toEqual({ kind: 'refused', files: ['CLAUDE.md'] });
+    git('merge', '--quiet', '--ff-only', 'agent/A-c-1');
+    const removed = commit('CLAUDE.md', 'x\n', tree);
+    expect(await mergeCommit(repository, request({ ...one, base: tip }, removed))).toMatchObject({ kind: 'merged' });
+  });
+
+  test('is nothing when main has the branch, and an error for another history', async () => {
+    const one = crew();
+    const { git, base, open } = one;
+    const repository = await open();
+    expect(await mergeCommit(repository, request(one, base))).toEqual({ kind: 'nothing' });
+    const other = git('commit-tree', `${base}^{tree}`, '-m', 'Another history');
+    await expect(mergeCommit(repository, request(one, other))).rejects.toThrow('refusing to merge unrelated histories');
+  });
+
+  test('is made in a worktree that a crash left dirty, locked or without its folder', async () => {
+    const one = crew();
+    const { git, tree, place, commit, open } = one;
+    const tip = commit('new.txt', 'new\n', tree);
+    const repository = await open();
+    await prepareIntegration(repository, place, one.base);
+    writeFileSync(join(place, 'left.txt'), '');
+    writeFileSync(join(place, 'a.txt'), 'left');
+    writeFileSync(join(git('-C', place, 'rev-parse', '--absolute-git-dir'), 'index.lock'), '');
+    const first = merged(await mergeCommit(repository, request(one, tip)));
+    expect(git('ls-tree', '--name-only', first.commit).split('\n')).toEqual(['.tickets', 'a.txt', 'new.txt']);
+    rmSync(place, { recursive: true });
+    expect(merged(await mergeCommit(repository, request(one, tip))).commit).toBe(first.commit);
+    git('worktree', 'remove', '--force', place);
+    mkdirSync(place);
+    writeFileSync(join(place, 'theirs.txt'), '');
+    await expect(mergeCommit(repository, request(one, tip))).rejects.toThrow('Move it away.');
+  });
+});
+
+describe('advancing main', () => {
+  /** A merge commit, and the user's copy on main or on another branch. */
+  async function ready(
+    branch: string | null,
+  ): Promise<Crew & { readonly repository: Repository; readonly to: string }> {
+    const one = crew();
+    if (branch !== null) one.git('checkout', '--quiet', '-b', branch);
+    const tip = one.commit('a.txt', '1\n2\n3\nbranch\n', one.tree);
+    const repository = await one.open();
+    const { commit } = merged(await mergeCommit(repository, request(one, tip)));
+    return { ...one, repository, to: commit };
+  }
+
+  test('moves the ref when main is checked out nowhere, and a repeat changes nothing', async () => {
+    const one = await ready('feature');
+    one.write('a.txt', 'dirty\n');
+    const before = own(one);
+    expect(await advanceMain(one.repository, { from: one.base, to: one.to })).toEqual({ kind: 'advanced' });
+    expect(await advanceMain(one.repository, { from: one.base, to: one.to })).toEqual({ kind: 'advanced' });
+    expect([one.git('rev-parse', 'main'), await isOnMain(one.repository, one.to)]).toEqual([one.to, 'main']);
+    expect(own(one)).toEqual(before);
+  });
+
+  test('updates the user’s copy that has main, and leaves its other changes', async () => {
+    const one = await ready(null);
+    one.git('config', 'merge.autoStash', 'true');
+    one.write('.tickets/c-2.md', 'dirty\n');
+    one.write('staged.txt', 'staged\n');
+    one.git('add', 'staged.txt');
+    const before = own(one);
+    expect(await advanceMain(one.repository, { from: one.base, to: one.to })).toEqual({ kind: 'advanced' });
+    expect(own(one)).toEqual(before);
+    expect(readFileSync(join(one.root, 'a.txt'), 'utf8')).toBe('1\n2\n3\nbranch\n');
+  });
+
+  test.each([
+    ['changed file', 'a.txt', []],
+    ['staged file', 'a.txt', ['add', 'a.txt']],
+  ] as const)('waits when the user’s copy has a %s in the way, and goes on later', async (_, path, then) => {
+    const one = await ready(null);
+    one.write(path, 'the user’s\n');
+    if (then.length > 0) one.git(...then);
+    const before = own(one);
+    const result = await advanceMain(one.repository, { from: one.base, to: one.to });
+    expect(result).toMatchObject({
+      kind: 'waiting',
+      folder: one.root,
+      reason: expect.stringContaining('overwritten') as unknown,
+    });
+    expect(own(one)).toEqual(before);
+    expect([one.git('rev-parse', 'main'), await isOnMain(one.repository, one.to)]).toEqual([one.base, 'waiting']);
+    expect(await mainState(one.repository)).toEqual({ main: one.base, tip: one.to, hasDiverged: false });
+    // The next ticket builds on the commit that waits.
+    const later = one.commit('later.txt', 'l\n', one.tree);
+    const next = merged(await mergeCommit(one.repository, { ...request(one, later), tip: one.to }));
+    expect(await advanceMain(one.repository, { from: one.to, to: next.commit })).toMatchObject({ kind: 'waiting' });
+    one.git('checkout', '--quiet', 'HEAD', '--', 'a.txt');
+    expect(await advanceMain(one.repository, { from: next.commit, to: next.commit })).toEqual({ kind: 'advanced' });
+    expect([one.git('rev-parse', 'main'), one.git('for-each-ref', 'refs/conch/main')]).toEqual([next.commit, '']);
+  });
+
+  test('never overwrites an ignored file of the user', async () => {
+    const one = crew();
+    writeFileSync(join(one.root, '.git/info/exclude'), '/agents/\n.env\n');
+    one.git('-C', one.tree, 'commit', '--quiet', '--allow-empty', '-m', 'x');
+    writeFileSync(join(one.tree, '.env'), 'theirs');
+    one.git('-C', one.tree, 'add', '--force', '.env');
+    one.git('-C', one.tree, 'commit', '--quiet', '-m', 'Add .env');
+    one.write('.env', 'mine');
+    const repository = await one.open();
+    const { commit } = merged(await mergeCommit(repository, request(one, one.git('rev-parse', 'agent/A-c-1'))));
+    expect(await advanceMain(repository, { from: one.base, to: commit })).toMatchObject({ kind: 'waiting' });
+    expect(readFileSync(join(one.root, '.env'), 'utf8')).toBe('mine');
+  });
+
+  test('says that main moved, and finds a merge that others built on', async () => {
+    const one = await ready('feature');
+    const moved = one.git('commit-tree', 'main^{tree}', '-p', 'main', '-m', 'By hand');
+    one.git('update-ref', 'refs/heads/main', moved);
+    expect(await advanceMain(one.repository, { from: one.base, to: one.to })).toEqual({ kind: 'moved', main: moved });
+    expect(one.git('rev-parse', 'main')).toBe(moved);
+    const tip = one.git('rev-parse', 'agent/A-c-1');
+    expect(await findMerge(one.repository, tip, one.base)).toBeNull();
+    const again = merged(await mergeCommit(one.repository, { ...request(one, tip), tip: moved }));
+    await advanceMain(one.repository, { from: moved, to: again.commit });
+    one.git('update-ref', 'refs/heads/main', one.git('commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Later'));
+    expect(await findMerge(one.repository, tip, one.base)).toBe(again.commit);
+  });
+
+  test('joins commits that wait with those that the user made on main', async () => {
+    const one = await ready(null);
+    one.write('a.txt', 'in the way\n');
+    await advanceMain(one.repository, { from: one.base, to: one.to });
+    one.git('checkout', '--quiet', '--', 'a.txt');
+    const mine = one.commit('mine.txt', 'm\n');
+    expect(await mainState(one.repository)).toEqual({ main: mine, tip: one.to, hasDiverged: true });
+    const joined = merged(
+      await mergeCommit(one.repository, {
+        folder: one.place,
+        tip: mine,
+        commit: one.to,
+        message: 'Join',
+        trailers: {},
+        at: 0,
+      }),
+    );
+    expect(await advanceMain(one.repository, { from: mine, to: joined.commit })).toEqual({ kind: 'advanced' });
+    expect([one.git('show', 'main:mine.txt'), one.git('show', `main:${TICKET}`)]).toEqual(['m', 'status: closed']);
+    expect(one.git('for-each-ref', 'refs/conch')).toBe('');
+  });
+
+  test('works when another worktree has main, and waits while main is rebased', async () => {
+    const one = await ready('feature');
+    const other = join(one.home, 'other');
+    one.git('worktree', 'add', '--quiet', other, 'main');
+    expect(await advanceMain(one.repository, { from: one.base, to: one.to })).toEqual({ kind: 'advanced' });
+    expect(readFileSync(join(other, 'a.txt'), 'utf8')).toContain('branch');
+    one.commit('a.txt', 'theirs\n', one.root);
+    one.commit('a.txt', 'mine\n', other);
+    expect(() => one.git('-C', other, 'rebase', 'feature')).toThrow('Command failed');
+    const main = one.git('rev-parse', 'main');
+    const to = one.git('commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Next');
+    expect(await advanceMain(one.repository, { from: main, to })).toMatchObject({
+      kind: 'waiting',
+      reason: 'A rebase of main is under way. Finish or abort it.',
+    });
+    expect(one.git('rev-parse', 'main')).toBe(main);
+  });
+
+  test('waits for files that need a filter, which Conch does not run', async () => {
+    const one = await ready(null);
+    one.git('config', 'filter.lfs.smudge', 'cat');
+    writeFileSync(join(one.root, '.git/info/attributes'), '*.txt filter=lfs\n');
+    expect(await advanceMain(one.repository, { from: one.base, to: one.to })).toEqual({
+      kind: 'waiting',
+      folder: one.root,
+      reason: `a.txt needs the filter lfs. Run: git -C "${one.root}" merge --ff-only ${one.to}`,
+    });
+  });
+});
+
+test('a push is never forced, and says why it was refused', async () => {
+  const one = crew();
+  const { git, home, root, base, commit, open } = one;
+  git('clone', '--quiet', '--bare', root, join(home, 'remote.git'));
+  git('remote', 'add', 'origin', join(home, 'remote.git'));
+  git('config', 'remote.origin.push', '+refs/heads/*:refs/heads/*');
+  const repository = await open();
+  const next = commit('b.txt', 'b\n');
+  expect(await pushMain(repository, 'origin', next)).toBeNull();
+  expect(git('-C', join(home, 'remote.git'), 'for-each-ref', '--format=%(refname) %(objectname)')).toContain(
+    `refs/heads/main ${next}`,
+  );
+  expect(await pushMain(repository, 'origin', git('commit-tree', 'main^{tree}', '-p', base, '-m', 'Other'))).toContain(
+    'non-fast-forward',
+  );
+  expect(git('-C', join(home, 'remote.git'), 'rev-parse', 'main')).toBe(next);
+});
+
+/** The whole way of one ticket. Every step may have been done before. */
+async function wholeMerge(one: Crew, repository: Repository, tip: string): Promise<void> {
+  const done = await findMerge(repository, tip, one.base);
+  if (done === null) {
+    const { tip: from } = await mainState(repository);
+    const { commit } = merged(await mergeCommit(repository, { ...request(one, tip), tip: from }));
+    const { kind } = await advanceMain(repository, { from, to: commit });
+    if (kind !== 'advanced') throw new Error(`main is ${kind}`);
+  }
+  await removeWorktree(repository, one.tree);
+  await deleteBranch(repository, 'agent/A-c-1', tip);
+}
+
+/** Commands of git that write. A crash before or after each of them must be harmless. */
+const WRITES =
+  '*" worktree add "*|*" worktree remove "*|*" checkout "*|*" clean "*|*" merge "*|*" restore "*|*" hash-object "*|*" update-index "*|*" write-tree"*|*" commit-tree "*|*" reset "*|*" update-ref "*';
+
+describe('a crash at each write of a merge', () => {
+  test.each(['before', 'after'])(
+    '%s git wrote is harmless: a repeat ends with one merge',
+    async (when) => {
+      let ended = false;
+      let crashes = 0;
+      for (let at = 1; !ended; at += 1) {
+        const one = crew();
+        const tip = one.commit('.tickets/c-2.md', 'dropped\n', one.tree);
+        const counter = join(one.home, 'count');
+        const crash = `n=$(cat '${counter}' 2>/dev/null || echo 0); n=$((n+1)); echo $n > '${counter}'; if [ $n -ge ${at} ]; then ${when === 'after' ? '[ $n -eq ' + at + ' ] && "$GIT" "$@";' : ''} kill -9 $$; fi`;
+        const broken = one.shim(`case " $*" in ${WRITES}) ${crash};; esac; exec "$GIT" "$@"`);
+        const first = await one.open({ env: broken });
+        ended = await wholeMerge(one, first, tip).then(
+          () => true,
+          () => false,
+        );
+        if (!ended) crashes += 1;
+        first.release();
+        const repository = await one.open();
+        await wholeMerge(one, repository, tip);
+        expect(one.git('rev-list', '--merges', '--count', 'main')).toBe('1');
+        expect([one.git('show', `main:${TICKET}`), one.git('show', 'main:.tickets/c-2.md')]).toEqual([
+          'status: closed',
+          'status: open',
+        ]);
+        expect([one.git('branch', '--format=%(refname:short)'), one.git('status', '--porcelain')]).toEqual([
+          'main',
+          '',
+        ]);
+        expect([existsSync(one.tree), one.git('for-each-ref', 'refs/conch')]).toEqual([false, '']);
+        repository.release();
+      }
+      expect(crashes).toBeGreaterThanOrEqual(11);
+    },
+    120_000,
+  );
+});
