@@ -20,10 +20,11 @@ export async function pictureOf({ git, root, commonDir }: Repository): Promise<C
   const pairs = (entries: readonly string[], separator: string): Map<string, string> =>
     new Map(entries.map((entry) => [entry.split(separator)[0] ?? '', entry.slice(entry.indexOf(separator) + 1)]));
   const refs = pairs(await lines('for-each-ref', '--format=%(refname) %(objectname)'), ' ');
-  const [stash = ''] = [refs.get('refs/stash')];
+  const hasStash = refs.has('refs/stash');
   for (const ref of refs.keys()) if (/^refs\/(?:conch|heads\/agent|stash)(?:\/|$)/.test(ref)) refs.delete(ref);
+  const hooksPath = await unless(1, git(['config', '--type=path', 'core.hooksPath'], { hooks: true }));
   const [branch = 'no branch'] = await lines('symbolic-ref', '--quiet', '--short', 'HEAD');
-  const stashes = stash === '' ? [] : await lines('log', '--walk-reflogs', '--format=%H', 'refs/stash');
+  const stashes = hasStash ? await lines('log', '--walk-reflogs', '--format=%H', 'refs/stash') : [];
   return {
     head: new Map([['branch', branch], ...(await lines('rev-parse', 'HEAD')).map((id) => ['commit', id] as const)]),
     refs,
@@ -35,11 +36,8 @@ export async function pictureOf({ git, root, commonDir }: Repository): Promise<C
       await git(['status', '--porcelain', '-z', '--no-renames', '--untracked-files=all']),
     ),
     stash: new Map([['stash', stashes.join(' ')]]),
-    config: await settingsOf(await git(['config', '--list', '--show-scope', '-z'])),
-    hooks: await hooksIn([
-      join(commonDir, 'hooks'),
-      ...(await unlessUnset(git(['config', '--type=path', 'core.hooksPath'], { hooks: true }), root)),
-    ]),
+    config: settingsOf(await git(['config', '--list', '--show-scope', '-z'])),
+    hooks: await hooksIn([join(commonDir, 'hooks'), ...(hooksPath === null ? [] : [resolve(root, hooksPath)])]),
   };
 }
 
@@ -49,33 +47,24 @@ export function differences(before: CopyPicture, after: CopyPicture): readonly s
     const names = [...new Set([...before[part].keys(), ...after[part].keys()])].toSorted();
     return names.flatMap((name) => {
       const [old, now] = [before[part].get(name), after[part].get(name)];
-      return old === now ? [] : [sentence(part, { name, old, now })];
+      if (old === now) return [];
+      const verb = old === undefined ? 'was added' : now === undefined ? 'was removed' : 'changed';
+      return [SENTENCES[part]({ name, verb, old: short(old), now: short(now) })];
     });
   });
 }
 
-type Change = { readonly name: string; readonly old: string | undefined; readonly now: string | undefined };
+type Change = { readonly name: string; readonly old: string; readonly now: string; readonly verb: string };
 
-function sentence(part: CopyPart, { name, old, now }: Change): string {
-  const verb = old === undefined ? 'was added' : now === undefined ? 'was removed' : 'changed';
-  const short = (id = ''): string => id.slice(0, 10);
-  switch (part) {
-    case 'head':
-      return name === 'branch'
-        ? `The branch changed from ${old} to ${now}.`
-        : `HEAD moved from ${short(old)} to ${short(now)}.`;
-    case 'refs':
-      return `${name} ${verb === 'changed' ? `moved from ${short(old)} to ${short(now)}` : verb}.`;
-    case 'files':
-      return `The file ${name} changed.`;
-    case 'config':
-      return `The setting ${name} ${verb}.`;
-    case 'hooks':
-      return `The hook ${name} ${verb}.`;
-    default:
-      return `The ${part} changed.`;
-  }
-}
+const SENTENCES: Readonly<Record<CopyPart, (change: Change) => string>> = {
+  head: ({ name, old, now }) => `${name === 'branch' ? 'The branch changed' : 'HEAD moved'} from ${old} to ${now}.`,
+  refs: ({ name, old, now, verb }) => `${name} ${verb === 'changed' ? `moved from ${old} to ${now}` : verb}.`,
+  index: () => 'The index changed.',
+  files: ({ name }) => `The file ${name} changed.`,
+  stash: () => 'The stash changed.',
+  config: ({ name, verb }) => `The setting ${name} ${verb}.`,
+  hooks: ({ name, verb }) => `The hook ${name} ${verb}.`,
+};
 
 /** The files that differ from HEAD, with their state, size and time of change. */
 async function changedFiles(root: string, status: string): Promise<ReadonlyMap<string, string>> {
@@ -87,20 +76,22 @@ async function changedFiles(root: string, status: string): Promise<ReadonlyMap<s
   return files;
 }
 
-async function settingsOf(listing: string): Promise<ReadonlyMap<string, string>> {
+/** Shortens commit ids. */
+function short(value = ''): string {
+  return /^[0-9a-f]{40,}$/.test(value) ? value.slice(0, 10) : value;
+}
+
+function settingsOf(listing: string): ReadonlyMap<string, string> {
   const settings = new Map<string, string>();
   const fields = listing.split('\0');
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const [name = '', ...value] = (fields[at + 1] ?? '').split('\n');
+    // git writes there when a worker pushes its own branch.
+    if (name.startsWith('branch.agent/')) continue;
     if (fields[at] === 'local' || fields[at] === 'worktree')
       settings.set(name, shortDigest(settings.get(name) ?? '', ...value));
   }
   return settings;
-}
-
-async function unlessUnset(setting: Promise<string>, root: string): Promise<readonly string[]> {
-  const path = await unless(1, setting);
-  return path === null ? [] : [resolve(root, path)];
 }
 
 async function hooksIn(folders: readonly string[]): Promise<ReadonlyMap<string, string>> {

@@ -160,7 +160,7 @@ export async function commitWork(
   if (unstaged.length > 0) await git(['--literal-pathspecs', 'reset', '--quiet', ...fromInput], paths(unstaged));
   if ((await git(['diff', '--cached', '--name-only'])) === '') return { commit: null, leftOut, refused: null };
   try {
-    await git(['commit', '--quiet', '-m', message], { hooks });
+    await git(['commit', '--quiet', '-m', message], { hooks, limitMs: HOOKS_LIMIT_MS });
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
     return { commit: null, leftOut, refused: error.message };
@@ -184,6 +184,8 @@ export async function commitAuthor(
 }
 
 const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color'];
+/** Hooks may run linters and tests. */
+const HOOKS_LIMIT_MS = 900_000;
 const MOST_BYTES = 5 * 1_048_576;
 const DEPENDENCIES =
   /(?:^|\/)(?:node_modules|bower_components|\.pnpm-store|\.venv|venv|\.tox|__pycache__|site-packages|\.gradle|\.bundle)(?:\/|$)/;
@@ -192,6 +194,7 @@ const ENVIRONMENT = /(?:^|\/)\.env(?:rc|\.(?!example$|sample$|template$|dist$)[^
 async function reasonAgainst(worktree: string, path: string): Promise<string | null> {
   if (DEPENDENCIES.test(path)) return 'dependency folder';
   if (ENVIRONMENT.test(path)) return 'environment file';
+  if (path.endsWith('/')) return 'repository inside the worktree';
   const file = join(worktree, path);
   const found = await lstat(file).catch(() => null);
   if (found?.isSymbolicLink() === true) {

@@ -57,6 +57,7 @@ export type RepositoryOptions = {
 /** Locks of this process. A lock that nothing names could be collected, and would be released. */
 const HELD = new Set<FileLock>();
 
+const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 const FETCH_LIMIT_MS = 300_000;
 
 /**
@@ -88,7 +89,9 @@ export async function openRepository(path: string, options: RepositoryOptions): 
     release();
     throw new RepositoryError('unreadable', `Conch cannot write in ${commonDir}: ${String(error)}`);
   }
-  return { root, commonDir, main, env, git: gitIn(root, env), release };
+  // A crew runs for days, and an agent could change the configuration: each command reads it again.
+  const fresh: Git = async (args, more) => await gitIn(root, env)(args, more);
+  return { root, commonDir, main, env, git: fresh, release };
 }
 
 /** Returns the commit of a local branch; `null` when there is no such branch. */
@@ -233,7 +236,8 @@ function lockRepository(root: string, commonDir: string): () => void {
   const owner = join(commonDir, 'conch-owner.json');
   const lock = lockFile(join(commonDir, 'conch.lock'));
   if (lock !== null) {
-    writeFileSync(owner, JSON.stringify({ pid, host: hostname(), boot: bootId() }));
+    const boot = existsSync(BOOT_ID) ? readFileSync(BOOT_ID, 'utf8').trim() : null;
+    writeFileSync(owner, JSON.stringify({ pid, host: hostname(), boot }));
     HELD.add(lock);
     return () => {
       HELD.delete(lock);
@@ -248,11 +252,6 @@ function lockRepository(root: string, commonDir: string): () => void {
     // The owner has not written its name yet.
   }
   throw new RepositoryError('locked', `${who} works in ${root}. Stop it, or use another clone.`);
-}
-
-function bootId(): string | null {
-  const file = '/proc/sys/kernel/random/boot_id';
-  return existsSync(file) ? readFileSync(file, 'utf8').trim() : null;
 }
 
 /** Adds the lines that are missing to the exclude file that all worktrees share. */

@@ -28,6 +28,7 @@ describe('the picture of the user’s copy', () => {
       await addWorktree(repository, { folder, branch: 'agent/A', base: git('rev-parse', 'HEAD') });
       commit('w.txt', 'w', folder);
       one.write('agents/A/new.txt', '');
+      git('config', 'branch.agent/A.remote', 'origin');
       await storeWork(repository, folder, 'refs/conch/kept/A-c');
     }, one);
     expect(found).toEqual([]);

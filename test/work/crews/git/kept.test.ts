@@ -168,7 +168,7 @@ describe('stored work', () => {
 
 describe('the commit at DONE', () => {
   test('holds changes and new files, and names what it leaves out', async () => {
-    const { gitIn, open, tree, put } = withWorktree();
+    const { commit, gitIn, open, tree, put } = withWorktree();
     put('a.txt', 'changed\n');
     put('new *.txt', 'new');
     put('.env.example', 'KEY=');
@@ -179,10 +179,13 @@ describe('the commit at DONE', () => {
     symlinkSync('/etc/hostname', join(tree, 'outside'));
     symlinkSync('a.txt', join(tree, 'inside'));
     put('staged.env', '');
+    mkdirSync(join(tree, 'inner'));
+    gitIn(join(tree, 'inner'), 'init', '--quiet');
+    commit('x.txt', 'x', join(tree, 'inner'));
     put('.envrc', 'KEY=1');
     gitIn(tree, 'add', '-f', '.envrc');
-    const { commit, leftOut, refused } = await commitWork(await open(), tree, 'Do it', { hooks: true });
-    expect([commit, refused]).toEqual([gitIn(tree, 'rev-parse', 'HEAD'), null]);
+    const { commit: made, leftOut, refused } = await commitWork(await open(), tree, 'Do it', { hooks: true });
+    expect([made, refused]).toEqual([gitIn(tree, 'rev-parse', 'HEAD'), null]);
     expect(gitIn(tree, 'show', '--format=%s by %an', '--name-only').split('\n')).toEqual([
       'Do it by Ann',
       '',
@@ -195,6 +198,7 @@ describe('the commit at DONE', () => {
     expect(Object.fromEntries(leftOut.map(({ path, reason }) => [path, reason]))).toEqual({
       '.env.local': 'environment file',
       '.envrc': 'environment file',
+      'inner/': 'repository inside the worktree',
       'large.bin': 'larger than 5 MiB',
       outside: 'link that leaves the worktree',
       'web/node_modules/x/i.js': 'dependency folder',

@@ -107,6 +107,19 @@ describe('a worktree', () => {
     expect((await listWorktrees(repository)).map(({ folder }) => folder)).toEqual([root, one.folder, other.folder]);
   });
 
+  test('runs no program that was configured after the repository was opened', async () => {
+    const { home, root, git, commit, open } = scene();
+    commit('.gitattributes', '*.txt filter=late\n');
+    const base = commit('b.txt', 'b');
+    const repository = await open();
+    await addWorktree(repository, { folder: join(root, 'agents/A'), branch: 'agent/A', base });
+    git('config', 'filter.late.smudge', `touch '${home}/ran'; cat`);
+    git('config', 'core.hooksPath', home);
+    writeFileSync(join(home, 'post-checkout'), `#!/bin/sh\ntouch '${home}/ran'\n`, { mode: 0o755 });
+    await addWorktree(repository, { folder: join(root, 'agents/B'), branch: 'agent/B', base });
+    expect([existsSync(join(root, 'agents/B/b.txt')), existsSync(join(home, 'ran'))]).toEqual([true, false]);
+  });
+
   test('starts from the branch that an earlier assignment left', async () => {
     const { root, git, open } = scene();
     git('branch', 'agent/A');
