@@ -82,13 +82,7 @@ export async function openRepository(path: string, options: RepositoryOptions): 
     const how = 'Set the folder of the worktrees to a path outside the repository.';
     throw new RepositoryError('folder-tracked', `${main} has files in ${folder}/, where worktrees would lie. ${how}`);
   }
-  const release = lockRepository(root, commonDir);
-  try {
-    excludePaths(commonDir, [...(folder === null ? [] : [`/${folder}/`]), '/.conch']);
-  } catch (error) {
-    release();
-    throw new RepositoryError('unreadable', `Conch cannot write in ${commonDir}: ${String(error)}`);
-  }
+  const release = lockRepository(root, commonDir, [...(folder === null ? [] : [`/${folder}/`]), '/.conch']);
   // A crew runs for days, and an agent could change the configuration: each command reads it again.
   const fresh: Git = async (args, more) => await gitIn(root, env)(args, more);
   return { root, commonDir, main, env, git: fresh, release };
@@ -231,27 +225,35 @@ async function mainMissing(git: Git, root: string, main: string): Promise<Reposi
   return new RepositoryError('main-missing', message);
 }
 
-/** Returns the function that unlocks. The lock is held by the system; the file beside it names the owner for people. */
-function lockRepository(root: string, commonDir: string): () => void {
+/**
+ * Locks the repository and excludes paths. Returns the function that unlocks. The lock is held by the system; the file
+ * beside it names the owner for people.
+ */
+function lockRepository(root: string, commonDir: string, excluded: readonly string[]): () => void {
   const owner = join(commonDir, 'conch-owner.json');
-  const lock = lockFile(join(commonDir, 'conch.lock'));
-  if (lock !== null) {
-    const boot = existsSync(BOOT_ID) ? readFileSync(BOOT_ID, 'utf8').trim() : null;
-    writeFileSync(owner, JSON.stringify({ pid, host: hostname(), boot }));
-    HELD.add(lock);
-    return () => {
-      HELD.delete(lock);
-      lock.release();
-    };
-  }
-  let who = 'Another Conch';
+  let lock: FileLock | null = null;
   try {
-    const { pid: other, host } = JSON.parse(readFileSync(owner, 'utf8')) as { pid: number; host: string };
-    who = `Another Conch (process ${other} on ${host})`;
-  } catch {
-    // The owner has not written its name yet.
+    lock = lockFile(join(commonDir, 'conch.lock'));
+    if (lock !== null) {
+      const boot = existsSync(BOOT_ID) ? readFileSync(BOOT_ID, 'utf8').trim() : null;
+      writeFileSync(owner, JSON.stringify({ pid, host: hostname(), boot }));
+      excludePaths(commonDir, excluded);
+    }
+  } catch (error) {
+    lock?.release();
+    throw new RepositoryError('unreadable', `Conch cannot write in ${commonDir}: ${(error as Error).message}`);
   }
-  throw new RepositoryError('locked', `${who} works in ${root}. Stop it, or use another clone.`);
+  if (lock === null) {
+    const found = existsSync(owner) ? /"pid":(\d+),"host":"([^"]*)"/.exec(readFileSync(owner, 'utf8')) : null;
+    const who = found === null ? '' : ` (process ${found[1]} on ${found[2]})`;
+    throw new RepositoryError('locked', `Another Conch${who} works in ${root}. Stop it, or use another clone.`);
+  }
+  const held = lock;
+  HELD.add(held);
+  return () => {
+    HELD.delete(held);
+    held.release();
+  };
 }
 
 /** Adds the lines that are missing to the exclude file that all worktrees share. */

@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs';
-import { copyFile, lstat, mkdir, readFile, readdir, readlink, realpath, rm, symlink } from 'node:fs/promises';
+import { cp, lstat, readFile, readdir, readlink, realpath, rm } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { KeyedQueue } from '../../../lib/keyed.ts';
 import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
@@ -159,51 +159,47 @@ type IncludeOptions = { readonly list?: string; readonly without?: readonly stri
 
 /** Returns why a file or folder was not copied; `null` when it was. */
 async function copyOne(root: string, worktree: string, path: string): Promise<string | null> {
-  if (existsSync(join(worktree, path))) return 'exists in the worktree';
-  const top = await realpath(root);
-  const files: { readonly path: string; readonly link: string | null }[] = [];
-  let bytes = 0;
-  const walk = async (at: string): Promise<string | null> => {
-    const found = await lstat(join(root, at));
-    const real = await realpath(join(root, at)).catch(() => null);
-    if (real === null || !`${real}/`.startsWith(`${top}/`) || `${real}/`.startsWith(`${top}/.git/`))
-      return `${at} leaves the repository`;
-    if (found.isSymbolicLink()) {
-      const link = await readlink(join(root, at));
-      if (isAbsolute(link)) return `${at} is an absolute link`;
-      files.push({ path: at, link });
-    } else if (found.isDirectory()) {
-      for (const name of await readdir(join(root, at))) {
-        const reason = await walk(join(at, name));
-        if (reason !== null) return reason;
-      }
-    } else if (found.isFile()) {
-      bytes += found.size;
-      files.push({ path: at, link: null });
-    }
+  const to = join(worktree, path);
+  if ((await lstat(to).catch(() => null)) !== null) return 'exists in the worktree';
+  let parent = dirname(to);
+  while (!existsSync(parent)) parent = dirname(parent);
+  if (!`${await realpath(parent)}/`.startsWith(`${await realpath(worktree)}/`)) return 'would leave the worktree';
+  const found = await measureFiles(root, path);
+  if (typeof found === 'string') return found;
+  const isLarge = found > MOST_COPIED;
+  const clone = isLarge ? constants.COPYFILE_FICLONE_FORCE : constants.COPYFILE_FICLONE;
+  try {
+    await cp(join(root, path), to, {
+      recursive: true,
+      force: false,
+      errorOnExist: true,
+      verbatimSymlinks: true,
+      mode: clone,
+    });
     return null;
-  };
-  const reason = await walk(path);
-  if (reason !== null) return reason;
-  const mode =
-    constants.COPYFILE_EXCL | (bytes > MOST_COPIED ? constants.COPYFILE_FICLONE_FORCE : constants.COPYFILE_FICLONE);
-  const target = await realpath(worktree);
-  for (const { path: file, link } of files) {
-    const to = join(worktree, file);
-    await mkdir(dirname(to), { recursive: true });
-    if (!`${await realpath(dirname(to))}/`.startsWith(`${target}/`)) return `${file} would leave the worktree`;
-    const copying = link === null ? copyFile(join(root, file), to, mode) : symlink(link, to);
-    const error = await copying.then(
-      () => null,
-      (thrown: unknown) => thrown as NodeJS.ErrnoException,
-    );
-    if (error === null || error.code === 'EEXIST') continue;
+  } catch (error) {
     // Nothing was at this path before, so all of it is a part of this copy.
-    await rm(join(worktree, path), { recursive: true, force: true });
-    if (bytes > MOST_COPIED) return `larger than ${MOST_COPIED / 1_048_576} MiB, and the file system cannot clone it`;
+    await rm(to, { recursive: true, force: true });
+    if (isLarge) return `larger than ${MOST_COPIED / 1_048_576} MiB, and the file system cannot clone it`;
     throw error;
   }
-  return null;
+}
+
+/** Returns the bytes below a path, or why it may not be copied: a link that leaves the repository, or no file. */
+async function measureFiles(root: string, path: string): Promise<number | string> {
+  const [place, top] = [join(root, path), await realpath(root)];
+  const real = `${(await realpath(place).catch(() => null)) ?? ''}/`;
+  if (!real.startsWith(`${top}/`) || real.startsWith(`${top}/.git/`)) return `${path} leaves the repository`;
+  const found = await lstat(place);
+  if (found.isSymbolicLink()) return isAbsolute(await readlink(place)) ? `${path} is an absolute link` : 0;
+  if (!found.isDirectory()) return found.isFile() ? found.size : `${path} is no file`;
+  let bytes = 0;
+  for (const name of await readdir(place)) {
+    const inside = await measureFiles(root, join(path, name));
+    if (typeof inside === 'string') return inside;
+    bytes += inside;
+  }
+  return bytes;
 }
 
 /**

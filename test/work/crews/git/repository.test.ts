@@ -154,6 +154,13 @@ describe('a repository that a crew cannot use', () => {
 });
 
 describe('the lock of a repository', () => {
+  test('says that it cannot be written', async () => {
+    const { root, open } = scene();
+    mkdirSync(join(root, '.git/conch.lock'));
+    const [code, message] = await problem(open());
+    expect([code, message.split(':')[0]]).toEqual(['unreadable', `Conch cannot write in ${root}/.git`]);
+  });
+
   test('names the living owner, and is free after it', async () => {
     const { root, git, home, open } = scene();
     const first = await open();
