@@ -162,6 +162,15 @@ describe('the merge commit', () => {
     await expect(mergeCommit(repository, request(one, other))).rejects.toThrow('refusing to merge unrelated histories');
   });
 
+  test('is not made when git did not merge', async () => {
+    const one = crew();
+    const tip = one.commit('new.txt', 'new\n', one.tree);
+    const repository = await one.open({
+      env: one.shim('case " $*" in *" merge --quiet"*) exit 1;; esac; exec "$GIT" "$@"'),
+    });
+    await expect(mergeCommit(repository, request(one, tip))).rejects.toThrow(`git did not merge ${tip}`);
+  });
+
   test('is made in a worktree that a crash left dirty, locked or without its folder', async () => {
     const one = crew();
     const { git, tree, place, commit, open } = one;
@@ -269,6 +278,17 @@ describe('advancing main', () => {
     await advanceMain(one.repository, { from: moved, to: again.commit });
     one.git('update-ref', 'refs/heads/main', one.git('commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Later'));
     expect(await findMerge(one.repository, tip, one.base)).toBe(again.commit);
+  });
+
+  test.each([null, 'feature'])('loses no commit that lands at the same moment (user on %s)', async (branch) => {
+    const one = await ready(branch);
+    const other = one.git('commit-tree', 'main^{tree}', '-p', 'main', '-m', 'By hand');
+    const racing = `"$GIT" -C '${one.root}' update-ref refs/heads/main ${other}`;
+    const env = one.shim(`case " $*" in *" update-ref -m "*|*" --ff-only "*) ${racing};; esac; exec "$GIT" "$@"`);
+    one.repository.release();
+    const repository = await one.open({ env });
+    expect(await advanceMain(repository, { from: one.base, to: one.to })).toEqual({ kind: 'moved', main: other });
+    expect(one.git('rev-parse', 'main')).toBe(other);
   });
 
   test('joins commits that wait with those that the user made on main', async () => {
