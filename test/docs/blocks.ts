@@ -2,6 +2,7 @@ import type { InterruptMode } from '../../src/turns/floor/policies.ts';
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
 import { code, configTable, environmentTable, table } from './config-tables.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
+import { DEMO_REVIEWS } from '../../src/agents/backends/scripted/demo-reviews.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/demo-words.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { OUTCOMES } from '../../src/agents/backends/check-record.ts';
@@ -31,6 +32,11 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
     table(
       ['Write', 'The agent'],
       DEMO_WORDS.map(({ example, shows }) => [code(example), shows]),
+    ),
+  'demo-reviews': () =>
+    table(
+      ['Write', 'The review'],
+      DEMO_REVIEWS.map(({ example, shows }) => [code(example), shows]),
     ),
   commands: commandsTable,
   verbs: () =>

@@ -26,6 +26,8 @@ export type StageOptions = {
   readonly turnConfig?: object;
   readonly tools?: object;
   readonly path?: string;
+  /** The backend of an agent; default: one that is played by its function. */
+  readonly backendFor?: (id: string) => AgentBackend;
 };
 
 /** The whole program with one channel, whose agents are played by functions. */
@@ -36,6 +38,7 @@ export async function openStage({
   turnConfig = {},
   tools = {},
   path = ':memory:',
+  backendFor = (id) => played(id, agents[id] ?? (() => '')),
 }: StageOptions) {
   const clock = systemClock();
   // Two programs never share a data folder.
@@ -69,7 +72,7 @@ export async function openStage({
       capabilities: { textLimit: 4_000, edits: true, drafts: false },
       post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name ?? 'Conch'}: ${text}`)),
     },
-    backendFor: ({ id }) => played(id, agents[id] ?? (() => '')),
+    backendFor: ({ id }) => backendFor(id),
     logged: () => {},
   });
   await until(() => store.floors.state(CHANNEL)?.seats.every(({ status }) => status === 'QUEUED') === true);
@@ -90,6 +93,11 @@ export async function openStage({
       await until(
         () => stage.review.outcome !== null || ['arbiter', 'fail', 'budget'].includes(stage.review.waiting?.for ?? ''),
       );
+      return stage.review;
+    },
+    /** Resolves when the review is over. */
+    async over(): Promise<Review> {
+      await until(() => stage.review.outcome !== null);
       return stage.review;
     },
     async write(text: string, author: { readonly id: string; readonly name: string } = ann): Promise<void> {

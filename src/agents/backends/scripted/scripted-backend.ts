@@ -7,6 +7,7 @@ import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
+import { reviewSteps } from './demo-reviews.ts';
 import { DONE, demoSteps } from './demo-words.ts';
 import type { Step } from './demo-words.ts';
 import { isFor, readRequest, sceneOf } from './personas.ts';
@@ -53,6 +54,8 @@ class ScriptedSession implements AgentSession {
   /** The last generation's texts and remaining steps in order, and its notes not yet posted. */
   #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
+  /** What the open review wants of the present turn; `null` in any other turn. */
+  #review: readonly Step[] | null = null;
   #observed: readonly Line[] = [];
   #roster: TurnPrompt['roster'] = [];
   #isAlive = true;
@@ -68,6 +71,8 @@ class ScriptedSession implements AgentSession {
     await this.ping();
     if (this.#generation) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     this.#roster = turn.roster;
+    // A repair names no task: the last turn is repeated.
+    this.#review = turn.task === undefined ? null : (reviewSteps(turn) ?? this.#review);
     const scene = sceneOf(turn, this.#seat.agent, this.#memory);
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
     this.#memory = { request: scene.request ?? this.#memory.request, question: null };
@@ -139,6 +144,7 @@ class ScriptedSession implements AgentSession {
         .find((steps) => steps !== null) ??
         demoSteps(asked.text));
     if (word) return word;
+    if (this.#review !== null) return this.#planReview(this.#review, turn, asked);
     if (question && demoSteps(question.text)) {
       const text =
         asked === null ? 'Nobody said; I go on without.' : `Then I call it: ${asked.text} I go on with that.`;
@@ -152,6 +158,11 @@ class ScriptedSession implements AgentSession {
     const first: Step = { do: 'say', text: this.#script.answer(asked) };
     const goesOn = !DROP.test(asked.text) && left.some((step) => step.do === 'say');
     return goesOn ? [first, { do: 'flush' }, ...left] : [first, DONE];
+  }
+
+  #planReview(review: readonly Step[], { reason, saidSoFar }: TurnPrompt, asked: Scene['asked']): readonly Step[] {
+    const left = reason === 'grant' ? review : remainder(review, saidSoFar);
+    return asked === null ? left : [{ do: 'say', text: this.#script.answer(asked) }, { do: 'flush' }, ...left];
   }
 
   /**

@@ -378,3 +378,44 @@ describe('an idle session', () => {
     expect((await turn(dev, time, { messages: [m1] })).ending()).toBeInstanceOf(BackendError);
   });
 });
+
+describe('a turn of a review', () => {
+  const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+  const asked = (role: 'primary' | 'reviewer', text: string) => ({
+    task: { role, signals },
+    text: `Who is here.\n\nYou are here.\nTask: ${text}`,
+  });
+
+  test('ends with the verdict of its task, and answers a person first', async () => {
+    const time = createTime();
+    const qa = await open('qa', time);
+    const { text } = await turn(qa, time, { ...asked('reviewer', 'fail'), messages: [person(1, 'mind the colours')] });
+    expect(text()).toMatch(/^Anna, .*mind the colours[^]*\n---\nThe task contradicts itself\.\nFAIL$/);
+  });
+
+  test('gives its verdict again when it is asked to repair it', async () => {
+    const time = createTime();
+    const qa = await open('qa', time);
+    await turn(qa, time, asked('reviewer', 'build a clock'));
+    const repair = { task: { role: 'reviewer', signals } as const, text: 'Your review has no usable verdict.' };
+    expect((await turn(qa, time, repair)).text()).toBe('[major] An empty input is accepted\nREVISE');
+  });
+
+  test('goes on after an interrupt with what was left, and repeats nothing', async () => {
+    const time = createTime();
+    const qa = await open('qa', time);
+    const said = 'The task contradicts';
+    const rest = await turn(qa, time, { ...asked('reviewer', 'fail'), reason: 'resume', saidSoFar: [said] });
+    expect(rest.text()).toBe('itself.\nFAIL');
+  });
+
+  test('does what a person asks by a demo word', async () => {
+    const { ending } = await once('dev', { ...asked('primary', 'pass'), messages: [person(1, 'dev: pass')] });
+    expect(ending).toEqual({ how: 'passed' });
+  });
+
+  test('is no turn of an agent that has no part in the review', async () => {
+    const { text } = await once('pm', { task: { role: 'other', signals }, text: '\nTask: pass', messages: [m1] });
+    expect(text).toContain('what we build for Anna');
+  });
+});

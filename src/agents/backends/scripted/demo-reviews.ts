@@ -1,0 +1,65 @@
+import type { TurnPrompt } from '../backend.ts';
+import { sayAndEnd } from './demo-words.ts';
+import type { Step } from './demo-words.ts';
+
+/** Tasks of a review that make the demo's agents show one course of it. Any other task takes the first course. */
+export const DEMO_REVIEWS = [
+  {
+    task: 'pass',
+    example: '/review start dev qa pass',
+    shows: 'passes in the second iteration: the reviewer has one finding, and it is fixed',
+  },
+  {
+    task: 'fail',
+    example: '/review start dev qa fail',
+    shows: 'fails in the first iteration: the reviewer says FAIL',
+  },
+  {
+    task: 'stall',
+    example: '/review start dev qa stall',
+    shows: 'stalls: the work stays the same, and the review asks you',
+  },
+  {
+    task: 'dispute',
+    example: '/review start dev qa dispute',
+    shows: 'asks you after two disputes of one finding: accept the work, or tell the reviewer that it is right',
+  },
+] as const;
+
+/** What a demo agent reads in the prompt of its turn in a review. */
+type ReviewScene = { readonly course: Course; readonly findings: readonly (readonly [id: string, status: string])[] };
+type Course = (typeof DEMO_REVIEWS)[number]['task'];
+
+const FINDING = '[major] An empty input is accepted';
+const FINDING_LINE = /^(?<id>F\d+) \[\w+\] .*\((?<status>new|persisting|reappeared|fixed|disputed)(?:: .*)?\)$/gm;
+
+/** The steps of a turn that the open review asks for; `null` in any other turn. */
+export function reviewSteps({ task, text }: Pick<TurnPrompt, 'task' | 'text'>): readonly Step[] | null {
+  const brief = text.slice(Math.max(0, text.lastIndexOf('\nTask: ') + 1));
+  if (task === undefined || !brief.startsWith('Task: ')) return null;
+  const asked = /^Task: (.*)/.exec(brief)?.[1]?.trim().toLowerCase();
+  const course = DEMO_REVIEWS.find((each) => each.task === asked)?.task ?? 'pass';
+  const findings = [...brief.matchAll(FINDING_LINE)].map(
+    ({ groups: { id = '', status = '' } = {} }) => [id, status] as const,
+  );
+  if (task.role === 'primary') return sayAndEnd(workOn({ course, findings }));
+  return task.role === 'reviewer' ? sayAndEnd(reviewOf({ course, findings }, task.signals)) : null;
+}
+
+function workOn({ course, findings }: ReviewScene): string {
+  const [first] = findings;
+  if (first === undefined) return 'The work is done, as far as I can see.';
+  const [id, status] = first;
+  // A person has decided for the reviewer when a disputed finding persists.
+  if (course === 'dispute' && status !== 'persisting')
+    return `I leave it as it is.\n${id}: disputed: nobody sends that`;
+  return `I have checked the input.\n${id}: fixed`;
+}
+
+function reviewOf({ course, findings }: ReviewScene, { pass, fail }: NonNullable<TurnPrompt['task']>['signals']) {
+  const open = findings.find(([, status]) => status !== 'fixed');
+  if (course === 'fail') return `The task contradicts itself.\n${fail}`;
+  if (course === 'stall') return `I see nothing that I could test yet.\nREVISE`;
+  if (findings.length > 0 && open === undefined) return `It works now.\n${pass}`;
+  return `${open === undefined ? '' : `${open[0]} `}${FINDING}\nREVISE`;
+}
