@@ -173,15 +173,21 @@ export function reachesTool(rules: ToolRules, server: string, tool: string | nul
   return rules.default !== 'deny' || [...rules.mustAsk, ...rules.ask, ...rules.allow].some(covers);
 }
 
+/** Why a call is denied, without "because". */
+export function whyDenied({ by, rule }: Pick<ToolVerdict, 'by' | 'rule'>): string {
+  return DENIED[by] ?? `rule "${rule?.text ?? ''}"`;
+}
+
+const DENIED: Partial<Record<ToolVerdict['by'], string>> = {
+  default: 'no rule covers it',
+  run: 'it is not among the tools of this run',
+  review: 'a reviewer may not change the work',
+  members: 'it was asked for by somebody who is not an operator, so it may only read',
+};
+
 /** Tells an agent why a call was denied and which tools it has, without naming other rules. */
-export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, rules: ToolRules): string {
-  const why: Partial<Record<ToolVerdict['by'], string>> = {
-    default: 'is denied: no rule covers it',
-    run: 'is denied: it is not among the tools of this run',
-    review: 'is denied: a reviewer may not change the work',
-    members: 'is denied: it was asked for by somebody who is not an operator, so it may only read',
-  };
-  const reason = why[by] ?? `is denied by rule "${rule?.text ?? ''}"`;
+export function toolRefusalText({ title }: ToolUse, decided: ToolVerdict, rules: ToolRules): string {
+  const reason = `is denied${decided.rule === null ? ':' : ' by'} ${whyDenied(decided)}`;
   const names = (list: readonly ToolRule[]): string => [...new Set(list.map(({ tool }) => tool))].join(', ');
   const free = names(rules.allow);
   const asked = rules.default === 'ask' ? 'everything else' : names([...rules.ask, ...rules.mustAsk]);

@@ -22,6 +22,7 @@ import {
   decideUse,
   reachesTool,
   toolRefusalText,
+  whyDenied,
 } from '../rules/verdict.ts';
 import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
@@ -44,6 +45,8 @@ export type CallJudgement = {
   readonly about: Pick<AboutCall, 'tool' | 'call' | 'folder' | 'why' | 'who' | 'danger'> | null;
   /** Text of the rule that decided; `null` for none. */
   readonly rule: string | null;
+  /** Why the call is denied, for people; absent when it is not. */
+  readonly denied?: string;
   /** Id of the always-allow rule that allows the call; `null` for none. */
   readonly remembered: string | null;
   /** The answer to the agent if the call is refused. */
@@ -112,6 +115,7 @@ export function judgeCall(
       ...(isDanger ? { danger: true } : {}),
     },
     rule: decided.rule?.text ?? null,
+    ...(decided.verdict === 'deny' ? { denied: whyDenied(decided) } : {}),
     remembered: caution === null ? yesBy(decided, memory.remembered) : null,
     words: toolRefusalText(use, decided, rules),
     offers: first.filter(({ rule }) => rest.every((offers) => offers.some((other) => other.rule === rule))),
@@ -172,7 +176,7 @@ function fieldShown(field: AskedField, shown: (text: string) => string): AskedFi
 /** The call as it is recorded, with secrets redacted by `clean`. */
 export function recordedCall(
   call: GatedCall,
-  { verdict, rule, about }: Pick<CallJudgement, 'verdict' | 'rule' | 'about'>,
+  { verdict, rule, about, denied }: Pick<CallJudgement, 'verdict' | 'rule' | 'about' | 'denied'>,
   { id, clean }: { readonly id: string; readonly clean: (text: string) => string },
 ): RequestedCall {
   const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
@@ -180,8 +184,9 @@ export function recordedCall(
   const more = { ...(definition === null ? {} : { definition }), ...defined({ program }) };
   // A call that could send data out, with untrusted text in the session, is decided alone.
   const alone = about?.danger === true ? ({ alone: true } as const) : {};
+  const why = verdict === 'deny' ? defined({ why: denied }) : {};
   const asked = { id, agentCall, tool, input: redactedInput(input, clean), digest: digestOf(call) };
-  return { ...asked, source, repeatable, ...more, verdict, rule, ...alone };
+  return { ...asked, source, repeatable, ...more, verdict, rule, ...why, ...alone };
 }
 
 /** The digest of the tool, its definition and its raw input. */
@@ -308,7 +313,8 @@ function pathsOf(about: UsePart['about'], paths: UsePart['paths']): readonly str
 const SHORT_CALL = 100;
 const SHORT_VALUE = 60;
 
-function whyAsked({ by, rule }: ToolVerdict, member: Requester | null): string {
+function whyAsked({ verdict, by, rule }: ToolVerdict, member: Requester | null): string {
+  if (verdict === 'deny') return whyDenied({ by, rule });
   switch (by) {
     case 'members':
       return `⚠ ${IN_WORDS.asked(member?.name ?? '')}, who is not an operator`;

@@ -160,13 +160,23 @@ export function isWanted(row: AuditRow, wanted: AuditWanted): boolean {
 
 const ASKED_PEOPLE: ReadonlySet<CallDecision> = new Set(['once', 'always', 'denied-person', 'expired', 'void', 'open']);
 
+/** How a call was decided. A denial that no rule made gives its reason instead of a rule. */
+export function decisionWords(row: Pick<ToolCallRow, 'decision' | 'rule' | 'reason'>): string {
+  return isDeniedWithoutRule(row) ? DECISIONS['denied-person'] : DECISIONS[row.decision];
+}
+
+function isDeniedWithoutRule({ decision, rule, reason }: Pick<ToolCallRow, 'decision' | 'rule' | 'reason'>): boolean {
+  return decision === 'denied-rule' && rule === null && reason !== null;
+}
+
 /** One tool call in a line: tool, input, decision, outcome. */
 export function callWords(row: ToolCallRow, inputLength: number, nameOf = (id: string): string => id): string {
   const who = row.decidedBy === null ? '' : ` by ${nameOf(row.decidedBy)}`;
-  const rule = row.rule === null || row.decision === 'unasked' ? '' : ` "${row.rule}"`;
+  const isByRule = row.rule !== null && row.decision !== 'unasked';
+  const rule = isByRule ? ` "${row.rule}"` : isDeniedWithoutRule(row) ? `: ${row.reason}` : '';
   const took = row.durationMs === null ? '' : `, ${clockWords(row.durationMs)}`;
   const came =
     row.outcome === 'unknown' ? 'error, outcome unknown' : `${row.status}${row.code === null ? '' : ` ${row.code}`}`;
   const about = excerpt(JSON.stringify(row.input), inputLength);
-  return `step ${row.step} ${row.tool} ${about} · ${DECISIONS[row.decision]}${rule}${who} → ${came}${took}`;
+  return `step ${row.step} ${row.tool} ${about} · ${decisionWords(row)}${rule}${who} → ${came}${took}`;
 }

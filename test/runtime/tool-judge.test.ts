@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { toolUse } from '../../src/rules/tool-use.ts';
-import { judgeCall, reachesServer } from '../../src/runtime/tool-judge.ts';
+import { judgeCall, reachesServer, recordedCall } from '../../src/runtime/tool-judge.ts';
 import type { CallCircumstances } from '../../src/runtime/tool-judge.ts';
 import type { RunSeat } from '../../src/work/runs/floor-binding.ts';
 import { world } from '../config/world.ts';
@@ -48,6 +48,21 @@ test.each([
   const asked = { id: 'a', tool, input, definition: null, repeatable: false, detail: '', caution: null };
   const seat = { agent: 'dev', channel: 'console:a' };
   expect(judgeCall(CONFIG, seat, asked, { at: 0, remembered: [], member: null }).about?.call).toBe(call);
+});
+
+test.each([
+  ['by a rule', { command: 'curl x' }, {}, 'rule "Bash(curl *)"'],
+  ['in the turn of a reviewer', { file_path: 'src/a' }, { isReviewing: true }, 'a reviewer may not change the work'],
+  ['by the tools of its run', { file_path: 'src/a' }, { only: ['Read'] }, 'it is not among the tools of this run'],
+  ['because no rule covers it', { file_path: 'docs/a' }, {}, 'no rule covers it'],
+])('a call that is denied %s says why', (_how, input, circumstances, why) => {
+  const tool = 'command' in input ? 'Bash' : 'Edit';
+  const call = { id: 'c', tool, input, definition: null, repeatable: false, detail: '', caution: null };
+  const seat = { agent: 'dev', channel: 'console:a' };
+  const judged = judgeCall(CONFIG, seat, call, { at: 0, remembered: [], member: null, ...circumstances });
+  const clean = (text: string) => text;
+  const recorded = recordedCall(call, judged, { id: 'r', clean });
+  expect([judged.verdict, judged.about?.why, recorded.why]).toEqual(['deny', why, why]);
 });
 
 describe('pitfall 19: a call that a member of the channel asked for', () => {

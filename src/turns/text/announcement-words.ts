@@ -86,7 +86,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
     after: decisionDetails,
     countless: true,
   },
-  forbidden: { note: ({ agent, title, why }, name) => `a rule denied ${name(agent)}: ${excerpt(title)}: ${why}` },
+  forbidden: { note: ({ agent, title, why }, name) => `${name(agent)} was denied ${excerpt(title)}: ${why}` },
   trust: {
     note: ({ agent, id }, name) => `operators decide about the files ${id} in ${name(agent)}'s folder`,
     after: (asked) => `${blockOf(asked.detail)}\n${trustAnswers(asked)}`,

@@ -142,7 +142,7 @@ function requested(
   { call, taint }: FactRequested,
 ): ToolCallRow {
   const { id, tool, input, source, digest, rule, verdict, program = null, remembered = null } = call;
-  const { agentCall = null, definition = null } = call;
+  const { agentCall = null, definition = null, why = null } = call;
   const allowed = remembered === null ? 'rule' : 'remembered';
   const decision =
     rule === 'unasked' ? 'unasked' : verdict === 'allow' ? allowed : verdict === 'deny' ? 'denied-rule' : 'open';
@@ -166,7 +166,8 @@ function requested(
     rule,
     remembered,
     decidedBy: null,
-    reason: null,
+    // The rule itself is told beside the decision.
+    reason: rule === null ? why : null,
     taint: taint ?? null,
     status: 'pending',
     outcome: 'known',

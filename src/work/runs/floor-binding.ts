@@ -286,9 +286,10 @@ function besideFloor(fact: RunFact, state: RunState, run: Run): readonly Command
 const ASIDE = '+';
 const PROMPT_LENGTH = 200;
 
-function refusalOf(agent: AgentId, { tool, rule, words }: RequestedCall): Command {
-  const why = rule === null ? 'no rule covers it' : `rule "${rule}"`;
-  return { type: 'forbidden', agent, title: words?.title ?? tool, why };
+function refusalOf(agent: AgentId, { tool, rule, why, words }: RequestedCall): Command {
+  // Calls that an earlier version recorded have no reason.
+  const told = why ?? (rule === null ? 'no rule covers it' : `rule "${rule}"`);
+  return { type: 'forbidden', agent, title: words?.title ?? tool, why: told };
 }
 
 type Asking = Pick<Extract<Command, { type: 'request' }>, 'approval' | 'unaskable'>;

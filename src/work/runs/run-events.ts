@@ -23,6 +23,8 @@ const requestedCallSchema = z.strictObject({
   verdict: z.enum(['allow', 'ask', 'deny']),
   /** Text of the rule that decided; `null` when no rule covers the call. */
   rule: text.nullable(),
+  /** Why the call is denied, for people. */
+  why: text.exactOptional(),
   /** Id of the always-allow rule that decided. */
   remembered: id.exactOptional(),
 });

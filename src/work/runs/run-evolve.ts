@@ -198,7 +198,7 @@ function evolveCall(
 
 /** Adds a requested call. A call that waited replaces its earlier request. */
 function requested(state: RunState, run: Run, fact: Of<'callRequested'>): RunState {
-  const { rule: _rule, remembered: _yes, verdict, ...call } = fact.call;
+  const { rule: _rule, why: _why, remembered: _yes, verdict, ...call } = fact.call;
   if (call.source !== 'agent') expecting(state, call.waits === true ? ['running', 'paused'] : ['running'], fact);
   const others = run.calls.filter(({ id }) => id !== call.id);
   if (run.calls.some(({ id, waits }) => id === call.id && waits === undefined))

@@ -47,6 +47,12 @@ test('the reviewer may not edit, and the agent that works may', async () => {
   await room.command('/review start dev qa write it');
   await room.settled();
   expect(heard).toEqual(['go', expect.stringContaining('a reviewer may not change the work'), 'go']);
+  expect(room.posts.filter((post) => post.includes('⛔'))).toEqual([
+    'Conch: ⛔ qa may not run Edit: a reviewer may not change the work. /run log shows all denied calls.',
+  ]);
+  expect(await room.command('/run log qa')).toMatchObject({
+    text: expect.stringContaining('· denied: a reviewer may not change the work →'),
+  });
 });
 
 test('a review that a member opened is a member’s in all its turns', async () => {
@@ -68,6 +74,9 @@ test('a review that a member opened is a member’s in all its turns', async () 
   await room.write('Write it', bob);
   const review = await room.settled();
   const denied = expect.stringContaining('somebody who is not an operator');
+  expect(room.posts.find((post) => post.includes('⛔'))).toContain(
+    'dev may not run Bash: it was asked for by somebody who is not an operator, so it may only read.',
+  );
   expect([review.by, review.iteration, heard]).toEqual(['bob', 2, [denied, denied]]);
   expect(room.store.floors.state(CHANNEL)?.task).toBeUndefined();
 });

@@ -360,6 +360,20 @@ describe('a call that the rules refuse', () => {
       .flatMap(({ fact }) => (fact.type === 'announced' ? [fact.announcement] : []));
     expect(told).toEqual([{ kind: 'forbidden', agent: 'pm', title: 'execute', why: 'rule "Bash(curl *)"' }]);
   });
+
+  test('is told with the reason of its verdict, on the floor and beside it', async () => {
+    const why = 'a reviewer may not change the work';
+    const bound = await new Bound().begins();
+    await bound.requests('a', { verdict: 'deny', tool: 'edit', why });
+    await bound.besideAsking({ verdict: 'deny', tool: 'edit', why });
+    const told = bound.store.floors
+      .journal(HALL, 50)
+      .flatMap(({ fact }) => (fact.type === 'announced' ? [fact.announcement] : []));
+    expect(told.filter(({ kind }) => kind === 'forbidden')).toEqual(
+      Array.from({ length: 2 }, () => ({ kind: 'forbidden', agent: 'pm', title: 'edit', why })),
+    );
+    await bound.store.close();
+  });
 });
 
 describe('a run that stands still', () => {

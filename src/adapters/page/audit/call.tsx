@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { ComponentChildren, JSX } from 'preact';
 import { visible } from '../../../lib/visible.ts';
 import { runWords } from '../../../turns/text/words.ts';
-import { DECISIONS, endingOf } from '../../../turns/tool-calls.ts';
+import { decisionWords, endingOf } from '../../../turns/tool-calls.ts';
 import { Time, toneOf } from '../parts.tsx';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { exactTime, isSameDay, now, shortTime, timeToTheSecond } from '../now.ts';
@@ -28,7 +28,7 @@ export function RecordedCall({ call }: { readonly call: ShownCall }): JSX.Elemen
           <span class="call-what cut">
             <strong>{visible(tool)}</strong> <code>{visible(inShort(input))}</code>
           </span>
-          <span class={`badge by-${call.decision}`}>{DECISIONS[call.decision]}</span>
+          <span class={`badge by-${call.decision}`}>{decisionWords(call)}</span>
           <span class={`badge ended-${ending}`}>{ENDED[ending]}</span>
         </summary>
         {isOpen && <Record call={call} />}
@@ -95,9 +95,10 @@ function Record({ call }: { readonly call: ShownCall }): JSX.Element {
   );
 }
 
-function decided({ decision, decidedBy, reason, askedAt, waitMs }: ShownCall): string {
+function decided(call: ShownCall): string {
+  const { decidedBy, reason, askedAt, waitMs } = call;
   const who = decidedBy === null ? '' : ` by ${visible(decidedBy)}, ${exactTime(askedAt + waitMs)}`;
-  return `${DECISIONS[decision]}${who}${reason === null ? '' : `: “${visible(reason)}”`}`;
+  return `${decisionWords(call)}${who}${reason === null ? '' : `: “${visible(reason)}”`}`;
 }
 
 function timed({ askedAt, startedAt, endedAt, waitMs, durationMs }: ShownCall): string {
