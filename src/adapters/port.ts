@@ -196,6 +196,8 @@ export type ChatAdapter = {
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
   /** Shows a text that is not stored. For platforms on the same disk as the floor. Never awaited. */
   notice?(channel: ChannelId, text: string): void;
+  /** Opens a thread of a channel. `key` names it: a second call with the same key opens it again, where that is possible. */
+  openThread?(channel: ChannelId, name: string, key: string): Promise<Thread>;
   /** Called when the floor of a channel changed: redraws its card. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
   /**

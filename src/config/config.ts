@@ -32,6 +32,9 @@ type SeatConfig = {
 /** Limits of spending; `null` is no limit. */
 export type SpendingConfig = DeepReadonly<ConfigFile['budgets']['day']>;
 
+/** A crew of workers on a repository. */
+export type CrewConfig = Readonly<ConfigFile['crews'][number]>;
+
 /** One server of tools. */
 export type McpServerConfig = Readonly<ConfigFile['mcp'][string]>;
 
@@ -46,7 +49,7 @@ export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'age
     readonly seats: readonly SeatConfig[];
   };
 
-type FromFile = Omit<ConfigFile, '$schema' | 'agents' | 'channels' | 'announcements' | 'mcp'>;
+type FromFile = Omit<ConfigFile, 'crews' | '$schema' | 'agents' | 'channels' | 'announcements' | 'mcp'>;
 
 /** The checked, complete, deep-frozen configuration. */
 export type Config = DeepReadonly<FromFile> & {
@@ -56,6 +59,7 @@ export type Config = DeepReadonly<FromFile> & {
   readonly dataDir: string;
   readonly agents: readonly AgentConfig[];
   readonly channels: readonly ChannelConfig[];
+  readonly crews: readonly CrewConfig[];
   /** What the environment says about the platforms. */
   readonly credentials: Credentials;
   /** Servers of tools, by their ids. */

@@ -491,6 +491,61 @@ const channel = z.strictObject({
   ...withoutDefaults(turnKeys),
 });
 
+const ticketSource = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('files').describe('"files": one Markdown file a ticket, in the format of the tk tool.'),
+    dir: text('Their folder in the repository.').default('.tickets'),
+  }),
+  z.strictObject({
+    kind: z.literal('tk').describe('"tk": the program tk answers.'),
+    command: text('The program.').default('tk'),
+    dir: text('The folder of the tickets in the repository.').default('.tickets'),
+  }),
+  z.strictObject({
+    kind: z.literal('github').describe('"github": issues of a repository on GitHub.'),
+    repository: z
+      .string()
+      .regex(/^[\w.-]+\/[\w.-]+$/, 'Expected "owner/name"')
+      .describe('The repository, as "owner/name".'),
+    label: text('Only issues with this label are taken, and only if somebody who may write set it.').default('conch'),
+    token: text('A token that may write issues, best as ${NAME}.'),
+    baseUrl: webAddress('"http://" or "https://"', "The address of the API. Default: GitHub's.").exactOptional(),
+  }),
+  z.strictObject({
+    kind: z.literal('beads').describe('"beads": a file of beads issues, which is only read.'),
+    file: text('The file in the repository.').default('.beads/issues.jsonl'),
+  }),
+]);
+
+/** A crew, as people write it. */
+const crew = z.strictObject({
+  id: agentId.describe('The name of the crew, in commands and in the ids of its agents.'),
+  repo: text('The folder of the git repository, as a path from the folder of Conch.'),
+  channel: idText.describe('The channel that is told of the crew. Every ticket gets a thread of it.'),
+  backend: backendSchema.describe('What runs each worker, as for agents. Its `cwd` is the worktree of the ticket.'),
+  workers: integer(1, 100, 'How many workers are made at the first start.').default(3),
+  maxWorkers: integer(1, 100, 'How many workers work at once.').default(10),
+  tickets: ticketSource.prefault({ kind: 'files' }).describe('Where the tickets are.'),
+  test: text('The command of the tests, "auto" to find it, or "none" for no tests.').default('auto'),
+  testTimeoutSeconds: number(1, 86_400, 'Seconds after which tests count as red.').default(900),
+  prepare: texts('Commands that prepare a new worktree, before the first step.').default([]),
+  main: text('The branch that work is merged into.').default('main'),
+  fetch: flag(true, 'Fetch that branch before a ticket is assigned, where it has a remote.'),
+  merge: z
+    .enum(['auto', 'ask'])
+    .describe('Merge when the tests are green ("auto"), or when an operator says so ("ask").')
+    .default('auto'),
+  push: flag(false, 'Push that branch after every merge; never by force.'),
+  folder: text('The folder of the worktrees, as a path from the repository.').default('agents'),
+  maxSteps: integer(1, 1_000, 'The most steps of a ticket.').default(20),
+  stepTimeoutSeconds: number(1, 86_400, 'Seconds after which a step ends.').default(3_600),
+  quietSeconds: number(1, 86_400, 'Seconds without a sign of work after which a step ends.').default(900),
+  patience: integer(1, 100, 'Steps in a row without a changed file, after which people are asked.').default(3),
+  ticketCostUsd: price('US dollars that a ticket may cost before people are asked; null is no limit.'),
+  tools: tools.exactOptional().describe('What its workers may do with tools, besides the general rules.'),
+  trusted: flag(false, 'Start workers although files in the repository act before anybody is asked.'),
+});
+
 const operators = z.strictObject({
   users: z
     .array(idText)
@@ -548,6 +603,11 @@ export const fileSchema = z.strictObject({
     .min(1, 'Expected at least one channel')
     .exactOptional()
     .describe('The channels with a floor. Default: one channel "console:demo" with every agent.'),
+  crews: z
+    .array(crew)
+    .max(100)
+    .describe('Crews: workers that turn the tickets of a git repository into merged commits.')
+    .default([]),
   remote: remoteSchema.prefault({}).describe('The server for agents that connect to Conch.'),
   adapters: z
     .strictObject({

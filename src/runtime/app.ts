@@ -30,6 +30,7 @@ import type { Log } from './log.ts';
 import { channelsOf, createReadModel, createShowing, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { ChannelReviews } from './channel-reviews.ts';
+import { CrewHost } from './crews/crew-host.ts';
 import { Runs } from './runs.ts';
 import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
@@ -75,6 +76,8 @@ export class App {
   readonly runs: Runs;
   /** Reviews of agents' work by other agents. */
   readonly reviews: ChannelReviews;
+  /** Crews that work on tickets. */
+  readonly crews: CrewHost;
   readonly #show: (change: Change) => void;
   readonly #manager: TurnManager;
   readonly #agents: Supervisor;
@@ -95,8 +98,7 @@ export class App {
     const { store, clock, log } = parts;
     this.#parts = parts;
     this.#changes = new ChangeLog(log);
-    this.#configured = parts.config;
-    this.#config = parts.config;
+    [this.#configured, this.#config] = [parts.config, parts.config];
     const shared = {
       ...parts,
       config: () => this.#config,
@@ -119,6 +121,7 @@ export class App {
     this.#backendFor = keptBackends(parts.backendFor);
     this.runs = new Runs({ ...shared, manager, floors });
     this.reviews = new ChannelReviews({ ...shared, floors: this.#floors });
+    this.crews = this.#createCrews();
     this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ texts: store.keyValues, log, manager });
     this.#threads = new Threads(store);
@@ -137,7 +140,7 @@ export class App {
       threads: this.#threads,
       plans: () => this.#plans(),
       begin: (adapter) => adapter.start(this.#intake(adapter), queriesFor(adapter, floors)),
-      forgotten: () => void (this.#config = this.#threads.within(this.#configured)),
+      forgotten: () => void (this.#config = this.#complete()),
     });
     this.#operators = this.#createOperators(shared);
   }
@@ -146,8 +149,26 @@ export class App {
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
     const { commands: runs, people } = this.runs;
     const own = { manager: this.#manager, roster: this.#agents, floors: this.#floors };
-    const context = { ...shared, ...own, suspended, runs, reviews: this.reviews.commands, people };
+    const context = {
+      ...shared,
+      ...own,
+      suspended,
+      runs,
+      reviews: this.reviews.commands,
+      crews: this.crews.commands,
+      people,
+    };
     return createOperators(createCommandContext(context));
+  }
+
+  #createCrews(): CrewHost {
+    return new CrewHost({
+      ...this.#parts,
+      config: () => this.#configured,
+      openThread: (channel, name, key) => this.#openThread(channel, name, key),
+      reseat: () => this.#reconfigure(),
+      restart: (agent) => this.#agents.restart(agent),
+    });
   }
 
   /** Connects the questions about agents' folders with their channels. */
@@ -167,7 +188,7 @@ export class App {
   async start(): Promise<void> {
     this.#connectTrust();
     this.#threads.load();
-    this.#config = this.#threads.within(this.#configured);
+    this.#config = this.#complete();
     await this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
     await this.#startUp.begin();
     this.#outbox.start();
@@ -189,6 +210,7 @@ export class App {
     void this.#startUp.back.then(() => this.#changes.started());
     await connected;
     if (this.#isStopping) return;
+    await this.crews.begin();
     this.#parts.log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
   }
 
@@ -200,7 +222,7 @@ export class App {
     this.#isStopping = true;
     this.#manager.stop();
     this.#sync.stop();
-    await Promise.all([this.runs.stop(), this.reviews.stop(), this.#agents.stop()]);
+    await Promise.all([this.runs.stop(), this.reviews.stop(), this.crews.stop(), this.#agents.stop()]);
     await this.#startUp.stop();
     await this.#outbox.drain(DRAIN_ROUNDS);
     await this.#outbox.stop();
@@ -217,13 +239,24 @@ export class App {
   /** Catches up new channels before their first grant. Channels that are gone lose their seats. */
   async #reconfigure(): Promise<void> {
     const known = new Set(this.#config.channels.map(({ id }) => id));
-    this.#config = this.#threads.within(this.#configured);
+    this.#config = this.#complete();
     const fresh = this.#config.channels.map(({ id }) => id).filter((id) => !known.has(id));
     await this.#retrying(() => this.#manager.lose(fresh));
     await this.#retrying(() => this.#manager.configure(this.#plans()));
     const seated = this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
     for (const id of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
     await seated;
+  }
+
+  /** The configuration with a channel for every thread that has a floor, and the workers of crews. */
+  #complete(): Config {
+    return this.crews.within(this.#threads.within(this.#configured));
+  }
+
+  async #openThread(channel: ChannelId, name: string, key: string): Promise<ChannelId> {
+    const adapter = this.#adapterOf(channel);
+    if (adapter?.openThread === undefined) throw new Error(`the platform of ${channel} opens no threads`);
+    return (await adapter.openThread(channel, name, key)).id;
   }
 
   /** The plans of all floors by the present configuration. */
@@ -263,7 +296,7 @@ export class App {
     const { id, parent, since } = thread;
     if (!this.#threads.admit(thread)) return;
     const { log, onBroken } = this.#parts;
-    this.#config = this.#threads.within(this.#configured);
+    this.#config = this.#complete();
     const lost = this.#retrying(() => this.#manager.lose([id]));
     if (since !== undefined) await this.#sync.mark(id, parent, since);
     log.info({ channel: id, parent }, 'thread opened');

@@ -6,7 +6,14 @@ import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
-import type { CommandContext, ReviewCommands, Roster, RunCommands, TrustCommands } from '../turns/commands/context.ts';
+import type {
+  CommandContext,
+  CrewCommands,
+  ReviewCommands,
+  Roster,
+  RunCommands,
+  TrustCommands,
+} from '../turns/commands/context.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock } from '../lib/time.ts';
 import type { KnownPeople } from './read-model.ts';
@@ -25,6 +32,7 @@ export type CommandContextPorts = {
   readonly suspended: (channel: ChannelId) => string | null;
   readonly runs: RunCommands;
   readonly reviews: ReviewCommands;
+  readonly crews: CrewCommands;
   /** The MCP servers that need a login. */
   readonly waiting?: () => readonly WaitingServer[];
   readonly trust?: TrustCommands;
@@ -58,6 +66,7 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     suspended,
     runs,
     reviews: ports.reviews,
+    crews: ports.crews,
     ...(ports.trust !== undefined && { trust: ports.trust }),
     seat: (channel, agent) => seatFor(config(), channel, agent),
     audit: (entry) => log.info(entry, 'operator command'),

@@ -1,3 +1,4 @@
+import { crewOnFloor } from '../work/crews/crew-binding.ts';
 import { reviewOnFloor } from '../work/reviews/review-binding.ts';
 import { runOnFloor } from '../work/runs/floor-binding.ts';
 import { floorMachine } from '../turns/floor-store.ts';
@@ -61,6 +62,7 @@ export type MachineEntry = {
 export const MACHINES_BESIDE_FLOORS: readonly MachineEntry[] = [
   entryOf(runOnFloor),
   entryOf(reviewOnFloor),
+  entryOf(crewOnFloor),
   entryOf(sessionJournal),
 ];
 

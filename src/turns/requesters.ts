@@ -104,7 +104,9 @@ export const FLOOR_TEXTS: FactFields = {
   turnGranted: ['feedback.name', 'feedback.words'],
   trustAsked: ['detail'],
   trustAnswered: ['by'],
-  announced: [...QUESTION, 'by', 'reason', 'what', 'why', 'positions.words'].map((field) => `announcement.${field}`),
+  announced: [...QUESTION, 'by', 'reason', 'what', 'why', 'text', 'positions.words'].map(
+    (field) => `announcement.${field}`,
+  ),
 };
 
 /** Texts about a person's act that are stored. */

@@ -1,5 +1,6 @@
 import { withCauses } from '../engine/machine.ts';
 import { floorMachine } from '../turns/floor-store.ts';
+import { CREW_CAUSES } from './crews/crew-binding.ts';
 import { REVIEW_CAUSES } from './reviews/review-binding.ts';
 import { RUN_CAUSES } from './runs/floor-binding.ts';
 
@@ -7,4 +8,4 @@ import { RUN_CAUSES } from './runs/floor-binding.ts';
  * The floor as Conch hosts it: what happens to a turn happens to its run and to its review in the same transaction. A
  * machine that is told of floors is one more entry of the list.
  */
-export const floorWithWork = withCauses(floorMachine, [RUN_CAUSES, REVIEW_CAUSES]);
+export const floorWithWork = withCauses(floorMachine, [RUN_CAUSES, REVIEW_CAUSES, CREW_CAUSES]);

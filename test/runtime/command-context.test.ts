@@ -18,6 +18,7 @@ const nobody = {
   people: { operators: unused, nameOf: unused },
   suspended: () => null,
   runs: { run: unused, answered: unused, approvers: unused, totals: unused },
+  crews: { run: unused },
   reviews: {
     start: unused,
     status: unused,

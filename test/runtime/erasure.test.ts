@@ -13,6 +13,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { thisWorld } from '../../src/config/world.ts';
 import { carryOut } from '../../src/runtime/upkeep.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
 import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
 import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { leftSteps } from '../../src/work/runs/run-left.ts';
@@ -316,6 +317,7 @@ test('what was asked for an erased person and is not posted yet says so when it 
 const NOBODYS = new Set(
   `act addressed agent agentCall allowedTools also always answered approval askedBy backend call candidates cause code configuration
    cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin others
+   about base branch channel files kept main thread ticket tip unmerged worker worktree
    commit done fail file pass primary program queue remembered reviewer returned rule run seats server session settings task to tool tree trigger unaskable why`.split(
     /\s+/u,
   ),
@@ -335,7 +337,7 @@ function* textsIn(schema: unknown, path = ''): Generator<string> {
   if (isText || isAnything) yield path;
 }
 
-test.each([floorMachine, runOnFloor, reviewOnFloor, sessionJournal])(
+test.each([floorMachine, runOnFloor, reviewOnFloor, crewOnFloor, sessionJournal])(
   'every text in the facts of a $name can be erased, or is nobody’s',
   (machine) => {
     const schema = z.toJSONSchema(machine.fact, { unrepresentable: 'any', io: 'input' });

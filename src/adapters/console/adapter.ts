@@ -102,6 +102,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
       await stopping?.server.close();
     },
     post: async (channel, post) => up('post', channel).post(channel, post),
+    openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
     async find(channel, { outboxId }) {
       up('find', channel);
       return options.platform.byNonce(outboxId)?.id ?? null;

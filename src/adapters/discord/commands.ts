@@ -142,6 +142,7 @@ const GROUPS: Readonly<Record<string, string>> = {
   agent: 'The agents',
   run: 'The runs of agents',
   review: 'Reviews of an agent’s work by another',
+  crew: 'The crew that works on tickets',
 };
 
 const thereSchema: z.ZodType<Option> = z.object({
@@ -187,6 +188,7 @@ function optionOf(argument: Argument): Option {
     case 'question':
       return { type: STRING, ...common, autocomplete: true };
     case 'words':
+    case 'worker':
       return { type: STRING, ...common };
     case 'scope':
       return { type: STRING, ...common, choices: SCOPES.map(([each, words]) => choice(each, words)) };

@@ -21,6 +21,7 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
   checkNames(draft.agents ?? [], tell);
   checkIds(channels, 'channels', tell);
   checkTimes(general, {}, below(tell, 'turnConfig'));
+  checkCrews(draft, channels, tell);
   for (const [kind, wording] of Object.entries(announcements)) checkWording(kind, wording, tell);
   for (const [index, channel] of channels.entries()) {
     const site = { channel, general, agents };
@@ -31,8 +32,25 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
     checkFacilitator(site, tell, at);
     checkReview(site, at);
     checkTimes(general, channel, at);
-    if (channel.agents.length === 0)
+    const isOfCrew = draft.crews?.some((crew) => crew.channel === channel.id) === true;
+    if (channel.agents.length === 0 && !isOfCrew)
       at(['agents'], 'No agent would answer here: add agents, or use /floor add', 'unwise');
+  }
+};
+
+/** A crew has a channel, and a repository that no other crew has. */
+const checkCrews = ({ crews = [] }: Draft, channels: readonly ChannelDraft[], tell: Tell): void => {
+  checkIds(crews, 'crews', tell);
+  for (const [index, { channel, repo }] of crews.entries()) {
+    const ids = channels.map(({ id }) => id);
+    if (typeof channel === 'string' && !ids.includes(channel))
+      tell(['crews', index, 'channel'], `"${channel}" is not the id of a channel${meantOr(channel, ids)}`);
+    const same = crews.findIndex((other) => typeof channel === 'string' && other.channel === channel);
+    if (same !== -1 && same !== index)
+      tell(['crews', index, 'channel'], `crews[${same}] has this channel already: give each crew a channel of its own`);
+    const first = crews.findIndex((other) => typeof repo === 'string' && other.repo === repo);
+    if (first !== -1 && first !== index)
+      tell(['crews', index, 'repo'], `crews[${first}] works in "${repo}" already: a repository has one crew`);
   }
 };
 

@@ -94,6 +94,10 @@ const draft = lenient({
   channels: z.array(channel).optional().catch([]),
   tools: lists,
   mcp: names,
+  crews: z
+    .array(lenient({ id: text, channel: text, repo: text, folder: text }))
+    .optional()
+    .catch([]),
   announcements: names,
   operators: lenient({ users: some, roles: some }),
   adapters: lenient({ console: lenient({ enabled: flag }) }),

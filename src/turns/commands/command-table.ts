@@ -2,6 +2,7 @@
 type ArgumentKind =
   | 'agent'
   | 'reviewer'
+  | 'worker'
   | 'mode'
   | 'order'
   | 'seconds'
@@ -78,6 +79,20 @@ const FILES = optional('files', 'words', 'the id shown with the question');
 const QUESTION = optional('question', 'question', 'the number of the request');
 const REST = { rest: true };
 const SHOWS_WITHOUT_ARGUMENTS = { withoutArguments: 'read' } as const;
+
+const WORKER: Argument = {
+  name: 'worker',
+  kind: 'worker',
+  required: true,
+  summary: 'the name of a worker of the crew',
+};
+const TICKET: Argument = { name: 'ticket', kind: 'words', required: true, summary: 'the id of a ticket' };
+const CHOICE: Argument = {
+  name: 'choice',
+  kind: 'words',
+  required: true,
+  summary: 'merge, continue, keep or unchanged',
+};
 
 /**
  * All operator commands. Slash commands, the console's buttons, `conch ctl` and `/help` are derived from this table.
@@ -237,6 +252,37 @@ export const COMMANDS = [
   changes('review cancel', 'Cancel a review; its turn ends', [
     optional('why', 'words', 'the reason, for the record', REST),
   ]),
+  changes('crew run', 'Start the runner of the crew: it assigns tickets and asks for steps'),
+  changes('crew stop', 'Stop the runner of the crew; steps under way end as usual'),
+  changes(
+    'crew spawn',
+    'Add workers: one with this name, or this many',
+    [optional('workers', 'words', 'a name or a number')],
+    '2',
+  ),
+  changes('crew assign', 'Give a ticket to an idle worker', [WORKER, TICKET], 'A c-1'),
+  shows('crew ps', 'Show the workers of the crew and their tickets'),
+  shows('crew dashboard', 'Show workers, tickets, steps, tokens, cost, tests and merges'),
+  shows('crew peek', 'Show the last 40 lines of a worker’s ticket', [WORKER], 'A'),
+  shows('crew logs', 'Show all that was said and done for a worker’s ticket', [WORKER], 'A'),
+  shows('crew export', 'Show the workers as JSON, in the form of state.json'),
+  changes('crew answer', 'Decide what a worker asks: merge, continue, keep or unchanged', [WORKER, CHOICE], 'A merge'),
+  changes('crew merge', 'Merge the work of a worker that is done', [WORKER], 'A'),
+  changes(
+    'crew retry',
+    'Let a stuck worker try again, with optional words for its prompt',
+    [WORKER, optional('words', 'words', 'what to do differently', REST)],
+    'A',
+  ),
+  changes('crew kill', 'Reset a worker; its work is stored first, and its ticket is open again', [WORKER], 'A'),
+  changes('crew cleanup', 'Remove the worktree of a worker; its work is stored first', [WORKER], 'A'),
+  changes('crew accept', 'Let tickets start although the tests of main are red'),
+  changes(
+    'crew clean',
+    'Reset all workers; their work is stored first. Asks before it does',
+    [optional('yes', 'words', 'yes, to do it')],
+    'yes',
+  ),
   shows('queue', 'Show who is next and which messages are held'),
   shows(
     'why',

@@ -79,6 +79,7 @@ function agentChoices({ given, known }: Asked): readonly Choice[] {
 const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choice[]>> = {
   agent: agentChoices,
   reviewer: agentChoices,
+  worker: () => [],
   mode: () => INTERRUPT_MODES.map((mode) => ({ value: mode, summary: MODES[mode].summary })),
   order: () => ORDERS.map((order) => ({ value: order, summary: POLICIES[order].summary })),
   question: ({ known: { asked = [] } }) =>

@@ -71,6 +71,16 @@ export type RunCommands = {
   answered(channel: ChannelId, named: { readonly question: number } | { readonly key: string }): string | null;
 };
 
+/** A verb of the command group "crew". */
+export type CrewVerb = (typeof COMMANDS)[number]['path'] extends infer Path
+  ? Path extends `crew ${infer Verb}`
+    ? Verb
+    : never
+  : never;
+
+/** Crews, for operators. A command concerns the crew of its channel, or of its thread's channel. */
+export type CrewCommands = { run(verb: CrewVerb, request: Request): Answer | Promise<Answer> };
+
 /** The reviews of channels, for operators. */
 export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
@@ -122,6 +132,8 @@ export type CommandContext = {
   readonly runs?: RunCommands;
   /** Absent: no reviews. */
   readonly reviews?: ReviewCommands;
+  /** Absent: no crews. */
+  readonly crews?: CrewCommands;
   /** Absent: no agent has a folder. */
   readonly trust?: TrustCommands;
   /** Called for every command that tries to change something, refused ones included. */

@@ -6,7 +6,16 @@ import type { AgentId, ChannelId, Choice, Question } from '../floor/settings.ts'
 import type { FloorView } from '../view.ts';
 import { checkForm } from './check-form.ts';
 import { clockWords, counted } from './clock-words.ts';
-import type { Answer, CommandContext, Person, Request, ReviewCommands, RosterEntry, RunVerb } from './context.ts';
+import type {
+  Answer,
+  CommandContext,
+  Person,
+  Request,
+  CrewVerb,
+  ReviewCommands,
+  RosterEntry,
+  RunVerb,
+} from './context.ts';
 import {
   agentsText,
   floorLine,
@@ -165,6 +174,22 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'review uphold': ofReviews((reviews, call) => reviews.uphold(call)),
   'review more': ofReviews((reviews, call) => reviews.more(call)),
   'review cancel': ofReviews((reviews, call) => reviews.cancel(call)),
+  'crew run': ofCrews('run'),
+  'crew stop': ofCrews('stop'),
+  'crew spawn': ofCrews('spawn'),
+  'crew assign': ofCrews('assign'),
+  'crew ps': ofCrews('ps'),
+  'crew dashboard': ofCrews('dashboard'),
+  'crew peek': ofCrews('peek'),
+  'crew logs': ofCrews('logs'),
+  'crew export': ofCrews('export'),
+  'crew answer': ofCrews('answer'),
+  'crew merge': ofCrews('merge'),
+  'crew retry': ofCrews('retry'),
+  'crew kill': ofCrews('kill'),
+  'crew cleanup': ofCrews('cleanup'),
+  'crew accept': ofCrews('accept'),
+  'crew clean': ofCrews('clean'),
   queue: shows((view, { context }) => queueText(view, context)),
   why({ channel, values: { message = '' }, context }) {
     const text = whyText(channel, message, context);
@@ -220,6 +245,11 @@ function ofRuns(verb: RunVerb): Run {
     if (agent === undefined) return run(call, null);
     return onAgent(run)({ ...call, values: { ...call.values, agent: agent.replace(/\+$/, '') } });
   });
+}
+
+/** A command of the group "crew". */
+function ofCrews(verb: CrewVerb): Run {
+  return onFloor((call) => call.context.crews?.run(verb, call) ?? { ok: false, text: 'No crew works here.' });
 }
 
 /** A command of the group "review". */

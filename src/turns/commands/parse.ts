@@ -9,6 +9,7 @@ import type { Argument, CommandOption, CommandPath, CommandRow } from './command
 export type Values = {
   readonly agent?: string;
   readonly reviewer?: string;
+  readonly worker?: string;
   readonly agents?: readonly string[];
   readonly mode?: InterruptMode;
   readonly order?: OrderPolicy;
@@ -209,6 +210,7 @@ function readRest({ kind }: Argument, left: readonly string[], end: (left: numbe
 const READERS: Readonly<Record<Argument['kind'], (word: string, argument: Argument) => Read>> = {
   agent: (word) => ({ agent: plainAgent(word) }),
   reviewer: (word) => ({ reviewer: plainAgent(word) }),
+  worker: (word) => ({ worker: word }),
   message: (word) => ({ message: word }),
   command: (word) => ({ command: word.toLowerCase() }),
   words: (word) => ({ words: word }),

@@ -24,6 +24,7 @@ describe('an unfinished line', () => {
         '/answer',
         '/run',
         '/review',
+        '/crew',
         '/queue',
         '/why',
         '/whoami',

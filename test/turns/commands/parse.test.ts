@@ -39,6 +39,7 @@ describe('the command table', () => {
       'answer',
       'run',
       'review',
+      'crew',
       'queue',
       'why',
       'whoami',

@@ -77,6 +77,7 @@ export function room(options: Options = {}) {
       totals: (agent) => (agent === 'dev' ? '3 runs' : null),
       approvers: () => options.approvers ?? null,
     },
+    crews: { run: (verb) => ({ ok: true, text: verb }) },
     reviews: {
       start: async ({ values }, { primary, reviewer }) => ({
         ok: true,

@@ -257,7 +257,8 @@ function lockRepository(root: string, commonDir: string, excluded: readonly stri
 }
 
 /** Adds the lines that are missing to the exclude file that all worktrees share. */
-function excludePaths(commonDir: string, lines: readonly string[]): void {
+/** Adds lines to the common exclude file, once each. */
+export function excludePaths(commonDir: string, lines: readonly string[]): void {
   const file = join(commonDir, 'info/exclude');
   const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
   const missing = lines.filter((line) => !text.split(/\r?\n/).includes(line));

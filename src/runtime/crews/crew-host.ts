@@ -1,0 +1,232 @@
+import { resolve } from 'node:path';
+import type { AgentConfig, ChannelConfig, Config, CrewConfig } from '../../config/config.ts';
+import { channelIn, seatSettingsOf } from '../../config/config.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
+import type { CrewCommands } from '../../turns/commands/context.ts';
+import type { FloorStore } from '../../turns/floor-store.ts';
+import { createCrewCommands } from '../../work/crews/crew-commands.ts';
+import { crewOnFloor } from '../../work/crews/crew-binding.ts';
+import type { CrewStore } from '../../work/crews/crew-binding.ts';
+import type { Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
+import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
+import type { StartableTicket } from '../../work/crews/crews.ts';
+import { openCrewWork } from '../../work/crews/crew-work.ts';
+import { slotEnvironment } from '../../work/crews/checks/slots.ts';
+import { filesTickets } from '../../work/crews/tickets/files-tickets.ts';
+import type { TicketSource } from '../../work/crews/tickets/ticket.ts';
+import type { Repository } from '../../work/crews/git/repository.ts';
+import { commandRunner } from './run-command.ts';
+import type { Log } from '../log.ts';
+
+/** What the crews of a program need. */
+type CrewHostPorts = {
+  readonly store: Pick<FloorStore, 'host' | 'keyValues' | 'floors' | 'lines'>;
+  /** The configuration without the workers and threads of crews. */
+  readonly config: () => Config;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+  /** Opens a thread of a channel on its platform. Resolves with its id. */
+  readonly openThread: (channel: string, name: string, key: string) => Promise<string>;
+  /** Applies the configuration anew, with the workers that have tickets now. */
+  readonly reseat: () => Promise<void>;
+  readonly restart: (agent: string) => Promise<unknown>;
+};
+
+const THREADS = 'crew-threads';
+const MICROS = 1_000_000;
+
+/** The crews of a program: opens their repositories, and gives their workers seats in the threads of their tickets. */
+export class CrewHost {
+  readonly commands: CrewCommands;
+  readonly #ports: CrewHostPorts;
+  readonly #crews: CrewStore;
+  readonly #runners = new Map<string, CrewRunner>();
+  /** Why a crew is not open, in words for people. */
+  readonly #closed = new Map<string, string>();
+  #seating: Promise<void> = Promise.resolve();
+
+  /** Before the store recovers. */
+  constructor(ports: CrewHostPorts) {
+    this.#ports = ports;
+    this.#crews = ports.store.host(crewOnFloor);
+    this.commands = createCrewCommands({
+      crewAt: (channel) => this.#at(channel),
+      facts: (crew, limit) => this.#crews.journal(crew, limit),
+      lines: (channel, limit) => {
+        const last = ports.store.floors.state(channel)?.lines ?? 0;
+        return ports.store.lines(channel, Math.max(0, last - limit), last);
+      },
+    });
+  }
+
+  /** Opens the crews. One that cannot be opened is told to people, and the others go on. */
+  async begin(): Promise<void> {
+    for (const crew of this.#ports.config().crews) await this.#open(crew);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#runners.values()].map((runner) => runner.stop()));
+  }
+
+  /** The state of a crew; `null` when it never began. */
+  state(crew: string): Crew | null {
+    return this.#crews.state(crew);
+  }
+
+  /** The configuration with an agent and a channel for every worker that has a ticket. */
+  within(config: Config): Config {
+    const added = config.crews.flatMap((crew) =>
+      (this.#crews.state(crew.id)?.workers ?? []).flatMap((worker) => {
+        const parent = channelIn(config, crew.channel);
+        const isSeated = worker.ticket !== null && worker.prepared && worker.leaving === null;
+        return isSeated && parent !== undefined ? [seatOf(crew, worker, parent)] : [];
+      }),
+    );
+    if (added.length === 0) return config;
+    const { secrets, agents, channels } = config;
+    const complete = {
+      ...config,
+      agents: [...agents, ...added.map(({ agent }) => agent)],
+      channels: [...channels, ...added.map(({ channel }) => channel)],
+    };
+    return Object.freeze(Object.defineProperty({ ...complete, secrets }, 'secrets', { enumerable: false }));
+  }
+
+  /** The crew of a channel or of a thread; why it is not open, in words; `null` for none. */
+  #at(channel: string): CrewRunner | string | null {
+    const crew = this.#ports.config().crews.find((each) => each.channel === channel || this.#hasThread(each, channel));
+    if (crew === undefined) return null;
+    return this.#runners.get(crew.id) ?? this.#closed.get(crew.id) ?? 'it is not open yet';
+  }
+
+  #hasThread({ id }: CrewConfig, channel: string): boolean {
+    return this.#crews.state(id)?.workers.some(({ ticket }) => ticket?.thread === channel) === true;
+  }
+
+  async #open(crew: CrewConfig): Promise<void> {
+    const { log, clock, timers, restart } = this.#ports;
+    const { id } = crew;
+    const failed = (error: unknown, words: string): void => log.error({ crew: id, err: error }, words);
+    try {
+      const work = await openCrewWork(crew, {
+        env: process.env,
+        run: commandRunner(timers),
+        tickets: (repository) => ticketsOf(crew, repository),
+        ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
+        say: (words) => log.warn({ crew: id }, words),
+      });
+      const runner = new CrewRunner({
+        key: id,
+        crews: this.#crews,
+        clock,
+        timers,
+        work,
+        settings: settingsOf(crew),
+        workers: crew.workers,
+        agentOf: (worker) => `${id}-${worker}`.toLowerCase(),
+        openThread: (ticket) => this.#thread(crew, ticket),
+        seat: () => this.#seat(),
+        restart: async (agent) => void (await restart(agent)),
+        failed,
+      });
+      this.#runners.set(id, runner);
+      await runner.begin();
+    } catch (error) {
+      const words = error instanceof Error ? error.message : String(error);
+      this.#runners.delete(id);
+      this.#closed.set(id, words);
+      log.error({ crew: id }, `crew ${id} cannot work: ${words}`);
+    }
+  }
+
+  /** Seats one after another, so that each sees the workers of the one before. */
+  #seat(): Promise<void> {
+    const seated = this.#seating.then(() => this.#ports.reseat());
+    this.#seating = seated.catch(() => undefined);
+    return seated;
+  }
+
+  /** The thread of a ticket. A thread that was opened before is used again. */
+  async #thread({ id, channel }: CrewConfig, ticket: StartableTicket): Promise<string> {
+    const { keyValues } = this.#ports.store;
+    const key = `${id}/${ticket.id}`;
+    const known = keyValues.recall(THREADS, key);
+    if (known !== null) return known;
+    const opened = await this.#ports.openThread(channel, `${ticket.id} ${ticket.title}`.slice(0, 90), key);
+    await keyValues.remember(THREADS, key, opened);
+    return opened;
+  }
+}
+
+function settingsOf(crew: CrewConfig): CrewSettings {
+  const { channel, maxWorkers, maxSteps, patience, merge, ticketCostUsd, main } = crew;
+  const ticketCostMicros = ticketCostUsd === null ? null : Math.round(ticketCostUsd * MICROS);
+  return { channel, maxWorkers, maxSteps, patience, merge, ticketCostMicros, main };
+}
+
+/** The agent of a worker, whose folder is the worktree, and the channel of its ticket. */
+function seatOf(
+  crew: CrewConfig,
+  worker: Worker,
+  parent: ChannelConfig,
+): { readonly agent: AgentConfig; readonly channel: ChannelConfig } {
+  const { ticket } = worker;
+  if (ticket === null) throw new Error(`impossible: ${worker.name} is seated without a ticket`);
+  const agent: AgentConfig = {
+    id: worker.agent,
+    name: `${crew.id}-${worker.name}`,
+    description: `works on ${ticket.id}`,
+    persona: '',
+    avatar: null,
+    priority: 10,
+    timeoutSeconds: crew.quietSeconds,
+    rejoin: 'auto',
+    backend: backendOf(crew, worker),
+    ...(crew.tools === undefined ? {} : { tools: crew.tools }),
+    ...(crew.trusted ? { trusted: true } : {}),
+  };
+  const { stepTimeoutSeconds } = crew;
+  const turnConfig = {
+    ...parent.turnConfig,
+    maxTurnSeconds: Math.max(stepTimeoutSeconds, crew.quietSeconds),
+    facilitator: null,
+    interruptResponder: null,
+    defaultAgent: null,
+  };
+  const channel: ChannelConfig = {
+    ...parent,
+    id: ticket.thread,
+    name: `${ticket.id} ${ticket.title}`.slice(0, 90),
+    parent: parent.id,
+    agents: [agent.id],
+    seats: [seatSettingsOf(agent, turnConfig)],
+    turnConfig,
+  };
+  return { agent, channel };
+}
+
+/** What runs a worker. Programs get the ticket, the slot and the session as variables of the environment. */
+function backendOf(crew: CrewConfig, worker: Worker): AgentConfig['backend'] {
+  const { backend } = crew;
+  const { ticket, stepCount, renewals } = worker;
+  if (ticket === null || (backend.kind !== 'acp' && backend.kind !== 'command')) return backend;
+  const isResumed = stepCount > 0 && renewals === 0;
+  const set = {
+    ...backend.set,
+    ...slotEnvironment(crew.id, ticket.slot),
+    CONCH_TICKET: ticket.id,
+    CONCH_SESSION: sessionOf(worker),
+    ...(isResumed ? { CONCH_SESSION_RESUMES: '1' } : {}),
+  };
+  return { ...backend, cwd: resolve(ticket.worktree), set };
+}
+
+function ticketsOf({ id, tickets }: CrewConfig, repository: Repository): TicketSource {
+  switch (tickets.kind) {
+    case 'files':
+      return filesTickets(repository, tickets.dir);
+    default:
+      throw new Error(`crew ${id}: tickets of the kind "${tickets.kind}" cannot be read yet`);
+  }
+}

@@ -1,0 +1,57 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { childEnvironment, startProcessGroup } from '../../agents/process/process-group.ts';
+import type { Timers } from '../../lib/time.ts';
+import type { CommandRun, CrewWorkPorts } from '../../work/crews/crew-work.ts';
+
+/** The most output that is kept, in bytes: its end. */
+const MOST_OUTPUT = 1_048_576;
+const GRACE_MS = 5_000;
+
+/**
+ * Runs a command line of an operator in a process group of its own: without secrets of Conch, without input, with a
+ * temporary folder of its own. At the limit the group ends, and the result says so.
+ */
+export function commandRunner(timers: Timers): CrewWorkPorts['run'] {
+  return async (line, folder, { set, limitMs }) => {
+    const scratch = await mkdtemp(join(tmpdir(), 'conch-crew-'));
+    try {
+      return await run(line, folder, { set: { ...set, TMPDIR: scratch }, limitMs, timers });
+    } finally {
+      await rm(scratch, { recursive: true, force: true });
+    }
+  };
+}
+
+async function run(
+  line: string,
+  folder: string,
+  {
+    set,
+    limitMs,
+    timers,
+  }: { readonly set: Readonly<Record<string, string>>; readonly limitMs: number; readonly timers: Timers },
+): Promise<CommandRun> {
+  const group = await startProcessGroup({
+    command: '/bin/sh',
+    args: ['-c', `exec 2>&1\n${line}`],
+    cwd: folder,
+    env: childEnvironment({ from: process.env, set }),
+    timers,
+  });
+  let timedOut = false;
+  const limit = timers.after(limitMs, () => {
+    timedOut = true;
+    void group.stop(GRACE_MS);
+  });
+  group.stdin.end();
+  let kept: Buffer = Buffer.alloc(0);
+  group.stdout.on('data', (piece: Buffer) => {
+    kept = Buffer.concat([kept, piece]);
+    if (kept.length > 2 * MOST_OUTPUT) kept = kept.subarray(-MOST_OUTPUT);
+  });
+  const { code } = await group.exited;
+  limit.cancel();
+  return { code: timedOut ? null : code, timedOut, output: kept.subarray(-MOST_OUTPUT).toString('utf8') };
+}

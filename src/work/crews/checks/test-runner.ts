@@ -1,0 +1,85 @@
+/** A way to run the tests of a repository. `file`: the file that shows it. */
+export type TestRunner = { readonly name: string; readonly file: string; readonly command: string };
+
+/** Reads a file at the root of main; `null` when it is missing. */
+type ReadAtMain = (path: string) => Promise<string | null>;
+
+const PLACEHOLDER = /no test specified/i;
+const LOCKS = [
+  ['pnpm-lock.yaml', 'pnpm test'],
+  ['yarn.lock', 'yarn test'],
+] as const;
+
+type Rule = {
+  readonly name: string;
+  readonly file: string;
+  readonly command: string;
+  /** Whether the file's text shows tests. Default: the file alone does. */
+  readonly shows?: RegExp;
+};
+
+/** The runners after package.json, in the order in which `auto` looks for them. */
+const RULES: readonly Rule[] = [
+  { name: 'pytest', file: 'pytest.ini', command: 'python3 -m pytest' },
+  { name: 'pytest', file: 'pyproject.toml', command: 'python3 -m pytest', shows: /pytest/ },
+  { name: 'pytest', file: 'setup.cfg', command: 'python3 -m pytest', shows: /pytest/ },
+  { name: 'cargo', file: 'Cargo.toml', command: 'cargo test' },
+  { name: 'go', file: 'go.mod', command: 'go test ./...' },
+  { name: 'make', file: 'Makefile', command: 'make test', shows: /^test\s*:/m },
+  { name: 'gradle', file: 'gradlew', command: './gradlew test' },
+  { name: 'gradle', file: 'build.gradle', command: 'gradle test' },
+  { name: 'gradle', file: 'build.gradle.kts', command: 'gradle test' },
+  { name: 'maven', file: 'pom.xml', command: 'mvn -q test' },
+  { name: 'dotnet', file: 'global.json', command: 'dotnet test' },
+];
+
+/** The test runners whose files are at the root of main, one for each name. `auto` uses the first. */
+export async function findRunners(read: ReadAtMain): Promise<readonly TestRunner[]> {
+  const found: TestRunner[] = [];
+  const script = await packageScript(read);
+  if (script !== null) found.push(script);
+  for (const { name, file, command, shows } of RULES) {
+    if (found.some((each) => each.name === name)) continue;
+    const text = await read(file);
+    if (text !== null && (shows === undefined || shows.test(text))) found.push({ name, file, command });
+  }
+  return found;
+}
+
+async function packageScript(read: ReadAtMain): Promise<TestRunner | null> {
+  const file = 'package.json';
+  const text = await read(file);
+  if (text === null) return null;
+  const script = testScriptOf(text);
+  if (script === null || PLACEHOLDER.test(script)) return null;
+  for (const [lock, command] of LOCKS) if ((await read(lock)) !== null) return { name: 'package.json', file, command };
+  return { name: 'package.json', file, command: 'npm test --silent' };
+}
+
+function testScriptOf(text: string): string | null {
+  try {
+    const parsed = JSON.parse(text) as { readonly scripts?: { readonly test?: unknown } } | null;
+    const script = parsed?.scripts?.test;
+    return typeof script === 'string' && script.trim() !== '' ? script : null;
+  } catch {
+    return null;
+  }
+}
+
+const COUNTS: readonly RegExp[] = [
+  /^[#ℹ] tests (\d+)$/m,
+  /^\s*Tests:?\s.*?(\d+) total/m,
+  /^\s*Tests\s.*\((\d+)\)\s*$/m,
+  /^=+ .*?(\d+) passed/m,
+  /^test result: .*? (\d+) passed/m,
+  /^\s*(\d+) passing/m,
+];
+
+/** The number of tests that the summary of a known runner names; `null` when there is none. */
+export function countTests(output: string): number | null {
+  for (const pattern of COUNTS) {
+    const [, count] = pattern.exec(output) ?? [];
+    if (count !== undefined) return Number(count);
+  }
+  return null;
+}

@@ -1,0 +1,64 @@
+/** A part of a diff that makes tests weaker. */
+export type WeakenedPart = { readonly file: string; readonly reason: string; readonly hunk: string };
+
+const TEST_FILE =
+  /(?:^|\/)(?:tests?|__tests__|spec|specs)\/|[._-](?:test|spec)\.[cm]?[jt]sx?$|(?:^|\/)test_[^/]+\.py$|_test\.(?:py|go|rs|rb)$/i;
+const RUNNER_FILE =
+  /(?:^|\/)(?:(?:vitest|jest|karma|playwright|cypress)\.config\.[cm]?[jt]s|\.mocharc\.\w+|pytest\.ini|tox\.ini|setup\.cfg|conftest\.py)$|^\.github\/workflows\/|^\.gitlab-ci\.yml$|^\.circleci\//;
+const SKIP =
+  /\b(?:it|test|describe|context|suite)\.(?:skip|todo)\b|\b(?:xit|xdescribe|xtest)\s*\(|\bskip:\s*true\b|@pytest\.mark\.(?:skip|xfail)|\bpytest\.skip\(|#\[ignore\b|\bt\.Skip(?:f|Now)?\(|@(?:Disabled|Ignore)\b|\[Ignore\]|\[Fact\(Skip/;
+const CASE = /\b(?:it|test)(?:\.\w+)*\s*\(|^\s*(?:async )?def test_|^\s*func Test[A-Z]|#\[test\]|@Test\b|\[Fact\]/;
+const CHECK = /\bassert\b|\bassert\w*[.(!]|\bexpect\s*\(|\bshould\b|t\.(?:Error|Fatal)f?\(/;
+const SCRIPT = /"test"\s*:|^\s*test\s*:/;
+
+/**
+ * The parts of a diff that make tests weaker: deleted or emptied tests, skipped tests, and changes of how tests are
+ * run. `diff`: the text of `git diff --no-renames` between base and work.
+ */
+export function weakenedParts(diff: string): readonly WeakenedPart[] {
+  return filesOf(diff).flatMap(({ file, isDeleted, hunks }) => {
+    if (RUNNER_FILE.test(file)) return hunks.map((hunk) => ({ file, reason: 'changes how tests are run', hunk }));
+    if (/(?:^|\/)(?:package\.json|Makefile)$/.test(file))
+      return hunks
+        .filter((hunk) => changed(hunk, '-').some((line) => SCRIPT.test(line)))
+        .map((hunk) => ({ file, reason: 'changes the test command', hunk }));
+    if (!TEST_FILE.test(file)) return [];
+    if (isDeleted) return [{ file, reason: 'deletes a file of tests', hunk: hunks.join('\n') }];
+    return hunks.flatMap((hunk) => {
+      const reason = reasonOf(hunk);
+      return reason === null ? [] : [{ file, reason, hunk }];
+    });
+  });
+}
+
+/** Why one hunk in a file of tests makes them weaker; `null` when it does not. */
+function reasonOf(hunk: string): string | null {
+  const [less, more] = [changed(hunk, '-'), changed(hunk, '+')];
+  const count = (lines: readonly string[], pattern: RegExp): number =>
+    lines.filter((line) => pattern.test(line)).length;
+  if (count(more, SKIP) > count(less, SKIP)) return 'skips a test';
+  if (count(less, CASE) > count(more, CASE)) return 'deletes a test';
+  return count(less, CHECK) > count(more, CHECK) ? 'removes a check from a test' : null;
+}
+
+function changed(hunk: string, sign: '-' | '+'): readonly string[] {
+  return hunk
+    .split('\n')
+    .filter((line) => line.startsWith(sign))
+    .map((line) => line.slice(1));
+}
+
+type FileDiff = { readonly file: string; readonly isDeleted: boolean; readonly hunks: readonly string[] };
+
+function filesOf(diff: string): readonly FileDiff[] {
+  return diff
+    .split(/^(?=diff --git )/m)
+    .filter((part) => part.startsWith('diff --git '))
+    .map((part) => {
+      const [head = '', ...hunks] = part.split(/^(?=@@ )/m);
+      const isDeleted = /^deleted file mode/m.test(head);
+      const [, file = ''] =
+        /^--- a\/(.*)$/m.exec(head) ?? /^\+\+\+ b\/(.*)$/m.exec(head) ?? /^diff --git a\/(.*) b\//m.exec(head) ?? [];
+      return { file: file.trimEnd(), isDeleted, hunks: hunks.map((hunk) => hunk.trimEnd()) };
+    });
+}

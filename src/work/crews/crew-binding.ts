@@ -1,0 +1,162 @@
+import type { Causes, CommandFor, FactFields, Machine } from '../../engine/machine.ts';
+import type { MachineStore } from '../../engine/port.ts';
+import type { Command } from '../../turns/floor/command.ts';
+import type { Fact } from '../../turns/floor/fact.ts';
+import type { Floor } from '../../turns/floor/floor.ts';
+import { findTurn } from '../../turns/floor/seats.ts';
+import { floorMachine } from '../../turns/floor-store.ts';
+import { CREW_SIGNALS, decideCrew } from './crew-decide.ts';
+import { crewCommandSchema, crewFactSchema } from './crew-events.ts';
+import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
+import { evolveCrew } from './crew-evolve.ts';
+import { ticketLineOf } from './crew-words.ts';
+import { crewDeadline, crewSchema, emptyCrew, findWorker, jobOf } from './crew.ts';
+import type { Crew, Worker } from './crew.ts';
+import { promptFor } from './prompts.ts';
+
+/** The crews of a program, by their ids. */
+export type CrewStore = MachineStore<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
+
+/** Texts that people or agents wrote, and the ids of people. */
+const CREW_TEXTS: FactFields = {
+  runnerSet: ['by'],
+  ticketAssigned: ['ticket.title', 'ticket.text'],
+  stepAsked: ['about'],
+  stepHeard: ['broken'],
+  stepPutBack: ['why'],
+  tested: ['output'],
+  waited: ['why'],
+  waitOver: ['by'],
+  leaving: ['words'],
+};
+
+/** The machine of a crew with its workers. Its key is the id of the crew. */
+export const crewMachine = {
+  name: 'crew',
+  channelOf: (key: string) => key,
+  version: 1,
+  empty: emptyCrew,
+  decide: decideCrew,
+  evolve: evolveCrew,
+  react: () => [],
+  nextDeadline: crewDeadline,
+  rest: (crew: Crew) =>
+    crew.workers.some((worker) => worker.step !== null || jobOf(crew, worker) !== null) ? null : '',
+  state: crewSchema,
+  fact: crewFactSchema,
+  texts: CREW_TEXTS,
+  command: crewCommandSchema,
+} satisfies Machine<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
+
+/** The facts of a ticket's floor that its crew is told. */
+export const CREW_CAUSES = {
+  types: ['turnGranted', 'turnResumed', 'said', 'turnEnded', 'spent'],
+  within: 'task',
+  /** The commands that a fact causes in the crew. `floor`: the floor after the decision. */
+  commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
+    const { task } = floor;
+    if (task?.kind !== 'ticket' || !('agent' in fact) || fact.agent !== task.primary) return [];
+    const command = commandOf(fact, floor, task.primary);
+    return command === null ? [] : [{ machine: crewMachine.name, key: task.key, command }];
+  },
+} as const satisfies Causes<Floor, Fact> & { readonly types: readonly Fact['type'][] };
+
+function commandOf(fact: Fact, floor: Floor, worker: string): CrewCommand | null {
+  switch (fact.type) {
+    case 'turnGranted':
+    case 'turnResumed':
+      return isOfTask(floor, fact.agent) ? { type: 'GRANTED', worker, epoch: fact.epoch } : null;
+    case 'said':
+      return isOfTask(floor, fact.agent) ? { type: 'SAID', worker, epoch: fact.epoch, text: fact.text } : null;
+    case 'turnEnded':
+      return { type: 'ENDED', worker, epoch: fact.epoch, ...ENDS[fact.outcome] };
+    case 'spent': {
+      const { tokens, costMicros, use } = fact;
+      const output = use?.output ?? 0;
+      return { type: 'SPENT', worker, input: tokens - output, output, costMicros };
+    }
+    default:
+      return null;
+  }
+}
+
+type End = Pick<Extract<CrewCommand, { type: 'ENDED' }>, 'how' | 'why'>;
+
+const ENDS: Readonly<Record<Extract<Fact, { type: 'turnEnded' }>['outcome'], End>> = {
+  completed: { how: 'completed', why: '' },
+  passed: { how: 'completed', why: '' },
+  lapsed: { how: 'completed', why: '' },
+  expired: { how: 'timedOut', why: 'the step took too long' },
+  forfeited: { how: 'failed', why: 'its session ended' },
+  revoked: { how: 'stopped', why: 'a person stopped it' },
+};
+
+function isOfTask(floor: Floor, agent: string): boolean {
+  return findTurn(floor, agent)?.brief !== undefined;
+}
+
+/** The crew as it is hosted beside floors: floors of tickets grant the steps that it asks for, and tell people. */
+export const crewOnFloor = {
+  ...crewMachine,
+  causes: (fact: CrewFact, crew: Crew): readonly CommandFor[] => {
+    const told = ticketLineOf(crew, fact);
+    const lines =
+      told === null
+        ? []
+        : [...new Set([told.thread, crew.settings?.channel ?? told.thread])].map((channel) =>
+            lineFor(channel, crew, told),
+          );
+    if (!('worker' in fact)) return lines;
+    const worker = findWorker(crew, fact.worker);
+    const channel = worker?.ticket?.thread;
+    if (worker === undefined || channel === undefined) return lines;
+    const commands = floorCommands(fact, crew, worker);
+    return [...commands.map((command) => ({ machine: floorMachine.name, key: channel, command })), ...lines];
+  },
+  causing: new Set<CrewFact['type']>([
+    'ticketAssigned',
+    'workerSeated',
+    'stepSent',
+    'stepBegun',
+    'errorCounted',
+    'tested',
+    'waited',
+    'conflicted',
+    'mergeDropped',
+    'merged',
+    'leaving',
+    'worktreeCleared',
+    'workerMoved',
+  ]),
+} satisfies Machine<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
+
+function lineFor(
+  channel: string,
+  crew: Crew,
+  { ticket, about, text }: { readonly ticket: string; readonly about: string; readonly text: string },
+): CommandFor {
+  const announcement = { kind: 'ticket' as const, id: `${crew.key}/${ticket}`, about, text };
+  return { machine: floorMachine.name, key: channel, command: { type: 'tellTask', announcement } satisfies Command };
+}
+
+function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Command[] {
+  const { key } = crew;
+  const { ticket, agent } = worker;
+  if (ticket === null) return [];
+  const id = `${key}/${ticket.id}`;
+  switch (fact.type) {
+    case 'workerSeated':
+      return [{ type: 'beginTask', kind: 'ticket', id, key, primary: agent, signals: CREW_SIGNALS }];
+    case 'stepSent':
+      return [{ type: 'askTaskTurn', id, agent, brief: promptFor(worker, placeOf(crew, ticket.id)) }];
+    case 'leaving':
+      return [{ type: 'endTask', report: { kind: 'ticket', id, about: 'end', text: `${ticket.id}: ${fact.words}` } }];
+    default:
+      return [];
+  }
+}
+
+function placeOf({ key, settings, kept }: Crew, ticket: string) {
+  const earlier = kept.findLast((each) => each.ticket === ticket)?.ref ?? null;
+  return { crew: key, main: settings?.main ?? 'main', earlier };
+}

@@ -1,0 +1,248 @@
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
+import type { Answer, CrewCommands, CrewVerb, Request } from '../../turns/commands/context.ts';
+import type { Line } from '../../turns/view.ts';
+import { isoTime } from '../../lib/time.ts';
+import { utcTime } from '../../turns/text/words.ts';
+import type { StoredFact } from '../../engine/port.ts';
+import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
+import { factLine, workerQuestion } from './crew-words.ts';
+import { CHOICES_FOR, WORKER_CHOICES, WORKER_SYMBOLS, findWorker } from './crew.ts';
+import type { Crew, Worker } from './crew.ts';
+import type { CrewRunner } from './crews.ts';
+import { sessionOf } from './crews.ts';
+
+/** What commands about crews need. */
+type CrewCommandsPorts = {
+  /** The crew of a channel or of a ticket's thread; why it cannot work, in words; `null` when there is none. */
+  readonly crewAt: (channel: string) => CrewRunner | string | null;
+  /** The last facts of a crew, oldest first. */
+  readonly facts: (crew: string, limit: number) => readonly StoredFact<CrewFact>[];
+  /** The last lines of a channel's conversation, oldest first. */
+  readonly lines: (channel: string, limit: number) => readonly Line[];
+};
+
+type Run = (runner: CrewRunner, request: Request, ports: CrewCommandsPorts) => Answer | Promise<Answer>;
+
+/** Lines that `peek` shows, and the most that `logs` shows. */
+const PEEK_LINES = 40;
+const LOG_LINES = 1_000;
+
+/** The commands of the group "crew". */
+export function createCrewCommands(ports: CrewCommandsPorts): CrewCommands {
+  return {
+    run(verb, request) {
+      const found = ports.crewAt(request.channel);
+      if (found === null)
+        return { ok: false, text: 'No crew works here. Crews are set up in turnConfig.json, under "crews".' };
+      if (typeof found === 'string') return { ok: false, text: `The crew of this channel cannot work: ${found}` };
+      return RUNS[verb](found, request, ports);
+    },
+  };
+}
+
+const RUNS: Readonly<Record<CrewVerb, Run>> = {
+  run: (runner, { person }) => give(runner, { type: 'RUN', by: person.name }, 'The crew works.'),
+  stop: (runner, { person }) =>
+    give(runner, { type: 'STOP', by: person.name }, 'The crew stops: steps under way end as usual.'),
+  spawn,
+  assign,
+  ps: (runner) => ({ ok: true, text: workersText(runner.state()) }),
+  dashboard: (runner) => ({ ok: true, text: dashboardText(runner) }),
+  peek: (runner, request, ports) => logOf(runner, request, ports, PEEK_LINES),
+  logs: (runner, request, ports) => logOf(runner, request, ports, LOG_LINES),
+  export: (runner) => ({ ok: true, text: JSON.stringify({ agents: runner.state().workers.map(stateOf) }, null, 2) }),
+  answer,
+  merge: (runner, { values, person }) =>
+    give(runner, { type: 'MERGE', worker: values.worker ?? '', by: person.name }, 'It is merged next.'),
+  retry: (runner, { values, person }) =>
+    give(
+      runner,
+      { type: 'RETRY', worker: values.worker ?? '', by: person.name, words: values.words ?? '' },
+      'The worker tries again.',
+    ),
+  kill: (runner, { values, person }) =>
+    give(
+      runner,
+      { type: 'KILL', worker: values.worker ?? '', by: person.name },
+      'The worker is reset. Its work is stored first, and its ticket is open again.',
+    ),
+  cleanup: (runner, { values, person }) =>
+    give(
+      runner,
+      { type: 'CLEANUP', worker: values.worker ?? '', by: person.name },
+      'The worktree is stored, then removed.',
+    ),
+  accept: (runner, { person }) =>
+    give(runner, { type: 'ACCEPT_BASE', by: person.name }, 'Tickets start although the tests of main are red.'),
+  clean,
+};
+
+async function give(runner: CrewRunner, command: CrewCommand, done: string): Promise<Answer> {
+  const refusal = await runner.give(command);
+  return refusal === null
+    ? { ok: true, text: done }
+    : { ok: false, text: refusedText(runner.state(), command, refusal) };
+}
+
+async function spawn(runner: CrewRunner, { values }: Request): Promise<Answer> {
+  const wanted = values.words ?? '1';
+  const isNumber = /^\d+$/.test(wanted);
+  if (isNumber ? Number(wanted) < 1 || Number(wanted) > 100 : !/^[A-Za-z][\w-]{0,19}$/.test(wanted))
+    return { ok: false, text: 'Expected a number from 1 to 100, or a name of letters, digits, "_" and "-".' };
+  const before = runner.state().workers.length;
+  const refusal = await runner.spawn(isNumber ? Number(wanted) : wanted);
+  if (refusal !== null) return { ok: false, text: REFUSED[refusal] };
+  const names = runner
+    .state()
+    .workers.slice(before)
+    .map(({ name }) => name);
+  return { ok: true, text: `Added ${names.join(', ')}.` };
+}
+
+async function assign(runner: CrewRunner, { values }: Request): Promise<Answer> {
+  const { worker = '', words: ticket = '' } = values;
+  const refusal = await runner.assign(worker, ticket);
+  if (refusal === null) return { ok: true, text: `${worker} takes ${ticket}.` };
+  if (refusal !== 'NO_TICKET') return { ok: false, text: REFUSED[refusal] };
+  const why =
+    runner.listed.find(({ id }) => id === ticket)?.why ?? 'it is unknown, closed, or waits for another ticket';
+  return { ok: false, text: `${ticket} cannot start: ${why}.` };
+}
+
+function answer(runner: CrewRunner, { values, person }: Request): Answer | Promise<Answer> {
+  const { worker = '', words = '' } = values;
+  const choice = WORKER_CHOICES.find((each) => each === words.trim().toLowerCase());
+  if (choice === undefined) return { ok: false, text: `Expected one of ${WORKER_CHOICES.join(', ')}.` };
+  return give(runner, { type: 'ANSWER', worker, by: person.name, choice }, 'Decided.');
+}
+
+async function clean(runner: CrewRunner, { values, person }: Request): Promise<Answer> {
+  const busy = runner.state().workers.filter(({ status, leaving }) => status !== 'idle' && leaving === null);
+  if (values.words?.toLowerCase() !== 'yes') {
+    const what =
+      busy.length === 0
+        ? 'No worker has a worktree.'
+        : `This resets ${busy.map(({ name }) => name).join(', ')}. What they did is stored first.`;
+    return { ok: true, text: `${what} To do it: /crew clean yes` };
+  }
+  await runner.give({ type: 'STOP', by: person.name });
+  for (const { name } of busy) await runner.give({ type: 'CLEANUP', worker: name, by: person.name });
+  return {
+    ok: true,
+    text: `The crew is stopped, and ${counted(busy.length, 'worker')} reset. Stored work stays under refs/conch/kept.`,
+  };
+}
+
+function refusedText(crew: Crew, command: CrewCommand, refusal: CrewRefusal): string {
+  const worker = 'worker' in command ? findWorker(crew, command.worker) : undefined;
+  if (refusal === 'INVALID_TRANSITION' && worker !== undefined)
+    return `Not possible: ${worker.name} is ${worker.status}. ${REFUSED[refusal]}`;
+  if (refusal === 'NO_SUCH_CHOICE' && worker?.waiting != null)
+    return `${worker.name} takes ${CHOICES_FOR[worker.waiting.for].join(', ')}.`;
+  return REFUSED[refusal];
+}
+
+const REFUSED: Readonly<Record<CrewRefusal, string>> = {
+  UNCHANGED: 'Nothing changed: it is already so.',
+  NO_WORKER: 'There is no such worker. /crew ps shows them all.',
+  NAME_TAKEN: 'A worker has this name already. /crew ps shows them all.',
+  NOT_IDLE: 'The worker has a ticket already. /crew ps shows it.',
+  NOT_RUNNING: 'The crew is stopped. To start it: /crew run',
+  TICKET_TAKEN: 'Another worker has this ticket. /crew ps shows it.',
+  TICKET_FINISHED: 'This ticket is merged already.',
+  BASE_RED: 'The tests of main are red, so no ticket starts. Mend main, or decide with /crew accept.',
+  NOT_ITS_STEP: 'Nothing changed: the worker is in another step.',
+  INVALID_TRANSITION: 'kill takes working and stuck workers, merge takes done ones, retry takes stuck ones.',
+  NOT_WAITING: 'It asks nothing now. /crew ps shows what it waits for.',
+  NO_SUCH_CHOICE: 'It does not take this answer.',
+  MERGE_UNDER_WAY: 'Another merge is under way.',
+  NOT_MERGING: 'It is not being merged.',
+  NOT_DUE: 'Nothing changed: no time has run out yet.',
+};
+
+/** One line for each worker. */
+export function workersText(crew: Crew): string {
+  if (crew.workers.length === 0) return 'The crew has no workers. To add some: /crew spawn 3';
+  return [
+    crew.running ? 'The crew works.' : 'The crew is stopped. To start it: /crew run',
+    ...crew.workers.map(workerLine),
+  ].join('\n');
+}
+
+function workerLine(worker: Worker): string {
+  const { name, status, ticket, stepCount, maxSteps, usage } = worker;
+  const symbol = `${WORKER_SYMBOLS[status]} ${name} ${status}`;
+  if (ticket === null) return symbol;
+  const tokens = counted(usage.input + usage.output, 'token');
+  return `${symbol} · ${ticket.id} ${excerpt(ticket.title, 60)} · step ${stepCount} of ${maxSteps} · ${tokens}${stateWords(worker)}`;
+}
+
+function stateWords(worker: Worker): string {
+  const { waiting, retryAt, lastError, next, leaving, step } = worker;
+  if (leaving !== null) return ` · leaves: ${leaving.words}`;
+  if (waiting !== null) return `\n  ${workerQuestion(worker)}`;
+  if (retryAt !== null || worker.status === 'stuck') return ` · ${lastError}`;
+  if (next !== null) return next === 'test' ? ' · tests run' : ' · waits for its merge';
+  return step?.queued === true ? ' · waits for its turn' : '';
+}
+
+function dashboardText(runner: CrewRunner): string {
+  const crew = runner.state();
+  const { finished, usage, paused, base, kept } = crew;
+  const merged = finished.filter(({ commit }) => commit !== null).length;
+  const lines = [
+    workersText(crew),
+    `Merged ${merged}, closed without a change ${finished.length - merged}, in work ${crew.workers.filter(({ ticket }) => ticket !== null).length}`,
+    `${counted(usage.steps, 'step')}, ${counted(usage.input + usage.output, 'token')}, $${(usage.costMicros / 1_000_000).toFixed(2)}`,
+    ...(base === null ? [] : [`Tests of main: ${base.verdict}`]),
+    ...(paused === null ? [] : [`Waits until ${utcTime(paused.until)}: ${paused.why}`]),
+    ...(runner.listed.length === 0 ? [] : ['Cannot start:', ...runner.listed.map(({ id, why }) => `  ${id}: ${why}`)]),
+    ...(crew.refused.length === 0
+      ? []
+      : ['Started only by /crew assign:', ...crew.refused.map(({ id, why }) => `  ${id}: ${why}`)]),
+    ...(kept.length === 0 ? [] : [`Stored work: ${kept.map(({ ref }) => ref).join(', ')}`]),
+  ];
+  return lines.join('\n');
+}
+
+/** What was said and done for a worker's ticket, oldest first. */
+function logOf(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts, limit: number): Answer {
+  const crew = runner.state();
+  const worker = findWorker(crew, values.worker ?? '');
+  if (worker === undefined) return { ok: false, text: REFUSED.NO_WORKER };
+  const { ticket, name } = worker;
+  if (ticket === null) return { ok: true, text: `${name} has no ticket.` };
+  const done = ports.facts(runner.key, LOG_LINES).flatMap(({ at, fact }) => {
+    const isOfTicket = 'worker' in fact && fact.worker === name && at >= ticket.at;
+    const words = isOfTicket ? factLine(fact) : null;
+    return words === null ? [] : [{ at, text: words }];
+  });
+  const said = ports
+    .lines(ticket.thread, limit)
+    .map(({ at, author, text }) => ({ at, text: `${author.name}: ${text}` }));
+  const all = [...done, ...said]
+    .toSorted((a, b) => a.at - b.at)
+    .flatMap(({ at, text }) => text.split('\n').map((line) => `${utcTime(at)} ${line}`));
+  return { ok: true, text: all.slice(-limit).join('\n') || `Nothing was done for ${ticket.id} yet.` };
+}
+
+/** A worker in the form of the specification's state.json. */
+function stateOf(worker: Worker) {
+  const { name, ticket, status, stepCount, usage } = worker;
+  const iso = (at: number | null): string | null => (at === null ? null : isoTime(at));
+  return {
+    name,
+    session: sessionOf(worker),
+    worktree: ticket?.worktree ?? null,
+    branch: ticket?.branch ?? '',
+    task: ticket?.id ?? null,
+    task_assigned_at: iso(ticket?.at ?? null),
+    status,
+    started_at: iso(worker.startedAt),
+    step_count: stepCount,
+    last_step_at: iso(worker.lastStepAt),
+    total_input_tokens: usage.input,
+    total_output_tokens: usage.output,
+    total_cost_usd: usage.costMicros / 1_000_000,
+  };
+}

@@ -1,0 +1,498 @@
+import type { MachineDecision } from '../../engine/machine.ts';
+import type { Instant } from '../../lib/time.ts';
+import { signalOfPrimary } from '../../turns/text/review-signals.ts';
+import { CHOICES_FOR, MOST_CONFLICTS, STUCK_AT, stepBackoffMs, findWorker, isStepping, isTransition } from './crew.ts';
+import type { Crew, CrewSettings, WorkerWait, WorktreeState, Worker, WorkerStatus, WorkerStep } from './crew.ts';
+import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
+import { evolveCrew } from './crew-evolve.ts';
+
+/** The words by which a worker signals. */
+export const CREW_SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+
+/** Facts, or a refusal that changes nothing. */
+export function decideCrew(
+  crew: Crew,
+  command: CrewCommand,
+  at: Instant,
+): MachineDecision<CrewFact, CrewRefusal, Crew> {
+  const decision = new CrewDecision(crew, at);
+  const refusal = carryOut(command.type, command, decision);
+  if (refusal !== null) return { ok: false, refusal, facts: [] };
+  sendSteps(decision);
+  return { ok: true, facts: decision.facts, state: decision.crew };
+}
+
+type Deciders = {
+  readonly [T in CrewCommand['type']]: (decision: CrewDecision, command: CrewCommandOf<T>) => CrewRefusal | null;
+};
+
+const DECIDERS: Deciders = {
+  CONFIGURE: configure,
+  SPAWN: spawn,
+  RUN: (decision, { by }) => setRunner(decision, true, by),
+  STOP: (decision, { by }) => setRunner(decision, false, by),
+  BASE: (decision, { tip, verdict, why }) => decision.record({ type: 'baseTested', tip, verdict, why }),
+  ACCEPT_BASE: acceptBase,
+  ASSIGN: assign,
+  PREPARED: prepared,
+  SEATED: seated,
+  UNSTARTED: (decision, { worker, ticket, why }) =>
+    decision.of(worker, (found) => (holds(found, ticket) ? decision.leave(found, 'unstarted', why) : 'UNCHANGED')),
+  GRANTED: granted,
+  SAID: said,
+  ENDED: ended,
+  SPENT: (decision, { type: _type, ...used }) =>
+    decision.of(used.worker, () => decision.record({ type: 'spent', ...used })),
+  LIMITED: limited,
+  MEASURED: measured,
+  TESTED: tested,
+  MERGE_STARTED: mergeStarted,
+  MERGED: merged,
+  CONFLICT: conflict,
+  MERGED_RED: mergedRed,
+  REFUSED: refused,
+  MOVED: (decision, { worker }) => decision.merging(worker, () => decision.drop(worker, 'main moved meanwhile')),
+  CLEARED: cleared,
+  LOST: (decision, { worker, why }) =>
+    decision.of(worker, (found) => (canLeave(found) ? decision.leave(found, 'lost', why) : 'INVALID_TRANSITION')),
+  KILL: kill,
+  CLEANUP: (decision, { worker, by }) =>
+    decision.of(worker, (found) =>
+      canLeave(found) ? decision.leave(found, 'killed', `its worktree was removed by ${by}`) : 'UNCHANGED',
+    ),
+  RETRY: retry,
+  MERGE: mergeNow,
+  ANSWER: answer,
+  TICK: tick,
+};
+
+function carryOut<T extends CrewCommand['type']>(
+  type: T,
+  command: CrewCommandOf<T>,
+  decision: CrewDecision,
+): CrewRefusal | null {
+  return DECIDERS[type](decision, command);
+}
+
+/** The facts of one command, and the state that they lead to. */
+class CrewDecision {
+  readonly facts: CrewFact[] = [];
+  readonly at: Instant;
+  crew: Crew;
+
+  constructor(crew: Crew, at: Instant) {
+    this.crew = crew;
+    this.at = at;
+  }
+
+  get settings(): CrewSettings {
+    const { settings, key } = this.crew;
+    if (settings === null) throw new Error(`impossible: crew ${key} has no settings`);
+    return settings;
+  }
+
+  record(fact: CrewFact): null {
+    this.facts.push(fact);
+    this.crew = evolveCrew(this.crew, fact, this.at);
+    return null;
+  }
+
+  /** The present state of a worker that is known to exist. */
+  now({ name }: Pick<Worker, 'name'>): Worker {
+    const worker = findWorker(this.crew, name);
+    if (worker === undefined) throw new Error(`impossible: crew ${this.crew.key} lost the worker ${name}`);
+    return worker;
+  }
+
+  of(name: string, then: (worker: Worker) => CrewRefusal | null): CrewRefusal | null {
+    const worker = findWorker(this.crew, name);
+    return worker === undefined ? 'NO_WORKER' : then(worker);
+  }
+
+  /** Carries out the result of a merge, if this worker's work is being merged. */
+  merging(name: string, then: (worker: Worker) => CrewRefusal | null): CrewRefusal | null {
+    return this.of(name, (worker) => (this.crew.merging?.worker === worker.name ? then(worker) : 'NOT_MERGING'));
+  }
+
+  move(worker: Pick<Worker, 'name'>, to: WorkerStatus, trigger: string): void {
+    const { name, status: from } = this.now(worker);
+    if (from === to) return;
+    if (!isTransition(from, to)) throw new Error(`impossible: worker ${name} moves from ${from} to ${to}`);
+    this.record({ type: 'workerMoved', worker: name, from, to, trigger });
+  }
+
+  ask({ name }: Pick<Worker, 'name'>, kind: WorkerStep['kind'], about = ''): null {
+    return this.record({ type: 'stepAsked', worker: name, kind, about });
+  }
+
+  wait({ name }: Pick<Worker, 'name'>, reason: WorkerWait, why: string): null {
+    return this.record({ type: 'waited', worker: name, for: reason, why });
+  }
+
+  /** The worker leaves its ticket. Its state changes when the worktree is stored and removed. */
+  leave({ name }: Pick<Worker, 'name'>, why: CrewFactOf<'leaving'>['why'], words: string): null {
+    if (this.crew.merging?.worker === name) this.drop(name, words);
+    return this.record({ type: 'leaving', worker: name, why, words });
+  }
+
+  drop(worker: string, why: string): null {
+    return this.record({ type: 'mergeDropped', worker, why });
+  }
+}
+
+function configure(decision: CrewDecision, { settings }: CrewCommandOf<'CONFIGURE'>): CrewRefusal | null {
+  if (JSON.stringify(decision.crew.settings) === JSON.stringify(settings)) return 'UNCHANGED';
+  return decision.record({ type: 'crewConfigured', settings });
+}
+
+function spawn(decision: CrewDecision, { workers }: CrewCommandOf<'SPAWN'>): CrewRefusal | null {
+  if (workers.some(({ name }) => findWorker(decision.crew, name) !== undefined)) return 'NAME_TAKEN';
+  for (const { name, agent } of workers) decision.record({ type: 'workerAdded', worker: name, agent });
+  return workers.length === 0 ? 'UNCHANGED' : null;
+}
+
+function setRunner(decision: CrewDecision, running: boolean, by: string): CrewRefusal | null {
+  return decision.crew.running === running ? 'UNCHANGED' : decision.record({ type: 'runnerSet', running, by });
+}
+
+/** Asks floors for the steps that are queued, while the runner runs and fewer than `maxWorkers` workers step. */
+function sendSteps(decision: CrewDecision): void {
+  const { running, paused, workers, settings } = decision.crew;
+  if (!running || paused !== null || settings === null) return;
+  let room = settings.maxWorkers - workers.filter(isStepping).length;
+  for (const { name, step, retryAt } of workers) {
+    if (step?.queued !== true || retryAt !== null || room <= 0) continue;
+    decision.record({ type: 'stepSent', worker: name });
+    room -= 1;
+  }
+}
+
+function acceptBase(decision: CrewDecision, { by }: CrewCommandOf<'ACCEPT_BASE'>): CrewRefusal | null {
+  const { base } = decision.crew;
+  if (base === null || (base.verdict !== 'red' && base.verdict !== 'none')) return 'NOT_WAITING';
+  return decision.record({ type: 'baseTested', tip: base.tip, verdict: 'accepted', why: by });
+}
+
+function assign(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'ASSIGN'>): CrewRefusal | null {
+  const { workers, finished, base, running } = decision.crew;
+  return decision.of(worker, (found) => {
+    if (found.status !== 'idle' || found.leaving !== null) return 'NOT_IDLE';
+    if (!running) return 'NOT_RUNNING';
+    if (base === null || base.verdict === 'red') return 'BASE_RED';
+    if (workers.some((other) => other.ticket?.id === ticket.id || other.ticket?.slot === ticket.slot))
+      return 'TICKET_TAKEN';
+    if (finished.some(({ id }) => id === ticket.id)) return 'TICKET_FINISHED';
+    const { maxSteps } = decision.settings;
+    decision.record({ type: 'ticketAssigned', worker: found.name, ticket: { ...ticket, at: decision.at }, maxSteps });
+    decision.move(found, 'ready', 'a ticket was assigned');
+    return null;
+  });
+}
+
+function holds({ ticket, leaving }: Worker, id: string): boolean {
+  return ticket?.id === id && leaving === null;
+}
+
+function prepared(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'PREPARED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (!holds(found, ticket) || found.status !== 'ready' || found.prepared) return 'UNCHANGED';
+    return decision.record({ type: 'worktreeMade', worker: found.name });
+  });
+}
+
+function seated(decision: CrewDecision, { worker, ticket }: CrewCommandOf<'SEATED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (!holds(found, ticket) || found.status !== 'ready' || !found.prepared || found.step !== null) return 'UNCHANGED';
+    decision.record({ type: 'workerSeated', worker: found.name });
+    return next(decision, found, 'init');
+  });
+}
+
+/** Asks for a step, unless the budget of the ticket is used up. */
+function next(decision: CrewDecision, { name }: Pick<Worker, 'name'>, kind: WorkerStep['kind'], about = ''): null {
+  const worker = decision.now({ name });
+  const { ticketCostMicros } = decision.settings;
+  if (ticketCostMicros !== null && worker.usage.costMicros - worker.budgetFrom >= ticketCostMicros)
+    return decision.wait(worker, 'budget', 'the budget of the ticket is used up');
+  return decision.ask(worker, kind, about);
+}
+
+/** The step after the one that has ended: the first one, when the worker has not begun. */
+function goOn(decision: CrewDecision, worker: Worker, about = ''): null {
+  return next(decision, worker, worker.stepCount === 0 ? 'init' : 'step', about);
+}
+
+function granted(decision: CrewDecision, { worker, epoch }: CrewCommandOf<'GRANTED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (!isStepping(found)) return 'NOT_ITS_STEP';
+    if (found.status === 'ready') decision.move(found, 'working', 'the first step began');
+    return decision.record({ type: 'stepBegun', worker: found.name, epoch });
+  });
+}
+
+function isItsStep({ step }: Worker, epoch: number): boolean {
+  return step !== null && step.over === undefined && step.epoch === epoch;
+}
+
+function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SAID'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (!isItsStep(found, epoch)) return 'NOT_ITS_STEP';
+    const { signal, broken } = signalOfPrimary(text, { ...CREW_SIGNALS, fail: CREW_SIGNALS.done });
+    const heard = { worker: found.name, epoch, signalled: signal !== null };
+    return decision.record({ type: 'stepHeard', ...heard, ...(broken === undefined ? {} : { broken }) });
+  });
+}
+
+function ended(decision: CrewDecision, { worker, epoch, how, why }: CrewCommandOf<'ENDED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (!isItsStep(found, epoch)) return 'NOT_ITS_STEP';
+    switch (how) {
+      case 'completed':
+        return decision.record({ type: 'stepOver', worker: found.name, epoch });
+      case 'stopped':
+        // People stopped the turn: the floor grants the next one when they write again.
+        return decision.record({ type: 'stepPutBack', worker: found.name, why });
+      case 'timedOut':
+        return found.timedOut ? failed(decision, found, why) : renew(decision, found, why);
+      case 'failed':
+        return SESSION_IN_USE.test(why) ? renew(decision, found, why) : failed(decision, found, why);
+    }
+  });
+}
+
+const SESSION_IN_USE = /session\b.*\b(?:in use|already)/i;
+
+/** Tries the step again with a new session. No error is counted. */
+function renew(decision: CrewDecision, { name }: Worker, why: string): null {
+  return decision.record({ type: 'sessionRenewed', worker: name, why });
+}
+
+/** Counts an error. After the fifth in a row, and after every fifth from then on, a working worker is stuck. */
+function failed(decision: CrewDecision, worker: Worker, why: string): null {
+  const { name } = worker;
+  const errors = worker.errors + 1;
+  const isStuck = errors % STUCK_AT === 0 && decision.now(worker).status === 'working';
+  const retryAt = isStuck ? null : decision.at + stepBackoffMs(errors);
+  decision.record({ type: 'errorCounted', worker: name, errors, retryAt, why });
+  if (isStuck) decision.move(worker, 'stuck', `${errors} errors in a row: ${why}`);
+  return null;
+}
+
+function limited(decision: CrewDecision, { worker, until, why }: CrewCommandOf<'LIMITED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (until <= decision.at) return 'UNCHANGED';
+    const { paused } = decision.crew;
+    if (paused === null || paused.until < until) decision.record({ type: 'paused', until, why });
+    if (found.step === null || found.step.over === true) return null;
+    return decision.record({ type: 'stepPutBack', worker: found.name, why });
+  });
+}
+
+function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf<'MEASURED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    const { step, leaving } = found;
+    if (step?.over !== true || step.epoch !== epoch || leaving !== null) return 'NOT_ITS_STEP';
+    const isSame = found.work?.tree === work.tree && found.work.tip === work.tip;
+    const unchanged = isSame ? found.unchanged + 1 : 0;
+    const unfinished = step.signalled !== true && found.stepCount >= found.maxSteps;
+    decision.record({ type: 'workMeasured', worker: found.name, work, unchanged, unfinished });
+    return afterStep(decision, decision.now(found), step, work);
+  });
+}
+
+function afterStep(decision: CrewDecision, worker: Worker, step: WorkerStep, work: WorktreeState): null {
+  const isLast = worker.stepCount >= worker.maxSteps;
+  if (work.unmerged.length > 0 && !isLast)
+    return next(decision, worker, 'conflict', `Unresolved conflicts: ${work.unmerged.join(', ')}`);
+  if (step.signalled !== true && !isLast) return notDone(decision, worker, step);
+  if (work.dirty && step.kind !== 'commit' && !isLast) return next(decision, worker, 'commit');
+  if (work.ahead === 0) return nothingDone(decision, worker, step, isLast);
+  decision.move(worker, 'done', isLast && step.signalled !== true ? 'the last step was used' : 'DONE');
+  return null;
+}
+
+function notDone(decision: CrewDecision, worker: Worker, step: WorkerStep): null {
+  const { patience } = decision.settings;
+  if (worker.unchanged >= patience)
+    return decision.wait(worker, 'progress', `${patience} steps in a row changed no file`);
+  return goOn(decision, worker, step.broken === undefined ? '' : `Not a signal: ${step.broken}.`);
+}
+
+/** DONE without a commit is asked about once. Then people decide. */
+function nothingDone(decision: CrewDecision, worker: Worker, step: WorkerStep, isLast: boolean): null {
+  if (step.kind === 'nothing' || isLast)
+    return decision.wait(worker, 'nothing', 'it says that it is done, and nothing was committed');
+  return next(decision, worker, 'nothing');
+}
+
+function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewRefusal | null {
+  const { worker, tip, verdict, output, weakened } = command;
+  return decision.of(worker, (found) => {
+    if (found.status !== 'done' || found.next !== 'test' || found.leaving !== null) return 'INVALID_TRANSITION';
+    if (found.work?.tip !== tip) return 'UNCHANGED';
+    decision.record({ type: 'tested', worker: found.name, tip, verdict, output });
+    if (verdict === 'red') return red(decision, found, output);
+    const question = questionBefore(decision, found, { verdict, weakened });
+    return question === null || found.accepted === tip
+      ? decision.record({ type: 'mergeAsked', worker: found.name })
+      : decision.wait(found, question.for, question.why);
+  });
+}
+
+/** What people decide before a merge; `null` for nothing. */
+function questionBefore(
+  { settings }: CrewDecision,
+  { unfinished, stepCount }: Worker,
+  { verdict, weakened }: { readonly verdict: string; readonly weakened: string },
+): { readonly for: WorkerWait; readonly why: string } | null {
+  if (unfinished) return { for: 'unfinished', why: `${stepCount} steps were used without DONE` };
+  if (weakened !== '') return { for: 'weakened', why: weakened };
+  if (verdict === 'none') return { for: 'untested', why: 'no tests were found' };
+  return settings.merge === 'ask' ? { for: 'merge', why: 'the tests are green' } : null;
+}
+
+/** Red tests go back to the worker, unless its steps are used up. */
+function red(decision: CrewDecision, worker: Worker, output: string): null {
+  const { stepCount, maxSteps } = decision.now(worker);
+  if (stepCount >= maxSteps) return decision.wait(worker, 'unfinished', 'its steps are used up, and the tests are red');
+  decision.move(worker, 'working', 'tests failed');
+  return next(decision, worker, 'test', output);
+}
+
+function mergeStarted(decision: CrewDecision, command: CrewCommandOf<'MERGE_STARTED'>): CrewRefusal | null {
+  const { worker, tip, main } = command;
+  return decision.of(worker, (found) => {
+    const { merging } = decision.crew;
+    if (merging !== null && merging.worker !== found.name) return 'MERGE_UNDER_WAY';
+    if (found.status !== 'done' || found.next !== 'merge' || found.leaving !== null) return 'INVALID_TRANSITION';
+    if (merging !== null && merging.tip === tip && merging.main === main) return 'UNCHANGED';
+    return decision.record({ type: 'mergeStarted', worker: found.name, tip, main });
+  });
+}
+
+function merged(decision: CrewDecision, { worker, ticket, commit }: CrewCommandOf<'MERGED'>): CrewRefusal | null {
+  return decision.merging(worker, (found) => {
+    if (found.ticket?.id !== ticket) return 'INVALID_TRANSITION';
+    decision.record({ type: 'merged', worker: found.name, ticket, commit });
+    return decision.record({ type: 'leaving', worker: found.name, why: 'merged', words: commit });
+  });
+}
+
+function conflict(decision: CrewDecision, { worker, files, landed }: CrewCommandOf<'CONFLICT'>): CrewRefusal | null {
+  return decision.merging(worker, (found) => {
+    const round = found.conflicts + 1;
+    decision.drop(found.name, 'conflict');
+    decision.record({ type: 'conflicted', worker: found.name, round, files });
+    const about = conflictWords(files, landed);
+    if (round > MOST_CONFLICTS) {
+      decision.move(found, 'stuck', `${MOST_CONFLICTS} rounds of conflicts: ${about}`);
+      return null;
+    }
+    decision.move(found, 'working', 'the merge met a conflict');
+    return next(decision, found, 'conflict', about);
+  });
+}
+
+function conflictWords(files: readonly string[], landed: readonly string[]): string {
+  const others = landed.length === 0 ? '' : ` Merged since your branch began: ${landed.join('; ')}.`;
+  return `Files in conflict: ${files.join(', ')}.${others}`;
+}
+
+function mergedRed(
+  decision: CrewDecision,
+  { worker, output, landed }: CrewCommandOf<'MERGED_RED'>,
+): CrewRefusal | null {
+  return decision.merging(worker, (found) => {
+    decision.drop(found.name, 'the tests of the merged tree are red');
+    const others = landed.length === 0 ? '' : `Merged since your branch began: ${landed.join('; ')}.\n`;
+    return red(decision, found, `The tests are red after a merge with main. ${others}${output}`);
+  });
+}
+
+function refused(decision: CrewDecision, { worker, why }: CrewCommandOf<'REFUSED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';
+    if (decision.crew.merging?.worker === found.name) decision.drop(found.name, why);
+    return decision.wait(found, 'refused', why);
+  });
+}
+
+/** The worktree is gone: the worker is idle again, except after a merge in another state than done. */
+function cleared(decision: CrewDecision, { worker, ticket, kept }: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    const { leaving } = found;
+    if (leaving === null || found.ticket?.id !== ticket) return 'UNCHANGED';
+    decision.record({ type: 'worktreeCleared', worker: found.name, ticket, kept });
+    decision.move(found, 'idle', leaving.words);
+    return null;
+  });
+}
+
+function canLeave({ status, leaving }: Worker): boolean {
+  return leaving === null && status !== 'idle';
+}
+
+function kill(decision: CrewDecision, { worker, by }: CrewCommandOf<'KILL'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (found.status !== 'working' && found.status !== 'stuck') return 'INVALID_TRANSITION';
+    return found.leaving === null ? decision.leave(found, 'killed', `reset by ${by}`) : 'UNCHANGED';
+  });
+}
+
+function retry(decision: CrewDecision, { worker, words }: CrewCommandOf<'RETRY'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (found.status !== 'stuck' || found.leaving !== null) return 'INVALID_TRANSITION';
+    decision.move(found, 'working', 'a person asked for another try');
+    return goOn(decision, found, words);
+  });
+}
+
+function mergeNow(decision: CrewDecision, { worker, by }: CrewCommandOf<'MERGE'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';
+    if (found.waiting !== null) return answered(decision, found, { by, choice: 'merge' });
+    return found.next === 'merge' ? 'UNCHANGED' : decision.record({ type: 'mergeAsked', worker: found.name });
+  });
+}
+
+function answer(decision: CrewDecision, { worker, by, choice }: CrewCommandOf<'ANSWER'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (found.waiting === null) return 'NOT_WAITING';
+    return CHOICES_FOR[found.waiting.for].includes(choice)
+      ? answered(decision, found, { by, choice })
+      : 'NO_SUCH_CHOICE';
+  });
+}
+
+function answered(
+  decision: CrewDecision,
+  worker: Worker,
+  { by, choice }: Pick<CrewCommandOf<'ANSWER'>, 'by' | 'choice'>,
+): CrewRefusal | null {
+  const { name, waiting, stepCount, maxSteps } = worker;
+  if (choice === 'merge' && worker.status !== 'done') return 'INVALID_TRANSITION';
+  decision.record({ type: 'waitOver', worker: name, by, choice });
+  switch (choice) {
+    case 'merge':
+      return decision.record({ type: 'mergeAsked', worker: name });
+    case 'keep':
+      return decision.leave(worker, 'kept', `kept by ${by}`);
+    case 'unchanged':
+      return decision.leave(worker, 'unchanged', `${by} says that no change is needed`);
+    case 'continue':
+      if (stepCount >= maxSteps)
+        decision.record({ type: 'stepsAdded', worker: name, maxSteps: maxSteps + decision.settings.maxSteps });
+      if (worker.status === 'done') decision.move(worker, 'working', 'a person asked for more');
+      return decision.ask(worker, 'step', waiting === null ? '' : `People want you to go on: ${waiting.why}.`);
+  }
+}
+
+function tick(decision: CrewDecision): CrewRefusal | null {
+  const { paused, workers } = decision.crew;
+  if (paused !== null && paused.until <= decision.at) decision.record({ type: 'pauseOver' });
+  for (const worker of workers) {
+    if (worker.retryAt === null || worker.retryAt > decision.at) continue;
+    decision.record({ type: 'retryDue', worker: worker.name });
+  }
+  return decision.facts.length === 0 ? 'NOT_DUE' : null;
+}

@@ -1,0 +1,142 @@
+import { z } from 'zod';
+import { taggedUnion } from '../../lib/tagged.ts';
+import type { Tagged } from '../../lib/tagged.ts';
+import {
+  WORKER_CHOICES,
+  STEP_KINDS,
+  WORKER_WAITS,
+  WORKER_SYMBOLS,
+  assignedSchema,
+  crewSettingsSchema,
+  worktreeSchema,
+} from './crew.ts';
+import type { WorkerStatus } from './crew.ts';
+
+const text = z.string();
+const worker = text;
+const epoch = z.number();
+const by = text;
+const instant = z.number();
+const status = z.enum(Object.keys(WORKER_SYMBOLS) as [WorkerStatus, ...WorkerStatus[]]);
+const verdict = z.enum(['green', 'red', 'flaky', 'none']);
+const ticket = assignedSchema.omit({ at: true }).shape;
+
+const COMMANDS = {
+  CONFIGURE: { settings: crewSettingsSchema },
+  /** Adds idle workers. `agent` is the id of each one's agent. */
+  SPAWN: { workers: z.array(z.strictObject({ name: text, agent: text })) },
+  RUN: { by },
+  STOP: { by },
+  /** The tests of main at a commit. */
+  BASE: { tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
+  /** An operator lets tickets start although the tests of main are red. */
+  ACCEPT_BASE: { by },
+  /** Gives a ticket to an idle worker. */
+  ASSIGN: { worker, ticket: z.strictObject(ticket) },
+  /** The worktree is made. */
+  PREPARED: { worker, ticket: text },
+  /** The agent has a seat on the ticket's floor. */
+  SEATED: { worker, ticket: text },
+  /** The worktree could not be made. */
+  UNSTARTED: { worker, ticket: text, why: text },
+  /** The floor granted the step, or goes on with it under a new epoch. */
+  GRANTED: { worker, epoch },
+  /** The agent said a text in the turn with this epoch. */
+  SAID: { worker, epoch, text },
+  /** That turn is over. */
+  ENDED: { worker, epoch, how: z.enum(['completed', 'failed', 'timedOut', 'stopped']), why: text },
+  SPENT: { worker, input: z.number(), output: z.number(), costMicros: z.number() },
+  /** The provider of the agents is at its limit until then. The step is asked again. */
+  LIMITED: { worker, until: instant, why: text },
+  MEASURED: { worker, epoch, work: worktreeSchema },
+  TESTED: { worker, tip: text, verdict, output: text, weakened: text },
+  MERGE_STARTED: { worker, tip: text, main: text },
+  MERGED: { worker, ticket: text, commit: text },
+  CONFLICT: { worker, files: z.array(text), landed: z.array(text) },
+  /** The tests of the merged tree are red. `landed`: tickets that were merged since the branch began. */
+  MERGED_RED: { worker, output: text, landed: z.array(text) },
+  /** The merge was not made. */
+  REFUSED: { worker, why: text },
+  /** Main moved while the merge was tested. */
+  MOVED: { worker },
+  /** The worktree is stored and removed. `kept`: the ref of its work, if it had any that is not merged. */
+  CLEARED: { worker, ticket: text, kept: text.nullable() },
+  /** The worktree of the ticket is gone, or its session cannot be resumed. */
+  LOST: { worker, why: text },
+  KILL: { worker, by },
+  /** Removes the worktree in any state. */
+  CLEANUP: { worker, by },
+  RETRY: { worker, by, words: text },
+  /** Merges the branch of a worker that is done, whatever it waits for. */
+  MERGE: { worker, by },
+  ANSWER: { worker, by, choice: z.enum(WORKER_CHOICES) },
+  TICK: {},
+};
+
+/** The fields of each fact as stored. */
+export const CREW_FACTS = {
+  crewConfigured: COMMANDS.CONFIGURE,
+  runnerSet: { running: z.boolean(), by },
+  workerAdded: { worker, agent: text },
+  baseTested: { tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text },
+  ticketAssigned: { worker, ticket: assignedSchema, maxSteps: z.int() },
+  workerMoved: { worker, from: status, to: status, trigger: text },
+  worktreeMade: { worker },
+  workerSeated: { worker },
+  stepAsked: { worker, kind: z.enum(STEP_KINDS), about: text },
+  /** The floor is asked for the turn of the step. */
+  stepSent: { worker },
+  stepBegun: { worker, epoch },
+  stepHeard: { worker, epoch, signalled: z.boolean(), broken: text.exactOptional() },
+  stepOver: { worker, epoch },
+  /** A turn ended that counts as no step: the step is asked again. */
+  stepPutBack: { worker, why: text },
+  spent: { worker, input: z.number(), output: z.number(), costMicros: z.number() },
+  errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
+  paused: { until: instant, why: text },
+  pauseOver: {},
+  retryDue: { worker },
+  /** The step is tried again with a new session. */
+  sessionRenewed: { worker, why: text },
+  workMeasured: { worker, work: worktreeSchema, unchanged: z.int(), unfinished: z.boolean() },
+  tested: { worker, tip: text, verdict, output: text },
+  waited: { worker, for: z.enum(WORKER_WAITS), why: text },
+  waitOver: { worker, by, choice: z.enum(WORKER_CHOICES) },
+  stepsAdded: { worker, maxSteps: z.int() },
+  mergeAsked: { worker },
+  mergeStarted: { worker, tip: text, main: text },
+  mergeDropped: { worker, why: text },
+  conflicted: { worker, round: z.int(), files: z.array(text) },
+  merged: { worker, ticket: text, commit: text },
+  leaving: { worker, why: z.enum(['merged', 'unchanged', 'killed', 'kept', 'lost', 'unstarted']), words: text },
+  worktreeCleared: { worker, ticket: text, kept: text.nullable() },
+};
+
+export type CrewCommand = Tagged<'type', typeof COMMANDS>;
+export type CrewFact = Tagged<'type', typeof CREW_FACTS>;
+export type CrewCommandOf<T extends CrewCommand['type']> = Extract<CrewCommand, { readonly type: T }>;
+export type CrewFactOf<T extends CrewFact['type']> = Extract<CrewFact, { readonly type: T }>;
+
+export const crewCommandSchema = taggedUnion('type', COMMANDS);
+export const crewFactSchema = taggedUnion('type', CREW_FACTS);
+
+/** Why a command was refused. A refusal changes nothing. */
+export const CREW_REFUSALS = [
+  'UNCHANGED',
+  'NO_WORKER',
+  'NAME_TAKEN',
+  'NOT_IDLE',
+  'NOT_RUNNING',
+  'TICKET_TAKEN',
+  'TICKET_FINISHED',
+  'BASE_RED',
+  'NOT_ITS_STEP',
+  'INVALID_TRANSITION',
+  'NOT_WAITING',
+  'NO_SUCH_CHOICE',
+  'MERGE_UNDER_WAY',
+  'NOT_MERGING',
+  'NOT_DUE',
+] as const;
+
+export type CrewRefusal = (typeof CREW_REFUSALS)[number];

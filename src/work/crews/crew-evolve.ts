@@ -1,0 +1,234 @@
+import type { Instant } from '../../lib/time.ts';
+import { findWorker, idleWorker, isTransition } from './crew.ts';
+import type { Crew, Worker } from './crew.ts';
+import type { CrewFact, CrewFactOf } from './crew-events.ts';
+
+/** Facts about one worker. */
+type WorkerFact = Extract<CrewFact, { readonly worker: string }>;
+type CrewWideFact = Exclude<CrewFact, WorkerFact>;
+
+/** The state after a fact. Throws "impossible: …" when the two do not fit. */
+export function evolveCrew(crew: Crew, fact: CrewFact, at: Instant): Crew {
+  if (!('worker' in fact)) return changed(crew, fact);
+  if (fact.type === 'workerAdded') return added(crew, fact, at);
+  const worker = findWorker(crew, fact.worker);
+  if (worker === undefined) throw new Error(`impossible: ${fact.type} for ${fact.worker}, who is not in ${crew.key}`);
+  const after = workerAfter(fact.type, worker, { fact, at });
+  const workers = crew.workers.map((each) => (each === worker ? after : each));
+  return besides({ ...crew, workers }, worker, fact, at);
+}
+
+function changed(crew: Crew, fact: CrewWideFact): Crew {
+  switch (fact.type) {
+    case 'crewConfigured':
+      return { ...crew, settings: fact.settings };
+    case 'runnerSet':
+      return { ...crew, running: fact.running };
+    case 'baseTested':
+      return { ...crew, base: { tip: fact.tip, verdict: fact.verdict, why: fact.why } };
+    case 'paused':
+      return { ...crew, paused: { until: fact.until, why: fact.why } };
+    case 'pauseOver':
+      return { ...crew, paused: null };
+  }
+}
+
+function added(crew: Crew, { worker: name, agent }: CrewFactOf<'workerAdded'>, at: Instant): Crew {
+  if (findWorker(crew, name) !== undefined) throw new Error(`impossible: a second worker ${name} in ${crew.key}`);
+  return { ...crew, workers: [...crew.workers, idleWorker({ name, agent, startedAt: at })] };
+}
+
+/** What a fact about a worker changes in its crew. */
+function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Crew {
+  switch (fact.type) {
+    case 'ticketAssigned':
+      return { ...crew, refused: crew.refused.filter(({ id }) => id !== fact.ticket.id) };
+    case 'worktreeCleared':
+      return fact.kept === null ? crew : { ...crew, kept: [...crew.kept, { ticket: fact.ticket, ref: fact.kept }] };
+    case 'spent': {
+      const { steps, ...usage } = crew.usage;
+      return { ...crew, usage: { steps, ...together(usage, fact) } };
+    }
+    case 'stepBegun': {
+      const isNew = worker.step?.epoch === null;
+      return isNew ? { ...crew, usage: { ...crew.usage, steps: crew.usage.steps + 1 } } : crew;
+    }
+    case 'mergeStarted':
+      return { ...crew, merging: { worker: worker.name, tip: fact.tip, main: fact.main } };
+    case 'mergeDropped':
+      return { ...crew, merging: null };
+    case 'merged':
+      return { ...crew, merging: null, finished: finished(crew, worker.name, fact, at) };
+    case 'leaving':
+      return left(crew, worker, fact, at);
+    default:
+      return crew;
+  }
+}
+
+function finished(
+  { finished: before }: Crew,
+  worker: string,
+  { ticket: id, commit }: { readonly ticket: string; readonly commit: string | null },
+  at: Instant,
+): Crew['finished'] {
+  if (before.some((each) => each.id === id)) throw new Error(`impossible: ticket ${id} is finished twice`);
+  return [...before, { id, commit, worker, at }];
+}
+
+function left(crew: Crew, { name, ticket }: Worker, { why, words }: CrewFactOf<'leaving'>, at: Instant): Crew {
+  if (ticket === null) throw new Error(`impossible: ${name} leaves a ticket and has none`);
+  const { id } = ticket;
+  if (why === 'unchanged') return { ...crew, finished: finished(crew, name, { ticket: id, commit: null }, at) };
+  const isRefused = why === 'unstarted' || why === 'kept';
+  return isRefused
+    ? { ...crew, refused: [...crew.refused.filter((each) => each.id !== id), { id, why: words }] }
+    : crew;
+}
+
+type Evolution = {
+  readonly [T in WorkerFact['type']]: (worker: Worker, fact: CrewFactOf<T>, at: Instant) => Worker;
+};
+
+const same = (worker: Worker): Worker => worker;
+
+const EVOLUTION: Evolution = {
+  workerAdded: same,
+  ticketAssigned: (worker, { ticket, maxSteps }) => ({ ...worker, ticket, maxSteps }),
+  workerMoved: moved,
+  worktreeMade: (worker) => ({ ...worker, prepared: true }),
+  workerSeated: same,
+  stepAsked: (worker, { kind, about }) => ({ ...worker, step: { kind, about, queued: true, epoch: null } }),
+  stepSent: sent,
+  stepBegun: begun,
+  stepHeard: heard,
+  stepOver: over,
+  stepPutBack: (worker) => ({ ...worker, ...again(worker) }),
+  spent: (worker, used) => ({ ...worker, usage: together(worker.usage, used) }),
+  errorCounted: (worker, { errors, retryAt, why }) => ({
+    ...worker,
+    ...again(worker),
+    errors,
+    retryAt,
+    lastError: why,
+  }),
+  retryDue: (worker) => ({ ...worker, retryAt: null }),
+  sessionRenewed: (worker, { why }) => ({
+    ...worker,
+    ...again(worker),
+    renewals: worker.renewals + 1,
+    timedOut: true,
+    lastError: why,
+  }),
+  workMeasured: (worker, { work, unchanged, unfinished }) => ({
+    ...worker,
+    work,
+    unchanged,
+    unfinished,
+    step: null,
+    errors: 0,
+    timedOut: false,
+  }),
+  tested: (worker) => ({ ...worker, next: null }),
+  waited: (worker, { for: reason, why }, at) => ({ ...worker, waiting: { for: reason, why, since: at }, step: null }),
+  waitOver: answered,
+  stepsAdded: (worker, { maxSteps }) => ({ ...worker, maxSteps }),
+  mergeAsked: (worker) => ({ ...worker, next: 'merge' }),
+  mergeStarted: same,
+  mergeDropped: same,
+  conflicted: (worker, { round }) => ({ ...worker, conflicts: round }),
+  merged: (worker) => ({ ...worker, next: null }),
+  leaving: (worker, { why, words }) => ({
+    ...worker,
+    step: null,
+    waiting: null,
+    retryAt: null,
+    next: null,
+    leaving: { why, words },
+  }),
+  worktreeCleared: same,
+};
+
+function workerAfter<T extends WorkerFact['type']>(
+  type: T,
+  worker: Worker,
+  { fact, at }: { readonly fact: CrewFactOf<T>; readonly at: Instant },
+): Worker {
+  return EVOLUTION[type](worker, fact, at);
+}
+
+/** After an answer to `budget`, the budget counts anew. After `merge`, people have accepted the commit as it is. */
+function answered(worker: Worker, { choice }: CrewFactOf<'waitOver'>): Worker {
+  const { waiting, usage, work } = worker;
+  return {
+    ...worker,
+    waiting: null,
+    unchanged: 0,
+    ...(waiting?.for === 'budget' ? { budgetFrom: usage.costMicros } : {}),
+    ...(choice === 'merge' && work !== null ? { accepted: work.tip } : {}),
+  };
+}
+
+/** The step before the floor is asked for its turn. A turn that was granted does not count. */
+function again({ step, stepCount }: Worker): Pick<Worker, 'step' | 'stepCount'> {
+  if (step === null) return { step, stepCount };
+  const { kind, about, epoch } = step;
+  return { step: { kind, about, queued: true, epoch: null }, stepCount: epoch === null ? stepCount : stepCount - 1 };
+}
+
+function sent(worker: Worker): Worker {
+  const { step } = worker;
+  if (step === null) throw new Error(`impossible: ${worker.name} has no step to ask for`);
+  const { queued: _queued, ...asked } = step;
+  return { ...worker, step: asked };
+}
+
+function moved(worker: Worker, { from, to }: CrewFactOf<'workerMoved'>): Worker {
+  if (worker.status !== from || !isTransition(from, to))
+    throw new Error(`impossible: worker ${worker.name} moves from ${from} to ${to} while it is ${worker.status}`);
+  switch (to) {
+    case 'idle':
+      return idleWorker(worker);
+    case 'done':
+      return { ...worker, status: to, step: null, next: 'test' };
+    case 'working':
+      return { ...worker, status: to, next: null };
+    case 'stuck':
+      return { ...worker, status: to, step: null };
+    default:
+      return { ...worker, status: to };
+  }
+}
+
+function begun(worker: Worker, { epoch }: CrewFactOf<'stepBegun'>, at: Instant): Worker {
+  const { step } = worker;
+  if (step === null) throw new Error(`impossible: ${worker.name} begins a step that nobody asked for`);
+  const { kind, about } = step;
+  const stepCount = worker.stepCount + (step.epoch === null ? 1 : 0);
+  return { ...worker, stepCount, lastStepAt: at, step: { kind, about, epoch } };
+}
+
+function heard(worker: Worker, { signalled, broken }: CrewFactOf<'stepHeard'>): Worker {
+  const { step } = worker;
+  if (step === null) throw new Error(`impossible: ${worker.name} says something in no step`);
+  const { kind, about, epoch } = step;
+  const signs = { ...(signalled ? { signalled: true as const } : {}), ...(broken === undefined ? {} : { broken }) };
+  return { ...worker, step: { kind, about, epoch, ...signs } };
+}
+
+function over(worker: Worker, { epoch }: CrewFactOf<'stepOver'>): Worker {
+  const { step } = worker;
+  if (step === null || step.epoch !== epoch)
+    throw new Error(`impossible: ${worker.name} ends a step that is not its own`);
+  return { ...worker, step: { ...step, over: true } };
+}
+
+type Usage = Worker['usage'];
+
+function together(one: Usage, other: Usage): Usage {
+  return {
+    input: one.input + other.input,
+    output: one.output + other.output,
+    costMicros: one.costMicros + other.costMicros,
+  };
+}

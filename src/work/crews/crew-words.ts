@@ -1,0 +1,136 @@
+import { counted } from '../../turns/commands/clock-words.ts';
+import { CHOICES_FOR, findWorker } from './crew.ts';
+import type { WorkerChoice, Crew, WorkerWait, Worker } from './crew.ts';
+import type { CrewFact, CrewFactOf } from './crew-events.ts';
+
+/** A line that people read about a ticket. Lines with the same `about` replace each other. */
+export type TicketLine = {
+  readonly ticket: string;
+  readonly thread: string;
+  readonly about: string;
+  readonly text: string;
+};
+
+/** The questions of a crew, and what people type to answer them. */
+const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
+  merge: 'Merge it?',
+  weakened: 'Its changes make tests weaker. Merge it anyway?',
+  untested: 'No tests were found. Merge it untested?',
+  unfinished: 'Its steps are used up. What next?',
+  nothing: 'Nothing was committed. What next?',
+  progress: 'It makes no progress. What next?',
+  refused: 'The merge was not made. What next?',
+  budget: 'Its budget is used up. What next?',
+};
+
+const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
+  merge: 'to merge it',
+  continue: 'to let it go on',
+  keep: 'to keep the work and open the ticket again',
+  unchanged: 'to close the ticket without a change',
+};
+
+/** What a worker waits for, with the commands that answer it. */
+export function workerQuestion({ name, waiting }: Worker): string {
+  if (waiting === null) return '';
+  const choices = CHOICES_FOR[waiting.for].map((choice) => `/crew answer ${name} ${choice} ${CHOICE_WORDS[choice]}`);
+  return `✋ ${QUESTIONS[waiting.for]} ${waiting.why}. ${choices.join(' · ')}`;
+}
+
+/** The line for a fact; `null` for facts that people need not read. `crew` is the state before the worker left. */
+export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
+  if (!('worker' in fact)) return null;
+  const worker = findWorker(crew, fact.worker);
+  if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
+  if (worker === undefined || worker.ticket === null) return null;
+  const said = wordsOf(worker, fact);
+  if (said === null) return null;
+  const { id, thread } = worker.ticket;
+  const [about, text] = said;
+  return { ticket: id, thread, about, text };
+}
+
+function keptLine({ settings }: Crew, { ticket, kept }: CrewFactOf<'worktreeCleared'>): TicketLine | null {
+  if (kept === null || settings === null) return null;
+  return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} is kept as ${kept}` };
+}
+
+function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
+  const { name, stepCount, maxSteps } = worker;
+  const ticket = worker.ticket?.id ?? '';
+  switch (fact.type) {
+    case 'ticketAssigned':
+      return ['course', `◐ ${name} takes ${ticket}: ${fact.ticket.title}`];
+    case 'stepBegun':
+      return ['course', `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
+    case 'errorCounted':
+      return [
+        'course',
+        `${fact.retryAt === null ? '!' : '●'} ${name} on ${ticket}: error ${fact.errors} in a row: ${fact.why}`,
+      ];
+    case 'tested':
+      return ['tests', `${VERDICTS[fact.verdict]} for ${ticket}`];
+    case 'waited':
+      return ['question', `${ticket}: ${workerQuestion(worker)}`];
+    case 'conflicted':
+      return [
+        'merge',
+        `⚔ ${ticket} conflicts with main in ${fact.files.join(', ')}; ${name} resolves it (round ${fact.round})`,
+      ];
+    case 'mergeDropped':
+      return ['merge', `↩ ${ticket} was not merged: ${fact.why}`];
+    case 'merged':
+      return ['merge', `✓ ${ticket} is merged as ${fact.commit.slice(0, 10)} (${counted(stepCount, 'step')})`];
+    case 'leaving':
+      return fact.why === 'merged'
+        ? null
+        : ['course', `${fact.why === 'unchanged' ? '✓' : '○'} ${name} leaves ${ticket}: ${fact.words}`];
+    case 'workerMoved':
+      return fact.to === 'stuck'
+        ? [
+            'course',
+            `! ${name} is stuck on ${ticket}: ${fact.trigger}. /crew retry ${name} tries again, /crew kill ${name} resets it`,
+          ]
+        : null;
+    default:
+      return null;
+  }
+}
+
+const VERDICTS = {
+  green: '✓ Tests are green',
+  flaky: '✓ Tests are green at the second try (flaky)',
+  red: '✗ Tests are red',
+  none: '· No tests were found',
+} as const;
+
+/** A fact about a worker as a line of its ticket's log; `null` for facts that say nothing to people. */
+export function factLine(fact: CrewFact): string | null {
+  switch (fact.type) {
+    case 'workerMoved':
+      return `${fact.from} → ${fact.to}: ${fact.trigger}`;
+    case 'stepAsked':
+      return `step asked: ${fact.kind}${fact.about === '' ? '' : `\n${fact.about}`}`;
+    case 'errorCounted':
+      return `error ${fact.errors}: ${fact.why}`;
+    case 'sessionRenewed':
+    case 'stepPutBack':
+      return `step again: ${fact.why}`;
+    case 'tested':
+      return `tests ${fact.verdict}${fact.output === '' ? '' : `\n${fact.output}`}`;
+    case 'waited':
+      return `waits for people: ${fact.why}`;
+    case 'waitOver':
+      return `${fact.by} decided: ${fact.choice}`;
+    case 'mergeStarted':
+      return `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
+    case 'mergeDropped':
+      return `not merged: ${fact.why}`;
+    case 'conflicted':
+      return `conflict in ${fact.files.join(', ')}, round ${fact.round}`;
+    case 'merged':
+      return `merged as ${fact.commit}`;
+    default:
+      return null;
+  }
+}

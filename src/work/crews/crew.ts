@@ -1,0 +1,301 @@
+import { z } from 'zod';
+import type { Frozen } from '../../lib/tagged.ts';
+
+/** The five states of a worker, with the symbols of the specification. Idle, ready and working workers are active. */
+export const WORKER_SYMBOLS = { idle: '○', ready: '◐', working: '●', done: '✓', stuck: '!' } as const;
+
+export type WorkerStatus = keyof typeof WORKER_SYMBOLS;
+
+const STATUSES = ['idle', 'ready', 'working', 'done', 'stuck'] as const satisfies readonly WorkerStatus[];
+const ACTIVE: ReadonlySet<WorkerStatus> = new Set(['idle', 'ready', 'working']);
+
+/** Whether the runner may give the worker something to do. */
+export function isActive(status: WorkerStatus): boolean {
+  return ACTIVE.has(status);
+}
+
+type Row = { readonly from: WorkerStatus; readonly to: WorkerStatus; readonly trigger: string };
+
+/** The transitions of the specification, its resets, and `retry`. All others are refused. */
+export const WORKER_TRANSITIONS: readonly Row[] = [
+  { from: 'idle', to: 'ready', trigger: 'a ticket was assigned' },
+  { from: 'ready', to: 'working', trigger: 'the first step began' },
+  { from: 'working', to: 'done', trigger: 'DONE, or the last step' },
+  { from: 'done', to: 'working', trigger: 'tests failed or the merge met a conflict' },
+  { from: 'done', to: 'idle', trigger: 'the work was merged' },
+  { from: 'working', to: 'stuck', trigger: 'five errors in a row' },
+  { from: 'done', to: 'stuck', trigger: 'three rounds of conflicts' },
+  { from: 'stuck', to: 'working', trigger: 'a person asked for another try' },
+  { from: 'ready', to: 'idle', trigger: 'the ticket could not be started' },
+  { from: 'working', to: 'idle', trigger: 'the worker was reset' },
+  { from: 'stuck', to: 'idle', trigger: 'the worker was reset' },
+];
+
+/** Whether the specification lists a transition. */
+export function isTransition(from: WorkerStatus, to: WorkerStatus): boolean {
+  return WORKER_TRANSITIONS.some((row) => row.from === from && row.to === to);
+}
+
+/** Seconds until the next try after the first, second, … error in a row. */
+const BACKOFF_SECONDS = [2, 4, 8, 16, 32];
+const LONGEST_BACKOFF_SECONDS = 60;
+/** With this many errors in a row, a worker is stuck. A person can let it try as many times again. */
+export const STUCK_AT = 5;
+/** With more rounds of conflicts than this, a worker is stuck. */
+export const MOST_CONFLICTS = 3;
+
+/** The time until the next try after this many errors in a row, in milliseconds. */
+export function stepBackoffMs(errors: number): number {
+  return (BACKOFF_SECONDS[errors - 1] ?? LONGEST_BACKOFF_SECONDS) * 1_000;
+}
+
+const text = z.string();
+const count = z.int().min(0);
+const instant = z.number();
+
+export const STEP_KINDS = ['init', 'step', 'test', 'conflict', 'commit', 'nothing'] as const;
+/** What a worker can wait for. All but `stopped` are questions to people. */
+export const WORKER_WAITS = [
+  'merge',
+  'weakened',
+  'untested',
+  'unfinished',
+  'nothing',
+  'progress',
+  'refused',
+  'budget',
+] as const;
+/** What people can choose for a worker that waits for them. */
+export const WORKER_CHOICES = ['merge', 'continue', 'keep', 'unchanged'] as const;
+
+/** What people can choose, by what the worker waits for. `keep` keeps the work, and the ticket is open again. */
+export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonly (typeof WORKER_CHOICES)[number][]>> =
+  {
+    merge: ['merge', 'continue', 'keep'],
+    weakened: ['merge', 'continue', 'keep'],
+    untested: ['merge', 'keep'],
+    unfinished: ['continue', 'merge', 'keep'],
+    nothing: ['unchanged', 'continue', 'keep'],
+    progress: ['continue', 'keep'],
+    refused: ['merge', 'continue', 'keep'],
+    budget: ['continue', 'keep'],
+  };
+
+/** The state of a worktree at the end of a step. */
+export const worktreeSchema = z.strictObject({
+  /** The digest of all files that git does not ignore. */
+  tree: text,
+  /** The commit of the branch, and how many commits it has beyond its base. */
+  tip: text,
+  ahead: count,
+  /** Whether files differ from that commit. */
+  dirty: z.boolean(),
+  /** Files with unresolved conflicts. */
+  unmerged: z.array(text),
+});
+
+const stepSchema = z.strictObject({
+  kind: z.enum(STEP_KINDS),
+  /** What the prompt of the step tells besides: output of tests, files in conflict, words of people. */
+  about: text,
+  /** Set until the floor is asked for its turn: the runner is stopped, others step, or an error is waited out. */
+  queued: z.literal(true).exactOptional(),
+  /** The epoch of its turn; `null` until the floor has granted it. A restart gives it another one. */
+  epoch: z.number().nullable(),
+  /** The last text of the turn ended with DONE alone on its last line. `broken`: DONE was followed by more text. */
+  signalled: z.literal(true).exactOptional(),
+  broken: text.exactOptional(),
+  /** Set when the turn is over and the worktree is to be measured. */
+  over: z.literal(true).exactOptional(),
+});
+
+export const assignedSchema = z.strictObject({
+  /** The id of the ticket. Its title and text are data of people. */
+  id: text.min(1),
+  title: text,
+  text,
+  /** A UUID: the session of the specification, for agents that take one. `sessionOf` counts its renewals in. */
+  session: text,
+  worktree: text,
+  branch: text,
+  /** The commit that the branch begins at. */
+  base: text,
+  /** The number of the worker's slot, from 0. */
+  slot: count,
+  /** The channel of the ticket: a thread of the crew's channel. */
+  thread: text,
+  at: instant,
+});
+
+const workerSchema = z.strictObject({
+  name: text,
+  /** The id of its agent. */
+  agent: text,
+  status: z.enum(STATUSES),
+  startedAt: instant,
+  ticket: assignedSchema.nullable(),
+  /** True after the worktree was made. */
+  prepared: z.boolean(),
+  stepCount: count,
+  /** The most steps; people can add some. */
+  maxSteps: count,
+  lastStepAt: instant.nullable(),
+  usage: z.strictObject({ input: z.number(), output: z.number(), costMicros: z.number() }),
+  /** The part of that cost after which a person has raised the budget. */
+  budgetFrom: z.number(),
+  step: stepSchema.nullable(),
+  /** Set on a worker that is done: the part that is next. */
+  next: z.enum(['test', 'merge']).nullable(),
+  /** The last step was used without DONE. The merge then waits for a person. */
+  unfinished: z.boolean(),
+  /** Errors in a row, and when the next try is due. */
+  errors: count,
+  retryAt: instant.nullable(),
+  lastError: text,
+  /** How often its session was replaced on this ticket. `timedOut`: a step timed out and is tried once more. */
+  renewals: count,
+  timedOut: z.boolean(),
+  work: worktreeSchema.nullable(),
+  /** Steps in a row that left the tree as it was. */
+  unchanged: count,
+  conflicts: count,
+  /** The commit whose tests a person has accepted as they are. */
+  accepted: text.nullable(),
+  waiting: z.strictObject({ for: z.enum(WORKER_WAITS), why: text, since: instant }).nullable(),
+  /** Set when the worker leaves its ticket: the worktree is stored and removed next. */
+  leaving: z
+    .strictObject({ why: z.enum(['merged', 'unchanged', 'killed', 'kept', 'lost', 'unstarted']), words: text })
+    .nullable(),
+});
+
+export const crewSettingsSchema = z.strictObject({
+  /** The crew's channel. */
+  channel: text,
+  maxWorkers: z.int().min(1).max(100),
+  maxSteps: z.int().min(1).max(1_000),
+  /** Steps in a row without a changed file, after which people are asked. */
+  patience: z.int().min(1),
+  merge: z.enum(['auto', 'ask']),
+  /** The most money of a ticket, in millionths of a dollar; `null`: no limit. */
+  ticketCostMicros: z.number().nullable(),
+  /** The name of the branch into which work is merged. */
+  main: text,
+});
+
+/** A ticket that a crew has finished. `commit`: its merge commit; `null` when nothing was needed. */
+const finishedSchema = z.strictObject({ id: text, commit: text.nullable(), worker: text, at: instant });
+
+export const crewSchema = z.strictObject({
+  key: text,
+  settings: crewSettingsSchema.nullable(),
+  /** Whether the runner assigns tickets and asks for steps. */
+  running: z.boolean(),
+  workers: z.array(workerSchema),
+  finished: z.array(finishedSchema),
+  /** Tickets that are not started until a person asks for it, with the reason. */
+  refused: z.array(z.strictObject({ id: text, why: text })),
+  /** Private refs with work that was not merged, oldest first. */
+  kept: z.array(z.strictObject({ ticket: text, ref: text })),
+  /** The worker whose work is being merged, and what is merged into what. */
+  merging: z.strictObject({ worker: text, tip: text, main: text }).nullable(),
+  /** The last commit of main whose tests were run, or accepted by a person. */
+  base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
+  /** No step is asked for until then, because the agents' provider is at its limit. */
+  paused: z.strictObject({ until: instant, why: text }).nullable(),
+  /** Usage of all tickets. */
+  usage: z.strictObject({ steps: count, input: z.number(), output: z.number(), costMicros: z.number() }),
+});
+
+export type Crew = Frozen<z.infer<typeof crewSchema>>;
+export type CrewSettings = NonNullable<Crew['settings']>;
+export type Worker = Crew['workers'][number];
+export type Assigned = NonNullable<Worker['ticket']>;
+export type WorktreeState = NonNullable<Worker['work']>;
+export type WorkerStep = NonNullable<Worker['step']>;
+export type WorkerChoice = (typeof WORKER_CHOICES)[number];
+export type WorkerWait = (typeof WORKER_WAITS)[number];
+
+/** A crew without workers. */
+export function emptyCrew(key: string): Crew {
+  return {
+    key,
+    settings: null,
+    running: false,
+    workers: [],
+    finished: [],
+    refused: [],
+    kept: [],
+    merging: null,
+    base: null,
+    paused: null,
+    usage: { steps: 0, input: 0, output: 0, costMicros: 0 },
+  };
+}
+
+/** A worker without a ticket. */
+export function idleWorker({ name, agent, startedAt }: Pick<Worker, 'name' | 'agent' | 'startedAt'>): Worker {
+  return {
+    name,
+    agent,
+    status: 'idle',
+    startedAt,
+    ticket: null,
+    prepared: false,
+    stepCount: 0,
+    maxSteps: 0,
+    lastStepAt: null,
+    usage: { input: 0, output: 0, costMicros: 0 },
+    budgetFrom: 0,
+    step: null,
+    next: null,
+    unfinished: false,
+    errors: 0,
+    retryAt: null,
+    lastError: '',
+    renewals: 0,
+    timedOut: false,
+    work: null,
+    unchanged: 0,
+    conflicts: 0,
+    accepted: null,
+    waiting: null,
+    leaving: null,
+  };
+}
+
+/** The worker with this name, in any case, or with this agent; `undefined` for none. */
+export function findWorker({ workers }: Pick<Crew, 'workers'>, name: string): Worker | undefined {
+  return workers.find((worker) => worker.name.toLowerCase() === name.toLowerCase() || worker.agent === name);
+}
+
+/** The name of the n-th worker, from 0: A, B, …, Z, AA. */
+export function workerName(index: number): string {
+  const last = String.fromCodePoint(65 + (index % 26));
+  return index < 26 ? last : workerName(Math.floor(index / 26) - 1) + last;
+}
+
+/** What the program does for a worker outside the store. Each job can be repeated after a crash. */
+export type Job = 'prepare' | 'seat' | 'measure' | 'test' | 'merge' | 'clear';
+
+/** The job that a worker waits for; `null` for none. Merges come one after the other, in the order of the list. */
+export function jobOf(crew: Crew, worker: Worker): Job | null {
+  if (worker.leaving !== null) return 'clear';
+  if (worker.ticket === null || worker.waiting !== null || worker.retryAt !== null) return null;
+  if (worker.status === 'ready' && worker.step === null) return worker.prepared ? 'seat' : 'prepare';
+  if (worker.step?.over === true) return 'measure';
+  if (worker.status !== 'done') return null;
+  if (worker.next === 'test') return 'test';
+  return worker.next === 'merge' && (crew.merging === null || crew.merging.worker === worker.name) ? 'merge' : null;
+}
+
+/** Whether the floor was asked for the worker's step, and the step is not over. */
+export function isStepping({ step }: Worker): boolean {
+  return step !== null && step.over === undefined && step.queued === undefined;
+}
+
+/** The next instant at which a crew changes by itself; `null` for none. */
+export function crewDeadline({ workers, paused }: Crew): number | null {
+  const all = workers.flatMap(({ retryAt }) => (retryAt === null ? [] : [retryAt]));
+  if (paused !== null) all.push(paused.until);
+  return all.length === 0 ? null : Math.min(...all);
+}

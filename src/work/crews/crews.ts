@@ -1,0 +1,377 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { Alarm } from '../../lib/time.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import type { CrewCommand, CrewRefusal } from './crew-events.ts';
+import type { CrewStore } from './crew-binding.ts';
+import { crewDeadline, findWorker, jobOf, workerName } from './crew.ts';
+import type { Assigned, Crew, CrewSettings, Job, WorktreeState, Worker } from './crew.ts';
+
+/** A ticket that may be started, with its place in the repository. */
+export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'>;
+
+/** What the runner sees when it looks for work. `tip`: the commit of main. `listed`: tickets that cannot start. */
+export type Seen = {
+  readonly tip: string;
+  readonly ready: readonly StartableTicket[];
+  readonly listed: readonly { readonly id: string; readonly why: string }[];
+};
+
+/** The result of tests. `weakened`: how the work makes tests weaker; empty when it does not. */
+export type TestResult = {
+  readonly verdict: 'green' | 'red' | 'flaky' | 'none';
+  readonly output: string;
+  readonly weakened: string;
+};
+
+/** How a merge ended. `landed`: tickets that were merged since the branch began. */
+export type MergeEnd =
+  | { readonly how: 'merged'; readonly commit: string }
+  | { readonly how: 'conflict'; readonly files: readonly string[]; readonly landed: readonly string[] }
+  | { readonly how: 'red'; readonly output: string; readonly landed: readonly string[] }
+  | { readonly how: 'refused'; readonly why: string }
+  | { readonly how: 'moved' };
+
+/**
+ * The repository and the tickets of a crew: all that happens outside the store. Every method can be repeated after a
+ * crash. Every method rejects with words for people when it fails.
+ */
+export type CrewWork = {
+  look(crew: Crew): Promise<Seen>;
+  /** Runs the tests of main at a commit. */
+  testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
+  /** The names of a worker's worktree and branch for a ticket. */
+  place(worker: string, ticket: string): Pick<Assigned, 'worktree' | 'branch'>;
+  /** Makes the worktree, and runs what prepares it. */
+  prepare(ticket: Assigned, worker: string): Promise<void>;
+  /** Measures the worktree. `commits`: first commits what is not committed. */
+  measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
+  test(ticket: Assigned): Promise<TestResult>;
+  /** Merges a commit of the branch. Calls `started` before it changes anything. */
+  merge(ticket: Assigned, tip: string, started: (main: string) => Promise<boolean>): Promise<MergeEnd>;
+  /** Stores what is not merged under a private ref, and removes the worktree. Resolves with the ref; `null` for none. */
+  clear(ticket: Assigned, worker: string, why: NonNullable<Worker['leaving']>['why']): Promise<string | null>;
+  /** Whether the worktree is there. */
+  exists(ticket: Assigned): Promise<boolean>;
+  /** Tells the tickets' own place that a ticket is closed. */
+  closed(ticket: string, commit: string | null): Promise<void>;
+  /** Gives back what the crew holds of the repository. */
+  release(): Promise<void>;
+};
+
+/** What a crew needs. */
+export type CrewPorts = {
+  readonly key: string;
+  readonly crews: CrewStore;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly work: CrewWork;
+  readonly settings: CrewSettings;
+  /** The number of workers that are made at the first start. */
+  readonly workers: number;
+  /** The id of a worker's agent. */
+  readonly agentOf: (worker: string) => string;
+  /** Opens the thread of a ticket. Called again after a crash, with the same result. */
+  readonly openThread: (ticket: StartableTicket) => Promise<string>;
+  /** Seats the agents of the workers that have tickets. */
+  readonly seat: () => Promise<void>;
+  /** Starts the sessions of an agent anew. */
+  readonly restart: (agent: string) => Promise<void>;
+  /** Called with an error that is no result of the work. The job is tried again. */
+  readonly failed: (error: unknown, words: string) => void;
+};
+
+/** Time between two looks for new tickets, in milliseconds. */
+const LOOK_MS = 5_000;
+/** Time until a job that broke off is tried again, in milliseconds. */
+const AGAIN_MS = 5_000;
+
+/** The UUID of a worker's session for its ticket: a new one after each renewal. */
+export function sessionOf({ ticket, renewals }: Pick<Worker, 'ticket' | 'renewals'>): string {
+  if (ticket === null || renewals === 0) return ticket?.session ?? '';
+  const digest = createHash('sha256').update(`${ticket.session} ${renewals}`).digest('hex');
+  const variant = ((Number.parseInt(digest[16] ?? '0', 16) & 0x3) | 0x8).toString(16);
+  const parts = [digest.slice(0, 8), digest.slice(8, 12), `4${digest.slice(13, 16)}`];
+  return [...parts, `${variant}${digest.slice(17, 20)}`, digest.slice(20, 32)].join('-');
+}
+
+/** Carries out one crew: looks for tickets, assigns them, and does the jobs that its workers wait for. */
+export class CrewRunner {
+  readonly #ports: CrewPorts;
+  readonly #alarm: Alarm;
+  /** Jobs under way, by worker. */
+  readonly #jobs = new Map<string, Promise<void>>();
+  /** Ends the waits of jobs that broke off. */
+  readonly #again = new Set<() => void>();
+  #looking: Promise<void> | null = null;
+  #lookLater: Timer | null = null;
+  #listed: Seen['listed'] = [];
+  #isRunning = false;
+
+  constructor(ports: CrewPorts) {
+    this.#ports = ports;
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meet().catch((error) => this.#failed(error)));
+    ports.crews.onChange(({ key, state, facts }) => {
+      if (key !== ports.key || !this.#isRunning) return;
+      for (const fact of facts) {
+        if (fact.type === 'retryDue' || fact.type === 'sessionRenewed') this.#restart(state, fact.worker);
+        if (fact.type === 'merged') this.#do(this.#ports.work.closed(fact.ticket, fact.commit));
+      }
+      this.#round(state);
+    });
+  }
+
+  get key(): string {
+    return this.#ports.key;
+  }
+
+  /** Tickets that cannot start, as of the last look. */
+  get listed(): Seen['listed'] {
+    return this.#listed;
+  }
+
+  state(): Crew {
+    const { crews, key } = this.#ports;
+    const state = crews.state(key);
+    if (state === null) throw new Error(`impossible: crew ${key} has not begun`);
+    return state;
+  }
+
+  /** Goes on after a start: every worker with a ticket whose worktree is gone is reset. */
+  async begin(): Promise<void> {
+    const { settings, workers, work } = this.#ports;
+    await this.give({ type: 'CONFIGURE', settings });
+    const missing = Math.max(0, workers - this.state().workers.length);
+    if (missing > 0) await this.spawn(missing);
+    for (const { name, ticket, status, prepared, leaving } of this.state().workers) {
+      const isAtWork = prepared && leaving === null && (status === 'ready' || status === 'working');
+      if (ticket === null || !isAtWork || (await work.exists(ticket))) continue;
+      await this.give({ type: 'LOST', worker: name, why: `its worktree ${ticket.worktree} is gone` });
+    }
+    this.#isRunning = true;
+    this.#round(this.state());
+  }
+
+  /** Resolves when no job is under way. An unfinished one is repeated after the next start. */
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    this.#alarm.cancel();
+    this.#lookLater?.cancel();
+    for (const resume of this.#again) resume();
+    await this.#looking;
+    await Promise.all(this.#jobs.values());
+    await this.#ports.work.release();
+  }
+
+  /** Gives a command to the crew. Returns why it was refused, or `null`. */
+  async give(command: CrewCommand): Promise<CrewRefusal | null> {
+    const { crews, key, clock } = this.#ports;
+    const applied = await crews.apply(key, command, clock.now());
+    return applied.ok ? null : applied.refusal;
+  }
+
+  /** Adds workers: one with this name, or as many with the next free names. */
+  async spawn(wanted: number | string): Promise<CrewRefusal | null> {
+    const { agentOf } = this.#ports;
+    const crew = this.#ports.crews.state(this.key);
+    const names: string[] = typeof wanted === 'string' ? [wanted] : [];
+    const missing = typeof wanted === 'string' ? 0 : wanted;
+    for (let index = 0; names.length < missing; index += 1) {
+      const name = workerName(index);
+      if (crew === null || findWorker(crew, name) === undefined) names.push(name);
+    }
+    return this.give({ type: 'SPAWN', workers: names.map((name) => ({ name, agent: agentOf(name) })) });
+  }
+
+  /** Gives a ticket to a worker, ready or listed. Returns why not, or `null`. */
+  async assign(worker: string, id: string): Promise<CrewRefusal | 'NO_TICKET' | null> {
+    const { ready } = await this.#ports.work.look(this.state());
+    const ticket = ready.find((each) => each.id === id);
+    return ticket === undefined ? 'NO_TICKET' : this.#assign(worker, ticket);
+  }
+
+  /** Starts what can be started now. Jobs of different workers run side by side. */
+  #round(crew: Crew): void {
+    if (!this.#isRunning) return;
+    this.#alarm.noLaterThan(crewDeadline(crew));
+    for (const worker of crew.workers) {
+      const job = jobOf(crew, worker);
+      if (job !== null && !this.#jobs.has(worker.name)) this.#start(worker.name);
+    }
+    const isIdle = crew.workers.some(({ status, leaving }) => status === 'idle' && leaving === null);
+    if (crew.running && isIdle && this.#looking === null && this.#lookLater === null) this.#look();
+  }
+
+  #start(name: string): void {
+    const done = this.#job(name)
+      .catch((error: unknown) => this.#brokeOff(error))
+      .finally(() => {
+        this.#jobs.delete(name);
+        if (this.#isRunning) this.#round(this.state());
+      });
+    this.#jobs.set(name, done);
+  }
+
+  /** A job that broke off is tried again later, because its state has not changed. */
+  async #brokeOff(why: unknown): Promise<void> {
+    this.#failed(why);
+    const later = Promise.withResolvers<void>();
+    this.#again.add(later.resolve);
+    this.#ports.timers.after(AGAIN_MS, () => later.resolve());
+    await later.promise;
+    this.#again.delete(later.resolve);
+  }
+
+  async #job(name: string): Promise<void> {
+    const crew = this.state();
+    const worker = findWorker(crew, name);
+    const job = worker === undefined ? null : jobOf(crew, worker);
+    if (worker === undefined || job === null || worker.ticket === null) return;
+    const command = await this.#carryOut(job, worker, worker.ticket);
+    if (command !== null && this.#isRunning) await this.give(command);
+  }
+
+  #carryOut(job: Job, worker: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+    switch (job) {
+      case 'prepare':
+        return this.#prepare(worker, ticket);
+      case 'seat':
+        return this.#seat(worker, ticket);
+      case 'measure':
+        return this.#measure(worker, ticket);
+      case 'test':
+        return this.#test(worker, ticket);
+      case 'merge':
+        return this.#merge(worker, ticket);
+      case 'clear':
+        return this.#clear(worker, ticket);
+    }
+  }
+
+  async #prepare({ name }: Worker, ticket: Assigned): Promise<CrewCommand> {
+    try {
+      await this.#ports.work.prepare(ticket, name);
+    } catch (error) {
+      return { type: 'UNSTARTED', worker: name, ticket: ticket.id, why: wordsOf(error) };
+    }
+    return { type: 'PREPARED', worker: name, ticket: ticket.id };
+  }
+
+  async #seat({ name }: Worker, { id }: Assigned): Promise<CrewCommand> {
+    await this.#ports.seat();
+    return { type: 'SEATED', worker: name, ticket: id };
+  }
+
+  async #measure({ name, step, stepCount, maxSteps }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+    if (step === null || step.epoch === null) return null;
+    const commits = step.signalled === true && (step.kind === 'commit' || stepCount >= maxSteps);
+    try {
+      const work = await this.#ports.work.measure(ticket, name, commits || stepCount >= maxSteps);
+      return { type: 'MEASURED', worker: name, epoch: step.epoch, work };
+    } catch (error) {
+      if (await this.#ports.work.exists(ticket)) throw error;
+      return { type: 'LOST', worker: name, why: wordsOf(error) };
+    }
+  }
+
+  async #test({ name, work }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+    if (work === null) return null;
+    const result = await this.#ports.work.test(ticket);
+    return { type: 'TESTED', worker: name, tip: work.tip, ...result };
+  }
+
+  async #merge({ name, work }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+    if (work === null) return null;
+    const started = async (main: string): Promise<boolean> => {
+      const refusal = await this.give({ type: 'MERGE_STARTED', worker: name, tip: work.tip, main });
+      return refusal === null || refusal === 'UNCHANGED';
+    };
+    const result = await this.#ports.work.merge(ticket, work.tip, started);
+    switch (result.how) {
+      case 'merged':
+        return { type: 'MERGED', worker: name, ticket: ticket.id, commit: result.commit };
+      case 'conflict':
+        return { type: 'CONFLICT', worker: name, files: [...result.files], landed: [...result.landed] };
+      case 'red':
+        return { type: 'MERGED_RED', worker: name, output: result.output, landed: [...result.landed] };
+      case 'refused':
+        return { type: 'REFUSED', worker: name, why: result.why };
+      case 'moved':
+        return { type: 'MOVED', worker: name };
+    }
+  }
+
+  async #clear({ name, leaving }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+    if (leaving === null) return null;
+    // The session ends before its folder is touched: a worker that leaves has no seat.
+    await this.#ports.seat();
+    const kept = await this.#ports.work.clear(ticket, name, leaving.why);
+    if (leaving.why === 'unchanged') await this.#ports.work.closed(ticket.id, null);
+    return { type: 'CLEARED', worker: name, ticket: ticket.id, kept };
+  }
+
+  #look(): void {
+    this.#looking = this.#looked()
+      .catch((error: unknown) => this.#failed(error))
+      .finally(() => {
+        this.#looking = null;
+        if (!this.#isRunning) return;
+        this.#lookLater = this.#ports.timers.after(LOOK_MS, () => {
+          this.#lookLater = null;
+          this.#round(this.state());
+        });
+      });
+  }
+
+  /** Looks for tickets, and gives them to idle workers. Main is tested first when others moved it. */
+  async #looked(): Promise<void> {
+    const { work } = this.#ports;
+    const { tip, ready, listed } = await work.look(this.state());
+    this.#listed = listed;
+    const { base } = this.state();
+    if (ready.length > 0 && base?.tip !== tip) {
+      const tested = await work.testBase(tip);
+      await this.give({ type: 'BASE', tip, ...tested });
+    }
+    for (const ticket of ready) {
+      const { workers, refused, running } = this.state();
+      const idle = workers.find(({ status, leaving }) => status === 'idle' && leaving === null);
+      if (idle === undefined || !running || !this.#isRunning) return;
+      if (!refused.some(({ id }) => id === ticket.id)) await this.#assign(idle.name, ticket);
+    }
+  }
+
+  async #assign(worker: string, ticket: StartableTicket): Promise<CrewRefusal | null> {
+    const { work, openThread } = this.#ports;
+    const { workers, base } = this.state();
+    if (base === null) return 'BASE_RED';
+    const thread = await openThread(ticket);
+    const taken = new Set(workers.map((each) => each.ticket?.slot));
+    let slot = 0;
+    while (taken.has(slot)) slot += 1;
+    const { id, title, text } = ticket;
+    const place = { ...work.place(worker, id), base: base.tip, slot, thread, session: randomUUID() };
+    return this.give({ type: 'ASSIGN', worker, ticket: { id, title, text, ...place } });
+  }
+
+  #restart(crew: Crew, name: string): void {
+    const worker = findWorker(crew, name);
+    if (worker !== undefined) this.#do(this.#ports.restart(worker.agent));
+  }
+
+  async #meet(): Promise<void> {
+    await this.give({ type: 'TICK' });
+    if (this.#isRunning) this.#round(this.state());
+  }
+
+  #do(work: Promise<unknown>): void {
+    work.catch((error: unknown) => this.#failed(error));
+  }
+
+  #failed(error: unknown): void {
+    this.#ports.failed(error, wordsOf(error));
+  }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,100 @@
+import type { Ticket } from './ticket.ts';
+
+/** The largest ticket that is read, in bytes. */
+const LARGEST = 1_048_576;
+
+const STATUSES = ['open', 'in_progress', 'closed'] as const;
+
+/** A name that is safe in paths, refs and commands. */
+export function isTicketId(id: string): boolean {
+  return /^[A-Za-z0-9][\w.#-]{0,99}$/.test(id) && !id.includes('..') && !id.endsWith('.lock');
+}
+
+/**
+ * Reads a ticket in the format of tk: one front matter at the top, then "# title" and text. Keys that Conch does not
+ * know are left alone. `name`: the file's name without ".md". Throws an `Error` that says what is wrong.
+ */
+export function parseTicket(name: string, bytes: Uint8Array): Ticket {
+  const { lines, end } = frontMatterOf(textOf(bytes));
+  const keys = new Map<string, string[]>();
+  let open: string | null = null;
+  for (const line of lines.slice(1, end)) {
+    const [, key, value = ''] = /^([A-Za-z][\w-]*):[ \t]*(.*)$/.exec(line) ?? [];
+    const [, item] = /^[ \t]+-[ \t]+(.*)$/.exec(line) ?? /^-[ \t]+(.*)$/.exec(line) ?? [];
+    if (key !== undefined) {
+      if (keys.has(key)) throw new Error(`its front matter has "${key}" twice`);
+      keys.set(key, listOf(value));
+      open = value.trim() === '' ? key : null;
+    } else if (item !== undefined && open !== null) keys.get(open)?.push(unquoted(item));
+    else if (line.trim() !== '')
+      throw new Error(`its front matter has a line that cannot be read: ${JSON.stringify(line.slice(0, 60))}`);
+  }
+  return ticketOf(name, keys, lines.slice(end + 1));
+}
+
+/** The text with another status. Only the line with the status changes. Throws when there is none. */
+export function withStatus(text: string, status: Ticket['status']): string {
+  const { lines, end } = frontMatterOf(text);
+  const at = lines.findIndex((line, index) => index > 0 && index < end && line.startsWith('status:'));
+  if (at === -1) throw new Error('its front matter has no status');
+  const ending = lines[at]?.endsWith('\r') === true ? '\r' : '';
+  return lines.with(at, `status: ${status}${ending}`).join('\n');
+}
+
+function textOf(bytes: Uint8Array): string {
+  if (bytes.length > LARGEST) throw new Error('it is larger than 1 MiB');
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new Error('it is not UTF-8');
+  }
+  if (text.includes('\0')) throw new Error('it has a NUL character');
+  return text;
+}
+
+/** The lines of a text, and the line that ends its front matter. A rule in the body never opens a second one. */
+function frontMatterOf(text: string): { readonly lines: readonly string[]; readonly end: number } {
+  const lines = text.split('\n');
+  if (lines[0]?.trimEnd() !== '---') throw new Error('it does not begin with a line "---"');
+  const end = lines.findIndex((line, index) => index > 0 && line.trimEnd() === '---');
+  if (end === -1) throw new Error('its front matter has no end, a line "---"');
+  return { lines, end };
+}
+
+function listOf(value: string): string[] {
+  const trimmed = value.trim();
+  if (trimmed === '') return [];
+  const [, inline] = /^\[(.*)\]$/s.exec(trimmed) ?? [];
+  if (inline === undefined) return [unquoted(trimmed)];
+  return inline
+    .split(',')
+    .map(unquoted)
+    .filter((each) => each !== '');
+}
+
+function unquoted(value: string): string {
+  const trimmed = value.trim();
+  return /^(['"]).*\1$/s.test(trimmed) ? trimmed.slice(1, -1) : trimmed;
+}
+
+function ticketOf(name: string, keys: ReadonlyMap<string, readonly string[]>, body: readonly string[]): Ticket {
+  const one = (key: string): string | undefined => keys.get(key)?.[0];
+  const id = one('id') ?? name;
+  if (!isTicketId(id)) throw new Error(`its id ${JSON.stringify(id.slice(0, 60))} is no name for a branch`);
+  if (id !== name) throw new Error(`its id is ${id}, and its file is ${name}.md`);
+  const status = STATUSES.find((each) => each === (one('status') ?? 'open'));
+  if (status === undefined) throw new Error(`its status ${JSON.stringify(one('status'))} is unknown`);
+  const priority = Number(one('priority') ?? 2);
+  if (!Number.isInteger(priority) || priority < 0 || priority > 4) throw new Error('its priority is not 0 to 4');
+  const deps = keys.get('deps') ?? [];
+  const bad = deps.find((dep) => !isTicketId(dep));
+  if (bad !== undefined) throw new Error(`it depends on ${JSON.stringify(bad.slice(0, 60))}, which is no id`);
+  const heading = body.findIndex((line) => line.startsWith('# '));
+  const title = heading === -1 ? id : (body[heading] ?? '').slice(2).trim();
+  const text = body
+    .filter((_, index) => index !== heading)
+    .join('\n')
+    .trim();
+  return { id, title, text, status, deps, priority, touches: keys.get('touches') ?? [] };
+}

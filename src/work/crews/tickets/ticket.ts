@@ -1,0 +1,94 @@
+/** A ticket, wherever it is stored. All its texts are data of people. */
+export type Ticket = {
+  readonly id: string;
+  readonly title: string;
+  readonly text: string;
+  readonly status: 'open' | 'in_progress' | 'closed';
+  /** Ids of the tickets that must be merged first. */
+  readonly deps: readonly string[];
+  /** 0 is the highest, 4 the lowest. */
+  readonly priority: number;
+  /** Patterns of the files that it changes. Tickets whose patterns overlap do not run at once. */
+  readonly touches: readonly string[];
+};
+
+/** A ticket that cannot be read or started, and why. */
+export type ListedTicket = { readonly id: string; readonly why: string };
+
+/** Where tickets are. Every method rejects with words for people when it fails. */
+export type TicketSource = {
+  list(): Promise<{ readonly tickets: readonly Ticket[]; readonly unreadable: readonly ListedTicket[] }>;
+  /** The change of a file that closes a ticket in its merge commit; `null` when no tracked file has it. */
+  closingFile(id: string, commit: string): Promise<{ readonly path: string; readonly text: string } | null>;
+  /** Called after the merge is verified. `commit` is `null` when nothing was needed. May be called again. */
+  closed(id: string, commit: string | null): Promise<void>;
+};
+
+/** Tickets sorted into those that can start, and those that cannot. */
+export type SortedTickets = { readonly ready: readonly Ticket[]; readonly listed: readonly ListedTicket[] };
+
+/**
+ * Sorts tickets. A ticket is ready when it is open, nobody works on it and each dependency is merged; by priority, then
+ * id. An unknown dependency and a cycle are listed with the reason. `isMerged`: whether a ticket's work is in the base.
+ */
+export function sortTickets(
+  { tickets, unreadable }: Awaited<ReturnType<TicketSource['list']>>,
+  running: readonly string[],
+  isMerged: (ticket: Ticket) => boolean,
+): SortedTickets {
+  const byId = new Map(tickets.map((ticket) => [ticket.id, ticket]));
+  const touched = running.flatMap((id) => byId.get(id)?.touches ?? []);
+  const listed: ListedTicket[] = [...unreadable];
+  const ready: Ticket[] = [];
+  for (const ticket of tickets.toSorted((a, b) => a.priority - b.priority || compare(a.id, b.id))) {
+    if (ticket.status === 'closed' || running.includes(ticket.id) || isMerged(ticket)) continue;
+    const why = problemOf(ticket, byId);
+    if (why !== null) listed.push({ id: ticket.id, why });
+    const isFree = !ticket.touches.some((glob) => touched.some((other) => overlaps(glob, other)));
+    const isNext = ticket.deps.every((id) => {
+      const dep = byId.get(id);
+      return dep !== undefined && isMerged(dep);
+    });
+    if (why !== null || !isNext || !isFree) continue;
+    touched.push(...ticket.touches);
+    ready.push(ticket);
+  }
+  return { ready, listed };
+}
+
+function problemOf(ticket: Ticket, byId: ReadonlyMap<string, Ticket>): string | null {
+  const unknown = ticket.deps.filter((id) => !byId.has(id));
+  if (unknown.length > 0) return `it depends on ${unknown.join(', ')}, which does not exist`;
+  const cycle = cycleFrom(ticket, byId);
+  return cycle === null ? null : `it waits for itself: ${cycle.join(' → ')}`;
+}
+
+/** The way from a ticket back to itself through its dependencies; `null` when there is none. */
+function cycleFrom({ id }: Ticket, byId: ReadonlyMap<string, Ticket>): readonly string[] | null {
+  const seen = new Set<string>();
+  const walk = (at: string, way: readonly string[]): readonly string[] | null => {
+    for (const dep of byId.get(at)?.deps ?? []) {
+      if (dep === id) return [...way, dep];
+      if (seen.has(dep)) continue;
+      seen.add(dep);
+      const found = walk(dep, [...way, dep]);
+      if (found !== null) return found;
+    }
+    return null;
+  };
+  return walk(id, [id]);
+}
+
+/** Whether two patterns can name the same file: their parts before the first wildcard agree. */
+function overlaps(one: string, other: string): boolean {
+  const [a, b] = [fixedPart(one), fixedPart(other)];
+  return a.startsWith(b) || b.startsWith(a);
+}
+
+function fixedPart(glob: string): string {
+  return glob.replace(/[*?[{].*$/s, '');
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}
