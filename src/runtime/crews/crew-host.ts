@@ -44,6 +44,7 @@ export class CrewHost {
   readonly #runners = new Map<string, CrewRunner>();
   /** Why a crew is not open, in words for people. */
   readonly #closed = new Map<string, string>();
+  readonly #begun = new Map<string, boolean>();
   #seating: Promise<void> = Promise.resolve();
 
   /** Before the store recovers. */
@@ -80,7 +81,7 @@ export class CrewHost {
       (this.#crews.state(crew.id)?.workers ?? []).flatMap((worker) => {
         const parent = channelIn(config, crew.channel);
         const isSeated = worker.ticket !== null && worker.prepared && worker.leaving === null;
-        return isSeated && parent !== undefined ? [seatOf(crew, worker, parent)] : [];
+        return isSeated && parent !== undefined ? [seatOf(crew, worker, parent, this.#resumes(worker))] : [];
       }),
     );
     if (added.length === 0) return config;
@@ -102,6 +103,16 @@ export class CrewHost {
 
   #hasThread({ id }: CrewConfig, channel: string): boolean {
     return this.#crews.state(id)?.workers.some(({ ticket }) => ticket?.thread === channel) === true;
+  }
+
+  /** Whether the session of a worker began before this process seated it. The answer stays, as a change restarts agents. */
+  #resumes(worker: Worker): boolean {
+    const session = sessionOf(worker);
+    const known = this.#begun.get(session);
+    if (known !== undefined) return known;
+    const resumes = worker.stepCount > 0 && !worker.timedOut;
+    this.#begun.set(session, resumes);
+    return resumes;
   }
 
   async #open(crew: CrewConfig): Promise<void> {
@@ -170,6 +181,7 @@ function seatOf(
   crew: CrewConfig,
   worker: Worker,
   parent: ChannelConfig,
+  resumes: boolean,
 ): { readonly agent: AgentConfig; readonly channel: ChannelConfig } {
   const { ticket } = worker;
   if (ticket === null) throw new Error(`impossible: ${worker.name} is seated without a ticket`);
@@ -182,7 +194,7 @@ function seatOf(
     priority: 10,
     timeoutSeconds: crew.quietSeconds,
     rejoin: 'auto',
-    backend: backendOf(crew, worker),
+    backend: backendOf(crew, worker, resumes),
     ...(crew.tools === undefined ? {} : { tools: crew.tools }),
     ...(crew.trusted ? { trusted: true } : {}),
   };
@@ -207,17 +219,16 @@ function seatOf(
 }
 
 /** What runs a worker. Programs get the ticket, the slot and the session as variables of the environment. */
-function backendOf(crew: CrewConfig, worker: Worker): AgentConfig['backend'] {
+function backendOf(crew: CrewConfig, worker: Worker, resumes: boolean): AgentConfig['backend'] {
   const { backend } = crew;
-  const { ticket, stepCount, renewals } = worker;
+  const { ticket } = worker;
   if (ticket === null || (backend.kind !== 'acp' && backend.kind !== 'command')) return backend;
-  const isResumed = stepCount > 0 && renewals === 0;
   const set = {
     ...backend.set,
     ...slotEnvironment(crew.id, ticket.slot),
     CONCH_TICKET: ticket.id,
     CONCH_SESSION: sessionOf(worker),
-    ...(isResumed ? { CONCH_SESSION_RESUMES: '1' } : {}),
+    ...(resumes ? { CONCH_SESSION_RESUMES: '1' } : {}),
   };
   return { ...backend, cwd: resolve(ticket.worktree), set };
 }

@@ -127,7 +127,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
     after: ({ detail }) => blockOf(detail),
     countless: true,
   },
-  ticket: { note: ({ text }) => excerpt(text), countless: true },
+  ticket: { note: ({ text }) => excerpt(text), values: ({ text }) => ({ text }), countless: true },
   aside: { note: ({ agent, what }, name) => `${name(agent)}'s background run ${excerpt(what)}` },
   revoked: {
     note: ({ agent, rule, by }, name) => `${by} revoked ${name(agent)}'s rule: ${excerpt(rule)}`,

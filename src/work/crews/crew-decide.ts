@@ -264,8 +264,11 @@ const SESSION_IN_USE = /session\b.*\b(?:in use|already)/i;
 
 /** Tries the step again with a new session. No error is counted. */
 function renew(decision: CrewDecision, { name }: Worker, why: string): null {
-  return decision.record({ type: 'sessionRenewed', worker: name, why });
+  return decision.record({ type: 'sessionRenewed', worker: name, retryAt: decision.at + RENEWAL_MS, why });
 }
+
+/** Time until a step is tried with a new session, in milliseconds. */
+const RENEWAL_MS = 1_000;
 
 /** Counts an error. After the fifth in a row, and after every fifth from then on, a working worker is stuck. */
 function failed(decision: CrewDecision, worker: Worker, why: string): null {

@@ -97,7 +97,7 @@ export const CREW_FACTS = {
   pauseOver: {},
   retryDue: { worker },
   /** The step is tried again with a new session. */
-  sessionRenewed: { worker, why: text },
+  sessionRenewed: { worker, retryAt: instant, why: text },
   workMeasured: { worker, work: worktreeSchema, unchanged: z.int(), unfinished: z.boolean() },
   tested: { worker, tip: text, verdict, output: text },
   waited: { worker, for: z.enum(WORKER_WAITS), why: text },

@@ -113,9 +113,10 @@ const EVOLUTION: Evolution = {
     lastError: why,
   }),
   retryDue: (worker) => ({ ...worker, retryAt: null }),
-  sessionRenewed: (worker, { why }) => ({
+  sessionRenewed: (worker, { retryAt, why }) => ({
     ...worker,
     ...again(worker),
+    retryAt,
     renewals: worker.renewals + 1,
     timedOut: true,
     lastError: why,

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
-import type { CrewCommand, CrewRefusal } from './crew-events.ts';
+import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
 import { crewDeadline, findWorker, jobOf, workerName } from './crew.ts';
 import type { Assigned, Crew, CrewSettings, Job, WorktreeState, Worker } from './crew.ts';
@@ -82,6 +82,14 @@ export type CrewPorts = {
 
 /** Time between two looks for new tickets, in milliseconds. */
 const LOOK_MS = 5_000;
+/** Types of facts after which other tickets may be ready. */
+const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
+  'merged',
+  'worktreeCleared',
+  'runnerSet',
+  'workerAdded',
+  'baseTested',
+]);
 /** Time until a job that broke off is tried again, in milliseconds. */
 const AGAIN_MS = 5_000;
 
@@ -113,7 +121,10 @@ export class CrewRunner {
     ports.crews.onChange(({ key, state, facts }) => {
       if (key !== ports.key || !this.#isRunning) return;
       for (const fact of facts) {
-        if (fact.type === 'retryDue' || fact.type === 'sessionRenewed') this.#restart(state, fact.worker);
+        // The next try finds a fresh session: both begin it before the step is asked again.
+        if (fact.type === 'errorCounted') this.#restart(state, fact.worker);
+        if (fact.type === 'sessionRenewed') this.#do(this.#ports.seat());
+        if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();
         if (fact.type === 'merged') this.#do(this.#ports.work.closed(fact.ticket, fact.commit));
       }
       this.#round(state);
@@ -307,6 +318,12 @@ export class CrewRunner {
     const kept = await this.#ports.work.clear(ticket, name, leaving.why);
     if (leaving.why === 'unchanged') await this.#ports.work.closed(ticket.id, null);
     return { type: 'CLEARED', worker: name, ticket: ticket.id, kept };
+  }
+
+  /** Looks for tickets at the next round, without waiting for the rest of `LOOK_MS`. */
+  #lookSoon(): void {
+    this.#lookLater?.cancel();
+    this.#lookLater = null;
   }
 
   #look(): void {

@@ -411,6 +411,7 @@ describe('errors of steps', () => {
     ];
     const play = ready().give(...late(1));
     expect(play.worker()).toMatchObject({ errors: 0, renewals: 1, timedOut: true });
+    play.give({ type: 'TICK' });
     expect(play.give(...late(2)).worker()).toMatchObject({ errors: 1, renewals: 1 });
   });
 

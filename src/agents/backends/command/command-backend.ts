@@ -21,6 +21,10 @@ import { z } from 'zod';
 export type CommandOptions = {
   /** A name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
+  /**
+   * The arguments. An argument `{session}` becomes `--session-id <id>` in the first prompt of a session and `--resume
+   * <id>` afterwards. The id is the variable `CONCH_SESSION`; without it the argument is left out.
+   */
   readonly args: readonly string[];
   /** Default: the working folder of Conch. */
   readonly cwd?: string | undefined;
@@ -55,6 +59,7 @@ export type CommandOptions = {
  */
 export function createCommandBackend(options: CommandOptions): AgentBackend {
   const gate = options.gate ?? closedGate({ cwd: options.cwd ?? '.', files: ALL_FILES.files });
+  const begun = new Set<string>();
   return {
     kind: 'command',
     needsSignal: false,
@@ -68,7 +73,7 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
         throw new BackendError(`there is no program "${options.command}"`, { terminal: true, code: 'ENOENT' });
       }
       if (options.sandbox !== undefined) await checkSandbox();
-      return new CommandSession(seat, options, { env, cwd }, gate);
+      return new CommandSession(seat, options, { env, cwd }, gate, begun);
     },
   };
 }
@@ -80,10 +85,13 @@ class CommandSession implements AgentSession {
   readonly #options: CommandOptions;
   readonly #place: Place;
   readonly #gate: FolderGate;
+  /** Sessions that had a prompt. */
+  readonly #begun: Set<string>;
   #run: CommandGeneration | null = null;
   #isInterrupted = false;
 
-  constructor(seat: SeatContext, options: CommandOptions, place: Place, gate: FolderGate) {
+  constructor(seat: SeatContext, options: CommandOptions, place: Place, gate: FolderGate, begun: Set<string>) {
+    this.#begun = begun;
     this.#gate = gate;
     this.#seat = seat;
     this.#options = options;
@@ -98,8 +106,9 @@ class CommandSession implements AgentSession {
     const { command, args, input, output, timeoutMs, maxOutputBytes, sandbox, timers = systemTimers } = this.#options;
     const { parts: _parts, longest: _longest, ...shown } = turn;
     const promptText = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
+    const named = args.flatMap((arg) => (arg === SESSION ? this.#sessionArguments() : [arg]));
     const delivery =
-      input === 'stdin' ? { args, stdin: promptText } : { args: [...args, argumentOf(promptText)], stdin: '' };
+      input === 'stdin' ? { args: named, stdin: promptText } : { args: [...named, argumentOf(promptText)], stdin: '' };
     const floorTools = new FloorTools(report, this.#seat.agent, turn);
     const lastWords = (stderr: string) => this.#options.lastWords?.(this.#seat, stderr);
     const call = {
@@ -122,6 +131,15 @@ class CommandSession implements AgentSession {
     }
   }
 
+  /** The arguments that name the session: a new one in its first prompt, a resumed one afterwards. */
+  #sessionArguments(): readonly string[] {
+    const { CONCH_SESSION: id, CONCH_SESSION_RESUMES: resumes } = this.#options.set ?? {};
+    if (id === undefined) return [];
+    const isBegun = resumes !== undefined || this.#begun.has(id);
+    this.#begun.add(id);
+    return [isBegun ? '--resume' : '--session-id', id];
+  }
+
   async inject(): Promise<InjectOutcome> {
     return 'next-prompt';
   }
@@ -142,6 +160,9 @@ class CommandSession implements AgentSession {
     await this.interrupt(CLOSE_GRACE_MS);
   }
 }
+
+/** The argument that stands for the session. */
+const SESSION = '{session}';
 
 /** Returns the prompt as an argument. Removes NUL, which an argument cannot hold. */
 function argumentOf(text: string): string {
