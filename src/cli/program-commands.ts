@@ -47,6 +47,7 @@ export const OPTIONS = {
   reviewer: new Option('--reviewer <agent>', 'the agent that reviews'),
   maxIterations: new Option('--max-iterations <number>', 'the most iterations').argParser(entryNumber),
   resume: new Option('--resume <id>', 'follow a review that was started before'),
+  crew: new Option('--crew <id>', 'the crew, where there are several'),
 } as const;
 
 /** The options of a call, with their defaults. */
@@ -64,6 +65,7 @@ export const optionsSchema = z.object({
   reviewer: z.string().nullable().default(null),
   maxIterations: z.number().nullable().default(null),
   resume: z.string().nullable().default(null),
+  crew: z.string().nullable().default(null),
 });
 export type Options = z.output<typeof optionsSchema>;
 
@@ -224,6 +226,22 @@ export const ROWS: readonly Row[] = [
       review({ task: words.length === 0 ? null : words.join(' '), iterations, ...options }),
   },
   {
+    command: 'crew [command...]',
+    summary: 'give a crew of the running bot a command: "conch crew ps"',
+    options: ['crew', 'json'],
+    run: async (words, { crew, json }) => {
+      const config = look();
+      const { runCrew } = await import('./crew-command.ts');
+      const isTerminal = process.stdout.isTTY;
+      return runCrew({ words, crew, json }, config, {
+        ...worldOf(config),
+        signal: endSignal(),
+        sleep: wait,
+        isTerminal,
+      });
+    },
+  },
+  {
     command: 'schema',
     summary: 'print the JSON Schema of turnConfig.json for editors',
     run: () => printLine(jsonSchemaText()),
@@ -233,8 +251,11 @@ export const ROWS: readonly Row[] = [
 async function review(call: ReviewCall): Promise<ExitCode> {
   const config = look();
   const { runReview } = await import('./review-command.ts');
-  const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-  return runReview(call, { ...worldOf(config), file: config.file, signal: endSignal(), sleep });
+  return runReview(call, { ...worldOf(config), file: config.file, signal: endSignal(), sleep: wait });
+}
+
+function wait(ms: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, ms));
 }
 
 function entryNumber(text: string): number {

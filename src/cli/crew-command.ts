@@ -1,0 +1,60 @@
+import type { Config } from '../config/config.ts';
+import { EXIT_CODES } from '../runtime/exit-codes.ts';
+import type { ExitCode } from '../runtime/exit-codes.ts';
+import { askBot, harmless, runCtl } from './ctl.ts';
+import type { CtlWorld } from './ctl.ts';
+
+/** A command to a crew of the running Conch. */
+export type CrewCall = {
+  /** The words after "conch crew". */
+  readonly words: readonly string[];
+  /** The id of the crew; `null` for the only one. */
+  readonly crew: string | null;
+  readonly json: boolean;
+};
+
+/** What the command needs of the machine. */
+type CrewWorld = CtlWorld & {
+  readonly signal: AbortSignal;
+  sleep(ms: number): Promise<void>;
+  /** Whether the output is a terminal, so that a dashboard can be drawn anew. */
+  readonly isTerminal: boolean;
+};
+
+const REDRAW_MS = 1_000;
+/** Moves the cursor to the first place and clears the rest of the screen. */
+const CLEAR = '\u001B[H\u001B[J';
+
+/** Gives a command to a crew, as `/crew` does in its channel. `dashboard` and `d` show it until Ctrl+C in a terminal. */
+export async function runCrew(call: CrewCall, config: Pick<Config, 'crews'>, world: CrewWorld): Promise<ExitCode> {
+  const { crews } = config;
+  const crew = call.crew === null && crews.length === 1 ? crews[0] : crews.find(({ id }) => id === call.crew);
+  if (crew === undefined) {
+    const names = crews.map(({ id }) => id).join(', ');
+    const what =
+      crews.length === 0
+        ? 'turnConfig.json has no crews: add one under "crews"'
+        : `Expected --crew with one of ${names}`;
+    world.err(`${what}\n`);
+    return EXIT_CODES.usage;
+  }
+  const [verb = 'ps', ...rest] = call.words;
+  const { channel } = crew;
+  if (verb === 'd' || verb === 'dashboard') return dashboard(channel, call.json, world);
+  return runCtl({ line: ['crew', verb, ...rest].join(' '), channel, json: call.json }, world);
+}
+
+async function dashboard(channel: string, json: boolean, world: CrewWorld): Promise<ExitCode> {
+  const line = 'crew dashboard';
+  if (json || !world.isTerminal) return runCtl({ line, channel, json }, world);
+  while (!world.signal.aborted) {
+    const answer = await askBot({ line, channel, json: false }, world);
+    if (!answer.reached) {
+      world.err(`${harmless(answer.why)}\n`);
+      return EXIT_CODES.notRunning;
+    }
+    world.out(`${CLEAR}${harmless(answer.text)}\n`);
+    await world.sleep(REDRAW_MS);
+  }
+  return EXIT_CODES.ok;
+}
