@@ -19,6 +19,8 @@ export type BackendConfig = Readonly<FileAgent['backend']>;
 export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
   readonly name: string;
   readonly backend: BackendConfig;
+  /** The crew that the agent is a worker of. */
+  readonly crew?: string;
 };
 
 /** An agent's place at one floor, with every default filled in. */

@@ -316,7 +316,7 @@ async function command(parts: BackendsParts): Promise<Maker> {
 /** The gate before the folder of a local agent. */
 function gateOf({ trust }: BackendsParts, agent: AgentConfig): { readonly gate?: FolderGate } {
   const folder = folderOf(agent);
-  return trust === undefined || folder === null ? {} : { gate: trust.gateFor(agent.id, folder) };
+  return trust === undefined || folder === null ? {} : { gate: trust.gateFor(agent.id, folder, agent.crew) };
 }
 
 function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {

@@ -62,6 +62,8 @@ export class FolderTrust implements TrustCommands {
   readonly book: TrustBook;
   readonly #ports: FolderTrustPorts;
   readonly #folders = new Map<AgentId, WatchedFolder>();
+  /** For whom decisions about an agent's folder count, where that is more than the agent. */
+  readonly #owners = new Map<AgentId, string>();
   #channels: TrustChannels | null = null;
   #poll: Timer | null = null;
   #isStopped = false;
@@ -81,10 +83,14 @@ export class FolderTrust implements TrustCommands {
     this.#poll?.cancel();
   }
 
-  /** The trust check of an agent in this folder. A later folder of the same agent replaces it. */
-  gateFor(agent: AgentId, folder: AgentFolder): FolderGate {
+  /**
+   * The trust check of an agent in this folder. A later folder of the same agent replaces it. `owner`: decisions count
+   * for all agents with this owner, such as the workers of a crew. Default: for the agent alone.
+   */
+  gateFor(agent: AgentId, folder: AgentFolder, owner: string = agent): FolderGate {
     const watched = new WatchedFolder(folder, this.#ports.clock);
     this.#folders.set(agent, watched);
+    this.#owners.set(agent, owner);
     return {
       admit: async ({ channel }) => await this.#judge({ agent, channel }, watched),
       glance: async ({ channel }) => {
@@ -100,7 +106,7 @@ export class FolderTrust implements TrustCommands {
     const folder = this.#folders.get(agent);
     if (folder === undefined) return null;
     const scan = await folder.scan();
-    return { scan, decision: scan.digest === null ? null : this.book.find(agent, scan.digest) };
+    return { scan, decision: scan.digest === null ? null : this.book.find(this.#ownerOf(agent), scan.digest) };
   }
 
   /** The line of `/agent status` about an agent's folder; `null` for an agent without one. */
@@ -135,16 +141,22 @@ export class FolderTrust implements TrustCommands {
 
   async #decide(
     { agent, choice, digest }: Pick<TrustDecision, 'choice' | 'digest'> & { readonly agent: AgentId },
-    { folder, files }: FolderScan,
+    { folder: scanned, files }: FolderScan,
     { person }: Asked,
   ): Promise<void> {
     const at = this.#ports.clock.now();
     const names = files.slice(0, MOST_NAMES).map(({ path }) => path);
-    await this.book.record(agent, { digest, choice, by: person.id, at, folder, files: names });
+    await this.book.record(this.#ownerOf(agent), { digest, choice, by: person.id, at, folder: scanned, files: names });
     const by = this.#clean(person.name);
     this.#tellAll(agent, { type: 'dropTrust', agent, keeps: idOf(digest) });
     this.#tellAll(agent, { type: 'answerTrust', agent, id: idOf(digest), choice, by });
-    if (choice === 'trusted') this.#folders.get(agent)?.wake();
+    if (choice !== 'trusted') return;
+    const owner = this.#ownerOf(agent);
+    for (const [other, folder] of this.#folders) if (this.#ownerOf(other) === owner) folder.wake();
+  }
+
+  #ownerOf(agent: AgentId): string {
+    return this.#owners.get(agent) ?? agent;
   }
 
   /** Refuses an answer about files that have changed since, and asks again. */
@@ -158,7 +170,7 @@ export class FolderTrust implements TrustCommands {
     const scan = await folder.scan();
     const { agent } = seat;
     const { digest } = scan;
-    const decision = digest === null ? null : this.book.find(agent, digest);
+    const decision = digest === null ? null : this.book.find(this.#ownerOf(agent), digest);
     if (digest === null || decision?.choice === 'trusted') {
       if (folder.refused === null) return;
       this.#tellAll(agent, { type: 'dropTrust', agent, keeps: null });

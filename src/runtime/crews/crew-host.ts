@@ -194,6 +194,7 @@ function seatOf(
     priority: 10,
     timeoutSeconds: crew.quietSeconds,
     rejoin: 'auto',
+    crew: crew.id,
     backend: backendOf(crew, worker, resumes),
     ...(crew.tools === undefined ? {} : { tools: crew.tools }),
     ...(crew.trusted ? { trusted: true } : {}),
