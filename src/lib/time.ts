@@ -94,6 +94,12 @@ export function isoTime(at: Instant): string {
   return new Date(at).toISOString();
 }
 
+/** The instant that an ISO time names; `null` when it names none. */
+export function instantOf(iso: string): Instant | null {
+  const at = Date.parse(iso);
+  return Number.isNaN(at) ? null : at;
+}
+
 /** The total standstill of a clock's process, in milliseconds. */
 export function stoodStillMs(clock: Clock): number {
   return clock.stoodStillMs?.() ?? 0;

@@ -106,7 +106,7 @@ export const RECIPES: readonly Recipe[] = [
         after: '/** What runs an agent, told apart by `kind`. */',
         add: `const echo = z.strictObject({ kind: z.literal('echo').describe('"echo": repeats what it reads.') });`,
       },
-      { file: 'src/config/schema.ts', after: "z.discriminatedUnion('kind', [", add: 'echo,' },
+      { file: 'src/config/schema.ts', after: "backendSchema = z.discriminatedUnion('kind', [", add: 'echo,' },
       {
         file: 'src/agents/backends/echo/echo-backend.ts',
         add: `

@@ -7,6 +7,7 @@ import type { FloorStore } from '../../turns/floor-store.ts';
 import { createCrewCommands } from '../../work/crews/crew-commands.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
+import type { CrewFact } from '../../work/crews/crew-events.ts';
 import type { Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
 import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
@@ -68,6 +69,11 @@ export class CrewHost {
 
   async stop(): Promise<void> {
     await Promise.all([...this.#runners.values()].map((runner) => runner.stop()));
+  }
+
+  /** Calls the listener with the facts of every change of a crew. */
+  onFacts(listener: (facts: readonly CrewFact[]) => void): void {
+    this.#crews.onChange(({ facts }) => listener(facts));
   }
 
   /** The state of a crew; `null` when it never began. */

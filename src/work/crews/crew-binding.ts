@@ -50,7 +50,7 @@ export const crewMachine = {
 
 /** The facts of a ticket's floor that its crew is told. */
 export const CREW_CAUSES = {
-  types: ['turnGranted', 'turnResumed', 'said', 'turnEnded', 'spent'],
+  types: ['turnGranted', 'turnResumed', 'said', 'turnEnded', 'seatMoved', 'spent'],
   within: 'task',
   /** The commands that a fact causes in the crew. `floor`: the floor after the decision. */
   commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
@@ -70,6 +70,8 @@ function commandOf(fact: Fact, floor: Floor, worker: string): CrewCommand | null
       return isOfTask(floor, fact.agent) ? { type: 'SAID', worker, epoch: fact.epoch, text: fact.text } : null;
     case 'turnEnded':
       return { type: 'ENDED', worker, epoch: fact.epoch, ...ENDS[fact.outcome] };
+    case 'seatMoved':
+      return fact.cause === undefined ? null : { type: 'CAUSE', worker, why: fact.cause };
     case 'spent': {
       const { tokens, costMicros, use } = fact;
       const output = use?.output ?? 0;
@@ -119,6 +121,8 @@ export const crewOnFloor = {
     'stepSent',
     'stepBegun',
     'errorCounted',
+    'errorExplained',
+    'paused',
     'tested',
     'waited',
     'conflicted',

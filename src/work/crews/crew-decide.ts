@@ -5,6 +5,7 @@ import { CHOICES_FOR, MOST_CONFLICTS, STUCK_AT, stepBackoffMs, findWorker, isSte
 import type { Crew, CrewSettings, WorkerWait, WorktreeState, Worker, WorkerStatus, WorkerStep } from './crew.ts';
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
+import { limitIn } from './limits.ts';
 
 /** The words by which a worker signals. */
 export const CREW_SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
@@ -43,7 +44,7 @@ const DECIDERS: Deciders = {
   ENDED: ended,
   SPENT: (decision, { type: _type, ...used }) =>
     decision.of(used.worker, () => decision.record({ type: 'spent', ...used })),
-  LIMITED: limited,
+  CAUSE: explained,
   MEASURED: measured,
   TESTED: tested,
   MERGE_STARTED: mergeStarted,
@@ -255,7 +256,7 @@ function ended(decision: CrewDecision, { worker, epoch, how, why }: CrewCommandO
       case 'timedOut':
         return found.timedOut ? failed(decision, found, why) : renew(decision, found, why);
       case 'failed':
-        return SESSION_IN_USE.test(why) ? renew(decision, found, why) : failed(decision, found, why);
+        return failed(decision, found, why);
     }
   });
 }
@@ -281,13 +282,21 @@ function failed(decision: CrewDecision, worker: Worker, why: string): null {
   return null;
 }
 
-function limited(decision: CrewDecision, { worker, until, why }: CrewCommandOf<'LIMITED'>): CrewRefusal | null {
+/**
+ * Says why a turn failed. A session in use is replaced, and a provider at its limit pauses the whole crew: neither
+ * counts as an error.
+ */
+function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
-    if (until <= decision.at) return 'UNCHANGED';
+    const { name, retryAt, errors } = found;
+    if (errors === 0 || (retryAt === null && found.status !== 'stuck')) return 'UNCHANGED';
+    const until = limitIn(why, { at: decision.at, limits: decision.crew.limits });
+    if (retryAt === null || (until === null && !SESSION_IN_USE.test(why)))
+      return decision.record({ type: 'errorExplained', worker: name, why });
+    decision.record({ type: 'errorForgiven', worker: name });
+    if (until === null) return renew(decision, decision.now(found), why);
     const { paused } = decision.crew;
-    if (paused === null || paused.until < until) decision.record({ type: 'paused', until, why });
-    if (found.step === null || found.step.over === true) return null;
-    return decision.record({ type: 'stepPutBack', worker: found.name, why });
+    return paused === null || paused.until < until ? decision.record({ type: 'paused', until, why }) : null;
   });
 }
 

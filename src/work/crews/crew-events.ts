@@ -46,8 +46,8 @@ const COMMANDS = {
   /** That turn is over. */
   ENDED: { worker, epoch, how: z.enum(['completed', 'failed', 'timedOut', 'stopped']), why: text },
   SPENT: { worker, input: z.number(), output: z.number(), costMicros: z.number() },
-  /** The provider of the agents is at its limit until then. The step is asked again. */
-  LIMITED: { worker, until: instant, why: text },
+  /** Why the session of a turn that just failed ended. */
+  CAUSE: { worker, why: text },
   MEASURED: { worker, epoch, work: worktreeSchema },
   TESTED: { worker, tip: text, verdict, output: text, weakened: text },
   MERGE_STARTED: { worker, tip: text, main: text },
@@ -93,6 +93,10 @@ export const CREW_FACTS = {
   stepPutBack: { worker, why: text },
   spent: { worker, input: z.number(), output: z.number(), costMicros: z.number() },
   errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
+  /** What the error that was just counted was. */
+  errorExplained: { worker, why: text },
+  /** The error that was just counted is none. */
+  errorForgiven: { worker },
   paused: { until: instant, why: text },
   pauseOver: {},
   retryDue: { worker },

@@ -27,7 +27,7 @@ function changed(crew: Crew, fact: CrewWideFact): Crew {
     case 'baseTested':
       return { ...crew, base: { tip: fact.tip, verdict: fact.verdict, why: fact.why } };
     case 'paused':
-      return { ...crew, paused: { until: fact.until, why: fact.why } };
+      return { ...crew, paused: { until: fact.until, why: fact.why }, limits: crew.limits + 1 };
     case 'pauseOver':
       return { ...crew, paused: null };
   }
@@ -53,6 +53,8 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
       const isNew = worker.step?.epoch === null;
       return isNew ? { ...crew, usage: { ...crew.usage, steps: crew.usage.steps + 1 } } : crew;
     }
+    case 'workMeasured':
+      return crew.limits === 0 ? crew : { ...crew, limits: 0 };
     case 'mergeStarted':
       return { ...crew, merging: { worker: worker.name, tip: fact.tip, main: fact.main } };
     case 'mergeDropped':
@@ -112,6 +114,8 @@ const EVOLUTION: Evolution = {
     retryAt,
     lastError: why,
   }),
+  errorExplained: (worker, { why }) => ({ ...worker, lastError: why }),
+  errorForgiven: (worker) => ({ ...worker, errors: worker.errors - 1, retryAt: null }),
   retryDue: (worker) => ({ ...worker, retryAt: null }),
   sessionRenewed: (worker, { retryAt, why }) => ({
     ...worker,

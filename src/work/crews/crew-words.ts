@@ -1,4 +1,5 @@
 import { counted } from '../../turns/commands/clock-words.ts';
+import { utcTime } from '../../turns/text/words.ts';
 import { CHOICES_FOR, findWorker } from './crew.ts';
 import type { WorkerChoice, Crew, WorkerWait, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
@@ -39,6 +40,7 @@ export function workerQuestion({ name, waiting }: Worker): string {
 
 /** The line for a fact; `null` for facts that people need not read. `crew` is the state before the worker left. */
 export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
+  if (fact.type === 'paused') return pausedLine(crew, fact);
   if (!('worker' in fact)) return null;
   const worker = findWorker(crew, fact.worker);
   if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
@@ -48,6 +50,12 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   const { id, thread } = worker.ticket;
   const [about, text] = said;
   return { ticket: id, thread, about, text };
+}
+
+function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): TicketLine | null {
+  if (settings === null) return null;
+  const text = `⏸ The crew waits until ${utcTime(until)}: ${why}`;
+  return { ticket: 'crew', thread: settings.channel, about: 'limit', text };
 }
 
 function keptLine({ settings }: Crew, { ticket, kept }: CrewFactOf<'worktreeCleared'>): TicketLine | null {
@@ -63,6 +71,8 @@ function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text:
       return ['course', `◐ ${name} takes ${ticket}: ${fact.ticket.title}`];
     case 'stepBegun':
       return ['course', `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
+    case 'errorExplained':
+      return ['course', `● ${name} on ${ticket}, error ${worker.errors} in a row: ${fact.why}`];
     case 'errorCounted':
       return [
         'course',
@@ -113,6 +123,8 @@ export function factLine(fact: CrewFact): string | null {
       return `step asked: ${fact.kind}${fact.about === '' ? '' : `\n${fact.about}`}`;
     case 'errorCounted':
       return `error ${fact.errors}: ${fact.why}`;
+    case 'errorExplained':
+      return fact.why;
     case 'sessionRenewed':
     case 'stepPutBack':
       return `step again: ${fact.why}`;

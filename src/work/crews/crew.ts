@@ -202,6 +202,8 @@ export const crewSchema = z.strictObject({
   base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
   /** No step is asked for until then, because the agents' provider is at its limit. */
   paused: z.strictObject({ until: instant, why: text }).nullable(),
+  /** How often in a row that happened without a good step in between. */
+  limits: count,
   /** Usage of all tickets. */
   usage: z.strictObject({ steps: count, input: z.number(), output: z.number(), costMicros: z.number() }),
 });
@@ -228,6 +230,7 @@ export function emptyCrew(key: string): Crew {
     merging: null,
     base: null,
     paused: null,
+    limits: 0,
     usage: { steps: 0, input: 0, output: 0, costMicros: 0 },
   };
 }

@@ -14,6 +14,7 @@ import {
   workerName,
 } from '../../../src/work/crews/crew.ts';
 import type { Crew, CrewSettings, WorktreeState, Worker, WorkerStatus } from '../../../src/work/crews/crew.ts';
+import { limitIn } from '../../../src/work/crews/limits.ts';
 import { promptFor } from '../../../src/work/crews/prompts.ts';
 
 const SETTINGS: CrewSettings = {
@@ -348,10 +349,12 @@ describe('a step', () => {
   test('at the limit of a provider is put back, and all steps wait until the stated time', () => {
     const play = ready().give(
       { type: 'GRANTED', worker: 'A', epoch: 1 },
-      { type: 'LIMITED', worker: 'A', until: 60_000, why: 'usage limit' },
+      { type: 'ENDED', worker: 'A', epoch: 1, how: 'failed', why: 'its session ended' },
+      { type: 'CAUSE', worker: 'A', why: 'usage limit reached, try again in 20 s' },
     );
     expect(play.worker()).toMatchObject({ errors: 0, stepCount: 0, step: { queued: true } });
-    play.at = 60_000;
+    expect(play.crew.paused?.until).toBe(play.at + 20_000);
+    play.at += 20_000;
     play.give({ type: 'TICK' });
     expect(play.crew.paused).toBeNull();
     expect(play.worker().step?.queued).toBeUndefined();
@@ -418,10 +421,32 @@ describe('errors of steps', () => {
   test('by a session in use get a new session', () => {
     const play = ready().give(
       { type: 'GRANTED', worker: 'A', epoch: 1 },
-      { type: 'ENDED', worker: 'A', epoch: 1, how: 'failed', why: 'Session abc is already in use' },
+      { type: 'ENDED', worker: 'A', epoch: 1, how: 'failed', why: 'its session ended' },
+      { type: 'CAUSE', worker: 'A', why: 'Session abc is already in use' },
     );
     expect(play.worker()).toMatchObject({ errors: 0, renewals: 1 });
   });
+});
+
+test.each([
+  ['Claude AI usage limit reached|1795470000', 0, 1_795_470_000_000],
+  ['rate limit: try again in 5 min', 0, 1_795_460_300_000],
+  ['429 Too Many Requests, until 2026-11-23T21:00:00Z', 0, 1_795_467_600_000],
+  ['please log in', 0, 1_795_460_900_000],
+  ['please log in', 2, 1_795_463_600_000],
+  ['please log in', 30, 1_795_474_400_000],
+  ['exited with code 1: TypeError', 0, null],
+])('%j after %i limits means a pause until %j', (why, limits, until) => {
+  expect(limitIn(why, { at: 1_795_460_000_000, limits })).toBe(until);
+});
+
+test('the cause of an error is shown with the worker', () => {
+  const play = ready().give(
+    { type: 'GRANTED', worker: 'A', epoch: 1 },
+    { type: 'ENDED', worker: 'A', epoch: 1, how: 'failed', why: 'its session ended' },
+    { type: 'CAUSE', worker: 'A', why: 'exited with code 1: no such file' },
+  );
+  expect(play.worker()).toMatchObject({ errors: 1, lastError: 'exited with code 1: no such file' });
 });
 
 describe('a worker that is done', () => {

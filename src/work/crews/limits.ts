@@ -1,0 +1,34 @@
+import { instantOf } from '../../lib/time.ts';
+import type { Instant } from '../../lib/time.ts';
+
+const LIMIT =
+  /(?:usage|rate|token|request)[\s-]*limit|limit reached|too many requests|quota|insufficient (?:credit|balance|funds)|credit balance|billing|payment required|not logged in|please (?:log|sign) ?in|\/login|unauthori[sz]ed|invalid api key|\b(?:401|402|429)\b/i;
+const SECOND = 1_000;
+const FIRST_MS = 15 * 60 * SECOND;
+const LONGEST_MS = 4 * 60 * 60 * SECOND;
+
+const UNITS: Readonly<Record<string, number>> = { s: SECOND, m: 60 * SECOND, h: 3_600 * SECOND };
+
+/**
+ * The instant until which a provider takes no work, when this is why a session ended: as the words state it, else 15
+ * minutes, twice as long each time in a row, at most 4 hours. `null` for other causes. `limits`: the times before.
+ */
+export function limitIn(
+  why: string,
+  { at, limits }: { readonly at: Instant; readonly limits: number },
+): Instant | null {
+  if (!LIMIT.test(why)) return null;
+  const stated = statedIn(why, at);
+  if (stated !== null && stated > at && stated <= at + 7 * 24 * 3_600 * SECOND) return stated;
+  return at + Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(limits, 10));
+}
+
+/** "limit reached|1795470000", "resets in 20 s", "try again at 2026-11-23T10:00:00Z". */
+function statedIn(why: string, at: Instant): Instant | null {
+  const [, epoch] = /\b(1[5-9]\d{8}|[2-9]\d{9})\b/.exec(why) ?? [];
+  if (epoch !== undefined) return Number(epoch) * SECOND;
+  const [, amount, unit = ''] = /\bin (\d{1,6}) ?(s|sec|second|m|min|minute|h|hour)s?\b/i.exec(why) ?? [];
+  if (amount !== undefined) return at + Number(amount) * (UNITS[unit.slice(0, 1).toLowerCase()] ?? SECOND);
+  const [iso] = /\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})/.exec(why) ?? [];
+  return iso === undefined ? null : instantOf(iso);
+}
