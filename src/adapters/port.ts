@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
-import type { FloorView, JournalEntry, Line, Outlook, TurnRecord } from '../turns/view.ts';
+import type { FloorView, JournalEntry, Line, Outlook, ReviewView, TurnRecord } from '../turns/view.ts';
 import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import { storeWords } from '../engine/errors.ts';
@@ -161,6 +161,8 @@ export type FloorQueries = {
   awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
   outlook(channel: ChannelId): Outlook | null;
+  /** The open review of a channel or its last one, without secrets. Missing: there are no reviews. */
+  review?(channel: ChannelId): ReviewView | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];

@@ -1,6 +1,6 @@
 import { noticeButtons } from '../adapters/delivery/card.ts';
 import { adapterOf, createOutboxSender } from '../adapters/delivery/chat-adapter.ts';
-import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
+import type { ChatAdapter, Intake, Thread, FloorQueries } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { FolderTrust } from '../agents/trust/folder-trust.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
@@ -139,7 +139,7 @@ export class App {
       sync: this.#sync,
       threads: this.#threads,
       plans: () => this.#plans(),
-      begin: (adapter) => adapter.start(this.#intake(adapter), queriesFor(adapter, floors)),
+      begin: (adapter) => adapter.start(this.#intake(adapter), queriesFor(adapter, this.#queries())),
       forgotten: () => void (this.#config = this.#complete()),
     });
     this.#operators = this.#createOperators(shared);
@@ -169,6 +169,12 @@ export class App {
       reseat: () => this.#reconfigure(),
       restart: (agent) => this.#agents.restart(agent),
     });
+  }
+
+  /** What adapters may read: the floors and the reviews. */
+  #queries(): FloorQueries {
+    const clean = textCleaner(this.#parts);
+    return { ...this.#floors, review: (channel) => this.reviews.shown(channel, clean) };
   }
 
   /** Connects the questions about agents' folders with their channels. */

@@ -6,10 +6,11 @@ import type { Clock, Timers } from '../lib/time.ts';
 import type { ReviewCommands } from '../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
+import type { ReviewView } from '../turns/view.ts';
 import { reviewOnFloor } from '../work/reviews/review-binding.ts';
 import { createReviewCommands } from '../work/reviews/review-commands.ts';
-import { LONGEST_TASK } from '../work/reviews/review.ts';
-import type { ReviewSettings } from '../work/reviews/review.ts';
+import { LONGEST_TASK, openFindings } from '../work/reviews/review.ts';
+import type { Review, ReviewSettings } from '../work/reviews/review.ts';
 import { Reviews } from '../work/reviews/reviews.ts';
 import type { Log } from './log.ts';
 import type { ReadModel } from './read-model.ts';
@@ -72,6 +73,12 @@ export class ChannelReviews extends Reviews {
     }
   }
 
+  /** The open review of a channel or its last one, as people see it. `clean` removes secrets from texts of agents. */
+  shown(channel: ChannelId, clean: (text: string) => string): ReviewView | null {
+    const review = this.state(channel)?.review ?? null;
+    return review === null ? null : reviewViewOf(review, clean);
+  }
+
   /** Opens a review for a person's message, where the order of the channel says so. */
   async arrived(message: HumanMessage): Promise<void> {
     const { channel, author } = message;
@@ -82,6 +89,47 @@ export class ChannelReviews extends Reviews {
     const order = { ...agents, task: taskOf(message), by: author.id, settings: settingsOf(config(), channel) };
     await this.startFor(message.id, channel, order);
   }
+}
+
+/** The most open findings that people see at once. */
+const FINDINGS_SHOWN = 50;
+
+function reviewViewOf(review: Review, clean: (text: string) => string): ReviewView {
+  const { id, primary, reviewer, iteration, settings, turn, waiting, outcome } = review;
+  const findings = openFindings(review).slice(0, FINDINGS_SHOWN);
+  return {
+    id,
+    primary,
+    reviewer,
+    iteration,
+    allowed: settings.maxIterations,
+    iterations: review.iterations.map(({ verdict, opened, fixed, disputed, reappeared, endedAt }) => ({
+      verdict,
+      opened,
+      fixed,
+      disputed,
+      reappeared,
+      hasEnded: endedAt !== null || outcome !== null,
+    })),
+    agent: turn === null || waiting !== null ? null : turn.agent,
+    waiting:
+      waiting === null
+        ? null
+        : {
+            why: clean(waiting.why),
+            asksPeople: waiting.for === 'arbiter' || waiting.for === 'fail',
+            until: waiting.until,
+          },
+    findings: findings.map(({ id: name, severity, file, line, title, status, reason }) => ({
+      id: name,
+      severity,
+      place: file === undefined ? null : clean(line === undefined ? file : `${file}:${line}`),
+      title: clean(title),
+      status,
+      reason: reason === undefined ? null : clean(reason),
+    })),
+    outcome: outcome === null ? null : { kind: outcome.kind, why: clean(outcome.why) },
+  };
 }
 
 /** The task of a review that a message opens. A longer message is cut. */

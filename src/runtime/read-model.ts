@@ -330,6 +330,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
     awake: () => all.awake().filter((channel) => concerns(adapter, channel)),
     view: (channel) => at(channel, () => all.view(channel), null),
     outlook: (channel) => at(channel, () => all.outlook(channel), null),
+    review: (channel) => at(channel, () => all.review?.(channel) ?? null, null),
     turns: (channel, limit) => at(channel, () => all.turns(channel, limit), []),
     journal: (channel, limit, before) => at(channel, () => all.journal(channel, limit, before), []),
     lines: (channel, limit) => at(channel, () => all.lines(channel, limit), []),

@@ -10,6 +10,38 @@ import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
 import { defined } from '../lib/defined.ts';
 
+/** A review as people see it: the open one of a channel, or its last one. */
+export type ReviewView = {
+  readonly id: string;
+  readonly primary: AgentId;
+  readonly reviewer: AgentId;
+  readonly iteration: number;
+  readonly allowed: number;
+  readonly iterations: readonly {
+    readonly verdict: 'pass' | 'revise' | 'fail' | null;
+    readonly opened: number;
+    readonly fixed: number;
+    readonly disputed: number;
+    readonly reappeared: number;
+    readonly hasEnded: boolean;
+  }[];
+  /** The agent whose turn it is; `null` between two turns and while the review waits. */
+  readonly agent: AgentId | null;
+  /** What the review waits for. `asksPeople`: a person decides how it goes on. */
+  readonly waiting: { readonly why: string; readonly asksPeople: boolean; readonly until: Instant | null } | null;
+  /** The open findings, at most 50. `reason`: why the primary agent disputes it. */
+  readonly findings: readonly {
+    readonly id: string;
+    readonly severity: string;
+    readonly place: string | null;
+    readonly title: string;
+    readonly status: string;
+    readonly reason: string | null;
+  }[];
+  /** `null` while the review runs. */
+  readonly outcome: { readonly kind: string; readonly why: string } | null;
+};
+
 /** A floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {
   readonly channel: ChannelId;

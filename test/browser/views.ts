@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
 import type { Question } from '../../src/turns/floor/settings.ts';
 import type { Browser, Page } from 'playwright-core';
+import type { ReviewView } from '../../src/turns/view.ts';
 import type { AuditRow } from '../../src/turns/tool-calls.ts';
 import { auditRow } from '../adapters/console/fakes.ts';
 import { openStage } from './stage.ts';
@@ -31,6 +32,7 @@ export const VIEWS = [
   'limit',
   'turns',
   'journal',
+  'review',
   'seat',
   'help',
   'choices',
@@ -192,6 +194,11 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
     await openTab(page, 'Journal');
     await page.locator('.entry summary').first().click();
   },
+  review: async (stage, page) => {
+    reviewed(stage);
+    await openTab(page, 'Floor');
+    await page.getByTestId('findings').waitFor();
+  },
   seat: async (stage, page) => {
     await openTab(page, 'Floor');
     await page
@@ -252,6 +259,39 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
   },
   'no-calls': async (_stage, page) => openCalls(page),
 };
+
+/** A review that waits for people, with open findings. */
+export function reviewed(stage: Stage, change: Partial<ReviewView> = {}): void {
+  const [channel = ''] = stage.channels;
+  const [primary = '', reviewer = primary] = stage.agents;
+  const counts = { opened: 2, fixed: 0, disputed: 1, reappeared: 0 };
+  const finding = { id: 'F1', severity: 'major', place: 'src/a.ts:12', title: 'It breaks', status: 'disputed' };
+  const long = {
+    ...finding,
+    id: 'F2',
+    place: 'src/'.repeat(30),
+    title: 'word '.repeat(40),
+    status: 'new',
+    reason: null,
+  };
+  stage.queries.reviews.set(channel, {
+    id: 'review-1',
+    primary,
+    reviewer,
+    iteration: 2,
+    allowed: 10,
+    iterations: [
+      { verdict: 'revise', ...counts, hasEnded: true },
+      { verdict: null, ...counts, fixed: 1, hasEnded: false },
+    ],
+    agent: null,
+    waiting: { why: 'F1 was disputed twice.', asksPeople: true, until: null },
+    findings: [{ ...finding, reason: 'It is meant so' }, long],
+    outcome: null,
+    ...change,
+  });
+  stage.show(channel, {});
+}
 
 /** Calls of every kind, with hostile and long texts among them. */
 function called({ audit, agents, channels }: Stage): void {

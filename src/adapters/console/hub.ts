@@ -38,8 +38,11 @@ type ChannelState = {
   draftsMoved: boolean;
   floorMoved: boolean;
   floorSent: string;
-  read: { readonly of: string; readonly at: number; readonly found: Omit<FloorNow, 'view'> };
+  read: { readonly of: string; readonly at: number; readonly found: FloorRead };
 };
+
+/** What costs more than a view. */
+type FloorRead = Omit<FloorNow, 'view' | 'review'>;
 
 type Speaker = Pick<ChatMessage['speaker'], 'id' | 'name'>;
 
@@ -111,9 +114,10 @@ export class Hub {
   /** Reads the floor and the drafts of a channel. */
   floor(channel: ChannelId | null): FloorNow & { readonly drafts: readonly ShownDraft[] } {
     const { queries } = this.#parts;
-    if (channel === null) return { view: null, ...NOTHING_READ, drafts: [] };
+    if (channel === null) return { view: null, review: null, ...NOTHING_READ, drafts: [] };
     const drafts = [...this.#channel(channel).drafts.values()];
-    return { view: queries.view(channel), ...readOf(queries, channel), drafts };
+    const review = queries.review?.(channel) ?? null;
+    return { view: queries.view(channel), review, ...readOf(queries, channel), drafts };
   }
 
   /** Reads the channels for one page. The other pages may have an older list, so all are told again. */
@@ -234,7 +238,8 @@ export class Hub {
 
   #movedFloor(channel: ChannelId, pending: ChannelState): FloorNow | null {
     const view = this.#parts.queries.view(channel);
-    const floor = { view, ...this.#readOnce(pending, view) };
+    const review = this.#parts.queries.review?.(channel) ?? null;
+    const floor = { view, review, ...this.#readOnce(pending, view) };
     const text = JSON.stringify(floor);
     if (text === pending.floorSent) return null;
     pending.floorSent = text;
@@ -242,7 +247,7 @@ export class Hub {
   }
 
   /** Reads again when the floor has changed in a way that matters here, and at most once a second otherwise. */
-  #readOnce(pending: ChannelState, view: FloorView | null): Omit<FloorNow, 'view'> {
+  #readOnce(pending: ChannelState, view: FloorView | null): FloorRead {
     if (view === null) return NOTHING_READ;
     const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;
     const holding = [holder?.epoch, holder?.status, holder?.waitingFor];
@@ -276,7 +281,7 @@ export class Hub {
 
 type Batch = Extract<ServerFrame, { type: 'batch' }>;
 
-const NOTHING_READ: Omit<FloorNow, 'view'> = { outlook: null, turns: [], answered: [] };
+const NOTHING_READ: FloorRead = { outlook: null, turns: [], answered: [] };
 
 function emptyChannelState(): ChannelState {
   return {
@@ -300,7 +305,7 @@ function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
 }
 
 /** Reads what costs more than a view: turns and answers from the journal, the delivery preview from the floor's decision. */
-function readOf(queries: FloorQueries, channel: ChannelId): Omit<FloorNow, 'view'> {
+function readOf(queries: FloorQueries, channel: ChannelId): FloorRead {
   return {
     outlook: queries.outlook(channel),
     turns: queries.turns(channel, TURNS_SHOWN),

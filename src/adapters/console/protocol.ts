@@ -7,7 +7,7 @@ import type { Instant } from '../../lib/time.ts';
 import { CALL_ENDINGS, isDecision } from '../../turns/tool-calls.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { AuditRow, AuditStanding, CallDecision } from '../../turns/tool-calls.ts';
-import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
+import type { FloorView, JournalEntry, Outlook, ReviewView, TurnRecord } from '../../turns/view.ts';
 
 /** The longest text of one message, in UTF-16 units. */
 export const LONGEST_TEXT = 16_000;
@@ -124,6 +124,8 @@ export type FloorNow = {
   readonly view: FloorView | null;
   /** Delivery preview: the fate of a message that is written now. */
   readonly outlook: Outlook | null;
+  /** The open review, or the last one; `null`: there was none. */
+  readonly review: ReviewView | null;
   readonly turns: readonly TurnRecord[];
   /** The answered requests of the newest stretch of the journal, oldest first. */
   readonly answered: readonly AnsweredQuestion[];

@@ -213,7 +213,10 @@ export function noticeButtons(
 }
 
 /** What people can decide about a review that waits for them. */
-function reviewButtons(store: string, asked: AnnouncementOf<'reviewAsks'>): readonly PostButton[] {
+export function reviewButtons(
+  store: string,
+  asked: Pick<AnnouncementOf<'reviewAsks'>, 'id' | 'iteration'>,
+): readonly PostButton[] {
   const drawnFor = forTurn(store, reviewQuestion(asked));
   return [
     { label: 'Accept the work', line: '/review accept', drawnFor, style: 'good' },

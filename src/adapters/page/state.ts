@@ -24,13 +24,25 @@ const told: { readonly [Key in keyof PageState]: Signal<PageState[Key]> } = {
   channel: signal(null),
   view: signal(null),
   outlook: signal(null),
+  review: signal(null),
   turns: signal([]),
   answered: signal([]),
   drafts: signal([]),
 };
-export const { person, channels, agents, channel, view, outlook, turns, answered, drafts } = told;
+export const { person, channels, agents, channel, view, outlook, review, turns, answered, drafts } = told;
 
-const KEYS = ['person', 'channels', 'agents', 'channel', 'view', 'outlook', 'turns', 'answered', 'drafts'] as const;
+const KEYS = [
+  'person',
+  'channels',
+  'agents',
+  'channel',
+  'view',
+  'outlook',
+  'review',
+  'turns',
+  'answered',
+  'drafts',
+] as const;
 
 /** A stretch of the open channel's messages, oldest first, at most `SHOWN`. */
 export const messages = signal<readonly ChatMessage[]>([]);

@@ -14,7 +14,7 @@ import type { Intake, FloorQueries } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import type { AuditRow, AuditSource, OpenApproval, RememberedYes } from '../../../src/turns/tool-calls.ts';
-import type { FloorView, JournalEntry, Line, Outlook, TurnRecord } from '../../../src/turns/view.ts';
+import type { FloorView, JournalEntry, Line, Outlook, ReviewView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';
 export const OTHER = 'discord:42';
@@ -41,6 +41,7 @@ export function restingView(channel: ChannelId = CHANNEL): FloorView {
 export type FakeQueries = FloorQueries & {
   views: Map<ChannelId, FloorView>;
   outlooks: Map<ChannelId, Outlook>;
+  reviews: Map<ChannelId, ReviewView>;
   turnsOf: Map<ChannelId, TurnRecord[]>;
   entries: JournalEntry[];
   spoken: Line[];
@@ -52,12 +53,14 @@ export function fakeQueries(): FakeQueries {
     [OTHER, restingView(OTHER)],
   ]);
   const outlooks = new Map<ChannelId, Outlook>();
+  const reviews = new Map<ChannelId, ReviewView>();
   const turnsOf = new Map<ChannelId, TurnRecord[]>();
   const entries: JournalEntry[] = [];
   const spoken: Line[] = [];
   return {
     views,
     outlooks,
+    reviews,
     turnsOf,
     entries,
     spoken,
@@ -73,6 +76,7 @@ export function fakeQueries(): FakeQueries {
     awake: () => [...views.keys()],
     view: (channel) => views.get(channel) ?? null,
     outlook: (channel) => outlooks.get(channel) ?? null,
+    review: (channel) => reviews.get(channel) ?? null,
     turns: (channel, limit) => (turnsOf.get(channel) ?? []).slice(-limit),
     journal: (channel, limit, before = Infinity) =>
       entries.filter((entry) => entry.key === channel && entry.seq < before).slice(-limit),

@@ -7,6 +7,7 @@ import { stopOf } from '../../delivery/card.ts';
 import { showOpen } from '../frame/attention.tsx';
 import { Icon, StatusShape } from '../icons.tsx';
 import { clockText, now } from '../now.ts';
+import { ReviewBlock } from './review.tsx';
 import { AskInConversation, Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
 import { pressButton, sendCommand } from '../sending.ts';
 import { agentOf, agents, channel, messages, nameOf, view } from '../state.ts';
@@ -15,6 +16,7 @@ import { agentOf, agents, channel, messages, nameOf, view } from '../state.ts';
 export function FloorTab(): JSX.Element {
   return (
     <>
+      <ReviewBlock />
       <Seats />
       <BackgroundRuns />
       <HeldMessages />
