@@ -20,25 +20,25 @@ import { readHistory } from './history.ts';
 import { ChannelMembership } from './channel-membership.ts';
 import { createMessageClient } from './message-client.ts';
 
-/** What Slack is and how it is reached. */
+/** Tokens, connection and settings of the Slack adapter. */
 export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly botToken: string;
-  /** For Socket Mode. */
+  /** App-level token, for Socket Mode. */
   readonly appToken: string | null;
-  /** For signed requests. */
+  /** Verifies signed requests, for `http` mode. */
   readonly signingSecret: string | null;
-  /** Ends in `/api/`; `null` is Slack itself. */
+  /** Base URL of Slack's Web API, ends in `/api/`; `null` for Slack itself. */
   readonly apiUrl: string | null;
   readonly connection: ConnectionMode;
   readonly settings: SlackSettings;
-  /** Whom a mention of a Slack user group means: the id of the group, then the id of the agent. */
+  /** The agent addressed by a mention of a Slack user group, by group id. */
   readonly userGroups: Readonly<Record<string, AgentId>>;
 };
 
-/** What Slack can do. */
+/** What the Slack adapter can do. */
 export const CAPABILITIES: Capabilities = {
   textLimit: 3_800,
-  // A question is never edited but into one line, so it may be as long as a block.
+  // A question is edited only into one line, so it may fill a whole block.
   questionLimit: 11_000,
   edits: true,
   receipts: true,
@@ -49,13 +49,13 @@ export const CAPABILITIES: Capabilities = {
   losesEvents: true,
 };
 
-/** Slack as an adapter, and what only it has. */
+/** The Slack adapter with its address for signed requests. */
 export type SlackAdapter = ChatAdapter & {
-  /** Where signed requests are taken, once started; `null` in Socket Mode. */
+  /** Where signed requests arrive, after the start; `null` in Socket Mode. */
   readonly url: string | null;
 };
 
-/** Connects Slack. */
+/** Returns the adapter for Slack: one app in one workspace. */
 export function createAdapter(options: AdapterOptions): SlackAdapter {
   const web = createClient({ token: options.botToken, apiUrl: options.apiUrl });
   let connection: Connection | null = null;

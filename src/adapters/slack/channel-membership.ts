@@ -6,7 +6,7 @@ import type { ChannelAccessPorts } from '../delivery/channel-access.ts';
 import type { FloorQueries } from '../port.ts';
 import { call, channelId, platformChannel, channelTrouble, slackCode } from './client.ts';
 
-/** What knowing whether Conch can be in its channels needs. */
+/** Dependencies of `ChannelMembership`. */
 export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
   readonly web: WebClient;
   readonly queries: FloorQueries;
@@ -20,10 +20,10 @@ const infoSchema = z.looseObject({
   }),
 });
 
-/** What passes when somebody lets Conch in again, for the channel and all its threads. */
+/** Errors that concern a channel with all its threads. They end when somebody lets Conch in again. */
 const OF_CHANNEL: ReadonlySet<string> = new Set(['channel_not_found', 'not_in_channel', 'is_archived']);
 
-/** Whether Conch can be in its channels: threads go with their channel, but for what concerns them alone. */
+/** Knows which channels Conch can use. A thread is closed with its channel, or alone for an error of its own. */
 export class ChannelMembership extends ChannelAccess {
   readonly #checked = new Set<ChannelId>();
 
@@ -39,7 +39,7 @@ export class ChannelMembership extends ChannelAccess {
     });
   }
 
-  /** A call for a floor failed. */
+  /** Called when a call for a floor failed. Closes the floor, or its whole channel. */
   override failed(floor: ChannelId, error: unknown): void {
     super.failed(OF_CHANNEL.has(slackCode(error) ?? '') ? ownChannel(floor) : floor, error);
   }
@@ -49,7 +49,7 @@ export class ChannelMembership extends ChannelAccess {
     if (ownChannel(floor) !== floor) super.written(ownChannel(floor));
   }
 
-  /** Asks about a floor's channel once a run, and again while it is closed: events may have been missed. */
+  /** Checks a floor's channel once per run, and again while it is closed: events may have been missed. */
   async caughtUp(floor: ChannelId): Promise<void> {
     const channel = ownChannel(floor);
     if (floor !== channel || (this.#checked.has(channel) && !this.isClosed(channel))) return;
@@ -69,7 +69,7 @@ function whyAway({ is_archived: isArchived, is_member: isMember, is_im: isDirect
   return isMember === false && isDirect !== true ? 'Conch is not in it' : null;
 }
 
-/** What Slack says of a floor's channel; rejects with a `ChatError`. */
+/** Returns Slack's description of a floor's channel. Rejects with a `ChatError`. */
 export async function lookUp(web: WebClient, floor: ChannelId): Promise<Found> {
   const args = { channel: platformChannel(floor).channel };
   return (await call(web, { method: 'conversations.info', channel: floor, args, answer: infoSchema })).channel;

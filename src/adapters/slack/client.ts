@@ -17,14 +17,14 @@ import { ChatError, AdapterError } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
 
-/** Who Conch is on Slack: its bot user, its bot and its app. */
+/** The ids of Conch's bot user, bot and app at Slack. */
 export type Self = {
   readonly userId: string;
   readonly botId: string;
   readonly appId: string | null;
 };
 
-/** What of Slack is used, as the configuration says. */
+/** Switches for the Slack features that Conch uses. */
 export type SlackSettings = {
   readonly streaming: boolean;
   readonly cards: boolean;
@@ -32,21 +32,23 @@ export type SlackSettings = {
   readonly agentSessions: boolean;
 };
 
-/** How long a call may take, in milliseconds. */
+/** The time limit of one call, in milliseconds. */
 export const CALL_TIMEOUT_MS = 15_000;
 
-/** Where calls go and as whom. */
+/** The token and address of a client. */
 type ClientOptions = {
   readonly token: string;
-  /** Ends in `/api/`; `null` is Slack itself. */
+  /** Base URL of Slack's Web API, ends in `/api/`; `null` for Slack itself. */
   readonly apiUrl: string | null;
-  /** After so long the outcome of a call is not known, in milliseconds; `CALL_TIMEOUT_MS` if left out. */
+  /**
+   * The time limit of one call, in milliseconds; default `CALL_TIMEOUT_MS`. After it, the call's outcome is unknown.
+   */
   readonly timeoutMs?: number;
-  /** In place of this machine's own. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: NonNullable<WebClientOptions['fetch']>;
 };
 
-/** A client that does what it is told once: it neither retries nor waits by itself, and it logs nothing. */
+/** Returns Slack's Web API client without its own retries, waits and logs. */
 export function createClient({ token, apiUrl, fetch, timeoutMs }: ClientOptions): WebClient {
   return new WebClient(token, {
     ...(apiUrl === null ? {} : { slackApiUrl: apiUrl }),
@@ -59,7 +61,7 @@ export function createClient({ token, apiUrl, fetch, timeoutMs }: ClientOptions)
   });
 }
 
-/** One call for a channel, and the shape of the answer that is needed. */
+/** One call for a channel, with the schema of its answer. */
 export type Call<Answer> = {
   readonly method: string;
   readonly channel: ChannelId;
@@ -67,7 +69,9 @@ export type Call<Answer> = {
   readonly answer: z.ZodType<Answer>;
 };
 
-/** Calls Slack; rejects with a ChatError. An answer of another shape is `unclear`: something was carried out, but not what. */
+/**
+ * Calls Slack. Rejects with a `ChatError`. An answer that does not match the schema rejects with the fault `unclear`.
+ */
 export async function call<Answer>(web: WebClient, request: Call<Answer>): Promise<Answer> {
   const { method, channel, args, answer } = request;
   try {
@@ -79,7 +83,7 @@ export async function call<Answer>(web: WebClient, request: Call<Answer>): Promi
   throw new ChatError(`Slack's answer to ${method} could not be read`, { method, channel, fault: 'unclear' });
 }
 
-/** The shape of an answer in which only that it came matters. */
+/** Accepts any answer, for calls whose answer is not needed. */
 export const ANY_ANSWER = z.looseObject({});
 
 const QUIET: NonNullable<WebClientOptions['logger']> = {
@@ -92,47 +96,47 @@ const QUIET: NonNullable<WebClientOptions['logger']> = {
   setName: () => undefined,
 };
 
-/** Where a floor is on Slack: a channel, or a thread in it. */
+/** Slack's own ids of a floor. `thread`: the `ts` of the thread's root message; `null` for the channel itself. */
 type SlackPlace = { readonly channel: string; readonly thread: string | null };
 
-/** The id of a channel, or of the thread under the message with this `ts`, as the rest of Conch knows it. */
+/** Returns Conch's id of a Slack channel, or of the thread under the message with this `ts`. */
 export function channelId(channel: string, thread: string | null = null): ChannelId {
   return thread === null ? `slack:${channel}` : `slack:${channel}/${thread}`;
 }
 
-/** Slack's own names for it. */
+/** Returns Slack's own ids of a channel or thread. */
 export function platformChannel(channel: ChannelId): SlackPlace {
   const [own = '', thread] = channel.slice(channel.indexOf(':') + 1).split('/', 2);
   return { channel: own, thread: thread ?? null };
 }
 
-/** The id of a message: a `ts` is unique only in its channel. */
+/** Returns Conch's id of a message. It includes the channel, because a `ts` is unique only in its channel. */
 export function messageId(channel: string, ts: string): MessageId {
   return `${channel}/${ts}`;
 }
 
-/** Slack's own names for a message. */
+/** Returns Slack's own ids of a message. */
 export function platformMessage(message: MessageId): { readonly channel: string; readonly ts: string } {
   const [channel = '', ts = ''] = message.split('/', 2);
   return { channel, ts };
 }
 
-/** A channel between the app and one person. */
+/** Whether the channel is a direct message between the app and one person. */
 export function isDirect(channel: ChannelId): boolean {
   return platformChannel(channel).channel.startsWith('D');
 }
 
-/** The names of Slack's users. */
+/** Looks up the names of Slack's users. */
 export type People = {
-  /** The name that a user goes by; the id when Slack does not say it soon enough. Never rejects. */
+  /** Returns a user's display name; the id when Slack does not answer within 1.5 s. Never rejects. */
   readonly name: (user: string) => Promise<string>;
-  /** A name that was looked up before. */
+  /** Returns a name from the cache, however old; `null` when the user was never looked up. */
   readonly known: (user: string) => string | null;
 };
 
 const REMEMBERED = 5_000;
 const FRESH_MS = 3_600_000;
-/** A message must be acknowledged within 3 s: it is not kept waiting for a name. */
+/** The longest wait for a name, in milliseconds. Slack wants every message acknowledged within 3 s. */
 const PATIENCE_MS = 1_500;
 const FAILED_FRESH_MS = 60_000;
 
@@ -145,7 +149,7 @@ const answerSchema = z.looseObject({
   }),
 });
 
-/** Names by `users.info`, each asked for once an hour. */
+/** Looks up names by `users.info`. Caches each for an hour, and each failure for a minute. */
 export function createPeople(ports: {
   readonly web: WebClient;
   readonly clock: Clock;
@@ -195,7 +199,7 @@ async function later(timers: Timers, name: string): Promise<string> {
   return new Promise((resolve) => void timers.after(PATIENCE_MS, () => resolve(name)));
 }
 
-/** The word by which Slack names an error ("channel_not_found"), without the answer around it. */
+/** Slack's error code ("channel_not_found") without the request and the answer. */
 class SlackRefusal extends Error {
   override readonly name = 'SlackRefusal';
   readonly code: string;
@@ -207,9 +211,9 @@ class SlackRefusal extends Error {
 }
 
 /**
- * Slack's or the network's error as a ChatError, which holds neither the request nor the answer. A word of Slack's own is
- * `refused`, except for those that say that it is busy (`limited`) or does not know itself (`unclear`). A connection that
- * was never made is `unreachable`; whatever broke later is `unclear`. Throws what is neither Slack's nor the network's.
+ * Converts an error of Slack or the network to a `ChatError` without request and answer. An error code of Slack is
+ * `refused`, `limited` (busy) or `unclear` (outcome unknown). A connection that was never made is `unreachable`; a
+ * later break is `unclear`. Throws any other error.
  */
 export function chatError(error: unknown, where: { readonly method: string; readonly channel: ChannelId }): ChatError {
   if (error instanceof ChatError) return error;
@@ -223,28 +227,31 @@ export function chatError(error: unknown, where: { readonly method: string; read
   });
 }
 
-/** Slack's word for an error, from what the client or `chatError` made of it; `null` when Slack did not give one. */
+/** Returns the error code that Slack answered ("channel_not_found"); `null` when Slack gave none. */
 export function slackCode(error: unknown): string | null {
   if (error instanceof WebAPIPlatformError) return wordIn(error.data.error);
   if (error instanceof ChatError && error.cause instanceof SlackRefusal) return error.cause.code;
   return null;
 }
 
-/** Why nothing can be said in a channel any more, if that is what the error means; `null` for every other error. */
+/** Returns why Conch cannot write in the channel any more; `null` for an error that says nothing about the channel. */
 export function channelTrouble(error: unknown): string | null {
   const code = slackCode(error);
   return code === null ? null : (CHANNEL_TROUBLES.get(code) ?? null);
 }
 
-/** The tokens that Slack may not take. */
+/** The environment variables of tokens that Slack can refuse. */
 type TokenName = 'SLACK_BOT_TOKEN' | 'SLACK_APP_TOKEN';
 
-/** How Slack is waited for: not at all when it will never take the token. */
+/**
+ * Judges an error while connecting: gives up when Slack refuses the token for good; otherwise returns Slack's wait in
+ * milliseconds.
+ */
 export function untilSlack(token: TokenName): Judgement {
   return (error) => brokenBy(error, token) ?? (error instanceof WebAPIRateLimitedError ? error.retryAfter * 1_000 : 0);
 }
 
-/** What ends the program, if the error says that Slack will never take a token; else `null`. */
+/** Returns the fatal error when Slack refuses a token for good; else `null`. */
 export function brokenBy(error: unknown, token: TokenName): AdapterError | null {
   const code = slackCode(error);
   const todo = code === null ? undefined : REMEDIES[token].get(code);
@@ -266,7 +273,7 @@ const WORDS = {
   unreachable: 'Slack could not be reached for',
 } as const;
 
-/** Another time the channel may take it. */
+/** The wait before the next attempt in a closed channel, in milliseconds: somebody may let Conch in again. */
 const CLOSED_MS = 60_000;
 const CHANNEL_TROUBLES = new Map([
   ['channel_not_found', 'Slack does not know the channel, or Conch is not in it'],
@@ -280,9 +287,9 @@ const CHANNEL_TROUBLES = new Map([
   ['thread_not_found', 'the thread is gone'],
 ]);
 
-/** Slack says of these that a part may have been carried out. */
+/** After these error codes, Slack may have executed part of the call. */
 const UNCLEAR = new Set(['fatal_error', 'internal_error', 'service_unavailable']);
-/** Not carried out, and another time it may be. */
+/** Error codes of calls that Slack did not execute and may accept later. */
 const LIMITED = new Set([
   'ratelimited',
   'rate_limited',
@@ -298,7 +305,7 @@ function verdictOn(error: unknown): Verdict {
   }
   if (error instanceof WebAPIPlatformError) return verdictOnWord(wordIn(error.data.error));
   if (error instanceof WebAPIHTTPError) return verdictOnStatus(error.statusCode);
-  // The client's own words for a 429 that does not say how long to wait.
+  // Slack's client throws this for a 429 answer without a `Retry-After` header.
   if (error instanceof Error && error.message.startsWith('Retry header did not contain')) {
     return { fault: 'limited', why: 'too many requests', retryAfterMs: BUSY_MS };
   }
@@ -307,7 +314,7 @@ function verdictOn(error: unknown): Verdict {
   return { fault: 'unclear', why: network?.code ?? (isTimeout(error) ? 'no answer in time' : 'the connection broke') };
 }
 
-/** An answer without a word that can be read was cut off or comes from something that is not Slack. */
+/** An answer without a readable error code was cut off, or did not come from Slack. */
 function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
   if (UNCLEAR.has(code)) return { fault: 'unclear', why: code, code };
@@ -320,7 +327,7 @@ function verdictOnStatus(status: number): Verdict {
   return status >= 500 || status === 408 ? { fault: 'unclear', why } : { fault: 'refused', why };
 }
 
-/** Networks hide their code below their error; a fault of the program has none. */
+/** Whether the error is a bug in this program. Network errors are TypeErrors, too, but carry a network code. */
 function isBug(error: unknown): boolean {
   const isProgram = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
   return isProgram && networkFailure(error) === null && !isTimeout(error) && error.message !== 'fetch failed';

@@ -15,7 +15,7 @@ import type { People } from './client.ts';
 import type { Spot } from './parse-message.ts';
 import { escaped, inSlackWords } from './content.ts';
 
-/** What commands, buttons and forms need. */
+/** Dependencies of commands, buttons and forms. */
 export type CommandPorts = Pick<AdapterParts, 'intake' | 'queries' | 'timers' | 'log'> & {
   readonly web: WebClient;
   readonly people: People;
@@ -23,27 +23,30 @@ export type CommandPorts = Pick<AdapterParts, 'intake' | 'queries' | 'timers' | 
   readonly deduplicator: Deduplicator;
 };
 
-/** Whom an answer goes to, and where it is shown: only that person sees it. */
+/** The person who gets an answer, and where. Only that person sees it. */
 export type Recipient = {
   readonly user: string;
   readonly at: Pick<Spot, 'channel' | 'thread'>;
-  /** Slack's address for answers to this one question. */
+  /** Slack's URL for answers to one command or click; `null` for none. */
   readonly responseUrl: string | null;
 };
 
-/** Tells Slack that a payload has arrived, with what it is to show. */
+/** Acknowledges a payload. `reply` is the answer that Slack shows. */
 export type Ack = (reply?: object) => Promise<void>;
 
-/** One command line for a floor; `drawnFor`: the word that its button carries. */
+/** A command line for a floor. `drawnFor`: what the pressed button was drawn for, if a button sent the line. */
 export type Order = { readonly floor: ChannelId; readonly line: string; readonly drawnFor?: string };
 
-/** Runs a line in somebody's name and shows them the answer. */
+/** Runs a command line for a person and shows them the answer. */
 export async function command(ports: CommandPorts, asker: Recipient, order: Order): Promise<void> {
   const line = withMessageIds(order.line, asker.at);
   await answer(ports, asker, await obey(ports, asker.user, { ...order, line }));
 }
 
-/** A command line in which links to messages and their time stamps are the messages' ids; "!why" in a thread is about its root. */
+/**
+ * Replaces links to messages, and their time stamps, by the messages' ids. "!why" in a thread is about its root
+ * message.
+ */
 function withMessageIds(line: string, { channel, thread }: Recipient['at']): string {
   const named = line
     .replaceAll(PERMALINK, (_link, where: string, seconds: string, rest: string) =>
@@ -56,7 +59,7 @@ function withMessageIds(line: string, { channel, thread }: Recipient['at']): str
 const PERMALINK = /<?https?:\/\/[\w.-]+\/archives\/(\w{1,30})\/p(\d{10})(\d{6})(?:\?[^\s<>]*)?>?/g;
 const TIME_STAMP = /(?<=\s)\d{10}\.\d{6}(?=\s|$)/g;
 
-/** Runs a line in somebody's name. */
+/** Runs a command line for a person and returns the answer. Never rejects. */
 export async function obey(ports: CommandPorts, user: string, { floor, line, drawnFor }: Order): Promise<Answer> {
   try {
     return await ports.intake.command(floor, await principal(ports, user, line), line, drawnFor);
@@ -66,7 +69,7 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, dra
   }
 }
 
-/** Why somebody may not have this line run, told before a form opens for it; `null`: they may, or that is not known. */
+/** Returns why a person may not run this line, before a form opens for it. Null: allowed, or unknown after an error. */
 export async function commandRefusal(
   ports: CommandPorts,
   user: string,
@@ -81,7 +84,7 @@ export async function commandRefusal(
   }
 }
 
-/** Shows somebody an answer that nobody else sees. Never rejects. */
+/** Shows a person an answer that nobody else sees. Never rejects. */
 export async function answer(
   ports: Pick<CommandPorts, 'web' | 'log'>,
   asker: Recipient,
@@ -103,7 +106,10 @@ export async function answer(
   }
 }
 
-/** Acknowledges what was sent as soon as it is done, with what is wrong beside its fields; resolves with what came too late for that. */
+/**
+ * Acknowledges a form when it is done, or after 2.3 s. Errors known by then appear beside their fields. Returns the
+ * errors that came later.
+ */
 export async function toldInTime(
   ports: Pick<CommandPorts, 'timers'>,
   ack: Ack,
@@ -121,26 +127,26 @@ export async function toldInTime(
 }
 
 const ACK_WITHIN_MS = 2_300;
-/** What Slack shows of an error beside a field. */
+/** Longest error text that Slack shows beside a field, in UTF-16 units. */
 export const ERROR_LIMIT = 300;
 
 /** The line that opens the form with a floor's settings. */
 export const SETTINGS = '/settings';
 const ANSWER_LIMIT = 3_500;
 const RESPONSE_TIMEOUT_MS = 10_000;
-/** What is answered where there is no floor. */
+/** The answer in a channel without a floor. */
 export const NO_FLOOR: Answer = {
   ok: false,
   text: 'Conch has no floor in this channel. An administrator of Conch can add the channel to turnConfig.json.',
 };
 
-/** The command line that somebody typed behind `/conch`; help when there is none. */
+/** Returns the command line of the text after `/conch`; `/help` for an empty text. */
 export function lineOf(text: string): string {
   const line = text.trim().replace(/^[/!]\s*/, '');
   return `/${line === '' ? 'help' : line}`;
 }
 
-/** Roles are read anew for whatever changes a floor. */
+/** Returns the person with their roles. Commands that change a floor read the roles from Slack again. */
 async function principal({ people, groups }: CommandPorts, user: string, line: string): Promise<Principal> {
   const parsed = parseLine(line);
   const fresh = parsed.ok && parsed.invocation.needs === 'operate';
@@ -164,13 +170,13 @@ async function respond(url: string, text: string): Promise<boolean> {
   }
 }
 
-/** The user groups of a workspace: Slack's roles. */
+/** The user groups of a workspace. They are Slack's roles. */
 export type Groups = {
-  /** The ids of the groups that a user is in; `fresh` asks Slack anew. None when Slack does not say. Never rejects. */
+  /** Returns the ids of a user's groups. `fresh` skips the cache. Returns none when Slack fails. Never rejects. */
   rolesOf(user: string, fresh: boolean): Promise<readonly string[]>;
 };
 
-/** So old may be what is known of a group. */
+/** How long the members of all groups are cached, in milliseconds. */
 const REMEMBERED_MS = 60_000;
 
 const ids = z.array(z.string());
@@ -183,7 +189,7 @@ const usersSchema = z.looseObject({ users: ids });
 
 type Members = ReadonlyMap<string, readonly string[]>;
 
-/** Membership by `usergroups.list`. Anything that Slack refuses is a missing role, never an assumed one. */
+/** Reads members by `usergroups.list`. When Slack fails, nobody has a role by a group. */
 export function createGroups(ports: { readonly web: WebClient; readonly clock: Clock; readonly log: Logger }): Groups {
   let known: { readonly members: Members; readonly at: Instant } | null = null;
   let reading: Promise<Members> | null = null;

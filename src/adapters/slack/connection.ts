@@ -14,45 +14,45 @@ import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import { defined } from '../../lib/defined.ts';
 import { closeServer, createQuietServer, guardServer, listenOn, reply, targetOf } from '../../lib/guarded-server.ts';
 
-/** How Slack's events come: over sockets that Conch opens, or as signed requests. */
+/** How Slack delivers events: over sockets that Conch opens, or as signed HTTP requests. */
 export type ConnectionMode =
   | { readonly mode: 'socket'; readonly connections: number }
   | { readonly mode: 'http'; readonly host: string; readonly port: number; readonly path: string };
 
-/** What a connection needs, and whom it tells. */
+/** Dependencies and callbacks of a connection. */
 type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly connection: ConnectionMode;
   readonly appToken: string | null;
   readonly signingSecret: string | null;
   readonly apiUrl: string | null;
   readonly web: WebClient;
-  /** Ends all waiting. */
+  /** Aborts all waits and retries. */
   readonly signal: AbortSignal;
-  /** Acknowledges a payload once it is durable; rejects when Slack had better send it again. */
+  /** Handles a payload and acknowledges it once it is durable. Rejects when Slack must send it again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
-  /** Nothing can be heard any more. */
+  /** Called when no connection is left. */
   readonly lost: () => void;
-  /** It can be heard again, or what one of several sockets was sent may be missing for a while. */
+  /** Called when a connection works again, and when one of several was lost: its last events may be missing. */
   readonly back: () => void;
-  /** Slack will never be heard as it is set up. */
+  /** Called when Slack refuses this app for good. */
   readonly broken: (error: AdapterError) => void;
 };
 
-/** Slack's events. */
+/** The connection that receives Slack's events. */
 export type Connection = {
-  /** Resolves when events come in; rejects with an `AdapterError` when they never will. */
+  /** Resolves when events come in. Rejects with an `AdapterError` when they never will. */
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** Where signed requests are taken, once started. */
+  /** Where signed requests arrive, after the start; `null` in Socket Mode. */
   readonly url: string | null;
 };
 
-/** Without a payload for so long, Slack is asked whether it still knows us. */
+/** After this time without a payload, in milliseconds, the bot token is checked. */
 const QUIET_MS = 60_000;
 
 /**
- * Hears Slack's events by Slack's own Socket Mode client or Bolt's request checks. Bolt's App acknowledges an event before
- * anything looks at it, so it has no part in this: here the acknowledgement is whatever `take` does last.
+ * Receives events by Slack's Socket Mode client or Bolt's request checks. Bolt's App is not used: it acknowledges an
+ * event before Conch has stored it. Here `take` acknowledges.
  */
 export function createConnection(ports: ConnectionPorts): Connection {
   const { connection, clock, log } = ports;
@@ -99,7 +99,9 @@ function needed(signingSecret: string | null): string {
   });
 }
 
-/** Sockets notice in seconds that they are dead; a token that was taken back only shows by silence. */
+/**
+ * Checks the bot token while no payloads come. Sockets report a broken connection in seconds, but not a revoked token.
+ */
 async function watch(ports: ConnectionPorts, heardAt: () => number): Promise<void> {
   for (;;) {
     await delay(QUIET_MS, ports);
@@ -112,15 +114,15 @@ async function watch(ports: ConnectionPorts, heardAt: () => number): Promise<voi
   }
 }
 
-/** What is taken from a socket, to be acknowledged once it is safe. */
+/** Dependencies of `Sockets`. `take` handles a payload and acknowledges it once it is durable. */
 type SocketsPorts = Omit<ConnectionPorts, 'connection' | 'signingSecret' | 'web' | 'take'> & {
   readonly take: (body: unknown, ack: Ack) => void;
 };
 
-/** A connection that is lost sooner was no good: the next one is not opened at once. */
+/** A connection that is lost sooner counts as a failed attempt, so the next one waits longer. Milliseconds. */
 const GOOD_AFTER_MS = 5_000;
 
-/** Sockets side by side: while Slack renews one, the others hear. */
+/** Several sockets at once: while Slack renews one, the others still receive events. */
 class Sockets {
   readonly #ports: SocketsPorts;
   readonly #live = new Set<Socket>();
@@ -133,7 +135,7 @@ class Sockets {
     this.#first.promise.catch(() => undefined);
   }
 
-  /** Opens so many; resolves with the first of them, rejects with an `AdapterError` when there will be none. */
+  /** Opens `count` sockets. Resolves when the first is open. Rejects with an `AdapterError` when none can be opened. */
   async open(count: number): Promise<void> {
     const { appToken } = this.#ports;
     if (appToken === null || appToken === '') throw noAppToken();
@@ -150,7 +152,7 @@ class Sockets {
     this.#first.reject(new Error('stopped before Slack answered'));
   }
 
-  /** A socket that Slack renews goes on until the next one is there. */
+  /** Keeps one socket open, with retries. A socket that Slack renews stays open until the next one works. */
   async #keep(number: number, appToken: string): Promise<void> {
     const { clock, log } = this.#ports;
     const reached = createConnectRetry('Slack', this.#ports);
@@ -181,7 +183,7 @@ class Sockets {
     this.#first.resolve();
   }
 
-  /** What was sent to a socket that was lost comes again, but perhaps only in minutes. */
+  /** Called when a socket ended. Slack sends the events of a lost socket again, but perhaps minutes later. */
   #down(socket: Socket, end: 'refresh' | 'lost'): void {
     this.#live.delete(socket);
     if (this.#isClosed) return;
@@ -210,22 +212,22 @@ function socketModeOff(): AdapterError {
   return new AdapterError(`Socket Mode is switched off for the Slack app. ${todo}`, { adapter: 'slack' });
 }
 
-/** What a socket needs. */
+/** Dependencies of one socket. */
 type SocketPorts = Pick<SocketsPorts, 'apiUrl' | 'timers' | 'log' | 'take'> & { readonly appToken: string };
 
-/** How a socket ended: Slack asked for a new one, switched Socket Mode off, or it was lost. */
+/** How a socket ended: Slack asks for a new one, Socket Mode was switched off, or the connection broke. */
 type End = 'refresh' | 'disabled' | 'lost';
 
-/** One Socket Mode connection that Slack has greeted. */
+/** One Socket Mode connection after Slack's greeting. */
 type Socket = {
-  /** After `refresh` it may still bring something until it is closed. */
+  /** Resolves when the socket ends. After `refresh`, it can still deliver payloads until it is closed. */
   readonly ended: Promise<End>;
   close(): void;
 };
 
 const HELLO_WITHIN_MS = 20_000;
 
-/** Opens one connection. Rejects with the error of `apps.connections.open`, or when Slack does not greet in time. */
+/** Opens one connection. Rejects with the error of `apps.connections.open`, or after 20 s without Slack's greeting. */
 async function openSocket(ports: SocketPorts): Promise<Socket> {
   const client = new Client(ports);
   client.on('slack_event', (event: { readonly body: unknown; readonly ack: Ack }) =>
@@ -258,8 +260,8 @@ const ENDS: Readonly<Record<string, End>> = { link_disabled: 'disabled', too_man
 const limitedSchema = z.looseObject({ type: z.literal('app_rate_limited') });
 
 /**
- * Slack's client for one connection; whoever opened it opens the next one. A payload that the client does not expect would
- * end the program, and it would close before another connection is there: this one looks at each frame first.
+ * Slack's client for one connection, without its reconnects. It checks each frame first, because an unexpected payload
+ * would end the program. It also leaves the socket open when Slack asks for a new one.
  */
 class Client extends SocketModeClient {
   readonly #ports: SocketPorts;
@@ -295,7 +297,7 @@ class Client extends SocketModeClient {
   }
 }
 
-/** The client's own words go to the debug log; its debug words hold whole payloads and go nowhere. */
+/** Sends the client's messages to the debug log. Drops its debug messages: they hold whole payloads. */
 function quietLogger(log: Logger): NonNullable<ConstructorParameters<typeof SocketModeClient>[0]>['logger'] & object {
   const tell = (words: unknown): void => log.debug({ words: String(words).slice(0, 300) }, "Slack's client");
   return {
@@ -309,28 +311,28 @@ function quietLogger(log: Logger): NonNullable<ConstructorParameters<typeof Sock
   };
 }
 
-/** Where signed requests are taken, and what becomes of them. */
+/** Settings and dependencies of the HTTP server. */
 type HttpReceiverPorts = Pick<AdapterParts, 'timers' | 'log'> & {
   readonly signingSecret: string;
   readonly host: string;
-  /** 0 takes any free port. */
+  /** 0 picks any free port. */
   readonly port: number;
   readonly path: string;
-  /** Rejects when Slack had better send it again. */
+  /** Rejects when Slack must send the payload again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
 };
 
-/** A server that takes Slack's signed requests; Bolt checks the signatures. */
+/** A server for Slack's signed requests. Bolt's functions check the signatures. */
 type HttpReceiver = { readonly url: string; close(): Promise<void> };
 
 const BODY_LIMIT = 1_048_576;
-/** Slack waits no longer for an answer. */
+/** Slack's time limit for an answer, in milliseconds. */
 const ANSWER_WITHIN_MS = 3_000;
 
 const anything = z.unknown().optional();
 const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challenge: anything });
 
-/** Listens; rejects with an `AdapterError` when it cannot. */
+/** Starts the server. Rejects with an `AdapterError` when it cannot listen. */
 async function openHttpReceiver(ports: HttpReceiverPorts): Promise<HttpReceiver> {
   const server = createQuietServer();
   guardServer(server, { request: (request, response) => answer(ports, request, response) }, ports.log);

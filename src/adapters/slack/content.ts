@@ -9,22 +9,22 @@ import type { Content } from '../delivery/message-client.ts';
 import { parsedJson } from '../delivery/inbound.ts';
 import type { Speaker } from '../port.ts';
 
-/** The words of a message as Slack takes them; nothing in them mentions anybody. */
+/** The text fields of a message for Slack. No mention of a person or group can form in them. */
 export type Wording = {
   readonly text: string;
   readonly blocks?: readonly object[];
   readonly username?: string;
 };
 
-/** Whether agents may speak under their own names, and whether there are to be blocks. */
+/** `isCustomized`: agents may post under their own names. `hasBlocks`: the message may have blocks. */
 type WordingOptions = {
   readonly isCustomized: boolean;
   readonly hasBlocks: boolean;
-  /** Slack takes no commands with a slash in threads. */
+  /** Whether the message goes to a thread. Slack has no slash commands there, so they are written with "!". */
   readonly isThread: boolean;
 };
 
-/** A message as `chat.postMessage` and `chat.update` take it. */
+/** Returns the text fields of a message for `chat.postMessage` and `chat.update`. */
 export function wordingOf(content: Content, { isCustomized, hasBlocks, isThread }: WordingOptions): Wording {
   const { kind, speaker } = content;
   const said = kind === 'draft' ? newest(content.text) : content.text;
@@ -37,7 +37,10 @@ export function wordingOf(content: Content, { isCustomized, hasBlocks, isThread 
   };
 }
 
-/** Conch's own words with its commands as Slack takes them: "/conch floor resume", and "!floor resume" in threads. */
+/**
+ * Rewrites the commands in Conch's own text for Slack: "/conch floor resume", or "!floor resume" in threads. Code
+ * stays unchanged.
+ */
 export function inSlackWords(text: string, isThread: boolean): string {
   return stretches(text)
     .map((stretch) =>
@@ -51,32 +54,32 @@ const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w
 /** The `action_id` of the button that opens the settings. */
 export const SETTINGS_ACTION = 'conch:settings';
 
-/** What a button stands for: a command line, and the word that says what it was drawn for. */
+/** The value of a button: its command line, what the button was drawn for, and the form that it opens. */
 export type ButtonValue = {
   readonly line: string;
   readonly drawnFor: string;
   readonly opens?: 'reason' | 'form' | 'rule' | undefined;
 };
 
-/** A button's value, as Slack carries it. */
+/** Returns a button's value as text for Slack. */
 export function buttonValue({ line, drawnFor, opens }: Pick<CardButton, 'line' | 'drawnFor' | 'opens'>): string {
   const isForm = opens?.what === 'reason' || opens?.what === 'form';
   return JSON.stringify({ line, drawnFor, ...(isForm ? { opens: opens.what } : {}) });
 }
 
-/** Reads a button's value back; `null` when it is not one of ours. */
+/** Parses a button's value; `null` when Conch did not write it. */
 export function readButtonValue(text: string): ButtonValue | null {
   return parsedJson(text, valueSchema);
 }
 
 const valueSchema = z.object({
   line: z.string().startsWith('/').max(500),
-  // Those of earlier versions carry none: they are over.
+  // Buttons of earlier versions lack `drawnFor`. The default makes them out of date.
   drawnFor: z.string().max(100).default(''),
   opens: z.enum(['reason', 'form', 'rule']).optional(),
 });
 
-/** The time that is left, in words that stay true until the card is written anew. */
+/** Returns the time left in rounded words, because the card is not updated every second. `ms` is in milliseconds. */
 export function roughlyLeft(ms: number): string {
   const minutes = Math.round(ms / 60_000);
   if (minutes < 1) return 'less than a minute left';
@@ -84,15 +87,15 @@ export function roughlyLeft(ms: number): string {
   return `about ${Math.round(minutes / 60)} h left`;
 }
 
-/** Slack shows long notifications badly from here on, and cuts texts without blocks there. */
+/** Slack's limit for texts without blocks, in UTF-16 units. A longer notification is displayed badly. */
 const NOTICE_LIMIT = 4_000;
 const TEXT_LIMIT = 39_000;
 const BLOCK_LIMIT = 12_000;
 const SECTION_LIMIT = 2_900;
-/** What is shown of a long draft: its end. */
+/** A longer draft shows only its end. UTF-16 units. */
 const DRAFT_LIMIT = 3_500;
 
-/** None when the text is too long for one. */
+/** Returns the blocks of a message; none when its Markdown is too long for one block. */
 function blocksOf({ kind, buttons }: Content, named: string): readonly object[] {
   if (kind === 'card') {
     const shown = inertText(named).slice(0, SECTION_LIMIT);
@@ -115,7 +118,10 @@ const SETTINGS_BUTTON = {
 
 const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
 
-/** What is asked stands whole in the channel, so no button shows it; a rule is chosen in a menu, and confirmed in a form that has it whole. */
+/**
+ * Returns the elements of a card's button. The button "Whole input" is left out: the request's own message holds the
+ * input. Always-allow rules become a menu.
+ */
 function buttonElement(button: CardButton, index: number): readonly object[] {
   const { opens, label, drawnFor } = button;
   if (opens?.what === 'input') return [];
@@ -142,7 +148,7 @@ function rulesMenu(
 const MOST_OPTIONS = 100;
 const OPTION_LENGTH = 75;
 
-/** Text as Slack's Block Kit has it where nothing in it is read. */
+/** Returns plain text for Slack's Block Kit. Slack reads no markup in it. */
 export function textObject(text: string): object {
   return { type: 'plain_text', text };
 }
@@ -157,7 +163,7 @@ function plainButton(button: CardButton, index: number): object {
   };
 }
 
-/** The end of a text, from the beginning of a line if one is near. */
+/** Returns the end of a long draft, from the start of a line if that loses less than half. */
 function newest(text: string): string {
   if (text.length <= DRAFT_LIMIT) return text;
   const end = text.slice(-DRAFT_LIMIT).replace(/^[\uDC00-\uDFFF]/, '');
@@ -166,25 +172,25 @@ function newest(text: string): string {
 }
 
 /**
- * An agent's Markdown as Slack's markdown block may hold it: it reads the same, but no mention can form in it, in code
- * neither, and no link says that it leads to another host than it does. Slack reads its own `<…>` in such a block; it shows
- * `&lt;` as "<" and never reads it again, so that is enough outside code. Code stays as it is, but for what would be a mention.
+ * Rewrites an agent's Markdown for Slack's markdown block. No mention can form in it, and no link can show another
+ * host than its own. In a markdown block, Slack reads `<…>` as its own markup, and shows `&lt;` as "<". So `&lt;` is
+ * safe outside code. In code, only text that Slack reads as markup is changed.
  */
 export function inertMarkdown(text: string): string {
   return rewritten(text, { code: inertCode, words: inertWords, paragraph: openly });
 }
 
-/** The same text outside of such a block: nothing in it is read but Slack's own `<…>`. */
+/** Escapes text for Slack fields other than the markdown block. No mention can form in it. */
 function inertText(text: string): string {
   return escaped(rewritten(text, { code: same, words: withoutBroadcasts, paragraph: same }));
 }
 
 type Rewriting = {
-  /** Of code, in blocks and within a line, with what opens and closes it. */
+  /** Rewrites code: code blocks and code spans, with their delimiters. */
   readonly code: (text: string) => string;
-  /** Of what stands between. */
+  /** Rewrites text outside code. */
   readonly words: (text: string) => string;
-  /** Of each paragraph before its code is looked for. */
+  /** Rewrites a whole paragraph, before its code spans are found. */
   readonly paragraph: (text: string) => string;
 };
 
@@ -208,16 +214,16 @@ const MAY_HOLD_CODE = /```|~~~/;
 
 type Stretch = { readonly isCode: boolean; readonly text: string };
 
-/** What Slack could take for a mention, a channel, a date or a link with a text of its own. */
+/** Matches the start of `<…>` that Slack could read as a mention, a channel, a date or a labelled link. */
 const TOKEN = /<(?=@[UW]|#[A-Z\d]|!(?!doctype|--|\[)|(?:https?|mailto|tel|slack):[^>\n]{0,2000}\|)/gi;
-/** Its text, and its address with or without the angle brackets. */
+/** Matches a Markdown link: its label, then its URL with or without angle brackets. */
 const LINK =
   /\[((?:[^[\]\\]|\\.|\[[^[\]]{0,300}\]){1,300})\]\(\s{0,3}(?:<([^<>\n]{1,2000})>|((?:[^\s()<>]|\([^\s()<>]{0,300}\)){1,2000}))(?:\s{1,3}["'(][^\n]{0,300}["')])?\s{0,3}\)/g;
 const AUTOLINK = /<(https?:\/\/[^\s<>|]{1,2000})>/g;
 const ADDRESS =
   /^(?:[a-z][a-z\d+.-]{0,20}:\/\/)?(?:[^\s@/]{1,200}@)?([\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,20})\.?(?::\d{1,5})?(?:[/?#]\S{0,300})?$/iu;
 
-/** Blocks of code and what stands between them, in order, without the line feeds between. */
+/** Splits text into code blocks and the text between them. The line feeds between parts are left out. */
 function stretches(text: string): readonly Stretch[] {
   const found: { isCode: boolean; lines: string[] }[] = [];
   let fence: Fence | null = null;
@@ -232,12 +238,12 @@ function stretches(text: string): readonly Stretch[] {
   return found.map(({ isCode, lines }) => ({ isCode, text: lines.join('\n') }));
 }
 
-/** Code is copied: nothing comes into it but into what Slack would read as a mention even there. */
+/** Breaks Slack's own markup in code. All other code stays unchanged, because people copy it. */
 function inertCode(code: string): string {
   return code.replaceAll(TOKEN, `<${JOINER}`);
 }
 
-/** Links whose text is another address than theirs show both. */
+/** Writes out the URL of links whose label is an address of another host. */
 function openly(paragraph: string): string {
   return paragraph.replaceAll(LINK, (_link, label: string, quoted: string | undefined, plain: string | undefined) => {
     const url = (quoted ?? plain ?? '').trim();
@@ -260,7 +266,7 @@ function inertWords(words: string): string {
   return withoutBroadcasts(words.replaceAll(AUTOLINK, '$1').replaceAll('<', '&lt;'));
 }
 
-/** Whether a link's text is itself an address, of another host. */
+/** Whether the label of a link is an address of another host than the link's URL. */
 function isMasked(label: string, url: string): boolean {
   const [, shown] = ADDRESS.exec(label.replaceAll(/[*_~`[\]\\\u200B-\u200D\u2060\uFEFF]/g, '').trim()) ?? [];
   return shown !== undefined && bare(shown) !== bare(hostOf(url));
@@ -274,12 +280,15 @@ function bare(host: string): string {
   return host.toLowerCase().replace(/^www\./, '');
 }
 
-/** Text that Slack shows as it stands: no `<!channel>`, `<!here>`, `<!subteam^…>`, `<@U…>` or link can form in it. */
+/** Escapes text so that no mention, channel name or link can form in it. */
 export function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** Words that address everybody, parted by a character that nobody sees, so that they address nobody; addresses, of pages and of mail, stay whole. */
+/**
+ * Breaks @channel, @here, @everyone and @group with an invisible character, so that they notify nobody. URLs stay
+ * whole.
+ */
 function withoutBroadcasts(text: string): string {
   return text.replaceAll(URL_OR_BROADCAST, (_found, url: string | undefined) => url ?? `@${JOINER}`);
 }
@@ -287,24 +296,24 @@ function withoutBroadcasts(text: string): string {
 const BROADCAST = /(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu;
 const URL_OR_BROADCAST = new RegExp(`(https?:\\/\\/[^\\s<>()[\\]|@]+[^\\s<>()[\\]|]*)|${BROADCAST.source}`, 'giu');
 
-/** The beginning of a text, at most so long; neither a character nor an entity is cut in two. */
+/** Returns at most `limit` UTF-16 units from the start of a text. Cuts no character and no HTML entity in two. */
 export function clipped(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const whole = text.slice(0, limit - 1).replace(/&[a-z]{0,3}$/, '');
   return `${/[\uD800-\uDBFF]$/.test(whole) ? whole.slice(0, -1) : whole}…`;
 }
 
-/** Neither seen nor a place to break a line. */
+/** The word joiner: invisible, and no line break can follow it. */
 const JOINER = '\u2060';
 
-/** How a message, a status or a session names its author. */
+/** The name and picture of an agent in a message or status. */
 type Identity = {
   readonly username: string;
   readonly icon_emoji?: string;
   readonly icon_url?: string;
 };
 
-/** The name and the picture under which an agent speaks. An emoji for which Slack has no name goes before the name. */
+/** Returns an agent's name and picture for Slack. An emoji without a Slack name goes before the agent's name. */
 export function identityOf(speaker: NonNullable<Speaker>): Identity {
   const username = shownName(speaker);
   const avatar = speaker.avatar?.trim() ?? '';
@@ -316,24 +325,24 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
   return { username: isPicture ? `${avatar} ${username}` : username };
 }
 
-/** An agent's name as text that mentions nobody and that Slack takes for a name. */
+/** Returns an agent's name without markup and broadcasts, at most 80 UTF-16 units. Falls back to the agent's id. */
 export function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
-  // Nobody copies an address out of a name.
+  // URLs need no care here, unlike in texts: nobody copies one out of a name.
   return clipped(plain === '' ? id : plain, MOST_LETTERS).replaceAll(BROADCAST, `@${JOINER}`);
 }
 
-/** An agent's text as Conch itself says it, for apps that may not speak under other names. */
+/** Returns an agent's text with the name in front, for apps that may not post under other names. */
 export function prefixed(speaker: NonNullable<Speaker>, text: string): string {
   const name = shownName(speaker).replaceAll(/([*_~`\\[\]])/g, '\\$1');
   const isBlock = /^(?:\s{0,3}(?:[#>|+-]|\* |\d+[.)]|`{3}|~{3})| {4})/.test(text);
   return `**${name}**:${isBlock ? '\n\n' : ' '}${text}`;
 }
 
-/** Slack takes no longer names. */
+/** Slack's limit for the name of a sender, in UTF-16 units. */
 const MOST_LETTERS = 80;
 
-/** Slack's name for an emoji that is a likely picture of an agent; `null` for one that is not in this list. */
+/** Returns Slack's name of an emoji; `null` for an emoji that the list lacks. */
 export function emojiName(emoji: string): string | null {
   return NAMES.get(uncoloured(emoji)) ?? null;
 }
@@ -353,7 +362,7 @@ const LIST = `
 
 const NAMES = new Map([...LIST.matchAll(/(\S+) (\S+)/g)].map(([, emoji = '', name = '']) => [uncoloured(emoji), name]));
 
-/** Without the character that asks for a coloured picture. */
+/** Removes the variation selector, which asks for a coloured emoji. */
 function uncoloured(emoji: string): string {
   return emoji.trim().replaceAll('\uFE0F', '');
 }

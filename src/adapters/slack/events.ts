@@ -27,32 +27,32 @@ import type { ChannelMembership } from './channel-membership.ts';
 import type { Ack } from './commands.ts';
 import type { Interactions } from './interactions.ts';
 
-/** What taking in events needs of the adapter. */
+/** Dependencies of the event handling. */
 export type EventsPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
     readonly deduplicator: Deduplicator;
     readonly membership: ChannelMembership;
-    /** Whether Slack's own Stop means `/stop`. */
+    /** True when Slack's Stop button means `/stop`. */
     readonly agentSessions: boolean;
-    /** Whether a command is heard for the first time, over restarts too. */
+    /** Whether a command is seen for the first time, also after a restart. */
     readonly isFirst: FirstTime;
     readonly sender: Pick<MessageSender, 'seen'>;
     readonly interactions: Interactions;
-    /** Slack leaves out events for a minute. */
+    /** Called when Slack drops events for a minute because there are too many. */
     readonly limited: () => void;
   };
 
-/** Takes in what Slack sends. */
+/** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges an event once it is durable, a click at once, and what nobody understands as well, or it would come again.
-   * Rejects when Slack had better send it again.
+   * Acknowledges an event once it is durable, and a click at once. Unknown payloads are acknowledged, too: otherwise
+   * Slack would send them again. Rejects when Slack must send the payload again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   stop(): void;
 };
 
-/** The envelope of an event. */
+/** The envelope of an event in Slack's Events API. */
 const eventPayloadSchema = z.looseObject({
   type: z.literal('event_callback'),
   event_id: z.string().min(1).max(100),
@@ -62,8 +62,8 @@ const eventPayloadSchema = z.looseObject({
 const otherSchema = z.looseObject({ type: z.string().optional().catch(undefined) });
 
 /**
- * Events of a channel are taken in one after the other, each until it is durable: an event is acknowledged then, and not
- * before. Slack sends it again in the meantime; the second delivery waits for the first.
+ * Handles the events of a channel one after the other. An event is acknowledged only once it is durable. Slack may
+ * send it again before that; the second delivery waits for the first.
  */
 export function createEvents(ports: EventsPorts): Events {
   const { deduplicator, self, log } = ports;
@@ -123,7 +123,7 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
   }
 }
 
-/** A mention comes as two events with one message: its command is run once. */
+/** Handles a message. Slack sends a mention as two events; the command in it runs once. */
 async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
   const found = whereabouts(queries, message);
@@ -138,14 +138,17 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
 }
 
-/** Whether a person speaks to the app where nobody hears it, for the first time in a while. */
+/** Whether a person writes to the app in a channel without a floor, for the first time in a while. */
 function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, text, channel }: Said): boolean {
   if (author !== 'person' || whereabouts(queries, { channel, thread: null, broadcast: false }) !== null) return false;
   const isMeant = isDirect(channelId(channel)) || usersIn(text).includes(self.userId);
   return isMeant && deduplicator.claim(`unplaced:${channel}:${by}`);
 }
 
-/** An edit may overtake its message: it is handed in as the message that it made, which changes nothing if that is known. */
+/**
+ * Handles an edit. It can arrive before its message, so the edited text is also handed in as a message. The engine
+ * ignores a known message.
+ */
 async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   const found = whereabouts(ports.queries, message);
   if (found === null) return;
@@ -159,7 +162,7 @@ async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   await ports.intake.amend(await toChange(message, found.channel, ports));
 }
 
-/** A deletion may overtake its message, which is not wanted then. */
+/** Handles a deletion. It can arrive before its message, which is then ignored. */
 async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind: 'deleted' }>): Promise<void> {
   const found = whereabouts(ports.queries, at);
   if (found === null) return;
@@ -167,14 +170,17 @@ async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind
   ports.deduplicator.claim(goneKey(at.channel, ts));
 }
 
-/** With several sockets, what is written within so long of each other comes in any order. */
+/** Within this time, in milliseconds, events of different sockets can arrive in any order. */
 const OVERTAKING_MS = 60_000;
 
 function goneKey(channel: string, ts: string): string {
   return `gone:${messageId(channel, ts)}`;
 }
 
-/** A session may hang on a message of the channel itself: that is no thread with a floor. */
+/**
+ * Handles Slack's Stop button. A session can belong to a message of the channel itself, which is no thread with a
+ * floor.
+ */
 async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };
@@ -188,19 +194,19 @@ function broken({ intake }: EventsPorts, why: string): void {
   intake.broken(new AdapterError(`${why}. ${todo}`, { adapter: 'slack' }));
 }
 
-/** What an event of Slack means to Conch. */
+/** The meaning of an event of Slack. */
 export type SlackEvent =
   | { readonly kind: 'said'; readonly said: Said }
   | { readonly kind: 'edited'; readonly said: Said }
   | { readonly kind: 'deleted'; readonly at: Spot; readonly ts: string }
-  /** Conch was taken out of the channel, or the channel is closed. */
+  /** Conch was removed from the channel, or the channel was closed. */
   | { readonly kind: 'gone'; readonly channel: string; readonly why: string }
   | { readonly kind: 'again'; readonly channel: string }
-  /** Slack's own Stop button. */
+  /** Somebody pressed Slack's Stop button. */
   | { readonly kind: 'stopped'; readonly at: Spot; readonly user: string }
-  /** The app was removed or its tokens were taken back. */
+  /** The app was removed, or its tokens were revoked. */
   | { readonly kind: 'broken'; readonly why: string }
-  /** Nothing that concerns a floor: our own echo, a notice, something unknown. */
+  /** The event concerns no floor: a message of Conch, a notice, or an unknown event. */
   | { readonly kind: 'nothing' };
 
 const writtenSchema = messageSchema.extend({ channel: idSchema });
@@ -224,7 +230,7 @@ const revokedSchema = z.looseObject({ tokens: z.looseObject({ bot: z.array(z.str
 
 const NOTHING: SlackEvent = { kind: 'nothing' };
 
-/** What the `event` of an Events API payload means; `null` when it has not the shape that Slack promises. */
+/** Parses the `event` of an Events API payload. Returns `null` when its shape is not the one that Slack documents. */
 export function parseEvent(event: unknown, self: Self): SlackEvent | null {
   const typed = typeSchema.safeParse(event);
   if (!typed.success) return null;
@@ -268,7 +274,9 @@ function written(message: z.output<typeof writtenSchema>, self: Self): SlackEven
   return said === null ? null : { kind: 'said', said };
 }
 
-/** Only another text is an edit: previews of links and reply counts come as changes as well. */
+/**
+ * Reads a change of a message. Only a changed text is an edit: link previews and reply counts also arrive as changes.
+ */
 function changed(event: z.output<typeof changedSchema>, self: Self): SlackEvent | null {
   const { channel, message, previous_message: before } = event;
   if (isOwn(message, self) || (before && isOwn(before, self))) return NOTHING;

@@ -9,16 +9,17 @@ import { call, channelId, messageId, platformChannel } from './client.ts';
 import { threadAt, toChange, toHumanMessage, whereabouts, parseMessage, timesIn } from './parse-message.ts';
 import type { MessageContext } from './parse-message.ts';
 
-/** What reading histories needs of the adapter. */
+/** Dependencies of reading the history. */
 export type HistoryPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
     readonly web: WebClient;
   };
 
 /**
- * What a channel's or a thread's history shows after a message, and for ten minutes before it: events overtake each
- * other. A channel that was never read is only marked. Messages of threads with floors of their own, whose floors are not
- * open yet, are handed in directly. Slack's history does not tell of new replies under messages older than that.
+ * Reads the history of a channel or thread since the message `after`. Starts 10 minutes earlier, because Slack's
+ * events can arrive out of order. With `after` null, returns no messages, only the newest position. Messages of a
+ * thread whose own floor is not open yet go straight to the intake. New replies under messages before that start are
+ * not found.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   if (after === null) return { messages: [], changes: [], gap: null, mark: await standOf(ports, channel) };
@@ -34,7 +35,7 @@ const OVERLAP_SECONDS = 600;
 const PAGE = 200;
 const MOST_PAGES = 50;
 const MOST_THREADS = 50;
-/** So long one reading waits for Slack's limits; longer, and it is a gap. */
+/** The longest wait for Slack's rate limit, in milliseconds. A longer wait is reported as a gap. */
 const PATIENCE_MS = 30_000;
 const AGAIN = { firstMs: 1_000, longestMs: PATIENCE_MS, attempts: 3 };
 
@@ -63,7 +64,7 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
   return { id: messageId(own, ts), order: ts };
 }
 
-/** The channel's own messages, and those of its threads that nobody else reads. */
+/** Reads a channel's own messages and the replies in its threads, except in threads whose own floor is open. */
 async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const own = platformChannel(channel).channel;
   const { messages, gap } = await pages(ports, {
@@ -97,7 +98,7 @@ function isOpen(places: readonly { readonly id: ChannelId }[], floor: ChannelId)
   return places.some(({ id }) => id === floor);
 }
 
-/** Oldest first, each message once; those of other floors go there. */
+/** Returns messages and changes oldest first, each message once. Messages of other floors go straight to the intake. */
 async function sorted(
   ports: HistoryPorts,
   channel: ChannelId,
@@ -126,7 +127,7 @@ async function sorted(
   return { messages, changes };
 }
 
-/** All pages of a history, newest first; what Slack does not let us read in time is a gap. */
+/** Reads all pages of a history. The page limit and Slack's rate limit are reported as a gap. */
 async function pages(ports: HistoryPorts, wanted: Wanted): Promise<Read> {
   const messages: unknown[] = [];
   let cursor: string | null = null;
@@ -144,7 +145,7 @@ async function pages(ports: HistoryPorts, wanted: Wanted): Promise<Read> {
   return { messages, gap: `only the newest ${messages.length} messages were read` };
 }
 
-/** One page; asked for again after short limits and breaks of the network: reading changes nothing. */
+/** Reads one page. Retries after network errors and short rate limits, because reading changes nothing. */
 async function page(
   ports: HistoryPorts,
   { channel, method, args }: Wanted,

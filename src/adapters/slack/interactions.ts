@@ -30,13 +30,16 @@ import { forFloor, openingButton, reasonAsked, controlOf, isDrawable } from '../
 import { reasonOf } from '../delivery/connect-retry.ts';
 import { parsedJson } from '../delivery/inbound.ts';
 
-/** What clicks, forms and `/conch` are answered with. */
+/** Handles clicks, forms and `/conch`, and runs typed commands. */
 export type Interactions = {
-  /** Does what a payload asks, if it is one of these; `false` for any other. Rejects only when Slack had better send it again. */
+  /**
+   * Handles a payload. Resolves with `false` for a payload of another kind. Rejects only when Slack must send it
+   * again.
+   */
   take(body: unknown, ack: Ack): Promise<boolean>;
-  /** Runs a command line that somebody wrote as a message, or Slack's own Stop. */
+  /** Runs a command line that a person wrote as a message, or `/stop` for Slack's Stop button. */
   typed(command: Typed): void;
-  /** Tells somebody who spoke to the app where it has no floor what to do. */
+  /** Answers a person who wrote to the app in a channel without a floor. */
   unplaced(user: string, at: Spot): void;
 };
 
@@ -68,7 +71,7 @@ const clickSchema = z.looseObject({
 });
 type Click = z.output<typeof clickSchema>;
 
-/** Answers everything that people do beside writing. */
+/** Returns the handlers for everything that people do at Slack except writing messages. */
 export function createInteractions(ports: CommandPorts): Interactions {
   return {
     async take(body, ack) {
@@ -121,7 +124,7 @@ function spotOf(click: Click): Spot | null {
   return { channel, thread: thread === own ? null : thread, broadcast: false };
 }
 
-/** What `/conch` sends. */
+/** The payload of the slash command `/conch`. */
 const slashSchema = z.looseObject({
   command: z.string(),
   text: z.string().default(''),
@@ -131,7 +134,7 @@ const slashSchema = z.looseObject({
   response_url: z.url().nullish().catch(null),
 });
 
-/** Answers `/conch …`: at once that it has arrived, then with what became of it. */
+/** Acknowledges `/conch …` at once, then runs it and shows the answer. */
 async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
   await ack();
   if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
@@ -144,7 +147,7 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
 }
 
-/** A button that opens a form, and who pressed it where. */
+/** A pressed button that opens a form, with the person and the floor. */
 type Pressed = {
   readonly asker: Recipient;
   readonly floor: ChannelId;
@@ -152,7 +155,10 @@ type Pressed = {
   readonly meant: ButtonValue;
 };
 
-/** Shows what a pressed button opens, within 3 s of that; `false`: nothing, or what it opens is over or cannot be drawn. */
+/**
+ * Opens the form of a pressed button. Resolves with `false` when the button opens no form, or its request has ended,
+ * or Slack cannot draw the form. Slack accepts a form only within 3 s after the click.
+ */
 async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
   const { opens, line } = pressed.meant;
   const form = opens === undefined ? null : VIEWS[opens](ports, pressed);
@@ -161,7 +167,7 @@ async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boole
   return true;
 }
 
-/** Opens the form with a floor's mode and order for whoever may change them; whoever may not is told so before. */
+/** Opens the form for a floor's mode and order. A person who may not change them gets the refusal instead. */
 async function openSettings(ports: CommandPorts, asked: Omit<Pressed, 'meant'>): Promise<void> {
   const { asker, floor } = asked;
   const refusal = await commandRefusal(ports, asker.user, { floor, line: '/floor mode inject' });
@@ -173,7 +179,7 @@ async function openSettings(ports: CommandPorts, asked: Omit<Pressed, 'meant'>):
   await show(ports, { ...asked, meant }, { ...settingsForm(view), instead });
 }
 
-/** Carries out a form that was sent; `false`: it is none of these. */
+/** Handles a submitted form. Resolves with `false` when the payload is no form of Conch. */
 async function takeForm(ports: CommandPorts, body: unknown, ack: Ack): Promise<boolean> {
   const sent = sentSchema.safeParse(body).data;
   if (sent === undefined) return false;
@@ -190,7 +196,7 @@ async function takeForm(ports: CommandPorts, body: unknown, ack: Ack): Promise<b
 
 type FormName = 'conch:reason' | 'conch:rule' | 'conch:answer' | 'conch:settings';
 
-/** A form: its name in Slack's payloads, its title and buttons, and what stands in it. */
+/** A form of Slack: its id, title, button labels and blocks. */
 type Form = {
   readonly name: FormName;
   readonly title: string;
@@ -199,7 +205,7 @@ type Form = {
   readonly blocks: readonly object[];
 };
 
-/** What stays with a form until it is sent. */
+/** The data that Slack stores with an open form and returns on submit. */
 const keptSchema = z.object({
   floor: z.string(),
   line: z.string().startsWith('/'),
@@ -239,14 +245,14 @@ const LABEL_LENGTH = 300;
 const OPTION_LENGTH = 75;
 const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 
-/** Asks for the words that go behind the line of a button. */
+/** Returns the form that asks for a reason, which is appended to the button's line. */
 function reasonForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form {
   const element = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
   const blocks = [inputBlock('why', { label: reasonAsked(queries.view(floor), meant), element })];
   return { name: 'conch:reason', title: 'Deny with reason', submit: 'Deny', close: 'Back', blocks };
 }
 
-/** The form of an open question; `null`: it is over, or Slack cannot draw it, and the line of its button says which. */
+/** Returns the form of an open question. Returns `null` when the question has ended, or Slack cannot draw the form. */
 function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
   const view = queries.view(floor);
   const found = view === null ? null : openingButton(view, { ...meant, opens: 'form' });
@@ -260,7 +266,7 @@ function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): For
   return { name: 'conch:answer', title: 'Answer', submit: 'Answer', close: 'Back', blocks };
 }
 
-/** Asks whether a rule is meant, which stands there whole; `null`: the question is over. */
+/** Returns the form that shows a whole always-allow rule and asks to confirm it. Null: the question has ended. */
 function ruleForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
   const view = queries.view(floor);
   const drawnFor = readDrawnFor(meant.drawnFor);
@@ -283,7 +289,7 @@ const SECONDS = {
   max_value: '86400',
 };
 
-/** Its fields have the names of the commands they stand for. */
+/** Returns the settings form. Each field is named after the command that it stands for. */
 function settingsForm(view: FloorView): Form {
   const modes = INTERRUPT_MODES.map((mode) => ({ value: mode, label: `${mode}: ${MODES[mode].summary}` }));
   const orders = ORDERS.map((order) => ({ value: order, label: `${order}: ${POLICIES[order].summary}` }));
@@ -298,7 +304,7 @@ function settingsForm(view: FloorView): Form {
   return { name: 'conch:settings', title: 'Conch', submit: 'Save', close: 'Cancel', blocks };
 }
 
-/** A field of a form with its label; its name is what it is known by. */
+/** Returns a field of a form with its label. `id` names the field in the submitted values. */
 function inputBlock(
   id: string,
   field: { readonly label: string; readonly element: object; readonly optional?: boolean; readonly hint?: string },
@@ -327,7 +333,7 @@ function elementOf(field: AskedField): object {
     : { type: 'plain_text_input', multiline, max_length, ...named };
 }
 
-/** A menu of one choice, or of several: at most `most`, where that is more than 0. */
+/** Returns a menu. `many` null: one choice. Otherwise several, at most `many.most`, where 0 is no limit. */
 function menu(
   name: string,
   offered: AskedField['options'],
@@ -373,7 +379,7 @@ const sentSchema = z.looseObject({
   }),
 });
 
-/** What was filled in, by the names of the fields. */
+/** Returns the submitted values by field name. */
 function filledOf(values: z.output<typeof filledSchema>): FilledForm {
   return Object.fromEntries(
     Object.entries(values).map(([name, elements]) => {
@@ -384,7 +390,7 @@ function filledOf(values: z.output<typeof filledSchema>): FilledForm {
   );
 }
 
-/** A form that was sent: what was kept with it, who sent it, and what was filled in. */
+/** A submitted form: its stored data, the person, and the values. */
 type Sent = {
   readonly kept: z.output<typeof keptSchema>;
   readonly asker: Recipient;
@@ -399,7 +405,7 @@ const SUBMITS: Readonly<Record<FormName, (ports: CommandPorts, sent: Sent) => Pr
   'conch:settings': takeSettings,
 };
 
-/** Runs the line of a form, with the words that were written into it. */
+/** Runs the form's line with the reason appended. */
 async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   await ack();
   const words = [filled['why'] ?? ''].flat().join(' ').replaceAll(/\s+/g, ' ');
@@ -407,7 +413,7 @@ async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent
   await answer(ports, asker, await obey(ports, asker.user, order));
 }
 
-/** Runs the line of a form with what was filled in. What is refused is shown beside its field, and the form stays open. */
+/** Runs the form's line with the submitted values. Errors appear beside their fields, and the form stays open. */
 async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   const line = `${kept.line} ${formWords(filled)}`;
   const errors: Record<string, string> = {};
@@ -421,7 +427,7 @@ async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sen
   else if (Object.keys(errors).length === 0 && said !== null) await answer(ports, asker, said);
 }
 
-/** What is wrong beside its field; what is about no field stands beside the first. */
+/** Returns the errors by field name. An error without a field appears beside the first field. */
 function besideFields({ text, fields = {} }: Answer, filled: FilledForm): Record<string, string> {
   const known = Object.entries(fields).filter(([name]) => Object.hasOwn(filled, name));
   if (known.length > 0) return Object.fromEntries(known.map(([name, why]) => [name, errorText(why)]));
@@ -432,7 +438,7 @@ function errorText(words: string): string {
   return inSlackWords(words, false).slice(0, ERROR_LIMIT);
 }
 
-/** Runs the command lines that the settings stand for: only what differs from what is in force is a command. */
+/** Runs one command for each setting that differs from the current one. */
 async function takeSettings(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   const view = ports.queries.view(kept.floor);
   const now: FilledForm = { mode: view?.mode ?? '', order: view?.order ?? '', extend: '' };

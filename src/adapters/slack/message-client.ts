@@ -13,7 +13,7 @@ import type { Self, SlackSettings } from './client.ts';
 import { emojiName, roughlyLeft, wordingOf, identityOf } from './content.ts';
 import { sentAt } from './parse-message.ts';
 
-/** What the client needs. */
+/** Dependencies of the message client. */
 export type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly web: WebClient;
   readonly self: Self;
@@ -21,18 +21,22 @@ export type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> 
   readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
-/** The client, and what only this one has. */
+/** The message client of Slack, with its start. */
 export type SlackMessageClient = MessageClient & {
-  /** Learns whether agents may speak under their own names. Never rejects. */
+  /** Learns whether agents may post under their own names. Never rejects. */
   start(): Promise<void>;
 };
 
-/** Slack takes about one message a second in a channel and about 50 edits a minute; the rest is for posts that were drafts. */
+/**
+ * Slack allows about one message per second in a channel, and about 50 edits per minute. Ten edits are left for
+ * finishing drafts.
+ */
 const LIMITS = { postGapMs: 1_000, editsPerMinute: 40, fileAbove: null, timeLeftEveryMs: 30_000 } as const;
 
 /**
- * Messages of Conch's own through Slack's Web API. What they are stands in their metadata, which people do not see. Slack's own
- * streams are not used: they carry no metadata until they end, so one that a crash left open could not be told from a post.
+ * Writes and finds Conch's messages through Slack's Web API. Message metadata, which people do not see, says what a
+ * message is. Slack's own streams are not used: a stream has no metadata until it ends. After a crash, an open stream
+ * could not be told from a post.
  */
 export function createMessageClient(ports: MessageClientPorts): SlackMessageClient {
   const { web, self, clock } = ports;
@@ -77,12 +81,12 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
   };
 }
 
-/** Channels have no place for who is writing: their card says it. */
+/** Slack shows a status only in threads and direct messages. In channels, the card says who is writing. */
 function hasStatus(channel: ChannelId): boolean {
   return platformChannel(channel).thread !== null || isDirect(channel);
 }
 
-/** The scopes stand in every answer's head. */
+/** Reads the scopes of the bot token, which every answer of Slack carries. */
 async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => void): Promise<void> {
   try {
     const { response_metadata: about } = await web.auth.test();
@@ -92,7 +96,7 @@ async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => voi
   }
 }
 
-/** Slack's name for a receipt's emoji. */
+/** Returns Slack's name of a receipt's emoji. */
 export function reactionName(receipt: Receipt): string {
   const name = emojiName(RECEIPTS[receipt]);
   if (name === null) throw new Error(`impossible: Slack has no name for the receipt ${receipt}`);
@@ -103,16 +107,16 @@ type Args = Readonly<Record<string, unknown>>;
 type Writing = { readonly content: Content; readonly extra: Args };
 type Written = { readonly ts: string; readonly isUnnamed: boolean };
 
-/** Nobody is mentioned by what is written so, and no preview is made of it. */
+/** Arguments with which a text mentions nobody. `FRESH`, for new messages, also switches link previews off. */
 const INERT = { parse: 'none', link_names: false } as const;
 const FRESH = { ...INERT, unfurl_links: false, unfurl_media: false } as const;
 
-/** Slack's answers that say that the message is not there any more, or cannot be changed. */
+/** Error codes for a message that is gone or can no longer be changed. */
 const GONE = new Set(['message_not_found', 'cant_update_message', 'cant_delete_message', 'edit_window_closed']);
-/** And that the reaction is there or not there already, or that there is nothing to react to. */
+/** Error codes for a reaction that needs no change, or whose message is gone. */
 const REACTED = new Set(['already_reacted', 'no_reaction', 'message_not_found', 'thread_not_found']);
 const TOO_BIG = new Set(['msg_too_long', 'msg_blocks_too_long', 'invalid_blocks', 'invalid_blocks_format', 'no_text']);
-/** Names and pictures that Slack does not take from this app; nothing was posted. */
+/** Error codes for a name or picture that Slack does not accept from this app. Nothing was posted. */
 const NAME_REFUSED = new Set(['missing_scope', 'reserved_username', 'invalid_username', 'invalid_icon']);
 const NO_CUSTOMIZE =
   'Slack ignores names from this app: agents speak as the app, with their name before the text. ' +
@@ -124,8 +128,8 @@ const writtenSchema = z.looseObject({
 });
 
 /**
- * Writes a message as Slack takes it: under its author's name or without, with blocks or, when it is too long, without. A first
- * attempt that Slack refused was not carried out, so a second one in other words makes no second message.
+ * Returns a writer of messages. When Slack refuses a name, it writes again without names; when blocks are too long,
+ * without blocks. A refused call posted nothing, so the second attempt cannot make a second message.
  */
 function createWriter({ web, log }: MessageClientPorts) {
   let isCustomized = true;
@@ -135,7 +139,7 @@ function createWriter({ web, log }: MessageClientPorts) {
   };
   const send = async (method: string, channel: ChannelId, args: Args): Promise<Written> => {
     const { ts, message } = await call(web, { method, channel, args, answer: writtenSchema });
-    // Slack leaves out names that it ignored.
+    // Slack's answer has no `username` when Slack ignored the name.
     return { ts, isUnnamed: message !== undefined && message.username === undefined && 'bot_profile' in message };
   };
   const write = async (method: string, channel: ChannelId, { content, extra }: Writing): Promise<Written> => {
@@ -160,7 +164,7 @@ function createWriter({ web, log }: MessageClientPorts) {
   return { write, speakAsOneself };
 }
 
-/** What a message tells of itself. */
+/** Returns the metadata that says what a message is. */
 function metadataOf({ kind, speaker, epoch, outboxId }: Content): Args {
   if (kind === 'post' && outboxId === null) return {};
   const payload = {
@@ -202,7 +206,7 @@ async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: Mes
 
 const PAGE = 200;
 const MOST_PAGES = 15;
-/** Without a beginning, so many of the newest messages are read. */
+/** How many of the newest messages are read when the range has no start. */
 const DEFAULT_NEWEST = 100;
 
 const pageSchema = z.looseObject({
@@ -224,7 +228,10 @@ const messageSchema = z.looseObject({
 });
 type Found = z.infer<typeof messageSchema>;
 
-/** Channels are read from their end, threads from their beginning. */
+/**
+ * Returns Conch's messages in a range, oldest first. Slack pages channels from the newest message, threads from the
+ * oldest. Rejects with a `ChatError` when 15 pages are not enough.
+ */
 async function ownMessages(
   { web, self }: { readonly web: WebClient; readonly self: Self },
   channel: ChannelId,
@@ -280,27 +287,27 @@ function ownOf(
 
 const KIND_OF = { conch_post: 'post', conch_draft: 'draft', conch_card: 'card' } as const;
 
-/** Anybody may write the same mark on a message; nobody else has these ids. */
+/** Whether Conch wrote a message. Any app can write the same metadata, so the author's ids decide. */
 function isOwn({ user, bot_id: bot, app_id: app }: Omit<Found, 'ts' | 'metadata'>, self: Self): boolean {
   return bot === self.botId || user === self.userId || (self.appId !== null && app === self.appId);
 }
 
-/** What status lines need. */
+/** Dependencies of `Statuses`. */
 type StatusesPorts = Pick<AdapterParts, 'timers' | 'log'> & {
   readonly web: WebClient;
   readonly queries: Pick<FloorQueries, 'agents'>;
-  /** Whether a line says who is writing, and whether the app is an agent of Slack's, with sessions and their Stop button. */
+  /** `status`: show who is writing. `agentSessions`: the app is an agent for Slack, with sessions and a Stop button. */
   readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
-/** Slack takes a status away after two minutes. */
+/** How often a status is sent again, in milliseconds. Slack removes it after two minutes. */
 const REFRESH_MS = 90_000;
-/** Slack takes a status away when the app says something; then it is shown again. */
+/** The wait before a status is shown again after a post, in milliseconds. Slack removes the status at each post. */
 const AFTER_POST_MS = 2_000;
 const STATUS = 'assistant.threads.setStatus';
 const SESSION = 'agents.sessions.setStatus';
 
-/** Slack's answers after which a method is not tried again. */
+/** Error codes after which a method is not tried again. */
 const USELESS = new Set([
   'unknown_method',
   'missing_scope',
@@ -319,13 +326,13 @@ type Line = {
   shown: AgentId | null;
   session: Session | null;
   timer: Timer | null;
-  /** Calls of one place go one after the other. */
+  /** The calls of this line, one after the other. */
   calls: Promise<void>;
 };
 
 /**
- * Who is writing, as Slack itself shows it: in threads, and in direct messages below the newest message. Channels have no
- * place for it; their card says it. Never throws. Keeps the status lines of all places.
+ * Shows in threads and direct messages who is writing, and keeps Slack's agent sessions up to date. In a direct
+ * message, the status is below the newest message. Channels have no status: the card says it. Never throws.
  */
 export class Statuses {
   readonly #ports: StatusesPorts;
@@ -337,7 +344,7 @@ export class Statuses {
     this.#ports = ports;
   }
 
-  /** The floor is like this now. */
+  /** Updates the status and the session of a channel to its floor's view. */
   show(channel: ChannelId, view: FloorView): void {
     const { status, agentSessions } = this.#ports.settings;
     if (!status && !agentSessions) return;
@@ -349,12 +356,12 @@ export class Statuses {
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
-  /** A message by somebody stands in the channel. */
+  /** Remembers a person's message in a direct message. The status is shown below it. */
   anchor(channel: ChannelId, message: MessageId): void {
     if (isDirect(channel)) this.#newest.set(channel, platformMessage(message).ts);
   }
 
-  /** The app said something, which took the status away. */
+  /** Called after a post, which removed the status at Slack. */
   posted(channel: ChannelId): void {
     const line = this.#lines.get(channel);
     if (line === undefined || line.shown === null) return;
@@ -362,7 +369,7 @@ export class Statuses {
     this.#arm(line, AFTER_POST_MS);
   }
 
-  /** Takes all status lines away; resolves when that was tried. */
+  /** Removes all statuses. Resolves when the calls have ended, failed ones too. */
   async stop(): Promise<void> {
     for (const line of this.#lines.values()) {
       line.timer?.cancel();
@@ -413,7 +420,7 @@ export class Statuses {
     this.#call(line, STATUS, args);
   }
 
-  /** Sessions belong to threads. */
+  /** Sends the state of a thread's session, if it changed. */
   #tell(line: Line, session: Session): void {
     if (
       !this.#ports.settings.agentSessions ||
@@ -446,7 +453,7 @@ export class Statuses {
   }
 }
 
-/** What Slack's session says of a floor: its Stop button stands while it is processing. */
+/** Returns the session state of a floor. Slack shows its Stop button while the session is `processing`. */
 function sessionOf({ holder, condition }: FloorView): Session {
   if (holder !== null) return holder.status === 'ACTIVE' ? 'processing' : 'suspended';
   if (condition === 'paused') return 'suspended';

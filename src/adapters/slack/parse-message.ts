@@ -7,25 +7,25 @@ import type { FloorQueries, Thread } from '../port.ts';
 import { channelId, messageId } from './client.ts';
 import type { People, Self } from './client.ts';
 
-/** Where something was written: a channel, or the thread under the message with this `ts`. */
+/** Slack's own ids of the channel, or of the thread under the message with the `ts` in `thread`. */
 export type Spot = {
   readonly channel: string;
   readonly thread: string | null;
-  /** A message of a thread that is shown in the channel as well. */
+  /** True for a thread's message that is also shown in the channel. */
   readonly broadcast: boolean;
 };
 
-/** A message by somebody else, in Slack's own markup. */
+/** A message that Conch did not write, in Slack's markup. */
 export type Said = Spot & {
   readonly ts: string;
   readonly author: Author;
-  /** The user, or the bot where there is none. */
+  /** The user's id; the bot's id where there is no user. */
   readonly by: string;
-  /** What it calls itself, if it does; people are looked up. */
+  /** The name that the message gives its author, if any. Otherwise the user's name is looked up. */
   readonly name: string | null;
   readonly text: string;
   readonly files: readonly SlackFile[];
-  /** When it was last edited, as Slack counts. */
+  /** The `ts` of the last edit. */
   readonly editedTs: string | null;
 };
 
@@ -38,15 +38,15 @@ const fileSchema = z.looseObject({
   permalink: z.string().nullish(),
 });
 
-/** A file as Slack describes it. */
+/** A file in Slack's own form. */
 type SlackFile = z.output<typeof fileSchema>;
 
-/** Slack's name of a message in its channel: seconds since 1970, with a number behind the point. */
+/** Slack's id of a message in its channel: the time in seconds since 1970, with a number after the point. */
 export const tsSchema = z.string().regex(/^\d{1,15}\.\d{1,9}$/);
-/** A channel, a user, a bot or an app. */
+/** The id of a channel, a user, a bot or an app. */
 export const idSchema = z.string().min(1).max(64);
 
-/** A message, as events and the history show it. What is odd in its lesser parts is left out. */
+/** A message in an event or a history. An optional part in an unexpected form is left out. */
 export const messageSchema = z.looseObject({
   ts: tsSchema,
   channel: idSchema.optional(),
@@ -69,25 +69,25 @@ export const messageSchema = z.looseObject({
 });
 type SlackMessage = z.output<typeof messageSchema>;
 
-/** A message of the history of a channel; `null` for our own, for notices and for what has not the promised shape. */
+/** Parses a message of a channel's history. Returns `null` for Conch's own messages, notices and unexpected forms. */
 export function parseMessage(channel: string, message: unknown, self: Self): Said | null {
   const parsed = messageSchema.safeParse(message);
   if (!parsed.success || !SUBTYPES.has(parsed.data.subtype ?? '') || isOwn(parsed.data, self)) return null;
   return saidOf({ ...parsed.data, channel });
 }
 
-/** When a message of a history was written, and when the newest reply in the thread under it; `null` without a `ts`. */
+/** Returns the `ts` of a history's message and of the newest reply under it. Returns `null` for an unexpected form. */
 export function timesIn(message: unknown): { readonly ts: string; readonly latestReply: string | null } | null {
   const parsed = messageSchema.safeParse(message);
   return parsed.success ? { ts: parsed.data.ts, latestReply: parsed.data.latest_reply ?? null } : null;
 }
 
-/** The instant that a `ts` names, in milliseconds since 1970. */
+/** Returns the time of a `ts`, in milliseconds since 1970. */
 export function sentAt(slackTs: string): number {
   return Math.round(Number(slackTs) * 1_000);
 }
 
-/** The subtypes that are messages of somebody; the rest are notices of Slack's. */
+/** The subtypes of messages that somebody wrote. All other subtypes are Slack's notices. */
 export const SUBTYPES: ReadonlySet<string> = new Set([
   '',
   'file_share',
@@ -96,7 +96,7 @@ export const SUBTYPES: ReadonlySet<string> = new Set([
   'bot_message',
 ]);
 
-/** Whether Conch wrote it. Metadata can be written by any app: it tells only where nothing else does. */
+/** Whether Conch wrote a message. Any app can write Conch's metadata, so it decides only where all ids are missing. */
 export function isOwn(message: SlackMessage, self: Self): boolean {
   const { user, bot_id: bot } = message;
   const app = message.app_id ?? message.bot_profile?.app_id ?? null;
@@ -105,7 +105,7 @@ export function isOwn(message: SlackMessage, self: Self): boolean {
   return isAnonymous && (message.metadata?.event_type ?? '').startsWith('conch_');
 }
 
-/** A message as what somebody said; `null` when nobody is named. */
+/** Returns a message with its author and text; `null` when it names no author. */
 export function saidOf(message: SlackMessage & { readonly channel: string }): Said | null {
   const { user, bot_id: bot } = message;
   const by = user ?? bot ?? (message.subtype === 'bot_message' ? 'webhook' : null);
@@ -122,13 +122,13 @@ export function saidOf(message: SlackMessage & { readonly channel: string }): Sa
   };
 }
 
-/** A program that posts with a person's token has both ids: it is a program. */
+/** Returns the kind of author. A program that posts with a person's token has both ids and counts as a bot. */
 function authorOf({ user, bot_id: bot, subtype }: SlackMessage): Author {
   if (!bot && subtype !== 'bot_message') return 'person';
   return user ? 'bot' : 'webhook';
 }
 
-/** What was passed on from elsewhere stands in attachments, with no text of its own. */
+/** Returns the text of a message. A forwarded message has its text in attachments. */
 function textOf({ text, attachments }: SlackMessage): string {
   if (text) return text;
   const lines = (attachments ?? []).map((attachment) => attachment.text ?? attachment.fallback ?? '');
@@ -137,13 +137,13 @@ function textOf({ text, attachments }: SlackMessage): string {
 
 type Placed = Pick<SlackMessage, 'ts' | 'thread_ts' | 'subtype'> & { readonly channel: string };
 
-/** Where a message stands. */
+/** Returns Slack's ids of the place of a message. */
 export function spotOf({ channel, ts: own, thread_ts: thread, subtype }: Placed): Spot {
   const isReply = thread !== undefined && thread !== null && thread !== own;
   return { channel, thread: isReply ? thread : null, broadcast: isReply && subtype === 'thread_broadcast' };
 }
 
-/** What it takes to read Slack's messages. */
+/** Dependencies of reading Slack's messages. */
 export type MessageContext = {
   readonly self: Self;
   readonly queries: FloorQueries;
@@ -151,7 +151,7 @@ export type MessageContext = {
   readonly userGroups: Readonly<Record<string, AgentId>>;
 };
 
-/** Where a spot belongs; `null` when it belongs to no floor. */
+/** Returns the floor of a channel or thread of Slack; `null` for none. */
 export function whereabouts(queries: FloorQueries, at: Spot): MessageLocation | null {
   const own = floorOf(queries, channelId(at.channel), null);
   if (at.thread === null) return own;
@@ -159,20 +159,20 @@ export function whereabouts(queries: FloorQueries, at: Spot): MessageLocation | 
   return inThread ?? (at.broadcast ? own : null);
 }
 
-/** The thread to be opened before its message is taken in, if it has no floor yet. */
+/** Returns the thread that needs a floor before its message is handed in; `null` when the message needs none. */
 export function threadAt(at: Spot, { channel, opens }: MessageLocation): Thread | null {
   if (opens === null || at.thread === null) return null;
   const since = { id: messageId(at.channel, at.thread), order: at.thread };
   return { id: channel, parent: opens.id, name: `${opens.name} › ${at.thread}`, since };
 }
 
-/** The floor whose card or command stands in a spot: the thread's if there is one, else the channel's. */
+/** Returns the floor whose card or command is at a place: the thread's floor, else the channel's; `null` for none. */
 export function floorAt(queries: FloorQueries, at: Spot): ChannelId | null {
   const found = whereabouts(queries, at);
   return found === null ? null : (found.opens?.id ?? found.channel);
 }
 
-/** A message as the port hands it in, and the command line that it is, if a person wrote one. */
+/** Converts a message to the form of the engine. `line`: the command line, if a person wrote one. */
 export async function toHumanMessage(
   said: Said,
   { channel, place }: MessageLocation,
@@ -198,7 +198,7 @@ export async function toHumanMessage(
   return { human, line };
 }
 
-/** An edited message as the change that it is. */
+/** Converts an edited message to a change. */
 export async function toChange(said: Said, floor: ChannelId, by: MessageContext): Promise<MessageChange> {
   return {
     change: 'edited',
@@ -221,13 +221,13 @@ async function readable(text: string, by: MessageContext): Promise<string> {
   return plain.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
-/** Whoever mentions the app first means the channel: what stands behind it is what they say. */
+/** Removes mentions of the app from the start of a text. */
 function withoutApp(text: string, { userId }: Self): string {
   const rest = text.replace(new RegExp(`^(?:\\s*<@${userId}(?:\\|[^<>]*)?>[\\s,:]*)+`), '');
   return rest === '' ? text : rest;
 }
 
-/** The names of so many people in one message are looked up; the rest stay ids. */
+/** How many mentioned people of one message are looked up. Further mentions stay ids. */
 const MENTIONS_LOOKED_UP = 20;
 
 function agentOf(group: string, { userGroups }: MessageContext): AgentId | null {
@@ -243,14 +243,14 @@ function attachmentOf(file: SlackFile): Attachment {
   };
 }
 
-/** Names for the ids that Slack writes into texts; `null` for what is not known. */
+/** Names of the ids in Slack's text; `null` for an unknown id. */
 export type Lookups = {
   readonly user: (id: string) => string | null;
   readonly group: (id: string) => string | null;
   readonly channel: (id: string) => string | null;
 };
 
-/** Slack's text as a person reads it: mentions as names, links with their labels, `& < >` as themselves. */
+/** Converts Slack's text to plain text: mentions to names, links to their labels, `&amp; &lt; &gt;` to characters. */
 export function plainText(text: string, lookups: Lookups): string {
   return text.replaceAll(MARKED, (whole, inner: string | undefined, entity: string | undefined) => {
     if (entity !== undefined) return ENTITIES[entity] ?? whole;
@@ -258,12 +258,12 @@ export function plainText(text: string, lookups: Lookups): string {
   });
 }
 
-/** The ids of the people whom Slack's text mentions. */
+/** Returns the ids of the people that a text mentions. */
 export function usersIn(text: string): readonly string[] {
   return [...new Set([...text.matchAll(/<@([UW][A-Z0-9]+)/g)].map((match) => match[1] ?? ''))];
 }
 
-/** The ids of the user groups that Slack's text mentions. */
+/** Returns the ids of the user groups that a text mentions. */
 export function groupsIn(text: string): readonly string[] {
   return [...new Set([...text.matchAll(/<!subteam\^([A-Z0-9]+)/g)].map((match) => match[1] ?? ''))];
 }
@@ -300,7 +300,7 @@ function named(mark: '@' | '#', known: string | null, label: string, id: string)
   return name.startsWith(mark) ? name : mark + name;
 }
 
-/** A label that only repeats the address is left alone. */
+/** Returns a link as text. A label that only repeats the address stands alone. */
 function link(url: string, label: string): string {
   const address = url.replace(/^(?:https?:\/\/|mailto:|tel:)/, '');
   if (label === '') return address === url || url.startsWith('http') ? url : address;

@@ -10,13 +10,13 @@ import type { ConnectionMode } from './connection.ts';
 import type { AdapterOptions } from './adapter.ts';
 import { lookUp } from './channel-membership.ts';
 
-/** What is to be checked: the tokens, and the channels of the configuration that are on Slack. */
+/** Input for the check of the Slack setup. `channels`: the configured channels that are on Slack. */
 export type SetupOptions = Omit<AdapterOptions, 'connection' | 'timers' | 'log' | 'memory'> & {
   readonly mode: ConnectionMode['mode'];
   readonly channels: readonly { readonly id: ChannelId; readonly name: string }[];
 };
 
-/** Looks at everything on Slack that a start needs, and changes nothing there. Never rejects. */
+/** Checks tokens, scopes, clock, channels and user groups. Changes nothing at Slack. Never rejects. */
 export async function checkSetup(options: SetupOptions): Promise<readonly CheckResult[]> {
   const { botToken, apiUrl, clock, channels } = options;
   const dates: string[] = [];
@@ -79,7 +79,7 @@ function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Ch
   );
 }
 
-/** Signed requests and times of messages need a clock that goes with Slack's. */
+/** Warns when this machine's clock differs from Slack's. Slack signs requests and orders messages by its own clock. */
 function clockFindings(date: string | undefined, clock: Clock): readonly CheckResult[] {
   const at = date === undefined ? Number.NaN : Date.parse(date);
   if (Number.isNaN(at)) return [];
@@ -151,7 +151,7 @@ async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<rea
   }
 }
 
-/** Notes what Slack's clock says in every answer. */
+/** Returns a fetch that records the Date header of every answer in `dates`. */
 function noting(dates: string[]): NonNullable<WebClientOptions['fetch']> {
   return async (url, init) => {
     const response = await globalThis.fetch(url, init);
@@ -161,14 +161,14 @@ function noting(dates: string[]): NonNullable<WebClientOptions['fetch']> {
   };
 }
 
-/** What went wrong and what to do: a network is not mended by a new token. */
+/** Returns the cause of an error and its remedy. `todo` is the remedy only when Slack refused the call. */
 function wordsFor(trouble: ChatError, todo: string | null): [string, string | null] {
   if (trouble.fault === 'refused') return [`Slack refused (${slackCode(trouble) ?? 'without a reason'})`, todo];
   if (trouble.fault === 'limited') return ['Slack limits requests for now', 'Try again in a minute.'];
   return [trouble.message, 'Check the network of this machine, then try again.'];
 }
 
-/** What the app may do, and what each is for; `isVital` for those without which Conch cannot work in channels. */
+/** The scopes of the bot token. `isVital`: Conch cannot work in channels without this scope. */
 export const BOT_SCOPES: readonly { readonly scope: string; readonly what: string; readonly isVital: boolean }[] = [
   { scope: 'app_mentions:read', what: 'hear mentions of the app', isVital: false },
   { scope: 'channels:history', what: 'hear what people write in public channels', isVital: true },
@@ -188,7 +188,7 @@ export const BOT_SCOPES: readonly { readonly scope: string; readonly what: strin
   { scope: 'users:read', what: 'show the names of people', isVital: false },
 ];
 
-/** What Slack tells the app about. */
+/** The events to which the app subscribes. */
 export const BOT_EVENTS: readonly string[] = [
   'app_mention',
   'app_uninstalled',
@@ -208,10 +208,10 @@ export const BOT_EVENTS: readonly string[] = [
   'tokens_revoked',
 ];
 
-/** What stands in the manifest in place of an address that only its reader knows. */
+/** Placeholder in the manifest for the server's public address, which the reader fills in. */
 const YOUR_ADDRESS = 'https://YOUR-ADDRESS.example';
 
-/** The JSON that Slack's "Create an app from a manifest" takes. With `http` its addresses are to be filled in. */
+/** Returns the JSON for Slack's "Create an app from a manifest". In `http` mode, its addresses hold a placeholder. */
 export function manifestText(
   settings: Pick<SlackSettings, 'agentSessions'> & { readonly path?: string },
   mode: 'socket' | 'http',
