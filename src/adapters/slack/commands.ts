@@ -12,7 +12,7 @@ import { whyLine } from '../delivery/inbound.ts';
 import type { Deduplicator } from '../delivery/inbound.ts';
 import { messageId } from './client.ts';
 import type { People } from './client.ts';
-import type { Spot } from './parse-message.ts';
+import type { SlackLocation } from './parse-message.ts';
 import { escaped, inSlackWords } from './content.ts';
 
 /** Dependencies of commands, buttons and forms. */
@@ -26,7 +26,7 @@ export type CommandPorts = Pick<AdapterParts, 'intake' | 'queries' | 'timers' | 
 /** The person who gets an answer, and where. Only that person sees it. */
 export type Recipient = {
   readonly user: string;
-  readonly at: Pick<Spot, 'channel' | 'thread'>;
+  readonly at: Pick<SlackLocation, 'channel' | 'thread'>;
   /** Slack's URL for answers to one command or click; `null` for none. */
   readonly responseUrl: string | null;
 };

@@ -9,18 +9,18 @@ import {
   threadAt,
   toChange,
   toHumanMessage,
-  whereabouts,
+  floorLocation,
   SUBTYPES,
   idSchema,
   isOwn,
   messageSchema,
   saidOf,
   sentAt,
-  spotOf,
+  locationOf,
   tsSchema,
   usersIn,
 } from './parse-message.ts';
-import type { MessageContext, Said, Spot } from './parse-message.ts';
+import type { MessageContext, Said, SlackLocation } from './parse-message.ts';
 import { channelId, isDirect, messageId } from './client.ts';
 import type { Self } from './client.ts';
 import type { ChannelMembership } from './channel-membership.ts';
@@ -126,7 +126,7 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
 /** Handles a message. Slack sends a mention as two events; the command in it runs once. */
 async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
-  const found = whereabouts(queries, message);
+  const found = floorLocation(queries, message);
   if (found === null && isForApp(ports, message)) ports.interactions.unplaced(message.by, message);
   if (found === null || deduplicator.has(goneKey(message.channel, message.ts))) return;
   const opens = threadAt(message, found);
@@ -140,7 +140,7 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
 
 /** Whether a person writes to the app in a channel without a floor, for the first time in a while. */
 function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, text, channel }: Said): boolean {
-  if (author !== 'person' || whereabouts(queries, { channel, thread: null, broadcast: false }) !== null) return false;
+  if (author !== 'person' || floorLocation(queries, { channel, thread: null, broadcast: false }) !== null) return false;
   const isMeant = isDirect(channelId(channel)) || usersIn(text).includes(self.userId);
   return isMeant && deduplicator.claim(`unplaced:${channel}:${by}`);
 }
@@ -150,7 +150,7 @@ function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, te
  * ignores a known message.
  */
 async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
-  const found = whereabouts(ports.queries, message);
+  const found = floorLocation(ports.queries, message);
   if (found === null) return;
   const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
   if (isFresh && !ports.deduplicator.has(goneKey(message.channel, message.ts))) {
@@ -164,7 +164,7 @@ async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
 
 /** Handles a deletion. It can arrive before its message, which is then ignored. */
 async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind: 'deleted' }>): Promise<void> {
-  const found = whereabouts(ports.queries, at);
+  const found = floorLocation(ports.queries, at);
   if (found === null) return;
   await ports.intake.amend({ change: 'deleted', id: messageId(at.channel, ts), channel: found.channel });
   ports.deduplicator.claim(goneKey(at.channel, ts));
@@ -198,12 +198,12 @@ function broken({ intake }: EventsPorts, why: string): void {
 export type SlackEvent =
   | { readonly kind: 'said'; readonly said: Said }
   | { readonly kind: 'edited'; readonly said: Said }
-  | { readonly kind: 'deleted'; readonly at: Spot; readonly ts: string }
+  | { readonly kind: 'deleted'; readonly at: SlackLocation; readonly ts: string }
   /** Conch was removed from the channel, or the channel was closed. */
   | { readonly kind: 'gone'; readonly channel: string; readonly why: string }
   | { readonly kind: 'again'; readonly channel: string }
   /** Somebody pressed Slack's Stop button. */
-  | { readonly kind: 'stopped'; readonly at: Spot; readonly user: string }
+  | { readonly kind: 'stopped'; readonly at: SlackLocation; readonly user: string }
   /** The app was removed, or its tokens were revoked. */
   | { readonly kind: 'broken'; readonly why: string }
   /** The event concerns no floor: a message of Conch, a notice, or an unknown event. */
@@ -280,7 +280,7 @@ function written(message: z.output<typeof writtenSchema>, self: Self): SlackEven
 function changed(event: z.output<typeof changedSchema>, self: Self): SlackEvent | null {
   const { channel, message, previous_message: before } = event;
   if (isOwn(message, self) || (before && isOwn(before, self))) return NOTHING;
-  const at = spotOf({ ...message, channel });
+  const at = locationOf({ ...message, channel });
   if (message.subtype === 'tombstone') return { kind: 'deleted', at, ts: message.ts };
   if (!message.edited || (before && before.text === message.text) || !SUBTYPES.has(message.subtype ?? '')) {
     return NOTHING;
@@ -292,7 +292,7 @@ function changed(event: z.output<typeof changedSchema>, self: Self): SlackEvent 
 function deleted(event: z.output<typeof deletedSchema>, self: Self): SlackEvent {
   const { channel, deleted_ts: ts, previous_message: before } = event;
   if (before && isOwn(before, self)) return NOTHING;
-  return { kind: 'deleted', at: spotOf({ ts, ...before, channel }), ts };
+  return { kind: 'deleted', at: locationOf({ ts, ...before, channel }), ts };
 }
 
 type ChannelEvent = z.output<typeof channelSchema>;

@@ -6,7 +6,7 @@ import { retry } from '../../lib/retry.ts';
 import { ChatError } from '../port.ts';
 import type { AdapterParts, History, Position } from '../port.ts';
 import { call, channelId, messageId, platformChannel } from './client.ts';
-import { threadAt, toChange, toHumanMessage, whereabouts, parseMessage, timesIn } from './parse-message.ts';
+import { threadAt, toChange, toHumanMessage, floorLocation, parseMessage, timesIn } from './parse-message.ts';
 import type { MessageContext } from './parse-message.ts';
 
 /** Dependencies of reading the history. */
@@ -110,7 +110,7 @@ async function sorted(
   const found = raw.map((message) => parseMessage(own, message, ports.self)).filter((said) => said !== null);
   const byTs = new Map(found.map((said) => [said.ts, said]));
   for (const said of [...byTs.values()].sort((a, b) => (a.ts < b.ts ? -1 : 1))) {
-    const where = whereabouts(ports.queries, said);
+    const where = floorLocation(ports.queries, said);
     if (where === null) continue;
     const { human } = await toHumanMessage(said, where, ports);
     const change = said.editedTs === null ? null : await toChange(said, where.channel, ports);

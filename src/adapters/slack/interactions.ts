@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ChannelId, AskedField } from '../../turns/floor/settings.ts';
 import { floorAt } from './parse-message.ts';
-import type { Spot } from './parse-message.ts';
+import type { SlackLocation } from './parse-message.ts';
 import {
   NO_FLOOR,
   SETTINGS,
@@ -40,10 +40,10 @@ export type Interactions = {
   /** Runs a command line that a person wrote as a message, or `/stop` for Slack's Stop button. */
   typed(command: Typed): void;
   /** Answers a person who wrote to the app in a channel without a floor. */
-  unplaced(user: string, at: Spot): void;
+  unplaced(user: string, at: SlackLocation): void;
 };
 
-type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
+type Typed = { readonly user: string; readonly line: string; readonly at: SlackLocation; readonly floor: ChannelId };
 
 const clickSchema = z.looseObject({
   type: z.literal('block_actions'),
@@ -97,7 +97,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   const [action] = click.actions;
   if (action === undefined || !action.action_id.startsWith('conch:')) return;
   if (!ports.deduplicator.claim(`trigger:${click.trigger_id}`)) return;
-  const at = spotOf(click);
+  const at = locationOf(click);
   if (at === null) return;
   const asker: Recipient = { user: click.user.id, at, responseUrl: click.response_url ?? null };
   const floor = floorAt(ports.queries, at);
@@ -116,7 +116,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
 
 const OLD_BUTTON = { ok: false, text: 'This button is out of date. Use the newest card, or `/conch help`.' };
 
-function spotOf(click: Click): Spot | null {
+function locationOf(click: Click): SlackLocation | null {
   const channel = click.container?.channel_id ?? click.channel?.id;
   if (channel === undefined) return null;
   const own = click.container?.message_ts ?? click.message?.ts;
@@ -138,7 +138,7 @@ const slashSchema = z.looseObject({
 async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
   await ack();
   if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
-  const at: Spot = { channel: sent.channel_id, thread: null, broadcast: false };
+  const at: SlackLocation = { channel: sent.channel_id, thread: null, broadcast: false };
   const asker: Recipient = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
   const floor = floorAt(ports.queries, at);
   if (floor === null) return answer(ports, asker, NO_FLOOR);

@@ -8,7 +8,7 @@ import { channelId, messageId } from './client.ts';
 import type { People, Self } from './client.ts';
 
 /** Slack's own ids of the channel, or of the thread under the message with the `ts` in `thread`. */
-export type Spot = {
+export type SlackLocation = {
   readonly channel: string;
   readonly thread: string | null;
   /** True for a thread's message that is also shown in the channel. */
@@ -16,7 +16,7 @@ export type Spot = {
 };
 
 /** A message that Conch did not write, in Slack's markup. */
-export type Said = Spot & {
+export type Said = SlackLocation & {
   readonly ts: string;
   readonly author: Author;
   /** The user's id; the bot's id where there is no user. */
@@ -111,7 +111,7 @@ export function saidOf(message: SlackMessage & { readonly channel: string }): Sa
   const by = user ?? bot ?? (message.subtype === 'bot_message' ? 'webhook' : null);
   if (by === null) return null;
   return {
-    ...spotOf(message),
+    ...locationOf(message),
     ts: message.ts,
     author: authorOf(message),
     by,
@@ -138,7 +138,7 @@ function textOf({ text, attachments }: SlackMessage): string {
 type Placed = Pick<SlackMessage, 'ts' | 'thread_ts' | 'subtype'> & { readonly channel: string };
 
 /** Returns Slack's ids of the place of a message. */
-export function spotOf({ channel, ts: own, thread_ts: thread, subtype }: Placed): Spot {
+export function locationOf({ channel, ts: own, thread_ts: thread, subtype }: Placed): SlackLocation {
   const isReply = thread !== undefined && thread !== null && thread !== own;
   return { channel, thread: isReply ? thread : null, broadcast: isReply && subtype === 'thread_broadcast' };
 }
@@ -152,7 +152,7 @@ export type MessageContext = {
 };
 
 /** Returns the floor of a channel or thread of Slack; `null` for none. */
-export function whereabouts(queries: FloorQueries, at: Spot): MessageLocation | null {
+export function floorLocation(queries: FloorQueries, at: SlackLocation): MessageLocation | null {
   const own = floorOf(queries, channelId(at.channel), null);
   if (at.thread === null) return own;
   const inThread = floorOf(queries, channelId(at.channel, at.thread), channelId(at.channel));
@@ -160,15 +160,15 @@ export function whereabouts(queries: FloorQueries, at: Spot): MessageLocation | 
 }
 
 /** Returns the thread that needs a floor before its message is handed in; `null` when the message needs none. */
-export function threadAt(at: Spot, { channel, opens }: MessageLocation): Thread | null {
+export function threadAt(at: SlackLocation, { channel, opens }: MessageLocation): Thread | null {
   if (opens === null || at.thread === null) return null;
   const since = { id: messageId(at.channel, at.thread), order: at.thread };
   return { id: channel, parent: opens.id, name: `${opens.name} › ${at.thread}`, since };
 }
 
 /** Returns the floor whose card or command is at a place: the thread's floor, else the channel's; `null` for none. */
-export function floorAt(queries: FloorQueries, at: Spot): ChannelId | null {
-  const found = whereabouts(queries, at);
+export function floorAt(queries: FloorQueries, at: SlackLocation): ChannelId | null {
+  const found = floorLocation(queries, at);
   return found === null ? null : (found.opens?.id ?? found.channel);
 }
 

@@ -4,7 +4,7 @@ import {
   floorAt,
   threadAt,
   toHumanMessage,
-  whereabouts,
+  floorLocation,
   parseMessage,
   sentAt,
 } from '../../../src/adapters/slack/parse-message.ts';
@@ -184,7 +184,7 @@ describe('the floor of a message', () => {
 
   test('a reply opens its thread with a name and a first message', () => {
     const own = sights([placeOf('C1', { threads: 'own' })]);
-    const found = whereabouts(own, reply);
+    const found = floorLocation(own, reply);
     expect(found && threadAt(reply, found)).toEqual({
       id: 'slack:C1/1700000000.000100',
       parent: 'slack:C1',
@@ -192,13 +192,13 @@ describe('the floor of a message', () => {
       since: { id: 'C1/1700000000.000100', order: '1700000000.000100' },
     });
     const top = { channel: 'C1', thread: null, broadcast: false };
-    expect(whereabouts(own, top)).toMatchObject({ channel: 'slack:C1', opens: null });
+    expect(floorLocation(own, top)).toMatchObject({ channel: 'slack:C1', opens: null });
   });
 
   test('a reply that the channel also shows belongs to the channel where threads are ignored', () => {
     const ignore = sights([placeOf('C1', { threads: 'ignore' })]);
-    expect(whereabouts(ignore, reply)).toBeNull();
-    expect(whereabouts(ignore, { ...reply, broadcast: true })).toMatchObject({ channel: 'slack:C1' });
+    expect(floorLocation(ignore, reply)).toBeNull();
+    expect(floorLocation(ignore, { ...reply, broadcast: true })).toMatchObject({ channel: 'slack:C1' });
   });
 
   test('a command in a thread without a floor goes to the channel', () => {
