@@ -46,7 +46,7 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
     give(runner, { type: 'STOP', by: person.name }, 'The crew stops: steps under way end as usual.'),
   spawn,
   assign,
-  ps: (runner) => ({ ok: true, text: workersText(runner.state()) }),
+  ps: (runner) => ({ ok: true, text: `${workersText(runner.state())}${problemText(runner)}` }),
   dashboard: (runner) => ({ ok: true, text: dashboardText(runner) }),
   peek: (runner, request, ports) => logOf(runner, request, ports, PEEK_LINES),
   logs: (runner, request, ports) => logOf(runner, request, ports, LOG_LINES),
@@ -169,6 +169,10 @@ export function workersText(crew: Crew): string {
   ].join('\n');
 }
 
+function problemText({ problem }: CrewRunner): string {
+  return problem === null ? '' : `\n⚠ No ticket can start: ${problem}`;
+}
+
 function workerLine(worker: Worker): string {
   const { name, status, ticket, stepCount, maxSteps, usage } = worker;
   const symbol = `${WORKER_SYMBOLS[status]} ${name} ${status}`;
@@ -191,7 +195,7 @@ function dashboardText(runner: CrewRunner): string {
   const { finished, usage, paused, base, kept } = crew;
   const merged = finished.filter(({ commit }) => commit !== null).length;
   const lines = [
-    workersText(crew),
+    `${workersText(crew)}${problemText(runner)}`,
     `Merged ${merged}, closed without a change ${finished.length - merged}, in work ${crew.workers.filter(({ ticket }) => ticket !== null).length}`,
     `${counted(usage.steps, 'step')}, ${counted(usage.input + usage.output, 'token')}, $${(usage.costMicros / 1_000_000).toFixed(2)}`,
     ...(base === null ? [] : [`Tests of main: ${base.verdict}`]),

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import type { GitEnvironment } from '../../lib/git.ts';
 import { findRunners } from './checks/test-runner.ts';
-import { slotEnvironment } from './checks/slots.ts';
+import { portsInUse, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { Assigned, Crew, WorktreeState } from './crew.ts';
 import type { CrewWork, MergeEnd, Seen, TestResult } from './crews.ts';
@@ -154,6 +154,8 @@ class RepositoryWork implements CrewWork {
     const hooks = await hooksProblem(repository, worktree);
     if (hooks !== null) this.#say(ticket, hooks);
     await this.#instruct(ticket, worker);
+    const used = await portsInUse(this.#plan.id, ticket.slot);
+    if (used.length > 0) this.#say(ticket, `other programs use ports of its slot: ${used.join(', ')}`);
     for (const line of this.#plan.prepare) {
       const { code, output } = await this.#run(line, worktree, ticket.slot);
       if (code !== 0) throw new Error(`"${line}" failed: ${lastLines(output, 10)}`);
@@ -191,7 +193,16 @@ class RepositoryWork implements CrewWork {
     const { worktree, slot } = ticket;
     const { tip: main } = await mainState(this.#repository);
     const git = gitIn(worktree, this.#repository.env);
-    const diff = await git(['diff', '--no-color', '--no-ext-diff', '--no-textconv', '--no-renames', `${main}...HEAD`]);
+    const diff = await git([
+      '-c',
+      'core.quotePath=false',
+      'diff',
+      '--no-color',
+      '--no-ext-diff',
+      '--no-textconv',
+      '--no-renames',
+      `${main}...HEAD`,
+    ]);
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
     return { ...(await this.#testIn(worktree, slot)), weakened: weakened.join('\n') };
   }
@@ -359,6 +370,10 @@ class RepositoryWork implements CrewWork {
     const found = await findRunners((path) => fileIn(this.#repository, tip, path));
     const [first] = found;
     const names = found.map(({ command }) => command).join(', ');
+    if (found.length > 1) {
+      const how = `set "test" of the crew ${this.#plan.id} to one of them`;
+      throw new Error(`${this.#plan.main} has tests of several kinds (${names}): ${how}`);
+    }
     if (names !== this.#told) this.#ports.say(`crew ${this.#plan.id}: tests: ${names === '' ? 'none found' : names}`);
     this.#told = names;
     return first?.command ?? null;

@@ -113,6 +113,8 @@ export class CrewRunner {
   #looking: Promise<void> | null = null;
   #lookLater: Timer | null = null;
   #listed: Seen['listed'] = [];
+  /** Why the last look for tickets failed, in words; `null` when it did not. */
+  problem: string | null = null;
   #isRunning = false;
 
   constructor(ports: CrewPorts) {
@@ -328,7 +330,11 @@ export class CrewRunner {
 
   #look(): void {
     this.#looking = this.#looked()
-      .catch((error: unknown) => this.#failed(error))
+      .then(() => void (this.problem = null))
+      .catch((error: unknown) => {
+        this.problem = wordsOf(error);
+        this.#failed(error);
+      })
       .finally(() => {
         this.#looking = null;
         if (!this.#isRunning) return;

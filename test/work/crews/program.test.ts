@@ -414,3 +414,62 @@ test('a worktree that a person deleted resets its worker, and the ticket is work
   await finished(second, 1);
   expect(mainTickets(repo)).toEqual(['c-1']);
 });
+
+test.each([
+  ['no repository', (folder: string) => rmSync(join(folder, '.git'), { recursive: true }), 'no git repository'],
+  ['no main', (folder: string) => git(folder, 'branch', '-m', 'main', 'trunk'), 'main'],
+  [
+    'a merge under way',
+    (folder: string) => writeFileSync(join(folder, '.git/MERGE_HEAD'), `${'0'.repeat(40)}\n`),
+    'merge',
+  ],
+])('a crew on a folder with %s says what to do, and the rest of Conch works', async (_name, breaks, words) => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  breaks(repo);
+  const room = await stage(repo, () => 'DONE');
+  const answer = await room.command('/crew run');
+  expect(answer).toMatchObject({ ok: false, text: expect.stringContaining(words) });
+  expect(await room.command('/floor status')).toMatchObject({ ok: true });
+});
+
+test('a second crew on the same repository is refused, with the name of the first', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  await stage(repo, () => 'DONE');
+  const second = await stage(repo, () => 'DONE');
+  expect(await second.command('/crew ps')).toMatchObject({
+    ok: false,
+    text: expect.stringMatching(/another|process|already/i),
+  });
+});
+
+test('commands that a worker cannot take are refused with its state', async () => {
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), () => 'DONE');
+  for (const line of ['/crew kill A', '/crew merge A', '/crew retry A'])
+    expect(await room.command(line)).toMatchObject({ ok: false, text: expect.stringContaining('A is idle') });
+  expect(await room.command('/crew peek Z')).toMatchObject({ ok: false });
+  expect(await room.command('/crew spawn 0')).toMatchObject({ ok: false });
+  expect(await room.command('/crew spawn Kim')).toMatchObject({ ok: true });
+  expect(await room.command('/crew spawn kim')).toMatchObject({ ok: false });
+  expect(await room.command('/crew clean')).toMatchObject({
+    ok: true,
+    text: expect.stringContaining('/crew clean yes'),
+  });
+  expect(JSON.parse((await room.command('/crew export')).text)).toMatchObject({
+    agents: [{ name: 'A', status: 'idle', task: null }, { name: 'Kim' }],
+  });
+});
+
+test('tests of several kinds start nothing, and people read what to do', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  writeFileSync(join(repo, 'package.json'), '{"scripts":{"test":"true"}}');
+  writeFileSync(join(repo, 'Cargo.toml'), '');
+  git(repo, 'add', '.');
+  git(repo, 'commit', '-qm', 'Add runners');
+  const room = await stage(repo, () => 'DONE', { test: 'auto' });
+  await room.command('/crew run');
+  await until(() => room.app.crews.state('web')?.running === true);
+  await expect.poll(async () => (await room.command('/crew ps')).text).toContain('several kinds');
+  const { text } = await room.command('/crew ps');
+  expect(text).toContain('set "test" of the crew web');
+  expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
+});

@@ -25,7 +25,7 @@ const RULES: readonly Rule[] = [
   { name: 'pytest', file: 'setup.cfg', command: 'python3 -m pytest', shows: /pytest/ },
   { name: 'cargo', file: 'Cargo.toml', command: 'cargo test' },
   { name: 'go', file: 'go.mod', command: 'go test ./...' },
-  { name: 'make', file: 'Makefile', command: 'make test', shows: /^test\s*:/m },
+  { name: 'make', file: 'Makefile', command: 'make test', shows: /^test\s*:(?!=)/m },
   { name: 'gradle', file: 'gradlew', command: './gradlew test' },
   { name: 'gradle', file: 'build.gradle', command: 'gradle test' },
   { name: 'gradle', file: 'build.gradle.kts', command: 'gradle test' },

@@ -2,14 +2,17 @@
 export type WeakenedPart = { readonly file: string; readonly reason: string; readonly hunk: string };
 
 const TEST_FILE =
-  /(?:^|\/)(?:tests?|__tests__|spec|specs)\/|[._-](?:test|spec)\.[cm]?[jt]sx?$|(?:^|\/)test_[^/]+\.py$|_test\.(?:py|go|rs|rb)$/i;
+  /(?:^|\/)(?:tests?|__tests__|spec|specs)\/|[._-](?:test|spec)\.[cm]?[jt]sx?$|(?:^|\/)test_[^/]+\.py$|_test\.(?:py|go|rs|rb)$|Tests?\.(?:java|kt|cs|swift|scala)$|\.rs$/i;
 const RUNNER_FILE =
-  /(?:^|\/)(?:(?:vitest|jest|karma|playwright|cypress)\.config\.[cm]?[jt]s|\.mocharc\.\w+|pytest\.ini|tox\.ini|setup\.cfg|conftest\.py)$|^\.github\/workflows\/|^\.gitlab-ci\.yml$|^\.circleci\//;
+  /(?:^|\/)(?:(?:vite|vitest|jest|karma|playwright|cypress|ava)\.config\.[cm]?[jt]s|\.mocharc\.\w+|pytest\.ini|tox\.ini|setup\.cfg|conftest\.py)$|^\.github\/workflows\/|^\.gitlab-ci\.yml$|^\.circleci\//;
 const SKIP =
-  /\b(?:it|test|describe|context|suite)\.(?:skip|todo)\b|\b(?:xit|xdescribe|xtest)\s*\(|\bskip:\s*true\b|@pytest\.mark\.(?:skip|xfail)|\bpytest\.skip\(|#\[ignore\b|\bt\.Skip(?:f|Now)?\(|@(?:Disabled|Ignore)\b|\[Ignore\]|\[Fact\(Skip/;
+  /\b(?:it|test|describe|context|suite)\.(?:skip|todo|only)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|\b(?:skip|todo|only):\s*(?:true|['"`])|@unittest\.(?:skip|expectedFailure)|@pytest\.mark\.(?:skip|xfail)|\bpytest\.skip\(|#\[ignore\b|\bt\.Skip(?:f|Now)?\(|@(?:Disabled|Ignore)\b|\[Ignore\]|\[Fact\(Skip/;
 const CASE = /\b(?:it|test)(?:\.\w+)*\s*\(|^\s*(?:async )?def test_|^\s*func Test[A-Z]|#\[test\]|@Test\b|\[Fact\]/;
 const CHECK = /\bassert\b|\bassert\w*[.(!]|\bexpect\s*\(|\bshould\b|t\.(?:Error|Fatal)f?\(/;
-const SCRIPT = /"test"\s*:|^\s*test\s*:/;
+/** Lines that say how tests are run, in files that say other things, too. */
+const SCRIPT = /"(?:pre|post)?test(?::\w+)?"\s*:|"(?:jest|mocha|ava|vitest)"\s*:|^\.?\w*tests?\s*:(?!=)|pytest/i;
+const SCRIPT_FILE = /(?:^|\/)(?:package\.json|pyproject\.toml)$/;
+const MAKEFILE = /(?:^|\/)(?:GNU)?makefile$/i;
 
 /**
  * The parts of a diff that make tests weaker: deleted or emptied tests, skipped tests, and changes of how tests are
@@ -18,9 +21,9 @@ const SCRIPT = /"test"\s*:|^\s*test\s*:/;
 export function weakenedParts(diff: string): readonly WeakenedPart[] {
   return filesOf(diff).flatMap(({ file, isDeleted, hunks }) => {
     if (RUNNER_FILE.test(file)) return hunks.map((hunk) => ({ file, reason: 'changes how tests are run', hunk }));
-    if (/(?:^|\/)(?:package\.json|Makefile)$/.test(file))
+    if (SCRIPT_FILE.test(file) || MAKEFILE.test(file))
       return hunks
-        .filter((hunk) => changed(hunk, '-').some((line) => SCRIPT.test(line)))
+        .filter((hunk) => changesCommand(file, hunk))
         .map((hunk) => ({ file, reason: 'changes the test command', hunk }));
     if (!TEST_FILE.test(file)) return [];
     if (isDeleted) return [{ file, reason: 'deletes a file of tests', hunk: hunks.join('\n') }];
@@ -29,6 +32,13 @@ export function weakenedParts(diff: string): readonly WeakenedPart[] {
       return reason === null ? [] : [{ file, reason, hunk }];
     });
   });
+}
+
+/** Whether a hunk changes how tests are run. In a Makefile, lines under the target count as well. */
+function changesCommand(file: string, hunk: string): boolean {
+  if ([...changed(hunk, '-'), ...changed(hunk, '+')].some((line) => SCRIPT.test(line))) return true;
+  if (!MAKEFILE.test(file)) return false;
+  return /^[ +-]?\w*tests?\s*:(?!=)[^]*^[+-]\t/im.test(hunk) || /^@@[^\n]*@@ \w*tests?\s*:(?!=)/i.test(hunk);
 }
 
 /** Why one hunk in a file of tests makes them weaker; `null` when it does not. */
@@ -58,7 +68,10 @@ function filesOf(diff: string): readonly FileDiff[] {
       const [head = '', ...hunks] = part.split(/^(?=@@ )/m);
       const isDeleted = /^deleted file mode/m.test(head);
       const [, file = ''] =
-        /^--- a\/(.*)$/m.exec(head) ?? /^\+\+\+ b\/(.*)$/m.exec(head) ?? /^diff --git a\/(.*) b\//m.exec(head) ?? [];
-      return { file: file.trimEnd(), isDeleted, hunks: hunks.map((hunk) => hunk.trimEnd()) };
+        /^--- "?a\/(.*)$/m.exec(head) ??
+        /^\+\+\+ "?b\/(.*)$/m.exec(head) ??
+        /^diff --git "?a\/(.*?)"? "?b\//m.exec(head) ??
+        [];
+      return { file: file.trimEnd().replace(/"$/, ''), isDeleted, hunks: hunks.map((hunk) => hunk.trimEnd()) };
     });
 }
