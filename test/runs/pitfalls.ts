@@ -14,7 +14,7 @@ export const PITFALLS: readonly Scenario[] = [{ id: 16, name: 'the pitfalls abov
 const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   [1, "T51 does not treat a question as the floor's when ", 'T51 goes to people every time when only its title names'],
   [2, 'T21 people see everything that would run', 'T21 shows what would run, even if only an earlier update'],
-  [3, 'is refused when its text is too long to be read', 'before all of it stands in the channel is no yes'],
+  [3, 'is denied when its text is too long to show', 'before all of it stands in the channel is no yes'],
   [4, 'T53 a text in which something would hide', 'cannot end the block of code that it is shown in'],
   [5, 'each part of a call may be allowed by a rule of its own', 'a command line that is not known with certainty'],
   [
@@ -50,8 +50,8 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   ],
   [
     13,
-    'passes that on to whoever reads what it wrote, also after a restart',
-    'is asked before it changes something though a rule allows it, says since when',
+    'taints every agent that reads its text, also after a restart',
+    'needs an approval before a change although a rule allows it, says since when',
     'has what people wrote who are no operators, as far as it may have read that',
     'pitfall 13: a coding agent',
   ],
@@ -62,14 +62,14 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   ],
   [
     15,
-    'is shown without secrets, and with what cannot be seen spelled out',
+    'is shown without secrets and with invisible characters spelled out',
     'pitfall 15: a known secret',
     'pitfall 15: a secret in the input',
   ],
   [16, 'with a number that never was, or is of later than now, is told so', 'Last-Event-ID'],
   [17, 'cannot be changed by accident', '300 flipped bytes are each found out or change nothing'],
   [18, 'is raised by no word of an agent, and by nobody who does not operate', '/run continue 999999'],
-  [19, 'a call that a member of the channel asked for', 'asks even for what is allowed, unless told otherwise'],
+  [19, 'a call for a member who is no operator', 'asks even for what is allowed, unless told otherwise'],
   [20, 'a program that is killed between a request and its result'],
 ];
 
@@ -78,7 +78,10 @@ const REQUIREMENTS: readonly (readonly [string, string, ...string[]])[] = [
   ['each part of a command is allowed by itself', 'each part of a call may be allowed by a rule of its own'],
   ['what no rule names is asked', 'a command that is not told is allowed by no words', 'without any rules'],
   ['rules that never count are found', 'a rule that looks right', 'says which rule refuses, whose it is'],
-  ['what is allowed for always is not asked again', 'is not asked about again once it is allowed for always'],
+  [
+    'what is allowed for always is not asked again',
+    'is allowed without a request by an always-allow rule, until the rule is revoked',
+  ],
   ['always is narrow, and not for everything', 'offers nothing for what was not shown whole'],
   ['agents are never given always', 'T53 is never answered with an always-allow option'],
   ['the row is there before the question', 'makes the turn wait in the transaction in which the run pauses'],

@@ -22,7 +22,7 @@ function floors() {
   return { told, apply };
 }
 
-test('T53 a question whose text is posted may be answered', async () => {
+test('T53 opens a question to answers once its text is posted', async () => {
   const { told, apply } = floors();
   expect(await openToAnswers({ apply }, 'slack:C1', { question: 8 })).toEqual({ state: 'confirmed', platformId: null });
   expect(told).toEqual([{ type: 'shown', question: 8 }]);
@@ -30,7 +30,7 @@ test('T53 a question whose text is posted may be answered', async () => {
 
 test.each<[string, Effect, Command[]]>([
   [
-    'T53 a question that the platform refuses is over',
+    'T53 closes a question that the platform refuses',
     {
       type: 'announce',
       announcement: { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: 'rm' },
@@ -40,12 +40,12 @@ test.each<[string, Effect, Command[]]>([
     [{ type: 'shown', question: 8, why: 'not_in_channel' }],
   ],
   [
-    'what an agent said and the platform refuses is told',
+    'announces a post of an agent that the platform refuses',
     { type: 'post', agent: 'pm', epoch: 1, line: 1, text: 'Done.' },
     [{ type: 'undelivered', agent: 'pm', why: 'not_in_channel' }],
   ],
   [
-    'another announcement that the platform refuses is of no concern',
+    'ignores the refusal of any other announcement',
     { type: 'announce', announcement: { kind: 'nobody' }, key: 'nobody', repeat: 1 },
     [],
   ],
@@ -55,7 +55,7 @@ test.each<[string, Effect, Command[]]>([
   expect(told).toEqual(wanted);
 });
 
-test('T50 what an agent is owed when the program ends is not settled as failed', async () => {
+test('T50 keeps undelivered prompts pending when the program ends', async () => {
   const { backend } = puppetry();
   const time = createTime();
   const logged: string[] = [];
@@ -78,7 +78,7 @@ test('T50 what an agent is owed when the program ends is not settled as failed',
   expect(broken).toEqual([]);
 });
 
-test('T30 a secret that an agent says, or dies with, is nowhere in what is stored', async () => {
+test('T30 stores no secret that an agent says or that its error holds', async () => {
   using place = folder();
   const SECRET = 'xoxb-1234567890-abcdefghij';
   const { backend, sessions } = puppetry();

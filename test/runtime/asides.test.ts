@@ -86,7 +86,7 @@ function own(command: string): GatedCall {
 }
 
 describe('/run start', () => {
-  test('has an agent work while it has no floor, and report when it has ended', async () => {
+  test('starts background work of an agent without the floor and posts its report at the end', async () => {
     const { type, worker, time, lines, told, app, queries, broken } = await program();
     expect(await type('/run start dev look for dead links')).toContain('dev starts');
     expect(worker().turn?.text).toContain('look for dead links');
@@ -103,7 +103,7 @@ describe('/run start', () => {
     expect(broken).toEqual([]);
   });
 
-  test('leaves the agent free to speak at its floor meanwhile, where it reports once its turn is over', async () => {
+  test('lets the agent hold the floor meanwhile, and reports after that turn', async () => {
     const { type, worker, time, lines, sessions, intake, app } = await program();
     await type('/run start dev look for dead links');
     await intake().message(written('m1', 'hello', CHANNEL));
@@ -120,7 +120,7 @@ describe('/run start', () => {
     await app.stop();
   });
 
-  test('is for operators, for agents that sit there, and one at a time', async () => {
+  test('needs an operator and a seated agent, and allows one background run per agent', async () => {
     const { intake, type, app } = await program();
     const bob = { id: 'bob', name: 'Bob', roles: [] };
     expect((await intake().command(CHANNEL, bob, '/run start dev x')).text).toContain('Only operators');
@@ -134,8 +134,8 @@ describe('/run start', () => {
   });
 });
 
-describe('work beside a floor that somebody ends', () => {
-  test('with what is there reports what it had written so far, once', async () => {
+describe('a background run that a person ends', () => {
+  test('reports the text written so far, once, after /run complete', async () => {
     const { type, worker, time, lines, told, app } = await program();
     await type('/run start dev look for dead links');
     const first = worker();
@@ -154,7 +154,7 @@ describe('work beside a floor that somebody ends', () => {
     await app.stop();
   });
 
-  test('before it has written anything reports nothing, and says so', async () => {
+  test('says that there is no report when the agent had written nothing', async () => {
     const { type, worker, lines, app } = await program();
     await type('/run start dev look for dead links');
     await worker().report?.gate?.step({ text: '', kept: null });
@@ -163,7 +163,7 @@ describe('work beside a floor that somebody ends', () => {
     await app.stop();
   });
 
-  test('without it tells what is lost', async () => {
+  test('names what is lost after an abort', async () => {
     const { type, worker, lines, told, app } = await program();
     await type('/run start dev look for dead links');
     worker().report?.text('Two links are dead.');
@@ -173,7 +173,7 @@ describe('work beside a floor that somebody ends', () => {
     await app.stop();
   });
 
-  test('or loses its agent tells what is lost, whichever way that is, and nothing when nothing is', async () => {
+  test('names what is lost when its agent is lost in any way, and says nothing when nothing is lost', async () => {
     const unseated = load({ ...WRITTEN, channels: [{ id: CHANNEL, agents: [] }] });
     const ways: Readonly<Record<string, (program: Program) => Promise<unknown>>> = {
       '/stop': ({ type }) => type('/stop'),
@@ -207,7 +207,7 @@ describe('work beside a floor that somebody ends', () => {
     }
   });
 
-  test('keeps its secrets', async () => {
+  test('shows no secret in its last report', async () => {
     const { type, worker, time, store, lines, app } = await program();
     await type('/run start dev look');
     worker().report?.text(`The token is ${SECRET}.`);
@@ -225,8 +225,8 @@ const TOLD: Readonly<Record<string, string>> = {
   '/floor remove dev': 'aside was stopped: its agent was removed from the channel',
 };
 
-describe('the tools of work beside a floor', () => {
-  test('go by the same rules: what is allowed runs, what is not is asked in the channel', async () => {
+describe('the tool calls of a background run', () => {
+  test('follow the same rules: allowed calls run, others ask in the channel', async () => {
     const { type, worker, time, store, told, app } = await program();
     await type('/run start dev fix the build');
     const gate = worker().report?.gate;
@@ -242,7 +242,7 @@ describe('the tools of work beside a floor', () => {
     await app.stop();
   });
 
-  test('know what was allowed for always at the floor, and what is allowed here counts there, until it is revoked', async () => {
+  test("share always-allow rules with the agent's turns, until a rule is revoked", async () => {
     const { type, worker, intake, sessions, time, app } = await program();
     const outcome = async (gate: Report['gate'] | undefined, command: string) => {
       let came = 'asked';
@@ -274,7 +274,7 @@ describe('the tools of work beside a floor', () => {
     await app.stop();
   });
 
-  test('T67 that wait through /run pause and /run resume leave nothing that nobody has to answer', async () => {
+  test('T67 leave no open request after /run pause and /run resume', async () => {
     const { type, worker, time, store, app } = await program();
     await type('/run start dev fix the build');
     const gate = worker().report?.gate;
@@ -296,7 +296,7 @@ describe('the tools of work beside a floor', () => {
     await app.stop();
   });
 
-  test('T88 are read in the channel once the question is gone, by what they do', async () => {
+  test('T88 are described in the channel after their request is decided', async () => {
     const { type, worker, time, store, app } = await program();
     await type('/run start dev fix the build');
     const gate = worker().report?.gate;
@@ -320,7 +320,7 @@ describe('the tools of work beside a floor', () => {
     await app.stop();
   });
 
-  test('wait while an operator has it stand still', async () => {
+  test('wait while an operator has paused the run', async () => {
     const { type, worker, time, app } = await program();
     await type('/run start dev fix the build');
     const gate = worker().report?.gate;
@@ -336,7 +336,7 @@ describe('the tools of work beside a floor', () => {
   });
 
   test.each(['/stop', '/agent disable dev', '/floor remove dev'])(
-    'run no more once it is stopped by %s',
+    'do not run after %s stopped the run',
     async (line) => {
       const { type, worker, time, told, app } = await program();
       await type('/run start dev fix the build');
@@ -355,8 +355,8 @@ describe('the tools of work beside a floor', () => {
 
 const SILENT = 'aside failed: timed out without a sign of work. /run retry dev+ or /run abort dev+';
 
-describe('work beside a floor whose agent falls silent', () => {
-  test('is lost after the time that a turn has, counted from its last sign of work', async () => {
+describe('a background run whose agent is silent', () => {
+  test('fails after the timeout of a turn, counted from the last sign of work', async () => {
     const { type, worker, time, told, lines, app } = await program();
     await type('/run start dev look');
     worker().report?.text('Two');
@@ -377,7 +377,7 @@ describe('work beside a floor whose agent falls silent', () => {
     await app.stop();
   });
 
-  test('is lost when it never says a word', async () => {
+  test('fails when its agent never reports anything', async () => {
     const { type, time, told, app } = await program();
     await type('/run start dev look');
     await time.advance(60_000);
@@ -386,7 +386,7 @@ describe('work beside a floor whose agent falls silent', () => {
     await app.stop();
   });
 
-  test('is not while a tool runs, for as long as that tool may take if that is known', async () => {
+  test("does not time out while a tool runs, within the tool's own time limit if known", async () => {
     const { type, worker, time, told, app } = await program();
     await type('/run start dev look');
     worker().report?.work(1);
@@ -398,7 +398,7 @@ describe('work beside a floor whose agent falls silent', () => {
     await app.stop();
   });
 
-  test('is not while people are asked, and has its time anew after that', async () => {
+  test('does not time out while a request is open, and has its full time afterwards', async () => {
     const { type, worker, time, told, app } = await program();
     await type('/run start dev fix the build');
     const asked = worker().report?.gate?.ask(call('npm publish'), never);
@@ -414,8 +414,8 @@ describe('work beside a floor whose agent falls silent', () => {
   });
 });
 
-describe('work beside a floor whose agent misses its heartbeats', () => {
-  test('is lost, as a turn is', async () => {
+describe('a background run whose agent misses its heartbeats', () => {
+  test('fails, as a turn does', async () => {
     const { type, worker, time, told, app } = await program();
     await type('/run start dev look');
     const lost = worker();
@@ -431,7 +431,7 @@ describe('work beside a floor whose agent misses its heartbeats', () => {
     await app.stop();
   });
 
-  test('and stands still does so until people have it go on, and fails then', async () => {
+  test('stays paused until a person resumes it, and then fails', async () => {
     const { type, worker, time, told, app } = await program();
     await type('/run start dev look');
     const lost = worker();
@@ -450,7 +450,7 @@ describe('work beside a floor whose agent misses its heartbeats', () => {
     await app.stop();
   });
 
-  test('is lost although nobody has a seat open at its floor any more', async () => {
+  test('fails even if the agent has no seat at the floor any more', async () => {
     const { type, sessions, worker, time, told, app } = await program();
     await type('/run start dev look');
     const lost = worker();
@@ -469,8 +469,8 @@ describe('work beside a floor whose agent misses its heartbeats', () => {
   });
 });
 
-describe('work beside a floor whose agent is lost', () => {
-  test('waits for people, and is tried again with another session', async () => {
+describe('a background run whose agent is lost', () => {
+  test('waits for people, and a retry continues it in another session', async () => {
     const { type, worker, time, told, lines, app } = await program();
     await type('/run start dev fix the build');
     const first = worker();
@@ -490,7 +490,7 @@ describe('work beside a floor whose agent is lost', () => {
 });
 
 describe('/run retry', () => {
-  test('T61 has the words stand in the next prompt of a background run, also after a restart', async () => {
+  test('T61 puts the words into the next prompt of a background run, also after a restart', async () => {
     using place = folder();
     const path = place.file();
     const { type, worker, time, app } = await program(path);
@@ -512,7 +512,7 @@ describe('/run retry', () => {
     await next.app.stop();
   });
 
-  test('T61 by its button counts for a failed run alone, as Discard does', async () => {
+  test('T61 by its button retries only the failed run it was drawn for, as Discard does', async () => {
     const { type, worker, time, store, told, app, intake } = await program();
     const press = async (line: string) => (await intake().command(CHANNEL, ADA, line, `t${store.id}.1`)).text;
     await type('/run start dev fix the build');
@@ -530,7 +530,7 @@ describe('/run retry', () => {
     await app.stop();
   });
 
-  test('T61 has the words stand in the prompt of the turn that it earns, at once or behind another one', async () => {
+  test("T61 puts the words into the prompt of the agent's next turn, granted at once or later", async () => {
     const { type, intake, sessions, time, app } = await program();
     const speaker = () => sessions.findLast(({ turn }) => turn?.channel === CHANNEL);
     for (const [index, line] of ['/run retry dev mind the cap', '/run retry dev "mind the cap"'].entries()) {
@@ -554,7 +554,7 @@ describe('/run retry', () => {
 });
 
 describe('/run start with options', () => {
-  test('T61 gives the run its model, its limit of steps, and its only tools', async () => {
+  test('T61 sets the model, the step limit and the allowed tools of the run', async () => {
     const { type, worker, time, told, app } = await program();
     const line = '/run start dev --model small-1 --steps 2 --tools "Bash(npm test), Read" look for --dead links';
     expect(await type(line)).toContain('dev starts');
@@ -575,7 +575,7 @@ describe('/run start with options', () => {
     await app.stop();
   });
 
-  test('T61 keeps them over a retry and a restart', async () => {
+  test('T61 keeps the options after a retry and a restart', async () => {
     using place = folder();
     const path = place.file();
     const { type, worker, time, app } = await program(path);
@@ -598,7 +598,7 @@ describe('/run start with options', () => {
     ['--model x', 'dev (puppet) cannot use another model for one run. Leave out --model, or set the model where'],
     ['--steps 5', 'dev (puppet) does not report its steps'],
     ['--tools Read', 'dev (puppet) does not promise to ask before it uses a tool'],
-  ])('T61 refuses %s for an agent that cannot keep to it, and says what to do', async (option, words) => {
+  ])('T61 refuses %s for an agent that cannot support it, and says what to do', async (option, words) => {
     const { type, told, app } = await program(':memory:', []);
     expect(await type(`/run start dev ${option} look`)).toContain(words);
     expect(told()).toEqual([]);
@@ -611,15 +611,15 @@ describe('/run start with options', () => {
     ['--model', 'Expected words after --model.'],
     ['--tools "Bash()"', 'There is nothing in the brackets'],
     ['--tools ","', 'That list has no tool.'],
-  ])('T61 says what is wrong with %s', async (option, words) => {
+  ])('T61 explains the error in %s', async (option, words) => {
     const { type, app } = await program();
     expect(await type(`/run start dev ${option}${option === '--model' ? '' : ' look'}`)).toContain(words);
     await app.stop();
   });
 });
 
-describe('work beside a floor whose server of tools is given up', () => {
-  test('has the channel told, without secrets, and again when it is back', async () => {
+describe('a background run whose tool server is given up', () => {
+  test('announces the lost server without secrets, and announces its return', async () => {
     const { type, worker, time, told, app } = await program();
     await type('/run start dev look');
     worker().seat?.tellTools?.('github', `refused ${SECRET}`);
@@ -632,41 +632,38 @@ describe('work beside a floor whose server of tools is given up', () => {
   });
 });
 
-describe('a program that reads along', () => {
-  test.each(['dev', 'dev+'])(
-    'as %j is told what is done beside the floor, and what is just written there',
-    async (agent) => {
-      const { app, type, worker, time } = await program();
-      const told: string[] = [];
-      const asked = { agent, channel: null, after: null, format: 'conch' } as const;
-      const opened = app.runs.events(asked, ({ data }) => {
-        if (String(Reflect.get(data, 'run')).includes('+#')) told.push(String(Reflect.get(data, 'type')));
-      });
-      expect(opened.ok).toBe(true);
-      await type('/run start dev look');
-      worker().report?.text('Two links');
-      worker().ends({ how: 'completed' });
-      await time.advance(1_000);
-      const { task } = app.runs.store.state('console:demo dev+')?.run ?? {};
-      expect(task).toBe('task #1 of dev+ in console:demo');
-      expect([...new Set(told)]).toEqual([
-        'agent:starting',
-        'state:update',
-        'stream:token',
-        'agent:step',
-        'agent:completed',
-        'agent:cleanup',
-      ]);
-      await app.stop();
-    },
-  );
+describe("a program that reads a run's events", () => {
+  test.each(['dev', 'dev+'])('as %j receives the calls and the text of a background run', async (agent) => {
+    const { app, type, worker, time } = await program();
+    const told: string[] = [];
+    const asked = { agent, channel: null, after: null, format: 'conch' } as const;
+    const opened = app.runs.events(asked, ({ data }) => {
+      if (String(Reflect.get(data, 'run')).includes('+#')) told.push(String(Reflect.get(data, 'type')));
+    });
+    expect(opened.ok).toBe(true);
+    await type('/run start dev look');
+    worker().report?.text('Two links');
+    worker().ends({ how: 'completed' });
+    await time.advance(1_000);
+    const { task } = app.runs.store.state('console:demo dev+')?.run ?? {};
+    expect(task).toBe('task #1 of dev+ in console:demo');
+    expect([...new Set(told)]).toEqual([
+      'agent:starting',
+      'state:update',
+      'stream:token',
+      'agent:step',
+      'agent:completed',
+      'agent:cleanup',
+    ]);
+    await app.stop();
+  });
 });
 
 describe('the run of a turn', () => {
   test.each([
     ['/run abort dev', 'So far so good. … (cut off)'],
     ['/run complete dev', 'So far so good.'],
-  ])('that ends by %s keeps what people have seen of its text', async (line, kept) => {
+  ])('keeps the displayed text when %s ends it', async (line, kept) => {
     const { type, intake, time, sessions, lines, app } = await program();
     await intake().message(written('m1', 'hello', CHANNEL));
     await time.advance(1_000);
@@ -699,8 +696,8 @@ describe('the record of a run', () => {
   });
 });
 
-describe('work beside a floor that the end of the program cuts', () => {
-  test('goes on after the next start once it is answered, told what it did and what people said', async () => {
+describe('a background run cut by the end of the program', () => {
+  test('continues after the restart once its request is answered, and knows its calls and the decision', async () => {
     using place = folder();
     const before = await program(place.file());
     await before.type('/run start dev fix the build');
@@ -731,7 +728,7 @@ describe('work beside a floor that the end of the program cuts', () => {
     expect(after.broken).toEqual([]);
   });
 
-  test('reports after the next start what it had to say', async () => {
+  test('posts its report after the restart', async () => {
     using place = folder();
     const before = await program(place.file());
     await before.type('/run start dev look');

@@ -63,8 +63,8 @@ function stage({ endedWell = true, kept = null as string | null } = {}) {
   };
 }
 
-describe('after an end in good order', () => {
-  test('a check that found nothing holds for a week', async () => {
+describe('after a clean end of the program', () => {
+  test('repeats a check without findings only after a week', async () => {
     const { check, delays, ring, answer, store, lines } = stage({ kept: '{"at":0,"problems":[]}' });
     check.start();
     expect(delays()).toEqual([WEEK]);
@@ -76,7 +76,7 @@ describe('after an end in good order', () => {
     expect(delays()).toEqual([WEEK]);
   });
 
-  test('a file that was never checked, or in which something was found, is checked soon', () => {
+  test('checks soon a database that was never checked or had findings', () => {
     for (const kept of [null, '{"at":0,"problems":["the journal of a was changed at row 3"]}']) {
       const { check, delays } = stage({ kept });
       check.start();
@@ -86,8 +86,8 @@ describe('after an end in good order', () => {
   });
 });
 
-describe('after an end that was none', () => {
-  test('the file is checked soon, and what is found is loud and stays until nothing is found', async () => {
+describe('after a crash of the program', () => {
+  test('checks soon, logs findings as errors, and repeats them until a check finds nothing', async () => {
     const { check, delays, ring, answer, store, lines } = stage({ endedWell: false, kept: '{"at":0,"problems":[]}' });
     check.start();
     expect(delays()).toEqual([SOON]);
@@ -103,7 +103,7 @@ describe('after an end that was none', () => {
     expect(check.isDamaged).toBe(false);
   });
 
-  test('a check that fails says so, and is made again later', async () => {
+  test('reports a check that failed, and checks again later', async () => {
     const { check, delays, ring, asked, lines } = stage({ endedWell: false });
     check.start();
     ring();
@@ -115,7 +115,7 @@ describe('after an end that was none', () => {
     expect(delays()).toEqual([WEEK]);
   });
 
-  test('an end of the program ends the check, and nothing is said of it', async () => {
+  test('ends the check without a message when the program ends', async () => {
     const { check, ring, asked, answer, lines, delays } = stage({ endedWell: false });
     check.start();
     ring();
@@ -126,7 +126,7 @@ describe('after an end that was none', () => {
   });
 });
 
-test('T11 an old entry of the journal that was edited is found beside the running program, and loudly', async () => {
+test('T11 finds an edited old entry of the journal while the program runs, and logs an error', async () => {
   using place = folder();
   const first = open(place.file());
   await seat(first);

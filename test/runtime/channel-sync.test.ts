@@ -79,8 +79,8 @@ async function program(file: string, time: Time, histories: (History | Error | P
   return { app, store, intake, until, asked, posts, refusals, broken, sessions, places };
 }
 
-describe('contact with a platform', () => {
-  test('is lost and found again: nothing is granted in between, and what was missed is taken in first', async () => {
+describe('the connection to a platform', () => {
+  test('stops grants while it is lost, and reads missed messages before the next grant', async () => {
     using place = folder();
     const time = createTime();
     const missed = { ...NOTHING, messages: [message(7)] };
@@ -97,7 +97,7 @@ describe('contact with a platform', () => {
     await app.stop();
   });
 
-  test('that was lost again while the history was read stays lost until the next reading', async () => {
+  test('stays lost when it breaks again during the reading of the history, until the next reading', async () => {
     using place = folder();
     const time = createTime();
     const slow = Promise.withResolvers<History>();
@@ -114,7 +114,7 @@ describe('contact with a platform', () => {
     await app.stop();
   });
 
-  test('row 34: a message that was never handed in is found by the sweep, once', async () => {
+  test('row 34: finds a message that no event delivered by the sweep, once', async () => {
     using place = folder();
     const time = createTime();
     const { app, store, until, asked } = await program(place.file(), time, [
@@ -134,7 +134,7 @@ describe('contact with a platform', () => {
     await app.stop();
   });
 
-  test('that cannot read the history records and announces the gap', async () => {
+  test('announces a gap when the history cannot be read', async () => {
     using place = folder();
     const time = createTime();
     const { app, store, until, posts } = await program(place.file(), time, [new Error('no permission to read it')]);
@@ -147,7 +147,7 @@ describe('contact with a platform', () => {
     await app.stop();
   });
 
-  test('what stood in the channel before Conch came is never taken in; what came while it was down is', async () => {
+  test('takes in messages from the time of a stop, but none from before Conch was added', async () => {
     using place = folder();
     const time = createTime();
     const before = await program(place.file(), time, [{ ...NOTHING, mark: { id: 'm5', order: '5' } }]);
@@ -159,7 +159,7 @@ describe('contact with a platform', () => {
     await again.app.stop();
   });
 
-  test('an edit that the history shows is taken in', async () => {
+  test('takes in an edit that the history shows', async () => {
     using place = folder();
     const time = createTime();
     const edit = { change: 'edited', id: 'm7', channel: CHANNEL, text: 'better', version: '2' } as const;
@@ -173,7 +173,7 @@ describe('contact with a platform', () => {
     await app.stop();
   });
 
-  test('that will never be is told to whoever runs the program', async () => {
+  test('ends the program with its error when it can never work', async () => {
     using place = folder();
     const { app, intake, broken } = await program(place.file(), createTime());
     const error = new AdapterError('Discord does not accept DISCORD_TOKEN', { adapter: 'discord' });
@@ -186,7 +186,7 @@ describe('contact with a platform', () => {
 describe('a thread', () => {
   const thread = { id: THREAD, parent: CHANNEL, name: 'a thread', since: { id: '500', order: '500' } };
 
-  test('gets a floor of its own with the seats of its channel, and its first message waits for them', async () => {
+  test("gets its own floor with the channel's seats, and its first message waits for them", async () => {
     using place = folder();
     const time = createTime();
     const { app, store, intake, until, posts, places } = await program(place.file(), time);
@@ -199,7 +199,7 @@ describe('a thread', () => {
     await app.stop();
   });
 
-  test('that begins with a word to one agent addresses that agent, though its seats are only being made', async () => {
+  test('addresses the agent named in its first message, while its seats are being made', async () => {
     using place = folder();
     const time = createTime();
     const { app, store, intake, until } = await program(place.file(), time);
@@ -212,7 +212,7 @@ describe('a thread', () => {
     await app.stop();
   });
 
-  test('is known after a restart, and let go of after a week without a word', async () => {
+  test('is known after a restart, and forgotten after a week without a message', async () => {
     using place = folder();
     const time = createTime();
     const first = await program(place.file(), time);
@@ -230,7 +230,7 @@ describe('a thread', () => {
     await third.app.stop();
   });
 
-  test('that began after Conch came is read from its beginning, an older one only from now on', async () => {
+  test('is read from its first message if it began after Conch was added, otherwise from now on', async () => {
     using place = folder();
     const time = createTime();
     const { app, intake, until, asked } = await program(place.file(), time, [
@@ -250,8 +250,8 @@ describe('a thread', () => {
   });
 });
 
-describe('what an agent said and the platform refuses for good', () => {
-  test('is told to the channel once, and not again when the telling is refused too', async () => {
+describe('a post of an agent that the platform refuses for good', () => {
+  test('is announced once, even if the announcement is refused, too', async () => {
     using place = folder();
     const time = createTime();
     const { app, store, intake, until, sessions, refusals, posts } = await program(place.file(), time);
@@ -273,8 +273,8 @@ describe('what an agent said and the platform refuses for good', () => {
   });
 });
 
-describe('a channel that the platform took away', () => {
-  test('row 42: its turn ends, it is paused, and goes on when it is given back, over a restart too', async () => {
+describe('a channel that the platform closed', () => {
+  test('row 42: ends its turn and pauses, and resumes when reopened, also after a restart', async () => {
     using place = folder();
     const time = createTime();
     const { app, store, intake, until } = await program(place.file(), time);

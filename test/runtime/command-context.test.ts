@@ -32,9 +32,9 @@ const nobody = {
 };
 
 test.each([
-  ['that connects by itself waits for an operator', {}, 'manual'],
-  ['that the configuration lets back does not', { rejoin: 'auto' }, 'auto'],
-])('T19 an agent %s after it was added by /floor add, as by the configuration', (_, more, rejoin) => {
+  ['that connects by itself rejoins only by an operator', {}, 'manual'],
+  ['whose configuration lets it back rejoins by itself', { rejoin: 'auto' }, 'auto'],
+])('T19 an agent %s after /floor add, as after an entry in the configuration', (_, more, rejoin) => {
   const config = load({
     agents: [{ id: 'scout', backend: { kind: 'remote' }, timeoutSeconds: 5, ...more }],
     channels: [
@@ -47,7 +47,7 @@ test.each([
   expect(config.channels[1]?.seats[0]?.rejoin).toBe(rejoin);
 });
 
-test('of an agent it is said which servers of tools wait for a login', () => {
+test('names the tool servers of an agent that wait for a login', () => {
   const config = load({});
   const waiting = () => [{ server: 'github', why: 'nobody is: run "conch mcp login github"' }];
   const roster = { ...nobody.roster, status: (agent: string) => (agent === 'pm' ? ['pm · idle'] : null) };
@@ -56,7 +56,7 @@ test('of an agent it is said which servers of tools wait for a login', () => {
   expect(context.roster.status('nobody')).toBeNull();
 });
 
-test('people are called what they were called when they were met last, agents by the configuration, and nobody else otherwise', () => {
+test('shows a person by the newest name seen, an agent by its configured name, and an unknown id as it is', () => {
   const config = load({
     agents: [{ id: 'pm', name: 'PM', backend: { kind: 'scripted', script: 'pm' } }],
     channels: [{ id: 'console:a', agents: ['pm'] }],

@@ -20,7 +20,7 @@ function folder(): { readonly path: string; [Symbol.dispose](): void } {
 }
 
 describe('a data folder', () => {
-  test('that is not there is made for its user alone, and nothing is said', async () => {
+  test('that is missing is created for its user alone, without a message', async () => {
     using place = folder();
     const dataDir = join(place.path, 'a/b');
     expect(await opened(dataDir)).toEqual([]);
@@ -28,14 +28,14 @@ describe('a data folder', () => {
     expect(statSync(databaseIn(dataDir)).mode & 0o777).toBe(0o600);
   });
 
-  test('that others can look into is warned of, and left as it is', async () => {
+  test('that others can read gets a warning and keeps its permissions', async () => {
     using place = folder();
     chmodSync(place.path, 0o750);
     expect(await opened(place.path)).toEqual([expect.stringContaining(`chmod 700 "${place.path}"`)]);
     expect(statSync(place.path).mode & 0o777).toBe(0o750);
   });
 
-  test('in whose place there is a file is refused in one line', async () => {
+  test('is refused in one line when a file has its name', async () => {
     using place = folder();
     writeFileSync(join(place.path, 'taken'), '');
     await expect(opened(join(place.path, 'taken'))).rejects.toMatchObject({

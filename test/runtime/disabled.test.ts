@@ -8,7 +8,7 @@ import { startApp } from './start-app.ts';
 
 const CHANNEL = 'console:demo';
 
-test('T64 an agent that an operator disables has its session closed, and another one once it is enabled', async () => {
+test('T64 closes the session of an agent that an operator disables, and opens another when it is enabled', async () => {
   const time = createTime();
   const happened: string[] = [];
   const backend: AgentBackend = {

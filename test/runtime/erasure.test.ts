@@ -96,7 +96,7 @@ describe('an erasure', () => {
     ['message', 'm1', ['word-ben-2', 'word-ben-4', 'word-ada-beside']],
     ['message', 'm3', ['word-ada-1', 'word-ben-4', 'word-ada-beside']],
     ['message', 'm9', WORDS],
-  ] as const)('of %s %s reaches steps and outputs of what was done for them, and no others', async (what, id, kept) => {
+  ] as const)('of %s %s clears the steps and outputs made for it, and no others', async (what, id, kept) => {
     using place = folder();
     const bound = await worked(place.file());
     expect(left(place.file)).toEqual(WORDS);
@@ -111,7 +111,7 @@ describe('an erasure', () => {
     await bound.store.close();
   });
 
-  test('leaves nothing to go on with of a turn whose steps it took', async () => {
+  test('leaves no steps to continue of a turn whose steps it cleared', async () => {
     using place = folder();
     const bound = await worked(place.file());
     expect(leftSteps(bound.runs.newest(runKeyOf(SEAT)))).toMatchObject({ steps: [{ calls: '["word-ben-4"]' }] });
@@ -121,7 +121,7 @@ describe('an erasure', () => {
     await bound.store.close();
   });
 
-  test('T72 takes out who trusted a folder, and leaves the folder trusted', async () => {
+  test('T72 removes the person who trusted a folder, and the folder stays trusted', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).granted();
     const work = dirname(place.file());
@@ -153,7 +153,7 @@ describe('an erasure', () => {
     await bound.store.close();
   });
 
-  test('of a text that was put in the place of an erased one shows', async () => {
+  test('is protected: a text written in place of an erased one fails the check', async () => {
     using place = folder();
     const bound = await worked(place.file());
     await erase(bound, 'person', 'ada');
@@ -243,8 +243,8 @@ async function program(path: string) {
   return { app, store, config, time, type, says, asks, end, question, files, found, gateOf, platform };
 }
 
-describe('a person who spoke, asked, allowed, refused with a reason, answered, worked and stopped', () => {
-  test('is nowhere in the data folder once erased, and everything folds', async () => {
+describe('a person who spoke, started work, allowed, denied with a reason, answered and stopped', () => {
+  test('is nowhere in the data folder after an erasure, and every journal still folds', async () => {
     using place = folder();
     const { app, store, config, time, type, says, asks, end, question, files, found, gateOf } = await program(
       place.file(),
@@ -288,7 +288,7 @@ describe('a person who spoke, asked, allowed, refused with a reason, answered, w
   });
 });
 
-test('what was asked for an erased person and is not posted yet says so when it is', async () => {
+test('posts a request for an erased person as [erased] when it was still pending', async () => {
   using place = folder();
   const { app, store, config, time, says, gateOf, found, platform } = await program(place.file());
   await says('1', 'mark-word-said');
@@ -338,7 +338,7 @@ function* textsIn(schema: unknown, path = ''): Generator<string> {
 }
 
 test.each([floorMachine, runOnFloor, reviewOnFloor, crewOnFloor, sessionJournal])(
-  'every text in the facts of a $name can be erased, or is nobody’s',
+  'every text in the facts of a $name can be erased, or holds nothing of a person',
   (machine) => {
     const schema = z.toJSONSchema(machine.fact, { unrepresentable: 'any', io: 'input' });
     const kinds = schema.oneOf ?? schema.anyOf ?? [schema];

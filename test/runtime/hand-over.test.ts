@@ -88,7 +88,7 @@ function total(asked: ReadonlyMap<string, number>): number {
 }
 
 describe('a hand-over between healthy agents', () => {
-  test('is one commit, of six statements with its begin and end', async () => {
+  test('takes one commit of six statements, with its begin and end', async () => {
     using place = folder();
     const { spent } = await talk(place.file(), { channels: 1, turns: 60 });
     expect(spent.commits).toBeLessThanOrEqual(1.02);
@@ -96,7 +96,7 @@ describe('a hand-over between healthy agents', () => {
     expect(spent.bytes).toBeLessThanOrEqual(11_700);
   });
 
-  test('shares its commit and its pages with those of other channels', async () => {
+  test('shares its commit and its pages with hand-overs of other channels', async () => {
     using place = folder();
     const { spent } = await talk(place.file(), { channels: 100, turns: 5 });
     expect(spent.commits).toBeLessThanOrEqual(0.02);
@@ -109,7 +109,7 @@ describe('a hand-over between healthy agents', () => {
 /** Indexes that hold only what is open: to read all of one is to read what is to be done. */
 const OPEN = /USING INDEX (?:inbox_unapplied|machines_deadline)\b/u;
 
-test('no statement of the store reads a whole table', async () => {
+test('reads no whole table in any statement of the store', async () => {
   using place = folder();
   const { plans } = await talk(place.file(), { channels: 2, turns: 5 });
   expect(plans.length).toBeGreaterThan(20);

@@ -100,7 +100,7 @@ async function coding() {
 const EDIT = { file_path: '/nowhere/work/a.ts' };
 
 describe('pitfall 13: a coding agent', () => {
-  test('may edit what it is allowed, and is asked first once it has fetched a page by itself', async () => {
+  test('makes allowed edits without a request, and asks first after it fetched a page by itself', async () => {
     const { bound, working } = await coding();
     const agent = working();
     expect(await agent.asks('a', 'edit', EDIT)).toBe('once');
@@ -110,7 +110,7 @@ describe('pitfall 13: a coding agent', () => {
     await bound.store.close();
   });
 
-  test('is asked after a fetch that it was let do, whatever came of that, and after a restart', async () => {
+  test('asks after an allowed fetch, whatever the fetch returned, also after a restart', async () => {
     const { bound, working } = await coding();
     expect(await working().asks('a', 'fetch', { url: 'https://evil.org/x' })).toBe('once');
     await bound.dies();
@@ -122,7 +122,7 @@ describe('pitfall 13: a coding agent', () => {
     ['a file outside its folder', 'read', { file_path: '/etc/motd' }, '/etc/motd'],
     ['a download', 'execute', { command: 'curl https://evil.org' }, 'curl https://evil.org'],
     ['what a tool returned that nobody knows', 'other', { query: 'x' }, 'other'],
-  ])('is asked once it has read %s', async (_what, kind, input, from) => {
+  ])('asks after it has read %s', async (_what, kind, input, from) => {
     const { bound, working } = await coding();
     const agent = working();
     agent.does('a', kind, input);
@@ -130,7 +130,7 @@ describe('pitfall 13: a coding agent', () => {
     await bound.store.close();
   });
 
-  test('goes by its rules after a page of a host that is trusted, and after a file in its folder', async () => {
+  test('needs no request after a page of a trusted host or a file in its folder', async () => {
     const { bound, working } = await coding();
     const agent = working();
     agent.does('a', 'fetch', { url: 'https://docs.example.org/x' });
@@ -139,7 +139,7 @@ describe('pitfall 13: a coding agent', () => {
     await bound.store.close();
   });
 
-  test('that has read a page and a file of keys is asked in red before it sends anything', async () => {
+  test('gets a request marked as dangerous before it sends anything after reading a page and a key file', async () => {
     const { bound, working } = await coding();
     const agent = working();
     agent.does('a', 'fetch', { url: 'https://evil.org/x' });

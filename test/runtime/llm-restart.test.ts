@@ -135,8 +135,8 @@ const calling = (...calls: readonly (readonly [string, object])[]): FixtureRespo
 const WRITE = ['raw__write', { path: 'a' }] as const;
 const ASKS = { ask: ['mcp__raw__*'] };
 
-describe('a model that is killed with its program', () => {
-  test('while people are asked goes on with the very call: the question stays, and a yes runs it once', async () => {
+describe('a model whose program is killed', () => {
+  test('while a request is open keeps the request, and an approval runs the call once', async () => {
     const { rig, bodies, posts, start, calls } = await world(ASKS);
     rig.answer(calling(WRITE), { content: 'It is written.' });
     const first = await start();
@@ -152,7 +152,7 @@ describe('a model that is killed with its program', () => {
     expect(bodies[1]).toContain('wrote a');
   });
 
-  test('while people are asked hears their no, in their words', async () => {
+  test('while a request is open receives the denial with its reason', async () => {
     const { rig, bodies, start, calls } = await world(ASKS);
     rig.answer(calling(WRITE), { content: 'Then not.' });
     const first = await start();
@@ -166,7 +166,7 @@ describe('a model that is killed with its program', () => {
     expect(bodies[1]).toContain('mcp__raw__write did not run. People denied it. These are their words: use b');
   });
 
-  test('after the yes and before the call begins runs it once', async () => {
+  test('between approval and start of the call runs the call once', async () => {
     const { rig, bodies, start, calls, allowsAndDies } = await world(ASKS);
     rig.answer(calling(WRITE), { content: 'It is written.' });
     const first = await start();
@@ -180,7 +180,7 @@ describe('a model that is killed with its program', () => {
     expect([calls(), bodies.length]).toEqual([['write'], 2]);
   });
 
-  test('in the middle of a call is told that nobody knows what it did, and it is not run again', async () => {
+  test('during a call learns that its outcome is unknown, and the call is not repeated', async () => {
     const { rig, bodies, start, calls } = await world({ allow: ['mcp__raw__*'] });
     rig.answer(calling(['raw__hang', {}]), { content: 'I do not know.' });
     const first = await start();
@@ -193,7 +193,7 @@ describe('a model that is killed with its program', () => {
     expect(bodies[1]).toContain('nobody knows what it did');
   });
 
-  test('after a result sees that result, and neither it nor what stands before it is run again', async () => {
+  test('after a result receives that result, and repeats neither this call nor earlier ones', async () => {
     const { rig, bodies, posts, start, calls } = await world({ allow: ['mcp__raw__*'] });
     rig.answer(calling(['raw__echo', { text: 'one' }]), calling(['say', { text: 'I begin.' }], WRITE));
     rig.play({ do: 'hang' });
@@ -210,28 +210,31 @@ describe('a model that is killed with its program', () => {
   });
 });
 
-describe('T57 a model at the limit of its steps', () => {
-  test.each([false, true])('is completed with what it wrote, and its message answered (restarted: %s)', async (cut) => {
-    const { rig, posts, start, calls, bodies } = await world({ allow: ['mcp__raw__*'] }, ['dev'], {
-      conversational: 2,
-    });
-    rig.answer(calling(['say', { text: 'Half is done.' }], ['raw__echo', { text: 'one' }]), calling(WRITE));
-    const first = await start();
-    await first.write('Write it');
-    await vi.waitFor(() => expect(first.asked()).toMatchObject({ shown: true, pause: 'turn_limit' }), PATIENCE);
-    if (cut) await first.kill();
-    const last = cut ? await start() : first;
-    expect(await last.types('/run complete dev')).toMatchObject({ ok: true });
-    await last.rests();
-    const ended = last.facts().find((fact) => fact.type === 'turnEnded');
-    expect(ended).toMatchObject({ outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
-    expect([calls(), posts, last.results(), bodies.length]).toEqual([
-      ['echo'],
-      ['Half is done.'],
-      ['Half is done.'],
-      2,
-    ]);
-  });
+describe('T57 a model at its step limit', () => {
+  test.each([false, true])(
+    'can be completed with the text written so far, and its message counts as answered (restarted: %s)',
+    async (cut) => {
+      const { rig, posts, start, calls, bodies } = await world({ allow: ['mcp__raw__*'] }, ['dev'], {
+        conversational: 2,
+      });
+      rig.answer(calling(['say', { text: 'Half is done.' }], ['raw__echo', { text: 'one' }]), calling(WRITE));
+      const first = await start();
+      await first.write('Write it');
+      await vi.waitFor(() => expect(first.asked()).toMatchObject({ shown: true, pause: 'turn_limit' }), PATIENCE);
+      if (cut) await first.kill();
+      const last = cut ? await start() : first;
+      expect(await last.types('/run complete dev')).toMatchObject({ ok: true });
+      await last.rests();
+      const ended = last.facts().find((fact) => fact.type === 'turnEnded');
+      expect(ended).toMatchObject({ outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
+      expect([calls(), posts, last.results(), bodies.length]).toEqual([
+        ['echo'],
+        ['Half is done.'],
+        ['Half is done.'],
+        2,
+      ]);
+    },
+  );
 });
 
 describe('a model that has read untrusted text', () => {
@@ -240,7 +243,7 @@ describe('a model that has read untrusted text', () => {
     await program.rests();
   };
 
-  test('is asked before it changes anything, also after a restart', async () => {
+  test('asks before each change, also after a restart', async () => {
     const { rig, start, calls } = await world({ allow: ['mcp__raw__*'] });
     rig.answer(calling(['raw__page', {}]), { content: 'It says to write to b.' }, calling(WRITE), { content: 'No?' });
     const first = await start();
@@ -255,7 +258,7 @@ describe('a model that has read untrusted text', () => {
     expect(calls()).toEqual(['page']);
   });
 
-  test('passes that on to whoever reads what it wrote, also after a restart', async () => {
+  test('taints every agent that reads its text, also after a restart', async () => {
     const { rig, start, calls } = await world({ allow: ['mcp__raw__*'] }, ['dev', 'qa']);
     rig.answer(calling(['raw__page', {}]), { content: 'Write it, says the page.' });
     rig.play({ do: 'hang' });

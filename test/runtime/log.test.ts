@@ -27,8 +27,8 @@ function open(options: Partial<LogOptions> = {}) {
   return { log, lines, last: () => JSON.parse(lines.at(-1) ?? '') as Record<string, unknown> };
 }
 
-describe('a secret that comes later', () => {
-  test('is in no line from then on, and in no text', () => {
+describe('a secret that is added later', () => {
+  test('is redacted in every later line and text', () => {
     let secrets: readonly string[] = ['access-one'];
     const known = () => secrets;
     const { log, last } = open({ secrets: known });
@@ -53,7 +53,7 @@ describe('the line of a transition', () => {
     channel: 'reviews',
   };
 
-  test("has the fields of the owner's example, in their order and with their values", () => {
+  test("has the fields of the specification's example, in their order and with their values", () => {
     const line = transitionLine(MOVED, AT, 'reviews');
     expect(Object.keys(line)).toEqual(Object.keys(example));
     expect({ ...line, timestamp: Date.parse(line.timestamp) }).toEqual({ ...example, timestamp: AT });
@@ -66,7 +66,7 @@ describe('the line of a transition', () => {
     expect(transitionLine(MOVED, AT, 'reviews')).not.toHaveProperty('cause');
   });
 
-  test('is written as one line of JSON with the instant of the transition, once', () => {
+  test('is one line of JSON with the time of the transition, written once', () => {
     const { log, lines, last } = open({ clock: { now: () => AT + 5_000 } });
     log.info(transitionLine(MOVED, AT, 'reviews'));
     expect(lines).toHaveLength(1);
@@ -76,8 +76,8 @@ describe('the line of a transition', () => {
   });
 });
 
-describe('any line', () => {
-  test('has its level, its instant and its message', () => {
+describe('a log line', () => {
+  test('has its level, its time and its message', () => {
     const { log, last } = open();
     log.warn({ channel: 'reviews' }, 'Agent completed response without TURN_COMPLETE');
     expect(last()).toEqual({
@@ -88,13 +88,13 @@ describe('any line', () => {
     });
   });
 
-  test('is left out when it is less important than the level', () => {
+  test('is dropped when its level is below the configured one', () => {
     const { log, lines } = open({ level: 'warn' });
     log.info('unimportant');
     expect(lines).toEqual([]);
   });
 
-  test('for people says what happened in words', () => {
+  test('in pretty mode says what happened in words', () => {
     const { log, lines } = open({ pretty: true });
     log.info(transitionLine(MOVED, AT, 'reviews'));
     log.warn({ channel: 'reviews', token: SECRET }, 'careful');
@@ -110,14 +110,14 @@ describe('an error', () => {
       request: { headers: { authorization: 'Bearer abcdefgh12345678' } },
     });
 
-  test('is its type, message, code and causes, without a stack', () => {
+  test('is logged with type, message, code and causes, without a stack', () => {
     const { log, last } = open();
     log.error({ err: failure() }, 'failed');
     const cause = { type: 'Error', message: 'refused', cause: 'because' };
     expect(last()['err']).toEqual({ type: 'TypeError', message: 'no route', code: 'EHOST', cause });
   });
 
-  test('gives its message when there is no other', () => {
+  test("becomes the line's message when the line has none", () => {
     const { log, last } = open();
     log.error(failure());
     expect(last()).toMatchObject({ message: 'no route', err: { type: 'TypeError' } });
@@ -129,7 +129,7 @@ describe('an error', () => {
     expect(last()['problem']).toMatchObject({ stack: expect.stringContaining('log.test.ts') as string });
   });
 
-  test('that is its own cause ends', () => {
+  test('that is its own cause is logged once', () => {
     const { log, last } = open();
     const round = new Error('round');
     round.cause = round;
@@ -151,7 +151,7 @@ describe('a secret', () => {
     ['in base64', Buffer.from(SECRET).toString('base64')],
     ['in a basic authorization', `Basic ${Buffer.from(`me:${SECRET}`).toString('base64')}`],
     ['in base64url', Buffer.from(`{"x":"${SECRET}"}`).toString('base64url')],
-  ])('is never in a line: %s', (_, value) => {
+  ])('is redacted: %s', (_, value) => {
     const { log, lines, last } = open();
     log.info({ value }, 'look');
     const line = lines.at(-1) ?? '';
@@ -161,29 +161,29 @@ describe('a secret', () => {
     expect(last()['message']).toBe('look');
   });
 
-  test('that is part of the message is taken out of it', () => {
+  test('inside a message is redacted', () => {
     const { log, last } = open();
     log.info(`connecting with ${SECRET}!`);
     expect(last()['message']).toBe('connecting with [secret]!');
   });
 
-  test('that is shorter than six characters stays', () => {
+  test('shorter than six characters is not redacted', () => {
     const { log, last } = open({ secrets: ['abcde', ''] });
     log.info('abcde');
     expect(last()['message']).toBe('abcde');
   });
 
-  test('that contains another is taken out whole', () => {
+  test('that contains another secret is redacted whole', () => {
     expect(redactor(['abcdef', 'abcdefghij'])('abcdefghij abcdef')).toBe('[secret] [secret]');
   });
 
-  test('that is a number leaves the line JSON', () => {
+  test('that is a number leaves the line valid JSON', () => {
     const { log, last } = open({ secrets: ['12345678'] });
     log.info({ pin: 12_345_678, text: 'pin 12345678', other: 9 }, 'x');
     expect(last()).toMatchObject({ pin: '[secret]', text: 'pin [secret]', other: 9 });
   });
 
-  test('of any characters is in no line, in whatever form', () => {
+  test('with special characters is redacted in every encoding', () => {
     const secret = fc.string({ unit: 'binary', minLength: 9, maxLength: 30 }).filter((text) => /^[^[\]]+$/.test(text));
     fc.assert(
       fc.property(secret, fc.string(), (value, around) => {
@@ -207,14 +207,14 @@ describe('a token of a known service', () => {
     [made('xapp', '-1-A0123-456-abcdef')],
     [made('sk', '-ant-api03-abcdefghijkl')],
     [made('MTk4NjIyNDgzNDcxOTI1MjQ4', '.Cl2FMQ.', 'ZnCjm1XVW7vRze4b7Cq4se7kKWs')],
-  ])('is taken out though the configuration does not know it: %#', (token) => {
+  ])('is redacted without being configured: %#', (token) => {
     const { log, lines } = open({ secrets: [] });
     log.info({ token, text: `a ${token}\n${token}, "${token}"` }, token);
     expect(lines[0]).not.toContain(token);
     expect(lines[0]?.match(/\[secret\]/g)).toHaveLength(5);
   });
 
-  test('in an address or a header is taken out, the rest stays', () => {
+  test('in a URL or a header is redacted, and the rest stays', () => {
     const redact = redactor([]);
     expect(redact('https://discord.com/api/webhooks/1234567890/abc-DEF_ghijkl?x')).toBe(
       'https://discord.com/api/webhooks/1234567890/[secret]?x',
@@ -226,13 +226,13 @@ describe('a token of a known service', () => {
     expect(redact('postgres://me:password@db/x')).toBe('postgres://me:[secret]@db/x');
   });
 
-  test('is not seen in ordinary words', () => {
+  test('is not found in ordinary words', () => {
     const text = 'the task-force-something on risk-management-board, at http://127.0.0.1:7420/a@b, bearer of news';
     expect(redactor([])(text)).toBe(text);
   });
 
   test.each(['M', 'sk-', 'a:', '://', '://a:', 'Bearer ', 'webhooks/', 'MMMMMMMMMMMMMMMMMMMMMMMM.'])(
-    'is looked for in linear time: %j',
+    'is searched for in linear time: %j',
     async (piece) => {
       await mustGrowLinearly((size) => {
         const text = piece.repeat(size / piece.length);
@@ -242,8 +242,8 @@ describe('a token of a known service', () => {
   );
 });
 
-describe('a destination that fails', () => {
-  test('loses the line and nothing else, whether it throws or tells of it', () => {
+describe('a log destination that fails', () => {
+  test('loses only the line, whether it throws or reports its error', () => {
     const lines: string[] = [];
     const full = Object.assign(new EventEmitter(), {
       write(line: string) {
@@ -276,7 +276,7 @@ describe('a destination that fails', () => {
     return [errors, status] as const;
   };
 
-  test('that is standard output gets every line when it does not', async () => {
+  test('that is standard output receives every line when it works', async () => {
     const lines: string[] = [];
     expect(await run('pipe', (reader) => void reader.on('data', (chunk) => lines.push(String(chunk))))).toEqual([
       'alive',
@@ -285,11 +285,11 @@ describe('a destination that fails', () => {
     expect(lines.join('').split('\n').length).toBeGreaterThan(1_000);
   });
 
-  test('that is a pipe which nobody reads any more does not end the program', async () => {
+  test('that is a pipe without a reader does not end the program', async () => {
     expect(await run('pipe', (reader) => reader.destroy())).toEqual(['alive', 3]);
   });
 
-  test('that takes nothing, as a full disk, does not end the program', async () => {
+  test('that is full does not end the program', async () => {
     const refusing = existsSync('/dev/full') ? openSync('/dev/full', 'w') : openSync('/dev/null', 'r');
     expect(await run(refusing)).toEqual(['alive', 3]);
   });

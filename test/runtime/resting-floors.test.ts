@@ -94,7 +94,7 @@ async function leftAtRest(path: string, backend = quick().backend) {
   return { time, entries };
 }
 
-describe('a program that starts with floors at rest', () => {
+describe('a program that starts with resting floors', () => {
   test('opens no session and writes nothing about them', async () => {
     using place = folder();
     const path = place.file();
@@ -105,7 +105,7 @@ describe('a program that starts with floors at rest', () => {
     await app.stop();
   });
 
-  test('asks the database as little about a thousand of them as about ten', async () => {
+  test('runs as many database statements for a thousand of them as for ten', async () => {
     const counts: number[] = [];
     for (const channels of [10, 1_000]) {
       using place = folder();
@@ -121,7 +121,7 @@ describe('a program that starts with floors at rest', () => {
     expect(counts[1]).toBe(counts[0]);
   });
 
-  test('arms no timer, and none is armed again once what was said is answered and a quarter of an hour is over', async () => {
+  test('sets no timer, and has none left 30 minutes after a message was answered', async () => {
     using place = folder();
     const path = place.file();
     const { time } = await leftAtRest(path);
@@ -133,7 +133,7 @@ describe('a program that starts with floors at rest', () => {
     await app.stop();
   });
 
-  test('has the next message answered, by sessions opened for that', async () => {
+  test('answers the next message in sessions opened for it', async () => {
     using place = folder();
     const path = place.file();
     const { time } = await leftAtRest(path);
@@ -145,7 +145,7 @@ describe('a program that starts with floors at rest', () => {
     await app.stop();
   });
 
-  test('has them go by a configuration that changed, and opens sessions only for agents that are new', async () => {
+  test('applies a changed configuration to them, and opens sessions only for new agents', async () => {
     using place = folder();
     const path = place.file();
     const { time } = await leftAtRest(path);
@@ -164,7 +164,7 @@ describe('a program that starts with floors at rest', () => {
     await app.stop();
   });
 
-  test('brings those back whose agents connect by themselves: they may be gone', async () => {
+  test('wakes floors whose agents connect by themselves, because they may be lost', async () => {
     using place = folder();
     const path = place.file();
     const { time } = await leftAtRest(path);
@@ -174,7 +174,7 @@ describe('a program that starts with floors at rest', () => {
     await app.stop();
   });
 
-  test('grants nothing in them before the history of a platform that loses events was read', async () => {
+  test('grants no turn in them before the history is read, on a platform that loses events', async () => {
     using place = folder();
     const path = place.file();
     const { time } = await leftAtRest(path);
@@ -196,7 +196,7 @@ describe('a program that starts with floors at rest', () => {
   });
 });
 
-test('a program that starts on a floor whose agents never came opens their sessions', async () => {
+test('opens the sessions of a floor whose agents never joined', async () => {
   using place = folder();
   const path = place.file();
   const time = createTime();
@@ -210,7 +210,7 @@ test('a program that starts on a floor whose agents never came opens their sessi
   await second.app.stop();
 });
 
-test('T41 a start with 40 channels of 12 agents is one line a channel in the log, at "debug" one a transition', async () => {
+test('T41 logs one line per channel for 40 channels of 12 agents, and one per transition at "debug"', async () => {
   const agents = Array.from({ length: 12 }, (_, index) => `agent-${index}`);
   const linesAt = async (level: 'info' | 'debug'): Promise<readonly string[]> => {
     using place = folder();

@@ -96,7 +96,7 @@ function rowsOf(bound: Bound, type: string) {
 }
 
 describe('a call that the rules allow', () => {
-  test('runs at once, on record before it starts and after it ends', async () => {
+  test('runs at once, and is stored before it starts and after it ends', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow', rule: 'Bash(npm test)' }));
     expect(await gate.ask(call('a'), never)).toEqual({ verdict: 'go' });
     expect(bound.both).toBe('running · pm #1 active');
@@ -106,7 +106,7 @@ describe('a call that the rules allow', () => {
     expect(rowsOf(bound, 'callSettled')).toMatchObject([{ output: 'all green', duration: 5, outcome: 'known' }]);
   });
 
-  test('is asked about when something beside the rules says so', async () => {
+  test('needs an approval when a caution says so', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'ask', caution: 'sends the value of TOKEN' }));
     const answer = asks(bound, gate, call('a'));
     await question(bound);
@@ -118,7 +118,7 @@ describe('a call that the rules allow', () => {
     expect(await answer).toEqual({ verdict: 'go' });
   });
 
-  test('leaves on record what it brings in as soon as it may run, and that a secret came back', async () => {
+  test('stores what it brings in before it runs, and that its result held a secret', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow', brings: { untrusted: 'evil.org' } }));
     expect(await gate.ask(call('a'), never)).toEqual({ verdict: 'go' });
     expect([bound.state.taint?.from, bound.state.secret]).toEqual(['evil.org', undefined]);
@@ -126,7 +126,7 @@ describe('a call that the rules allow', () => {
     expect(bound.state.secret?.from).toBe('a secret in what execute returned');
   });
 
-  test('is asked with the step it stands in, its class and folder, why, and what the model said', async () => {
+  test("is shown with its step, class, folder, the reason of the request, and the model's words", async () => {
     const { bound, gate } = await gated();
     await gate.step({ text: 'Now the tests,\nas you asked.\u200B', kept: null });
     const answer = asks(bound, gate);
@@ -144,7 +144,7 @@ describe('a call that the rules allow', () => {
     await answer;
   });
 
-  test('T46 has its end told behind the answer that let it through', async () => {
+  test('T46 announces its outcome after the decision', async () => {
     const { bound, gate } = await gated();
     const answer = asks(bound, gate);
     await question(bound);
@@ -160,7 +160,7 @@ describe('a call that the rules allow', () => {
     ]);
   });
 
-  test('is asked about the third time in a row', async () => {
+  test('needs a confirmation the third time in a row', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
     for (const id of ['a', 'b']) {
       expect(await gate.ask(call(id), never)).toEqual({ verdict: 'go' });
@@ -174,8 +174,8 @@ describe('a call that the rules allow', () => {
   });
 });
 
-describe('a call that somebody asked for', () => {
-  test('is on record with that person, and the turn that it is part of', async () => {
+describe("a call made for a person's message", () => {
+  test('is stored with that person and the turn', async () => {
     const { bound, gate } = await gated();
     const answer = asks(bound, gate);
     await question(bound);
@@ -187,8 +187,8 @@ describe('a call that somebody asked for', () => {
   });
 });
 
-describe('a call that the rules refuse', () => {
-  test('does not run, is on record, and the agent is told why', async () => {
+describe('a call that the rules deny', () => {
+  test('does not run, is stored, and the agent learns why', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'deny', rule: 'Bash(curl *)' }));
     const words = 'AGENT_TOOL_NOT_ALLOWED: execute is refused';
     expect(await gate.ask(call('a'), never)).toEqual({ verdict: 'refused', code: 'AGENT_TOOL_NOT_ALLOWED', words });
@@ -197,8 +197,8 @@ describe('a call that the rules refuse', () => {
   });
 });
 
-describe('a call that needs a yes', () => {
-  test('runs once somebody said it', async () => {
+describe('a call that needs an approval', () => {
+  test('runs once after a person allowed it', async () => {
     const { bound, gate } = await gated();
     const answer = asks(bound, gate);
     await question(bound);
@@ -207,7 +207,7 @@ describe('a call that needs a yes', () => {
     expect(await answer).toEqual({ verdict: 'go' });
   });
 
-  test('is refused with the words of whoever said no', async () => {
+  test("is denied with the person's reason", async () => {
     const { bound, gate } = await gated();
     const answer = asks(bound, gate);
     await question(bound);
@@ -219,7 +219,7 @@ describe('a call that needs a yes', () => {
     });
   });
 
-  test('is not asked about again once it is allowed for always, until that is revoked', async () => {
+  test('is allowed without a request by an always-allow rule, until the rule is revoked', async () => {
     const { bound, gate } = await gated();
     const answer = asks(bound, gate);
     await question(bound);
@@ -253,7 +253,7 @@ describe('a call that needs a yes', () => {
     await answer;
   });
 
-  test('is judged anew right before it starts: what is forbidden by now does not', async () => {
+  test('is judged again before it starts, and is denied when the rules deny it by then', async () => {
     let verdict: CallJudgement['verdict'] = 'ask';
     const { bound, gate } = await gated(() => ({ verdict }));
     const answer = asks(bound, gate);
@@ -263,7 +263,7 @@ describe('a call that needs a yes', () => {
     expect(await answer).toMatchObject({ verdict: 'refused', code: 'AGENT_TOOL_NOT_ALLOWED' });
   });
 
-  test('T53 is refused when its text is too long to be read, and not one letter before', async () => {
+  test('T53 is denied when its text is too long to show, and shown at exactly the limit', async () => {
     const { bound, gate } = await gated();
     const whole = asks(bound, gate, call('a', { detail: 'x'.repeat(LONGEST_DETAIL) }));
     await question(bound);
@@ -274,7 +274,7 @@ describe('a call that needs a yes', () => {
     expect(bound.both).toBe('running · pm #1 active');
   });
 
-  test('is shown without secrets, and with what cannot be seen spelled out', async () => {
+  test('is shown without secrets and with invisible characters spelled out', async () => {
     const { bound, gate } = await gated();
     const answer = asks(bound, gate, call('a', { detail: 'curl s3cret\u200B', input: { command: 'curl s3cret' } }));
     await question(bound);
@@ -286,7 +286,7 @@ describe('a call that needs a yes', () => {
     await answer;
   });
 
-  test('that its agent takes back is asked about no more', async () => {
+  test('closes its request when its agent withdraws it', async () => {
     const { bound, gate } = await gated();
     const withdrawn = new AbortController();
     const answer = gate.ask(call('a'), withdrawn.signal);
@@ -304,7 +304,7 @@ describe('a call that needs a yes', () => {
     expect(await answer).toMatchObject({ code: 'CANCELLED' });
   });
 
-  test('waits until the one before it is decided', async () => {
+  test('waits until the call before it is decided', async () => {
     const { bound, gate } = await gated();
     const first = gate.ask(call('a', { accounts: [] }), never);
     const second = gate.ask(call('b', { input: { command: 'ls' }, accounts: [] }), never);
@@ -317,8 +317,8 @@ describe('a call that needs a yes', () => {
   });
 });
 
-describe('calls that an agent asks for at once', () => {
-  test('are asked about one after the other; those that are the same have one question and one answer', async () => {
+describe('parallel calls of an agent', () => {
+  test('get one request at a time, and equal calls share one request and one decision', async () => {
     const { bound, gate } = await gated();
     const own = { accounts: [] };
     const answers = [
@@ -342,7 +342,7 @@ describe('calls that an agent asks for at once', () => {
     ]);
   });
 
-  test('are on record while they wait, as one row each, in the order in which they came', async () => {
+  test('are stored while they wait, one row each, in the order of their requests', async () => {
     const { bound, gate } = await gated(({ id }) => (id === 'b' ? { verdict: 'allow', rule: 'Bash(ls)' } : {}));
     const own = { accounts: [] };
     const late = { ...own, input: { command: 'late' } };
@@ -363,7 +363,7 @@ describe('calls that an agent asks for at once', () => {
     expect(await answers[2]).toMatchObject({ code: 'DENIED' });
   });
 
-  test('are not counted among the questions where the rules refuse them', async () => {
+  test('do not count in the number of equal requests when the rules deny them', async () => {
     const { bound, gate } = await gated(({ id }) => (id === 'b' ? { verdict: 'deny' } : {}));
     const own = { accounts: [] };
     const first = gate.ask(call('a', own), never);
@@ -375,14 +375,14 @@ describe('calls that an agent asks for at once', () => {
     expect(onRecord(bound)).toEqual(['npm test once running', 'npm test denied-rule error']);
   });
 
-  test('have no second row where nobody is waited for', async () => {
+  test('are stored once each when none has to wait', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
     const ids = ['a', 'b', 'c'];
     await Promise.all(ids.map((id) => gate.ask(call(id, { accounts: [], input: { id } }), never)));
     expect(rowsOf(bound, 'callRequested')).toHaveLength(3);
   });
 
-  test('wait at the limit of steps on record, too', async () => {
+  test('are stored while they wait at the step limit', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
     await gate.step({ text: '', kept: null });
     const second = gate.step({ text: '', kept: null });
@@ -394,7 +394,7 @@ describe('calls that an agent asks for at once', () => {
     expect([await second, (await waiting).verdict, onRecord(bound)]).toEqual(['go', 'go', ['npm test rule running']]);
   });
 
-  test('are judged again when they come to the front: by what is remembered and by what was read since', async () => {
+  test('are judged again when their turn comes, by rules and taints added since', async () => {
     const read = { tainted: false };
     const tainted = { verdict: 'ask', offers: [], caution: 'its agent has read evil.org' } as const;
     const { bound, gate } = await gated(({ id }) => (read.tainted && id === 'c' ? tainted : {}));
@@ -413,7 +413,7 @@ describe('calls that an agent asks for at once', () => {
     expect(onRecord(bound)).toEqual(['a always running', 'b remembered running', 'c denied-person error']);
   });
 
-  test('that are taken back while they wait end at once, and are asked about no more', async () => {
+  test('end at once when withdrawn while they wait, and get no request', async () => {
     const { bound, gate } = await gated();
     const back = new AbortController();
     const own = { accounts: [] };
@@ -451,7 +451,7 @@ describe('calls that an agent asks for at once', () => {
     }
   });
 
-  test('that could do harm in somebody else’s words are asked about each by itself', async () => {
+  test('get a request each when they are dangerous', async () => {
     const about = { tool: 'fetch', folder: null, why: 'x', danger: true } as const;
     const { bound, gate } = await gated(() => ({ about, offers: [] }));
     const answers = [gate.ask(call('a', { accounts: [] }), never), gate.ask(call('b', { accounts: [] }), never)];
@@ -464,8 +464,8 @@ describe('calls that an agent asks for at once', () => {
   });
 });
 
-describe('an agent whose turn is over', () => {
-  test('runs nothing: what an older generation asks for is cancelled', async () => {
+describe('an agent whose turn has ended', () => {
+  test('cannot run a call: calls of an old generation are cancelled', async () => {
     const { bound, gate, gates } = await gated(() => ({ verdict: 'allow' }));
     await gate.ask(call('a'), never);
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
@@ -473,7 +473,7 @@ describe('an agent whose turn is over', () => {
     expect(await gates({ channel: HALL, agent: 'pm' }, 1).step({ text: '', kept: null })).toBe('stop');
   });
 
-  test('T62 begins its run with the words of its task, and each step with those of the model, without secrets', async () => {
+  test("T62 has a run that begins with its task, and steps that begin with the model's text, without secrets", async () => {
     const { bound, gate } = await gated();
     await gate.step({ text: 'I look, s3cret.', kept: null });
     await gate.step({ text: 'I run them.', kept: null });
@@ -485,7 +485,7 @@ describe('an agent whose turn is over', () => {
     ]);
   });
 
-  test('leaves no call open of which nobody says what came of it', async () => {
+  test('leaves no open call: a call without a result gets an unknown outcome', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
     await gate.ask(call('a'), never);
     await gate.close();
@@ -495,20 +495,20 @@ describe('an agent whose turn is over', () => {
   });
 });
 
-describe('what an agent did unasked', () => {
+describe('a call that an agent ran without a request', () => {
   const read = (id: string) => call(id, { tool: 'read', accounts: [] });
   const rows = (bound: Bound) =>
     toolCallRows(bound.runs.journal(runKeyOf(SEAT), 100)).map(({ decision, status }) => `${decision} ${status}`);
   const taken = 'unasked complete';
 
-  test('is on record in one commit, and asks nobody', async () => {
+  test('is stored in one commit, without a request', async () => {
     const { bound, gate } = await gated();
     await gate.reported(call('r', { tool: 'read', accounts: [] }), DONE);
     expect(rowsOf(bound, 'callRequested')).toMatchObject([{ call: { source: 'agent', rule: 'unasked' } }]);
     expect([bound.calls, bound.both]).toEqual([[], 'running · pm #1 active']);
   });
 
-  test('for the third time in a row is on record, too, and then people are asked whether that is meant', async () => {
+  test('is stored the third time in a row, too, and then people must confirm', async () => {
     const { bound, gate } = await gated();
     for (const id of ['r1', 'r2', 'r3']) await gate.reported(read(id), DONE);
     expect([rows(bound), bound.calls]).toEqual([[taken, taken, taken], []]);
@@ -518,7 +518,7 @@ describe('what an agent did unasked', () => {
     expect(bound.state.run?.turn).toBe(2);
   });
 
-  test('is on record at once while people are asked about another call', async () => {
+  test('is stored at once while a request for another call is open', async () => {
     const { bound, gate } = await gated();
     const asking = gate.ask(call('a', { accounts: [] }), never);
     await question(bound);
@@ -529,7 +529,7 @@ describe('what an agent did unasked', () => {
     expect(await asking).toMatchObject({ code: 'DENIED' });
   });
 
-  test('is on record while the run stands at its limit, and when people end it there', async () => {
+  test('is stored while the run is paused at its limit, and when people end the run there', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
     await gate.reported(read('r1'), DONE);
     const second = gate.step({ text: '', kept: null });
@@ -544,7 +544,7 @@ describe('what an agent did unasked', () => {
 });
 
 describe('the steps of a turn', () => {
-  test('are counted, and at the limit the agent waits until people let it go on', async () => {
+  test('are counted, and at the limit the agent waits until people allow more', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
     expect(await gate.step({ text: '', kept: null })).toBe('go');
     const second = gate.step({ text: '', kept: null });
@@ -555,7 +555,7 @@ describe('the steps of a turn', () => {
     expect(bound.state.run).toMatchObject({ turn: 2, maxTurns: 4 });
   });
 
-  test('that an agent has used up by its own settings ask people, who add as many', async () => {
+  test("that the agent's own settings limit lead to a request, and an approval adds as many again", async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
     expect(gate.standing()).toBeNull();
     const spent = gate.spent();
@@ -570,14 +570,14 @@ describe('the steps of a turn', () => {
     expect(bound.state.run).toMatchObject({ turn: 1, maxTurns: 4 });
   });
 
-  test('keep nobody who is asked for a yes', async () => {
+  test('do not pause an agent that waits for an approval', async () => {
     const { bound, gate } = await gated();
     void gate.ask(call('a'), never);
     await question(bound);
     expect(gate.standing()).toBeNull();
   });
 
-  test('end the generation when people say no', async () => {
+  test('end the generation when people deny more steps', async () => {
     const { bound, gate } = await gated(() => ({}), 2);
     await gate.step({ text: '', kept: null });
     const second = gate.step({ text: '', kept: null });

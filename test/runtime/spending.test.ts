@@ -19,7 +19,7 @@ function used(tokens: number): Usage {
   return { tokens, costMicros: 2 * tokens, use: { ...use, source: 'computed', outcome: 'answered' } };
 }
 
-test('a call of a model is on record with who asked for it, and the run that it is part of', async () => {
+test('stores a model call with the person who asked and the run it belongs to', async () => {
   using place = folder();
   const { backend, sessions } = puppetry();
   const time = createTime();

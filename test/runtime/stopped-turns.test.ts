@@ -213,8 +213,8 @@ const CELLS: readonly (readonly [keyof typeof WAYS, State, string])[] = [
   ['the program killed', 'its run at the limit', 'whole, paused, asked, dev'],
 ];
 
-describe('what becomes of a turn, its text, its call, its run and its question', () => {
-  test('is known for each way, and each state that it may be in', () => {
+describe('the outcome of a turn, its text, its call, its run and its question', () => {
+  test('is listed for every way to end and every state of the turn', () => {
     expect(CELLS).toHaveLength(Object.keys(WAYS).length * Object.keys(STATES).length);
   });
 
@@ -223,44 +223,47 @@ describe('what becomes of a turn, its text, its call, its run and its question',
   });
 });
 
-describe('T57 a turn at its limit, completed after a restart', () => {
-  test.each(['ending', 'killed'] as const)('is %s with what was written, and answers its message', async (end) => {
-    using place = folder();
-    const first = await program(place.file());
-    await first.intake().message(written('m1', 'dev: hello', CHANNEL));
-    await first.settled(1_000);
-    const dev = first.sessions.find(({ turn, seat }) => turn !== null && seat?.agent === 'dev');
-    if (dev === undefined) throw new Error('dev has no turn');
-    dev.report?.text(TEXT);
-    await STATES['its run at the limit'](dev, first);
-    await WAYS[`the program ${end}`](first);
-    const next = await program(place.file());
-    await next.settled();
-    expect(await next.intake().command(CHANNEL, ADA, '/run complete dev')).toMatchObject({ ok: true });
-    await next.settled();
-    const facts = next.store.floors.journal(CHANNEL, 1_000).map(({ fact }) => fact);
-    const ended = facts.find((fact) => fact.type === 'turnEnded');
-    expect(ended).toMatchObject({ agent: 'dev', outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
-    const given = facts.flatMap((fact) => (fact.type === 'turnGranted' ? [[fact.agent, fact.messages]] : []));
-    expect(given).toEqual([
-      ['dev', ['m1']],
-      ['qa', []],
-    ]);
-    const results = [...next.app.runs.store.newest(runKeyOf({ channel: CHANNEL, agent: 'dev' }))].flatMap(({ fact }) =>
-      fact.type === 'runCompleted' ? [fact.result] : [],
-    );
-    expect(results).toEqual([TEXT]);
-    await next.app.stop();
-    expect([...first.broken, ...next.broken]).toEqual([]);
-  });
+describe('T57 a turn paused at its limit over a restart of the program', () => {
+  test.each(['ending', 'killed'] as const)(
+    'is completed with its text, and its message counts as answered: the program %s',
+    async (end) => {
+      using place = folder();
+      const first = await program(place.file());
+      await first.intake().message(written('m1', 'dev: hello', CHANNEL));
+      await first.settled(1_000);
+      const dev = first.sessions.find(({ turn, seat }) => turn !== null && seat?.agent === 'dev');
+      if (dev === undefined) throw new Error('dev has no turn');
+      dev.report?.text(TEXT);
+      await STATES['its run at the limit'](dev, first);
+      await WAYS[`the program ${end}`](first);
+      const next = await program(place.file());
+      await next.settled();
+      expect(await next.intake().command(CHANNEL, ADA, '/run complete dev')).toMatchObject({ ok: true });
+      await next.settled();
+      const facts = next.store.floors.journal(CHANNEL, 1_000).map(({ fact }) => fact);
+      const ended = facts.find((fact) => fact.type === 'turnEnded');
+      expect(ended).toMatchObject({ agent: 'dev', outcome: 'completed', answered: ['m1'], returned: [], by: 'ada' });
+      const given = facts.flatMap((fact) => (fact.type === 'turnGranted' ? [[fact.agent, fact.messages]] : []));
+      expect(given).toEqual([
+        ['dev', ['m1']],
+        ['qa', []],
+      ]);
+      const results = [...next.app.runs.store.newest(runKeyOf({ channel: CHANNEL, agent: 'dev' }))].flatMap(
+        ({ fact }) => (fact.type === 'runCompleted' ? [fact.result] : []),
+      );
+      expect(results).toEqual([TEXT]);
+      await next.app.stop();
+      expect([...first.broken, ...next.broken]).toEqual([]);
+    },
+  );
 });
 
-describe('a run that stands still when its agent is lost', () => {
+describe('a paused run whose agent is lost', () => {
   const pauses: readonly (readonly [string, Way])[] = [
     ['by /run pause', typed('/run pause dev')],
     ['as its turn waits', ({ intake }) => intake().message(written('m2', 'wait', CHANNEL))],
   ];
-  test.each(pauses)('%s is aborted, for what is paused cannot fail', async (_, pause) => {
+  test.each(pauses)('%s is aborted, because a paused run cannot fail', async (_, pause) => {
     const started = await program(':memory:', 'interrupt');
     const { app, intake, sessions, settled } = started;
     await intake().message(written('m1', 'dev: hello', CHANNEL));

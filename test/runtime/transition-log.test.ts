@@ -23,7 +23,7 @@ function warned(how: Pick<Extract<Fact, { type: 'turnEnded' }>, 'outcome' | 'sai
 }
 
 test.each(['completed', 'expired', 'lapsed'] as const)(
-  'T14 a turn that was spoken in and %s without its signal is warned of',
+  'T14 warns of a turn with text that was %s without its done signal',
   (outcome) => {
     expect(warned({ outcome, said: true, signalled: false })).toEqual([NO_SIGNAL]);
   },
@@ -35,14 +35,14 @@ test.each([
   { outcome: 'expired', said: false, signalled: false },
   { outcome: 'forfeited', said: true, signalled: false },
   { outcome: 'revoked', said: true, signalled: false },
-] as const)('T14 nobody is warned of a turn that needed no signal: %j', (how) => {
+] as const)('T14 warns of no turn that needed no done signal: %j', (how) => {
   expect(warned(how)).toEqual([]);
 });
 
 test.each([
   ['ACTIVE', 'OFFLINE', 'CRASHED', 'error'],
   ['QUEUED', 'ACTIVE', 'TURN_GRANTED', 'info'],
-] as const)('T19 a seat that goes from %s to %s by %s is logged at %s', (from, to, trigger, level) => {
+] as const)('T19 logs a seat that goes from %s to %s by %s at the level %s', (from, to, trigger, level) => {
   const moved: Fact = { type: 'seatMoved', agent: 'dev', from, to, trigger };
   expect(logged('info', moved)).toMatchObject([{ level, from, to, trigger, event: 'state_transition' }]);
 });

@@ -36,8 +36,8 @@ async function withTalk(path: string, channels: readonly string[]): Promise<Floo
 const left = (store: FloorStore, channels: readonly string[]) =>
   channels.filter((channel) => store.message(`${channel} 1`) !== null);
 
-describe('what is old', () => {
-  test('is told by each channel, and by all for those that say nothing or are gone', async () => {
+describe('old data', () => {
+  test('is pruned by the retention of each channel, and by the default elsewhere and in removed channels', async () => {
     using place = folder();
     const channels = ['test:month', 'test:ever', 'test:gone'];
     const store = await withTalk(place.file(), channels);
@@ -55,7 +55,7 @@ describe('what is old', () => {
     await store.close();
   });
 
-  test('of a thread is what is old in its channel', async () => {
+  test('of a thread is pruned by the retention of its channel', async () => {
     using place = folder();
     const channels = ['test:parent', 'test:thread'];
     const store = await withTalk(place.file(), channels);
@@ -69,7 +69,7 @@ describe('what is old', () => {
     await store.close();
   });
 
-  test('is taken away a minute after the start and then once a day, until the end', async () => {
+  test('is pruned a minute after the start and then once a day, until the stop', async () => {
     using place = folder();
     const store = await withTalk(place.file(), ['test:one']);
     const delays: number[] = [];
@@ -104,7 +104,7 @@ describe('what is old', () => {
   });
 });
 
-test('what cannot be done is a refusal in words', async () => {
+test('answers a maintenance command that cannot be executed with the reason', async () => {
   using place = folder();
   const store = open(place.file());
   const parts = { store, config: kept(null), clock: { now: () => AT } };
