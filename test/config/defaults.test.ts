@@ -5,7 +5,7 @@ import { turnKeys } from '../../src/config/schema.ts';
 import { ANNOUNCEMENTS } from '../../src/config/announcements.ts';
 import { load, world } from './world.ts';
 
-describe('the six defaults of the owner', () => {
+describe('the six defaults of the specification', () => {
   const { turnConfig } = load({});
 
   test('"Timeout duration per agent (default: 60 seconds)": defaultTimeoutSeconds is 60', () => {
@@ -26,7 +26,7 @@ describe('the six defaults of the owner', () => {
   test('autoDetectSilenceSeconds is 10', () => {
     expect(turnConfig.autoDetectSilenceSeconds).toBe(10);
   });
-  test("the owner's own example file is a whole configuration", () => {
+  test("the specification's example file is a whole configuration", () => {
     const file = {
       turnConfig: {
         defaultTimeoutSeconds: 60,

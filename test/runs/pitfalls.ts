@@ -14,7 +14,7 @@ export const PITFALLS: readonly Scenario[] = [{ id: 16, name: 'the pitfalls abov
 const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   [1, "T51 does not treat a question as the floor's when ", 'T51 goes to people every time when only its title names'],
   [2, 'T21 people see everything that would run', 'T21 shows what would run, even if only an earlier update'],
-  [3, 'is denied when its text is too long to show', 'before all of it stands in the channel is no yes'],
+  [3, 'is denied when its text is too long to show', 'does not count before the channel shows the whole request'],
   [4, 'T53 a text in which something would hide', 'cannot end the block of code that it is shown in'],
   [5, 'each part of a call may be allowed by a rule of its own', 'a command line that is not known with certainty'],
   [
@@ -25,15 +25,15 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   ],
   [
     7,
-    'of fifty at once, from everywhere',
-    'after a restart lets nothing begin by itself',
+    'decides as the first of fifty at once, and forty-nine learn who decided',
+    'after a restart starts no call',
     'operator any more counts for nothing',
   ],
   [8, 'T52 is not covered by the permission of an earlier call with the same id'],
   [
     9,
     'what is remembered ends at its hour, and with the definition of the tool',
-    'leaves a yes that ends with the run',
+    'leaves an approval that ends with the run',
   ],
   [
     10,
@@ -52,7 +52,7 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
     13,
     'taints every agent that reads its text, also after a restart',
     'needs an approval before a change although a rule allows it, says since when',
-    'has what people wrote who are no operators, as far as it may have read that',
+    'is tainted by members who are no operators, as far as it may have read their text',
     'pitfall 13: a coding agent',
   ],
   [
@@ -66,9 +66,9 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
     'pitfall 15: a known secret',
     'pitfall 15: a secret in the input',
   ],
-  [16, 'with a number that never was, or is of later than now, is told so', 'Last-Event-ID'],
+  [16, 'with a number that never existed, or is in the future, is refused', 'Last-Event-ID'],
   [17, 'cannot be changed by accident', '300 flipped bytes are each found out or change nothing'],
-  [18, 'is raised by no word of an agent, and by nobody who does not operate', '/run continue 999999'],
+  [18, 'is raised by no text of an agent, and by nobody who is no operator', '/run continue 999999'],
   [19, 'a call for a member who is no operator', 'asks even for what is allowed, unless told otherwise'],
   [20, 'a program that is killed between a request and its result'],
 ];
@@ -84,12 +84,16 @@ const REQUIREMENTS: readonly (readonly [string, string, ...string[]])[] = [
   ],
   ['always is narrow, and not for everything', 'offers nothing for what was not shown whole'],
   ['agents are never given always', 'T53 is never answered with an always-allow option'],
-  ['the row is there before the question', 'makes the turn wait in the transaction in which the run pauses'],
+  ['the row is there before the question', 'makes the turn wait in the same transaction in which the run pauses'],
   ['nobody waits for a question that nobody sees', 'is impossible when the platform never shows the question'],
   ['the channel hears of each answer', 'replaces the question, with the name of the person who gave it'],
-  ['one answer decides', 'of fifty at once, from everywhere'],
-  ['a yes is for what was shown', 'does not start when it was changed, or is forbidden by now'],
-  ['a call is claimed before it starts', 'is claimed once', 'marks calls that were running, never repeats them'],
+  ['one answer decides', 'decides as the first of fifty at once, and forty-nine learn who decided'],
+  ['a yes is for what was shown', 'does not start when it has changed, or the rules deny it by then'],
+  [
+    'a call is claimed before it starts',
+    'can be claimed once',
+    'gives running calls an unknown outcome, never repeats them',
+  ],
   [
     'each call has a result',
     'gets an error text for unknown tools and invalid input',
@@ -98,18 +102,22 @@ const REQUIREMENTS: readonly (readonly [string, string, ...string[]])[] = [
   ['what runs unasked stops its agent', 'T52 although people denied it stops the agent'],
   ['rows say by whose account', 'has calls recorded that it ran without asking'],
   ['an id alone is no proof', 'T52 is not covered by the permission of an earlier call with the same id'],
-  ['refusals are seen', 'is told in the channel, the first of a run'],
-  ['a limit is no crash', 'at its limit asks on the floor, and goes on with as many steps again'],
+  ['refusals are seen', 'is announced in the channel, the first one of a run'],
+  ['a limit is no crash', 'at its limit asks people, and continues with as many steps again'],
   ['no step is outside the limit', 'begins a step with the first call after each text'],
   ['servers of tools end with all that they started', 'that is stopped ends with its child processes'],
   ['outputs are cut, and read on', 'is cut when it is long, and can be read on', 'that is repeated counts once'],
   ['a tool that is another has no yes of before', 'to a tool with a changed definition is asked once'],
-  ['silence is no yes', 'is no yes at the end of the time', 'is refused at once when nobody can be asked'],
-  ['a run is not over before its calls', 'is not complete while a call runs'],
+  [
+    'silence is no yes',
+    'counts until the last millisecond before the deadline',
+    'is denied at once when nobody can be asked',
+  ],
+  ['a run is not over before its calls', 'is refused while a call runs'],
   [
     'people are not asked what need not be',
     'may read in its folder without any rule',
-    'approvals tells what is asked over',
+    'approvals lists repeated requests',
   ],
 ];
 

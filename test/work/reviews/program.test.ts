@@ -25,7 +25,7 @@ function lines(...texts: readonly string[]): Answers {
 }
 
 describe('a review in a channel', () => {
-  test('passes in the second iteration and is told in one card and one report', async () => {
+  test('passes in the second iteration, with one card and one report', async () => {
     const room = await open({
       agents: { dev: lines('A first try.', 'Mended.\nF1: fixed'), qa: lines('[major] It breaks\nREVISE', 'PASS') },
     });
@@ -54,7 +54,7 @@ describe('a review in a channel', () => {
     expect([review.outcome?.kind, review.outcome?.why]).toEqual(['failed', 'It cannot be done.']);
   });
 
-  test('is opened by every message of a person, under the order "review"', async () => {
+  test('is opened by every message of a person when the order is "review"', async () => {
     const room = await open({
       agents: { dev: lines('I wrote it.'), qa: lines('PASS') },
       channel: { order: 'review', review: { primary: 'dev', reviewer: 'qa' } },
@@ -72,7 +72,7 @@ describe('a review in a channel', () => {
     expect((await room.settled()).task).toBe('Now the printer');
   });
 
-  test('waits for an agent that was disabled while people decided, and goes on when it is back', async () => {
+  test('waits for an agent that was disabled during a decision, and continues when it is enabled', async () => {
     const room = await open({ agents: { dev: lines('One.'), qa: lines('REVISE', 'REVISE', 'PASS') } });
     await room.command('/review start dev qa write the parser');
     expect((await room.settled()).waiting?.for).toBe('arbiter');
@@ -85,7 +85,7 @@ describe('a review in a channel', () => {
     expect(room.review.turn?.agent).toBe('dev');
   });
 
-  test('names the best work at its limit, and leaves the repository as it was', async () => {
+  test('names the best work at its limit, and leaves the repository unchanged', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-review-best-'));
     const git = (...args: readonly string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' });
     git('init', '--quiet');

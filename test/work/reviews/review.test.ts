@@ -93,7 +93,7 @@ describe('the tables of the specification', () => {
     expect(wanted[name]?.().review.status).toBe(to);
   });
 
-  test('list eight transitions, and none from an end', () => {
+  test('list eight transitions, and none from an end state', () => {
     expect(REVIEW_TRANSITIONS).toHaveLength(8);
     for (const to of REVIEW_STATUSES)
       expect([triggerOf('complete', to), triggerOf('failed', to)]).toEqual([null, null]);
@@ -175,7 +175,7 @@ describe('a review ends', () => {
 });
 
 describe('a verdict', () => {
-  test('counts for nothing when the work changed meanwhile: the reviewer is asked again', () => {
+  test('is ignored when the work changed meanwhile, and the reviewer is asked again', () => {
     const course = new Course().works({ tree: 'a' }).reviews({ signal: 'pass', tree: 'b' });
     expect([course.end, course.review.verdict]).toEqual(['reviewing qa after 1', null]);
     expect(course.reviews({ signal: 'pass' }).end).toBe('complete passed after 1');
@@ -186,7 +186,7 @@ describe('a verdict', () => {
     ['that is doubled', { broken: true }],
     ['that says two things', { signal: 'pass', findings: [MAJOR] }],
     ['in the primary agent’s word', { signal: 'done' }],
-  ])('%s is asked for once more, and then means revise', (_how, said) => {
+  ])('%s is requested once more, and then counts as revise', (_how, said) => {
     const course = new Course().works().reviews(said);
     expect(course.review.turn?.purpose).toBe('repair');
     expect(course.reviews(said).end).toBe('working dev after 2');
@@ -214,7 +214,7 @@ describe('a finding', () => {
     expect(statuses(course)).toEqual(['F1 persisting']);
   });
 
-  test('reappears when it comes back after it was fixed', () => {
+  test('reappears when it is reported again after a fix', () => {
     const course = first().works({ tree: 'b', answers: [{ id: 'F1', answer: 'fixed' }] });
     expect(statuses(course)).toEqual(['F1 fixed']);
     expect(statuses(course.reviews({ signal: 'revise', findings: [MAJOR] }))).toEqual(['F1 reappeared']);
@@ -225,7 +225,7 @@ describe('a finding', () => {
     ]);
   });
 
-  test('that is left open sends DONE back once', () => {
+  test('that is open sends DONE back once', () => {
     const course = first().works({ tree: 'b', signal: 'done' });
     expect(course.review.turn).toMatchObject({ agent: 'dev', purpose: 'answers' });
     expect(course.works({ signal: 'done', answers: [{ id: 'F1', answer: 'fixed' }] }).end).toBe(
@@ -233,7 +233,7 @@ describe('a finding', () => {
     );
   });
 
-  test('that is disputed twice goes to a person', () => {
+  test("that is disputed twice needs a person's decision", () => {
     const dispute = [{ id: 'F1', answer: 'disputed', reason: 'it is meant so' }] as const;
     const course = first()
       .works({ tree: 'b', answers: dispute })
@@ -254,7 +254,7 @@ describe('a stall', () => {
       .works()
       .works();
 
-  test('is two iterations without a change: people decide, and the same work is not reviewed again', () => {
+  test('is two iterations without a change: people decide, and equal work is not reviewed again', () => {
     const course = stalled();
     expect([course.end, course.review.usage.turns]).toEqual(['reviewing arbiter after 3', 4]);
   });
@@ -264,13 +264,13 @@ describe('a stall', () => {
     [{ type: 'UPHOLD', by: 'ann' }, 'working dev after 4'],
     [{ type: 'MORE', by: 'ann', iterations: 3 }, 'working dev after 4'],
     [{ type: 'CANCEL', by: 'ann', reason: 'enough' }, 'failed cancelled after 3'],
-  ])('ends by %j', (command, end) => {
+  ])('ends with %j', (command, end) => {
     const course = stalled();
     expect(course.give(command)).toBeNull();
     expect(course.end).toBe(end);
   });
 
-  test('fails the review when nobody answers in time', () => {
+  test('fails the review when nobody decides in time', () => {
     const course = stalled();
     expect(course.give({ type: 'TICK' })).toBe('NOT_DUE');
     course.at = reviewMachine.nextDeadline(course.state) ?? 0;
@@ -279,7 +279,7 @@ describe('a stall', () => {
   });
 });
 
-describe('a command is refused', () => {
+describe('a refused command', () => {
   test.each<readonly [string, ReviewCommand, string]>([
     ['while a review is open', START, 'REVIEW_OPEN'],
     ['for too many iterations', { type: 'MORE', by: 'ann', iterations: 100 }, 'TOO_MANY_ITERATIONS'],
@@ -288,7 +288,7 @@ describe('a command is refused', () => {
     expect(new Course().give(command)).toBe(refusal);
   });
 
-  test('for one agent in both roles, and where no review is open', () => {
+  test('for one agent in both roles, and without an open review', () => {
     const course = new Course();
     course.state = reviewMachine.empty('c');
     expect(course.give({ ...START, reviewer: 'dev' })).toBe('SAME_AGENT');
@@ -298,12 +298,12 @@ describe('a command is refused', () => {
   });
 });
 
-describe('every order of commands', () => {
+describe('any order of commands', () => {
   test.each([
     ['until a signal', {}],
     ['until the review', { until: 'review', onFail: 'revise' }],
     ['until both agree', { until: 'consensus', patience: 1 }],
-  ] as const)('breaks no promise: %s', (_name, settings) => {
+  ] as const)('keeps every invariant: %s', (_name, settings) => {
     const { found, transitions } = searchReviews(reviewMachine, settings, 12);
     expect(found).toEqual([]);
     expect(transitions).toBeGreaterThan(50_000);

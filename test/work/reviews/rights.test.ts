@@ -30,7 +30,7 @@ async function use(report: Report, tool: keyof typeof TOOLS, id: string): Promis
   return asked.verdict === 'go' ? 'go' : asked.words;
 }
 
-test('the reviewer may not edit, and the agent that works may', async () => {
+test('denies edits to the reviewer, and allows them to the worker', async () => {
   const heard: string[] = [];
   const room = await open({
     agents: {
@@ -55,7 +55,7 @@ test('the reviewer may not edit, and the agent that works may', async () => {
   });
 });
 
-test('a review that a member opened is a member’s in all its turns', async () => {
+test("treats every turn of a review that a member opened as the member's", async () => {
   const bob = { id: 'bob', name: 'Bob' };
   let turn = 0;
   const heard: string[] = [];

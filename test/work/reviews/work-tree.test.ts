@@ -36,7 +36,7 @@ afterEach(() => {
 });
 
 describe('the work in a repository', () => {
-  test('is stored with all that is not committed, and the user’s index, branch and files stay', async () => {
+  test("is stored with all uncommitted changes, and the user's index, branch and files stay", async () => {
     write('a.txt', 'one\n2\n');
     write('staged.txt', 'staged');
     git('add', 'staged.txt');
@@ -54,7 +54,7 @@ describe('the work in a repository', () => {
     expect(git('rev-parse', 'refs/conch/review/r1/1').trim()).toBe(work?.commit);
   });
 
-  test('has the same digest when nothing changed, and tells which lines did', async () => {
+  test('has an equal digest when nothing changed, and shows the changed lines otherwise', async () => {
     const first = await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
     const second = await measureWork(process.env, root, 'refs/conch/review/r1/2', first);
     expect(second).toEqual({ ...first, changed: [] });
@@ -64,7 +64,7 @@ describe('the work in a repository', () => {
     expect(third?.changed).toEqual([{ file: 'a.txt', lines: [2, 3] }]);
   });
 
-  test('runs neither hooks nor filters nor monitors that an agent could have set up', async () => {
+  test('runs no hooks, filters or monitors that an agent could have configured', async () => {
     const ran = join(root, '..', `${root.split('/').at(-1)}-ran`);
     const program = join(root, '.git', 'evil.sh');
     writeFileSync(program, `#!/bin/sh\ntouch '${ran}'\ncat\n`);
@@ -83,7 +83,7 @@ describe('the work in a repository', () => {
     expect(existsSync(ran)).toBe(false);
   });
 
-  test('of a finished review is let go of', async () => {
+  test('of a finished review is deleted', async () => {
     await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
     await measureWork(process.env, root, 'refs/conch/review/r2/1', null);
     await dropWork(process.env, root, 'refs/conch/review/r1');
@@ -91,7 +91,7 @@ describe('the work in a repository', () => {
   });
 });
 
-test('a folder outside a repository has no tree', async () => {
+test('has no tree for a folder outside a repository', async () => {
   rmSync(join(root, '.git'), { recursive: true });
   expect(await measureWork(process.env, root, 'refs/conch/review/r1/1', null)).toBeNull();
 });

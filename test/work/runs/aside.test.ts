@@ -38,7 +38,7 @@ async function asking(): Promise<Bound> {
 }
 
 describe('T84 a standstill of the process', () => {
-  test('counts neither against what a background run asks nor against the minutes of its channel', async () => {
+  test("does not count toward a request of a background run, nor toward its channel's minutes", async () => {
     const bound = await (await new Bound().granted()).besideAsking();
     const until = () => [
       bound.runs.state(runKeyOf(BESIDE))?.run?.pause?.until,
@@ -58,7 +58,7 @@ describe('T84 a standstill of the process', () => {
     expect(bound.aside).toBe('idle · nothing');
   });
 
-  test('uses up no minutes of the day', async () => {
+  test('does not count toward the minutes of the day', async () => {
     const bound = await new Bound().granted();
     bound.at += 60_000;
     await bound.floor(
@@ -68,7 +68,7 @@ describe('T84 a standstill of the process', () => {
     expect(bound.hall.day.ms).toBe(20_000);
   });
 
-  test('counts not against a background run that failed and waits for Retry', async () => {
+  test('does not count toward the time that a failed background run waits for a retry', async () => {
     const bound = await new Bound().granted();
     const given = { runType: 'background', waitMs: WAIT_MS, session: '1', prompt: 'look' } as const;
     await bound.beside(start(given), step(1, [], '1'), {
@@ -83,8 +83,8 @@ describe('T84 a standstill of the process', () => {
   });
 });
 
-describe('work beside a floor', () => {
-  test('leaves the floor to whoever has it, and asks people all the same', async () => {
+describe('a background run', () => {
+  test('leaves the floor to its holder, and asks people meanwhile', async () => {
     const bound = await asking();
     expect([bound.aside, bound.hall.turn?.agent, bound.hall.turn?.status]).toEqual([
       'paused approval_required · mcp__files__write',
@@ -94,7 +94,7 @@ describe('work beside a floor', () => {
     expect(told(bound)).toEqual(['starts: look for dead links']);
   });
 
-  test('goes on with a yes, once all of the question stands in the channel', async () => {
+  test('continues after an approval, once the channel shows the whole request', async () => {
     const bound = await asking();
     const decide = { type: 'decide', by, choice: 'allow', question: 1 } as const;
     await expect(bound.floor(decide)).rejects.toThrow('not-shown');
@@ -104,7 +104,7 @@ describe('work beside a floor', () => {
     await expect(bound.floor(decide)).rejects.toThrow('stale-question');
   });
 
-  test('asks beside a turn that asks, each by its own number', async () => {
+  test('can have an open request while a turn has one, each with its own number', async () => {
     const bound = await asking();
     await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
     await bound.requests('b');
@@ -114,7 +114,7 @@ describe('work beside a floor', () => {
     expect(bound.both).toBe('running · pm #1 active');
   });
 
-  test('reports as soon as nobody has the floor, never in the middle of a turn', async () => {
+  test('posts its report when nobody holds the floor, never during a turn', async () => {
     const bound = await asking();
     await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'reject', question: 1 });
     await bound.beside(done);
@@ -124,7 +124,7 @@ describe('work beside a floor', () => {
     expect(bound.hall).not.toHaveProperty('reports');
   });
 
-  test('reports at once at a floor that rests', async () => {
+  test('posts its report at once on a resting floor', async () => {
     const bound = await asking();
     await bound.floor({ type: 'decide', by, choice: 'reject', question: 1 }, ends);
     await bound.floor({ type: 'end', agent: 'dev', epoch: 2, outcome: 'passed', signalled: true });
@@ -133,7 +133,7 @@ describe('work beside a floor', () => {
     expect(told(bound).at(-1)).toBe('completed after 1 step');
   });
 
-  test('is one at a time for each agent', async () => {
+  test('is one at a time per agent', async () => {
     const bound = await asking();
     const [refusal] = await bound.beside({
       type: 'START',
@@ -148,14 +148,14 @@ describe('work beside a floor', () => {
     expect(refusal).toBe('AGENT_ALREADY_RUNNING');
   });
 
-  test('is aborted when nobody answers in time, and says so', async () => {
+  test('is aborted and announced when nobody decides its request in time', async () => {
     const bound = await asking();
     bound.at += WAIT_MS;
     await bound.beside({ type: 'TICK' });
     expect([bound.aside, told(bound).at(-1)]).toEqual(['idle · nothing', 'was aborted: nobody answered in time']);
   });
 
-  test('ends with a stop, as the turn does', async () => {
+  test('ends with /stop, as a turn does', async () => {
     const bound = await asking();
     await bound.floor({ type: 'stop', by });
     expect([bound.aside, bound.hall.turn, bound.hall.condition]).toEqual(['idle · nothing', null, 'resting']);
@@ -170,7 +170,7 @@ describe('work beside a floor', () => {
       'the configuration has no seat for its agent',
       null,
     ],
-  ] as const)('ends when its agent is %s, which is told with who did it', async (_, command, why, who) => {
+  ] as const)('ends when its agent is %s, and names who did it', async (_, command, why, who) => {
     const bound = await asking();
     await bound.floor(command);
     expect([bound.aside, told(bound).at(-1)]).toEqual(['idle · nothing', `was stopped: ${why}`]);
@@ -178,7 +178,7 @@ describe('work beside a floor', () => {
     expect(ended).toMatchObject({ type: 'aborted', by: who, reason: why });
   });
 
-  test('ends when its agent, which has no part in the queue, is taken out of the channel', async () => {
+  test('ends when its agent, which has no seat in the queue, is removed from the channel', async () => {
     const bound = await new Bound().granted();
     await bound.floor({ type: 'remove', agent: 'pm', by });
     await bound.besideAsking();
@@ -187,7 +187,7 @@ describe('work beside a floor', () => {
     await expect(bound.floor({ type: 'remove', agent: 'pm', by })).rejects.toThrow('already');
   });
 
-  test('can be stopped where nothing else is under way', async () => {
+  test('can be stopped when no turn is active', async () => {
     const bound = await asking();
     await bound.floor(ends, { type: 'end', agent: 'dev', epoch: 2, outcome: 'passed', signalled: true });
     await bound.floor({ type: 'stop', by });
@@ -195,7 +195,7 @@ describe('work beside a floor', () => {
     await expect(bound.floor({ type: 'stop', by })).rejects.toThrow('nothing-to-stop');
   });
 
-  test('that fails waits for people, who try it again or abort it', async () => {
+  test('waits after a failure until people retry or abort it', async () => {
     const bound = await asking();
     await bound.floor({ type: 'decide', by, choice: 'reject', question: 1 });
     await bound.beside({ ...error(true), session: '1' } as ReturnType<typeof error>);
@@ -208,7 +208,7 @@ describe('work beside a floor', () => {
     expect(bound.aside).toBe('running · at work');
   });
 
-  test('stands still at its limit until somebody lets it go on', async () => {
+  test('pauses at its limit until a person continues it', async () => {
     const bound = await asking();
     await bound.floor({ type: 'decide', by, choice: 'reject', question: 1 });
     for (let turn = 2; turn <= 50; turn += 1) await bound.beside({ type: 'STEP', session: '1', turn, toolCalls: [] });
@@ -225,7 +225,7 @@ describe('work beside a floor', () => {
     expect(bound.aside).toBe('running · at work');
   });
 
-  test('that a restart cut goes on under another session; a call that ran is unknown', async () => {
+  test('cut by a restart continues in another session, and a call that was running has an unknown outcome', async () => {
     const bound = await asking();
     await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
     await bound.beside(claim('a'));
@@ -244,28 +244,31 @@ describe('work beside a floor', () => {
     ['agent', 'RECOVER'],
     ['conch', 'RECOVER'],
     ['agent', 'LOST'],
-  ] as const)('keeps its question when who asked is gone (%s, %s), and an answer counts once', async (source, how) => {
-    const bound = await (await new Bound().granted()).besideAsking({ source, tool: 'execute' });
-    const gone = how === 'RECOVER' ? ({ type: how } as const) : { ...error(true, 'LOST'), session: '1' };
-    expect(await bound.beside(gone as RunCommand)).toEqual([null]);
-    expect(await bound.beside({ type: 'ATTACH', session: '2' }, { type: 'RESUME', by: null })).toEqual([
-      null,
-      'APPROVAL_OPEN',
-    ]);
-    expect(asideOf(bound.hall, 'pm')?.question).toMatchObject({ question: 1, title: 'execute', gone: true });
-    expect(notices(bound)).toEqual([
-      [1, undefined, 1],
-      [1, true, 2],
-    ]);
-    await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
-    if (how === 'LOST') await bound.beside({ type: 'RESUME', by });
-    const again = { ...CALL, source, tool: 'execute', digest: 'd-a' };
-    expect(await bound.beside({ type: 'REQUEST', session: '2', calls: [again] })).toEqual([null]);
-    expect(bound.aside).toBe('running · at work');
-    await bound.beside(claim('c', { digest: 'd-a', verdict: 'ask' }), settle('c'));
-    await bound.beside({ type: 'REQUEST', session: '2', calls: [{ ...again, id: 'e' }] });
-    expect(bound.aside).toBe('paused approval_required · execute');
-  });
+  ] as const)(
+    'keeps its request when the agent that asked is gone (%s, %s), and a decision counts once',
+    async (source, how) => {
+      const bound = await (await new Bound().granted()).besideAsking({ source, tool: 'execute' });
+      const gone = how === 'RECOVER' ? ({ type: how } as const) : { ...error(true, 'LOST'), session: '1' };
+      expect(await bound.beside(gone as RunCommand)).toEqual([null]);
+      expect(await bound.beside({ type: 'ATTACH', session: '2' }, { type: 'RESUME', by: null })).toEqual([
+        null,
+        'APPROVAL_OPEN',
+      ]);
+      expect(asideOf(bound.hall, 'pm')?.question).toMatchObject({ question: 1, title: 'execute', gone: true });
+      expect(notices(bound)).toEqual([
+        [1, undefined, 1],
+        [1, true, 2],
+      ]);
+      await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
+      if (how === 'LOST') await bound.beside({ type: 'RESUME', by });
+      const again = { ...CALL, source, tool: 'execute', digest: 'd-a' };
+      expect(await bound.beside({ type: 'REQUEST', session: '2', calls: [again] })).toEqual([null]);
+      expect(bound.aside).toBe('running · at work');
+      await bound.beside(claim('c', { digest: 'd-a', verdict: 'ask' }), settle('c'));
+      await bound.beside({ type: 'REQUEST', session: '2', calls: [{ ...again, id: 'e' }] });
+      expect(bound.aside).toBe('paused approval_required · execute');
+    },
+  );
 });
 
 const CALL = {
@@ -279,7 +282,7 @@ const CALL = {
   repeatable: false,
 } as const;
 
-describe('the lines of background runs', () => {
+describe('the channel messages of background runs', () => {
   /** What was told, with how often: 2 and more is an edit of the line that stands last. */
   const lines = (bound: Bound): readonly string[] =>
     bound.store.floors
@@ -293,7 +296,7 @@ describe('the lines of background runs', () => {
     ...start({ runType: 'background', waitMs: WAIT_MS, session, prompt }),
   });
 
-  test('T56 tells each event of a background run in a line of its own', async () => {
+  test('T56 announce each event of a background run in its own message', async () => {
     const bound = await new Bound().granted();
     await bound.beside(starts('look for dead links'), step(1, [], '1'), done);
     await bound.beside(starts('look again'), step(1, [], '1'), { type: 'ABORT', reason: 'not needed', by });
@@ -305,13 +308,13 @@ describe('the lines of background runs', () => {
     ]);
   });
 
-  test('T56 does not edit the line of one run for the same event of another', async () => {
+  test('T56 are not edited for the same event of another run', async () => {
     const bound = await new Bound().granted();
     for (const _ of [1, 2]) await bound.beside(starts('look'), { type: 'ABORT', reason: 'not needed', by });
     expect(lines(bound).filter((line) => !line.endsWith('×1'))).toEqual([]);
   });
 
-  test('T56 has the floor show a run that failed, until people retry it', async () => {
+  test('T56 include a failed run until people retry it', async () => {
     const lost = { code: 'AGENT_EXECUTION_ERROR', message: 'exited with code 137', recoverable: true };
     const failing = { type: 'ERROR', session: '1', error: lost } as const;
     const bound = await new Bound().granted();
@@ -326,7 +329,7 @@ describe('the lines of background runs', () => {
     expect(lines(bound).at(-1)).toBe('is retried ×1');
   });
 
-  test('T58 tells what came of a call that people allowed beside the floor', async () => {
+  test('T58 announce the outcome of an approved call of a background run', async () => {
     const bound = await asking();
     await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
     await bound.beside(claim('a'), settle('a'));

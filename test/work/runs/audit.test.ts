@@ -54,8 +54,8 @@ function rowsOf(calls: Iterable<AuditRow | number>): readonly AuditRow[] {
   return [...calls].filter((each) => typeof each !== 'number');
 }
 
-describe('the calls of all seats', () => {
-  test('are those that each journal tells of, the newest first', () => {
+describe("the list of all seats' calls", () => {
+  test('has the calls of all journals, newest first', () => {
     const rows = rowsOf(newestCalls(KEYS, reader().newest));
     expect(rows.map(({ askedAt }) => askedAt)).toEqual(rows.map(({ askedAt }) => askedAt).toSorted((a, b) => b - a));
     const ofSeat = (key: string) => rows.filter((row) => runKeyOf(row) === key).toReversed();
@@ -66,7 +66,7 @@ describe('the calls of all seats', () => {
     expect(rows).toHaveLength(2 * (9 + 7 + 5));
   });
 
-  test('are read no further than is asked', () => {
+  test('reads no more journal entries than it needs', () => {
     const from = reader();
     const calls = newestCalls(KEYS, from.newest);
     while (typeof calls.next().value === 'number');
@@ -74,7 +74,7 @@ describe('the calls of all seats', () => {
     expect(from.read).toBeLessThan(all / 4);
   });
 
-  test('end before what was asked for earlier than is wanted, which is not read', () => {
+  test('ends at the wanted time without reading older entries', () => {
     const since = Math.max(...[...SEATS.values()].flatMap((entries) => entries.map(({ at }) => at))) - 4_000;
     const from = reader();
     const rows = rowsOf(newestCalls(KEYS, from.newest, since)).filter(({ askedAt }) => askedAt >= since);
@@ -96,7 +96,7 @@ describe('the audit of a store', () => {
     return { bound, audit, rows: () => rowsOf({ [Symbol.iterator]: () => audit.calls({}) }) };
   };
 
-  test('tells of what is asked with the number that answers it, on the floor and beside it', async () => {
+  test('lists open requests with their numbers, of turns and background runs', async () => {
     const { bound, audit } = await opened();
     await bound.requests('a');
     await bound.besideAsking();
@@ -108,7 +108,7 @@ describe('the audit of a store', () => {
     expect(audit.standing().asked).toHaveLength(1);
   });
 
-  test('tells of a remembered yes: whose, by whom, until when, how often it was used, and how it is taken back', async () => {
+  test('lists always-allow rules with agent, author, expiry, number of uses and how to revoke them', async () => {
     const { bound, audit, rows } = await opened();
     await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
     await bound.answers('allow', { always: 'execute(npm test)' });
@@ -131,7 +131,7 @@ describe('the audit of a store', () => {
     expect(audit.standing().remembered).toEqual([]);
   });
 
-  test('loads the states of none but the seats that are at work, were just now, or have a remembered yes', async () => {
+  test('loads the states only of seats that work, worked just before, or have an always-allow rule', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
@@ -155,7 +155,7 @@ describe('the audit of a store', () => {
     expect(loaded.toSorted()).toEqual(['console:hall pm', 'console:hall pm+']);
   });
 
-  test('tells of each call as something happens to it, and of no other', async () => {
+  test('reports a call whenever it changes, and no other call', async () => {
     const { bound, audit } = await opened();
     const told: string[] = [];
     audit.onChange((changed) =>
@@ -179,7 +179,7 @@ describe('the audit of a store', () => {
     ]);
   });
 
-  test('says what a session had read when it asked', async () => {
+  test('shows the taint that a session had when it made the request', async () => {
     const { bound, rows } = await opened();
     await bound.requests('a');
     await bound.answers('allow');
@@ -199,7 +199,7 @@ describe('the audit of a store', () => {
     ]);
   });
 
-  test('says in which turn, by which question and of which definition each is, and what its agent calls it', async () => {
+  test("shows the turn, request and definition of each call, and the agent's own id for it", async () => {
     const { bound, rows } = await opened();
     await bound.requests('a', { agentCall: 'toolu_1', definition: 'def-1' });
     const known = { session: '1', agentCall: 'toolu_1', definition: 'def-1' };
@@ -214,7 +214,7 @@ describe('the audit of a store', () => {
     ]);
   });
 
-  test('reads the same after a restart, also of work beside the floor', async () => {
+  test('shows the same after a restart, also for background runs', async () => {
     const { bound, rows } = await opened();
     await bound.requests('a');
     await bound.besideAsking();

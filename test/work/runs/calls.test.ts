@@ -25,7 +25,7 @@ import {
 const stepping = (...calls: Parameters<typeof step>[1] & readonly unknown[]) =>
   new RunBench().do(start(), step(1, calls));
 
-describe('a call that is allowed', () => {
+describe('an allowed call', () => {
   test('is dispatched, claimed before it starts, and settled', () => {
     const bench = stepping(call('a'));
     expect([bench.todo, bench.open]).toEqual([['dispatch a'], ['a cleared pending']]);
@@ -37,29 +37,29 @@ describe('a call that is allowed', () => {
     expect(bench.state.totals.tools).toBe(1);
   });
 
-  test('is claimed once', () => {
+  test('can be claimed once', () => {
     expect(stepping(call('a')).do(claim('a'), claim('a')).refusal).toBe('CALL_NOT_PENDING');
   });
 
-  test('waits for the one before it', () => {
+  test('waits for the call before it', () => {
     const bench = stepping(call('a'), call('b'));
     expect([bench.todo, bench.do(claim('b')).refusal]).toEqual([['dispatch a'], 'CALL_NOT_PENDING']);
     expect([bench.do(claim('a')).todo, bench.do(settle('a')).todo]).toEqual([[], ['dispatch b']]);
   });
 
-  test('does not start when it was changed, or is forbidden by now', () => {
+  test('does not start when it has changed, or the rules deny it by then', () => {
     const changed = stepping(call('a')).do(claim('a', { digest: 'other' }));
     expect([changed.ended, changed.open]).toEqual([['a CALL_CHANGED'], []]);
     const forbidden = stepping(call('a')).do(claim('a', { verdict: 'deny' }));
     expect([forbidden.ended, forbidden.status]).toEqual([['a AGENT_TOOL_NOT_ALLOWED'], 'running']);
   });
 
-  test('is asked for when the rules ask by now', () => {
+  test('gets a request when the rules ask by then', () => {
     const bench = stepping(call('a')).do(claim('a', { verdict: 'ask' }));
     expect([bench.status, bench.todo]).toEqual(['paused', ['ask for a']]);
   });
 
-  test('does not start while the run stands, and is dispatched anew when it goes on', () => {
+  test('does not start while the run is paused, and is dispatched again when the run resumes', () => {
     const bench = stepping(call('a')).do(pause());
     expect(bench.do(claim('a')).refusal).toBe('AGENT_NOT_RUNNING');
     expect(bench.do(resume()).todo).toEqual(['dispatch a']);
@@ -67,18 +67,18 @@ describe('a call that is allowed', () => {
 });
 
 describe('isToolAllowed', () => {
-  test('a call that is not is answered, and the run goes on', () => {
+  test('denies a call without a request, and the run continues', () => {
     const bench = stepping(call('a', { verdict: 'deny', rule: 'Bash(curl *)' }), call('b'));
     expect([bench.status, bench.ended, bench.todo]).toEqual(['running', ['a AGENT_TOOL_NOT_ALLOWED'], ['dispatch b']]);
   });
 
-  test('an agent that asked for one is told no', () => {
+  test('answers the agent that requested a denied call', () => {
     expect(runIn('running').do(request(call('a', { verdict: 'deny' }))).todo).toEqual(['reject a']);
   });
 });
 
-describe('a call that asks', () => {
-  test('pauses the run with one question, bound to the call', () => {
+describe('a call that needs an approval', () => {
+  test('pauses the run with one request, bound to the call', () => {
     const bench = stepping(asking('a'), asking('b'));
     expect([bench.status, bench.todo]).toEqual(['paused', ['ask for a']]);
     expect(bench.approval).toEqual({
@@ -93,7 +93,7 @@ describe('a call that asks', () => {
     });
   });
 
-  test('runs after approval, and the next question follows', () => {
+  test('runs after an approval, and the next request follows', () => {
     const bench = stepping(asking('a'), asking('b'));
     expect([bench.do(decide(bench, 'allow')).status, bench.todo]).toEqual([
       'running',
@@ -103,7 +103,7 @@ describe('a call that asks', () => {
     expect([bench.status, bench.todo, bench.approval?.id]).toEqual(['paused', ['ask for b'], 'console:demo dev#1.2']);
   });
 
-  test('does not run after a no, and the run goes on with the words', () => {
+  test("does not run after a denial, and the run continues with the person's reason", () => {
     const bench = stepping(asking('a'), call('b'));
     bench.do(decide(bench, 'deny', { reason: 'use b.txt' }));
     expect([bench.status, bench.ended, bench.todo]).toEqual([
@@ -114,32 +114,32 @@ describe('a call that asks', () => {
     expect(bench.facts).toContainEqual(expect.objectContaining({ type: 'resumed', feedback: 'use b.txt' }));
   });
 
-  test('of an agent is answered', () => {
+  test('of an agent gets its answer from the decision', () => {
     const yes = runIn('running').do(request(asking('a')));
     expect(yes.do(decide(yes, 'allow')).todo).toEqual(['question allowed', 'allow a']);
     const no = runIn('running').do(request(asking('a')));
     expect(no.do(decide(no, 'deny')).todo).toEqual(['question denied', 'reject a']);
   });
 
-  test('does not start after approval when it is another call by then', () => {
+  test('does not start after an approval when its content has changed', () => {
     const bench = stepping(asking('a'));
     bench.do(decide(bench, 'allow'), claim('a', { digest: 'other', verdict: 'ask' }));
     expect(bench.ended).toEqual(['a CALL_CHANGED']);
   });
 
-  test('keeps the run from going on without an answer', () => {
+  test('keeps the run paused until it is decided', () => {
     expect(stepping(asking('a')).do(resume()).refusal).toBe('APPROVAL_OPEN');
   });
 });
 
-describe('calls that an agent asks for at once', () => {
+describe('parallel calls of an agent', () => {
   const same = (id: string, more: Partial<RequestedCall> = {}) => asking(id, { digest: 'same', ...more });
   const waiting = (id: string, more: Partial<RequestedCall> = {}) => same(id, { waits: true, ...more });
   const statuses = ({ state }: RunBench) =>
     state.run?.calls.map(({ id, status, waits }) => `${id} ${waits === true ? 'waits' : status}`);
   const claimed = (id: string) => claim(id, { digest: 'same', verdict: 'ask' });
 
-  test('are all on record; one of them is asked about, and those that wait do nothing', () => {
+  test('are all stored; one gets a request, and the others wait', () => {
     const bench = runIn('running').do(request(asking('a'), waiting('b'), waiting('c', { verdict: 'allow' })));
     expect([statuses(bench), bench.todo]).toEqual([['a pending', 'b waits', 'c waits'], ['ask for a']]);
     bench.do(decide(bench, 'allow'));
@@ -147,14 +147,14 @@ describe('calls that an agent asks for at once', () => {
     expect(bench.do(claim('b', { digest: 'same' })).refusal).toBe('CALL_NOT_PENDING');
   });
 
-  test('may come while people are asked about another, and one that does not wait may not', () => {
+  test('are accepted while another request is open only if they can wait', () => {
     const bench = runIn('running').do(request(asking('a')), request(waiting('b')));
     expect([bench.refusal, statuses(bench)]).toEqual([null, ['a pending', 'b waits']]);
     expect(bench.do(request(asking('c'))).refusal).toBe('AGENT_NOT_RUNNING');
     expect(bench.do(request(waiting('d'), asking('e'))).refusal).toBe('AGENT_NOT_RUNNING');
   });
 
-  test('come to the front one after the other, by what the rules say then', () => {
+  test('become due one after the other, judged by the rules of that moment', () => {
     const bench = runIn('running').do(request(asking('a'), waiting('b'), waiting('c')));
     bench.do(decide(bench, 'deny'), request(asking('b', { verdict: 'allow' })));
     expect([bench.todo, statuses(bench)]).toEqual([['allow b'], ['c waits', 'b pending']]);
@@ -162,7 +162,7 @@ describe('calls that an agent asks for at once', () => {
     expect([bench.ended, bench.todo]).toEqual([['c AGENT_TOOL_NOT_ALLOWED'], ['reject c']]);
   });
 
-  test('are asked for once while they wait, and once more when they do not', () => {
+  test('are accepted once while they wait, and once more when due', () => {
     const bench = runIn('running').do(request(asking('a'), waiting('b')), request(waiting('b')));
     expect(bench.refusal).toBe('CALL_REPEATED');
     bench.do(decide(bench, 'deny'), request(asking('b')));
@@ -172,7 +172,7 @@ describe('calls that an agent asks for at once', () => {
     expect(bench.do(request(asking('x'), asking('x'))).refusal).toBe('CALL_REPEATED');
   });
 
-  test('have one question where they are the same, whose yes counts for these very calls and for no other', () => {
+  test('share one request when equal; its approval counts only for these calls', () => {
     const bench = runIn('running').do(request(same('a'), waiting('b'), waiting('c')), request(waiting('late')));
     expect(bench.approval?.others).toEqual(['b', 'c']);
     bench.do(decide(bench, 'allow'), claimed('a'), request(same('late')));
@@ -183,14 +183,14 @@ describe('calls that an agent asks for at once', () => {
     expect([bench.todo, bench.state.run?.grants]).toEqual([['allow c'], []]);
   });
 
-  test('have one no where they are the same, in the words of whoever said it', () => {
+  test("share one denial when equal, with the person's reason", () => {
     const bench = runIn('running').do(request(same('a'), waiting('b')));
     bench.do(decide(bench, 'deny', { reason: 'use b.txt' }), request(same('b')));
     expect([bench.ended, bench.todo]).toEqual([['b DENIED'], ['reject b']]);
     expect(bench.do(request(same('c'))).todo).toEqual(['ask for c']);
   });
 
-  test('are asked about each by itself where one of them is', () => {
+  test('get a request each when a call must be asked alone', () => {
     const front = runIn('running').do(request(same('a', { alone: true }), waiting('b')));
     expect(front.approval).not.toHaveProperty('others');
     const behind = runIn('running').do(request(same('a'), waiting('b', { alone: true }), waiting('c')));
@@ -199,7 +199,7 @@ describe('calls that an agent asks for at once', () => {
     expect(allowed.approval).not.toHaveProperty('others');
   });
 
-  test('may be taken back while they wait: no answer counts for them, and none is left over', () => {
+  test('can be withdrawn while they wait, and no decision counts for them later', () => {
     const bench = runIn('running').do(request(same('a'), waiting('b'), waiting('c')));
     bench.do({ type: 'WITHDRAW', call: 'b' });
     expect([bench.status, bench.ended]).toEqual(['paused', ['b LOST']]);
@@ -208,7 +208,7 @@ describe('calls that an agent asks for at once', () => {
     expect(bench.do(request(same('d'))).todo).toEqual(['ask for d']);
   });
 
-  test('are over with their turn, a no for those whose agent still waits', () => {
+  test('end with their turn, and agents that still wait get a denial', () => {
     const bench = runIn('running')
       .do(request(asking('a'), waiting('b')))
       .do(abort);
@@ -221,7 +221,7 @@ describe('calls that an agent asks for at once', () => {
     expect([done.status, done.ended]).toEqual(['completed', ['b DROPPED']]);
   });
 
-  test('are gone with their agent; what people are asked about one of them counts once', () => {
+  test('end with their agent; a decision about one of them counts once', () => {
     const cut = runIn('running').do(request(same('a'), waiting('b'), waiting('c')), recover);
     expect([cut.ended, cut.approval?.detached]).toEqual([['a LOST', 'b LOST', 'c LOST'], true]);
     cut.do(decide(cut, 'allow'), request(same('d')), claimed('d'), settle('d'));
@@ -232,7 +232,7 @@ describe('calls that an agent asks for at once', () => {
     expect(late.todo).toEqual(['ask for b']);
   });
 
-  test('do not hold up the next step', () => {
+  test('do not delay the next step', () => {
     const bench = runIn('running').do(
       request(asking('a', { verdict: 'allow' }), waiting('b')),
       claim('a'),
@@ -242,8 +242,8 @@ describe('calls that an agent asks for at once', () => {
   });
 });
 
-describe('a click', () => {
-  test('that comes second is told that it is decided', () => {
+describe('a click on a request', () => {
+  test('that comes second learns that the request is decided', () => {
     const bench = stepping(asking('a'));
     const [allow, deny] = [decide(bench, 'allow'), decide(bench, 'deny', { by: 'bob' })];
     expect([bench.do(allow).refusal, bench.do(deny).refusal, bench.do(allow).refusal]).toEqual([
@@ -254,21 +254,21 @@ describe('a click', () => {
     expect(bench.state.closed).toEqual([{ id: 'console:demo dev#1.1', state: 'allowed', by: 'ann' }]);
   });
 
-  test('on an older question decides nothing about a newer one', () => {
+  test('for an older request decides nothing about a newer one', () => {
     const bench = stepping(asking('a'), asking('b'));
     const first = decide(bench, 'allow');
     bench.do(first, claim('a', { verdict: 'ask' }), settle('a'));
     expect([bench.do(first).refusal, bench.status]).toEqual(['APPROVAL_DECIDED', 'paused']);
   });
 
-  test('on a question that never was, or about another content, decides nothing', () => {
+  test('for an unknown request, or for other content, decides nothing', () => {
     const bench = stepping(asking('a'));
     expect(bench.do(decide(bench, 'allow', { approval: 'console:demo dev#1.9' })).refusal).toBe('APPROVAL_UNKNOWN');
     expect(bench.do(decide(bench, 'allow', { digest: 'd-b' })).refusal).toBe('APPROVAL_CHANGED');
     expect(bench.status).toBe('paused');
   });
 
-  test('is no yes at the end of the time, and is one a millisecond before', () => {
+  test('counts until the last millisecond before the deadline', () => {
     const bench = stepping(asking('a'));
     bench.at += WAIT_MS;
     expect(bench.do(decide(bench, 'allow')).refusal).toBe('APPROVAL_EXPIRED');
@@ -277,8 +277,8 @@ describe('a click', () => {
   });
 });
 
-describe('a question without an answer', () => {
-  test('expires with its run, and the agent that asked is told no', () => {
+describe('a request without a decision', () => {
+  test('expires with its run, and the agent that asked gets a denial', () => {
     const bench = runIn('running').do(request(asking('a')));
     bench.at += WAIT_MS;
     bench.do(tick);
@@ -310,7 +310,7 @@ describe('the third equal call in a row', () => {
     expect([bench.do(resume()).status, bench.todo]).toEqual(['running', ['dispatch a3']]);
   });
 
-  test('is not third with another in between, and a refused one counts', () => {
+  test('is not third with another call in between; a denied call counts, too', () => {
     const bench = new RunBench().do(start());
     for (const turn of [1, 2, 3, 4]) {
       const digest = turn === 2 ? 'other' : 'same';
@@ -323,31 +323,31 @@ describe('the third equal call in a row', () => {
 });
 
 describe('the end of a run', () => {
-  test('is not complete while a call runs', () => {
+  test('is refused while a call runs', () => {
     expect(stepping(call('a')).do(claim('a'), complete).refusal).toBe('CALL_OPEN');
   });
 
-  test('drops calls that have not begun', () => {
+  test('drops calls that have not started', () => {
     const bench = new RunBench().do(start({ maxTurns: 1 }), step(1, [call('a')]), resume(), complete);
     expect([bench.status, bench.ended]).toEqual(['completed', ['a DROPPED']]);
     expect(bench.do(claim('a')).refusal).toBe('AGENT_NOT_RUNNING');
   });
 
-  test('by an abort keeps what Conch still runs, and takes its result in', () => {
+  test('by an abort keeps calls that Conch still runs, and stores their results', () => {
     const bench = stepping(call('a'), call('b')).do(claim('a'), abort);
     expect([bench.status, bench.open, bench.ended]).toEqual(['idle', ['a cleared running'], ['b DROPPED']]);
     expect([bench.do(settle('a')).ended, bench.todo, bench.status]).toEqual([['a complete'], [], 'idle']);
   });
 
-  test('by an error marks the calls of the agent, whose outcome nobody knows', () => {
+  test("by an error gives the agent's running calls an unknown outcome", () => {
     const bench = runIn('running').do(request(call('a')), claim('a'), request(asking('b')));
     bench.do(decide(bench, 'deny'), error(true));
     expect([bench.status, bench.ended]).toEqual(['error', ['a LOST unknown']]);
   });
 });
 
-describe('an agent that dies while its run stands', () => {
-  test('keeps it standing, and the error is decided when it goes on', () => {
+describe('an agent that is lost while its run is paused', () => {
+  test('leaves the run paused; the run fails when it is resumed', () => {
     const bench = runIn('paused').do(error(true, 'LOST'));
     expect(bench.status).toBe('paused');
     expect([bench.do(resume()).status, bench.published]).toEqual([
@@ -356,11 +356,11 @@ describe('an agent that dies while its run stands', () => {
     ]);
   });
 
-  test('that cannot be mended ends it then', () => {
+  test('ends the run on resume when the error is not recoverable', () => {
     expect(runIn('paused').do(error(false, 'LOST'), resume()).status).toBe('idle');
   });
 
-  test('leaves its question open; a yes counts for the same call the next time, once', () => {
+  test('leaves its request open; an approval counts once for the next equal call', () => {
     const bench = runIn('running').do(request(asking('a')), recover);
     expect([bench.status, bench.todo, bench.ended]).toEqual(['paused', ['question detached'], ['a LOST']]);
     bench.do({ type: 'ATTACH', session: 's2' }, decide(bench, 'allow'));
@@ -377,7 +377,7 @@ describe('an agent that dies while its run stands', () => {
     expect(again('a3').todo).toEqual(['ask for a3']);
   });
 
-  test('leaves a no, too: it answers the same call once, in the words of whoever said it', () => {
+  test("leaves its request open; a denial answers the next equal call once, with the person's reason", () => {
     const bench = runIn('running').do(request(asking('a')), recover);
     bench.do(decide(bench, 'deny', { reason: 'use b.txt' }), request(asking('a2', { digest: 'd-a' })));
     expect([bench.ended, bench.todo, bench.status]).toEqual([['a2 DENIED'], ['reject a2'], 'running']);
@@ -390,48 +390,48 @@ describe('an agent that dies while its run stands', () => {
   test.each([
     ['its last millisecond', -1, 'allow a2'],
     ['its end', 0, 'ask for a2'],
-  ])('leaves a yes that counts for the rest of the time of its question: at %s', (_, more, todo) => {
+  ])("leaves an approval that counts until the request's deadline: at %s", (_, more, todo) => {
     const bench = runIn('running').do(request(asking('a')), recover);
     bench.do(decide(bench, 'allow'));
     bench.at = AT + WAIT_MS + more;
     expect(bench.do(request(asking('a2', { digest: 'd-a' }))).todo).toEqual([todo]);
   });
 
-  test('leaves a yes for this call and no other', () => {
+  test('leaves an approval for this call only', () => {
     const bench = runIn('running').do(request(asking('a')), recover);
     bench.do(decide(bench, 'allow'), request(asking('b')));
     expect([bench.todo, bench.state.run?.grants]).toMatchObject([['ask for b'], [{ digest: 'd-a' }]]);
   });
 
-  test('leaves nothing to remember, whatever was offered', () => {
+  test('cannot leave an always-allow rule, whatever was offered', () => {
     const words = { title: 't', detail: '', offers: [{ rule: 'execute(npm test)', words: 'exactly this' }] };
     const gone = runIn('running').do(request(asking('a', { words })), recover);
     gone.do(decide(gone, 'allow', { always: 'execute(npm test)' }));
     expect([gone.refusal, gone.state.remembered]).toEqual([null, []]);
   });
 
-  test('does not count as asking for the same once more', () => {
+  test('leaves a request that does not count as an equal call in a row', () => {
     const same = { digest: 'd-a' };
     const bench = runIn('running').do(request(asking('a')), recover);
     bench.do(decide(bench, 'allow'), request(asking('a2', same)), claim('a2', same), settle('a2'));
     expect(bench.do(request(asking('a3', same))).todo).toEqual(['ask for a3']);
   });
 
-  test('leaves a yes that ends with the run', () => {
+  test('leaves an approval that ends with the run', () => {
     const bench = runIn('running').do(request(asking('a')), recover);
     bench.do(decide(bench, 'allow'), complete, start(), step(1), request(asking('b', { digest: 'd-a' })));
     expect(bench.todo).toEqual(['ask for b']);
   });
 });
 
-describe('a restart', () => {
-  test('marks calls that were running, never repeats them, and goes on with the next', () => {
+describe('a restart of the program', () => {
+  test('gives running calls an unknown outcome, never repeats them, and continues with the next call', () => {
     const bench = stepping(call('a'), call('b')).do(claim('a'), recover);
     expect([bench.ended, bench.todo]).toEqual([['a RESTARTED unknown'], ['dispatch b']]);
     expect(bench.do(claim('a')).refusal).toBe('CALL_UNKNOWN');
   });
 
-  test('leaves calls that were not claimed, to be dispatched once', () => {
+  test('dispatches calls that were not claimed, once', () => {
     const bench = stepping(call('a')).do(recover);
     expect([bench.refusal, bench.do(claim('a')).refusal, bench.do(claim('a')).refusal]).toEqual([
       'NOT_DUE',
@@ -440,32 +440,32 @@ describe('a restart', () => {
     ]);
   });
 
-  test('leaves a question of a call of our own open, and its yes dispatches that very call', () => {
+  test('keeps the request for a call of Conch, and an approval dispatches that call', () => {
     const bench = stepping(asking('a')).do(recover);
     expect(bench.refusal).toBe('NOT_DUE');
     expect(bench.do(decide(bench, 'allow')).todo).toEqual(['question allowed', 'dispatch a']);
   });
 
-  test('has the same call asked for the next time, even if it is allowed, until its outcome is known', () => {
+  test('makes the next equal call need an approval until its outcome is known, even if allowed', () => {
     const bench = stepping(call('a')).do(claim('a'), recover, step(2, [call('a2', { digest: 'd-a' })]));
     expect([bench.todo, bench.state.unknown]).toEqual([['ask for a2'], ['d-a']]);
     bench.do(decide(bench, 'allow'), claim('a2', { digest: 'd-a' }), settle('a2'));
     expect([bench.state.unknown, bench.do(step(3, [call('b')])).todo]).toEqual([[], ['dispatch b']]);
   });
 
-  test('has a call asked for that was cleared before an equal one was cut short', () => {
+  test('makes a cleared call need an approval when an equal call was cut by the restart', () => {
     const bench = stepping(call('a')).do(request(call('b', { digest: 'd-a' })), claim('b', { digest: 'd-a' }), recover);
     expect([bench.ended, bench.do(claim('a')).todo]).toEqual([['b LOST unknown'], ['ask for a']]);
   });
 
-  test('does not ask for what changes nothing', () => {
+  test('asks for no approval of calls that change nothing', () => {
     const reading = (id: string) => call(id, { digest: 'd-a', repeatable: true });
     expect(stepping(reading('a')).do(claim('a'), recover, step(2, [reading('b')])).todo).toEqual(['dispatch b']);
   });
 });
 
-describe('a result', () => {
-  test('of a call that never was, or has not begun, is refused', () => {
+describe('the result of a call', () => {
+  test('is refused when the call is unknown or has not started', () => {
     expect(stepping(call('a')).do(settle('b')).refusal).toBe('CALL_UNKNOWN');
     expect(stepping(call('a')).do(settle('a')).refusal).toBe('CALL_NOT_PENDING');
     expect(new RunBench().do(settle('a')).refusal).toBe('CALL_UNKNOWN');

@@ -86,8 +86,8 @@ function dispatched({ runs }: Bound): readonly (string | null)[] {
   return cleared.length === 0 ? [] : by;
 }
 
-describe('a click', () => {
-  test('twice is one yes, and the second is told of the first', async () => {
+describe('a click on a request', () => {
+  test('counts once, and a second one learns of the first', async () => {
     const { bound, run } = await asking();
     expect(await run(ANN, '/allow 1')).toMatchObject({ ok: true });
     expect(await run(ANN, '/allow 1')).toEqual({
@@ -97,7 +97,7 @@ describe('a click', () => {
     expect(dispatched(bound)).toEqual(['ann']);
   });
 
-  test('of fifty at once, from everywhere: one decides, and forty-nine are told who', async () => {
+  test('decides as the first of fifty at once, and forty-nine learn who decided', async () => {
     const { bound, run } = await asking();
     const words = ['/allow 1', '/reject 1', '/allow 1 once'];
     const clicks = Array.from({ length: 50 }, (_, nth) => run(nth % 2 ? person('bob') : ANN, words[nth % 3] ?? ''));
@@ -108,7 +108,7 @@ describe('a click', () => {
     expect(dispatched(bound)).toEqual(['ann']);
   });
 
-  test('on the card of an older question answers no newer one', async () => {
+  test('on the card of an older request decides no newer one', async () => {
     const { bound, run } = await asking();
     await run(ANN, '/reject 1');
     await bound.requests('b');
@@ -117,7 +117,7 @@ describe('a click', () => {
     expect([openQuestion(bound.hall)?.question, dispatched(bound)]).toEqual([2, []]);
   });
 
-  test('after a restart lets nothing begin by itself: it counts for the same call once, without Always', async () => {
+  test('after a restart starts no call: it counts once for the next equal call, without an always-allow rule', async () => {
     const { bound, run } = await asking();
     await bound.floor({ type: 'restart' });
     expect(await run(ANN, '/allow 1 always')).toMatchObject({ ok: false });
@@ -126,7 +126,7 @@ describe('a click', () => {
     expect([dispatched(bound), bound.state.run?.grants]).toMatchObject([[], [{ choice: 'allow', by: 'ann' }]]);
   });
 
-  test('of somebody who is not an operator any more counts for nothing', async () => {
+  test('by a person who is no operator any more counts for nothing', async () => {
     const { bound, operators, run } = await asking();
     operators.users = ['bob'];
     expect((await run(ANN, '/allow 1')).text).toContain('Only operators may use /allow');
@@ -135,10 +135,10 @@ describe('a click', () => {
 
   test.each([
     ['from another channel', ANN, '/allow 1', OTHER_HALL],
-    ['of a program', { ...ANN, bot: true }, '/allow 1', HALL],
-    ['of an agent', person('pm'), '/allow 1', HALL],
-    ['with the number of no question', ANN, '/allow 99', HALL],
-    ['with no number', ANN, '/allow -1', HALL],
+    ['by a program', { ...ANN, bot: true }, '/allow 1', HALL],
+    ['by an agent', person('pm'), '/allow 1', HALL],
+    ['with an unknown number', ANN, '/allow 99', HALL],
+    ['with a negative number', ANN, '/allow -1', HALL],
     ['with two numbers', ANN, '/allow 1 2', HALL],
     ['that asks for more than was offered', ANN, '/allow 1 always', HALL],
   ])('%s counts for nothing', async (_, who, line, channel) => {
@@ -147,7 +147,7 @@ describe('a click', () => {
     expect([openQuestion(bound.hall)?.question, dispatched(bound)]).toEqual([1, []]);
   });
 
-  test('before all of it stands in the channel is no yes', async () => {
+  test('does not count before the channel shows the whole request', async () => {
     const { bound, run } = await asking();
     await run(ANN, '/reject 1');
     await bound.requests('b');
@@ -157,7 +157,7 @@ describe('a click', () => {
     expect(dispatched(bound)).toEqual([]);
   });
 
-  test('when nobody answered in time comes too late', async () => {
+  test('after the deadline counts for nothing', async () => {
     const { bound, run } = await asking();
     bound.at = AT + bound.hall.settings.waitTimeoutMs;
     await bound.floor({ type: 'tick' });
@@ -166,8 +166,8 @@ describe('a click', () => {
   });
 });
 
-describe('a question that is left to some people', () => {
-  test('is answered by them alone, whoever else operates', async () => {
+describe('a request that only some people may decide', () => {
+  test('is decided by them alone, not by other operators', async () => {
     const { bound, run } = await asking(['carol', 'reviewers']);
     expect(await run(ANN, '/allow 1')).toEqual({ ok: false, text: 'Only these may decide that: carol, reviewers.' });
     expect((await run(ANN, '/reject 1')).ok).toBe(false);
@@ -175,7 +175,7 @@ describe('a question that is left to some people', () => {
     expect(dispatched(bound)).toEqual(['dora']);
   });
 
-  test('is answered by no program and no agent, whatever the list says', async () => {
+  test('is decided by no program and no agent, even if listed', async () => {
     const { bound, run } = await asking(['pm', 'ann']);
     expect([(await run(person('pm'), '/allow 1')).ok, (await run({ ...ANN, bot: true }, '/allow 1')).ok]).toEqual([
       false,
@@ -184,7 +184,7 @@ describe('a question that is left to some people', () => {
     expect(dispatched(bound)).toEqual([]);
   });
 
-  test('is not answered by the operator who asked for the work, when another has to', async () => {
+  test('is not decided by the operator who started the work, when another must decide', async () => {
     const { bound, run } = await asking('other');
     expect(await run(person('bob'), '/allow 1')).toEqual({
       ok: false,
@@ -195,13 +195,13 @@ describe('a question that is left to some people', () => {
     expect(dispatched(bound)).toEqual(['ann']);
   });
 
-  test('tells whoever comes late who answered, operator or not', async () => {
+  test('tells a person who comes late who decided it, operator or not', async () => {
     const { run } = await asking(['carol']);
     await run(person('carol'), '/allow 1');
     expect((await run(person('carol'), '/reject 1')).text).toBe('That request is closed: already allowed by carol.');
   });
 
-  test('leaves stopping to every operator', async () => {
+  test('leaves /stop to every operator', async () => {
     const { bound, run } = await asking(['carol']);
     expect(await run(ANN, '/stop')).toMatchObject({ ok: true });
     expect([bound.state.status, dispatched(bound)]).toEqual(['idle', []]);
@@ -225,7 +225,7 @@ describe('the limit of a run', () => {
     },
   );
 
-  test('is raised by no word of an agent, and by nobody who does not operate', async () => {
+  test('is raised by no text of an agent, and by nobody who is no operator', async () => {
     const { bound, run } = await atLimit();
     await expect(bound.floor({ type: 'use', agent: 'pm', epoch: 1, maxTurns: 200 })).rejects.toThrow('refused');
     expect(await bound.run({ type: 'STEP', session: '1', turn: 3, toolCalls: [] })).toBe('AGENT_NOT_RUNNING');
@@ -235,7 +235,7 @@ describe('the limit of a run', () => {
     expect([bound.both, bound.state.run?.maxTurns]).toEqual(STILL);
   });
 
-  test('is raised by an operator, by as many again', async () => {
+  test('is raised by an operator, by as many steps again', async () => {
     const { bound, run } = await atLimit();
     expect(await run(ANN, '/run continue')).toEqual({ ok: true, text: 'The run continues: step 2 of 4.' });
     expect(bound.both).toBe('running · pm #1 active');

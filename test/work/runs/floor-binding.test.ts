@@ -7,7 +7,7 @@ import { AT, call, settle } from './fixture.ts';
 import { Bound, HALL, SEAT, by } from './bound.ts';
 
 describe('a turn that uses tools', () => {
-  test('has a run from its first tool on, which is complete when the turn is', async () => {
+  test('has a run from its first tool call on, which completes with the turn', async () => {
     const bound = await new Bound().begins();
     expect(bound.both).toBe('running · pm #1 active');
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
@@ -15,13 +15,13 @@ describe('a turn that uses tools', () => {
     expect(bound.state.totals).toMatchObject({ runs: 1, completed: 1, steps: 1 });
   });
 
-  test('begins one run, however often that is told', async () => {
+  test('starts one run, however often it reports its first tool call', async () => {
     const bound = await new Bound().begins();
     const again = await bound.store.floors.apply(HALL, { type: 'use', agent: 'pm', epoch: 1 }, AT);
     expect([again.ok, bound.state.totals.runs]).toEqual([false, 1]);
   });
 
-  test('has no run when nothing was used', async () => {
+  test('has no run when it uses no tool', async () => {
     const bound = new Bound();
     await bound.begins();
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
@@ -33,8 +33,8 @@ describe('a turn that uses tools', () => {
     ['a stop', { type: 'stop', by }],
     ['a skip', { type: 'skip', by }],
     ['a removal', { type: 'remove', by, agent: 'pm' }],
-    ['being switched off', { type: 'disable', by, agent: 'pm' }],
-  ] as const)('%s aborts its run, and what it had asked for is dropped', async (_, command) => {
+    ['a disable', { type: 'disable', by, agent: 'pm' }],
+  ] as const)('%s aborts its run and drops its open calls', async (_, command) => {
     const bound = await new Bound().begins();
     await bound.requests('a');
     await bound.floor(command);
@@ -42,7 +42,7 @@ describe('a turn that uses tools', () => {
     expect(bound.state.closed).toMatchObject([{ state: 'void', by: null }]);
   });
 
-  test('that nobody decides about in time takes its run along', async () => {
+  test('whose request nobody decides in time ends with its run', async () => {
     const bound = await new Bound().begins();
     await bound.requests('a');
     bound.at = AT + PLAIN_SETTINGS.waitTimeoutMs;
@@ -50,7 +50,7 @@ describe('a turn that uses tools', () => {
     expect(bound.both).toBe('idle · dev #2 active');
   });
 
-  test('that is lost leaves its run in error, until its agent has another', async () => {
+  test("that is lost leaves its run in error, until its agent's next turn", async () => {
     const bound = await new Bound().begins();
     await bound.floor({ type: 'leave', agent: 'pm', cause: 'exited' });
     expect([bound.state.status, bound.state.run?.lastError]).toMatchObject(['error', { recoverable: true }]);
@@ -64,7 +64,7 @@ describe('a turn that uses tools', () => {
     expect(bound.both).toBe('running · pm #3 active');
   });
 
-  test('T60 that is lost leaves its run with the code and the words of the failure', async () => {
+  test('T60 that is lost leaves its run with the code and message of the failure', async () => {
     const bound = await new Bound().begins();
     const error = { code: 'HTTP_500', recoverable: true };
     await bound.floor({ type: 'leave', agent: 'pm', cause: "the model's service failed (500): busy", error });
@@ -85,7 +85,7 @@ describe('a turn that uses tools', () => {
     expect(await bound.run({ type: 'RESUME', by })).toBe('AGENT_NOT_RUNNING');
   });
 
-  test('that a person interrupts pauses its run, which goes on with it under the new epoch', async () => {
+  test('that a person interrupts pauses its run, which continues under the new epoch', async () => {
     const bound = await new Bound().begins();
     await bound.floor({ type: 'mode', by, mode: 'interrupt' });
     await bound.requests('a', { verdict: 'allow' });
@@ -113,7 +113,7 @@ describe('T62 the run of a turn', () => {
       fact.type === 'runCompleted' ? [fact.result] : [],
     )[0];
 
-  test('has all text of the turn as its result, also what was said before its first tool', async () => {
+  test("has the turn's whole text as its result, also the text before its first tool call", async () => {
     const bound = await new Bound().granted();
     const act = { agent: 'pm', epoch: 1 } as const;
     await bound.floor(
@@ -125,7 +125,7 @@ describe('T62 the run of a turn', () => {
     expect(completed(bound)).toBe('I look.\n\nAll is well.');
   });
 
-  test('has it over a restart, and no more than the end of a very long text', async () => {
+  test('keeps its result over a restart, and only the end of a very long text', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.floor({ type: 'say', agent: 'pm', epoch: 1, text: `a${'b'.repeat(32_768)}`, mentions: [] });
@@ -141,15 +141,15 @@ describe('T62 the run of a turn', () => {
     await bound.store.close();
   });
 
-  test('has none when the turn said nothing', async () => {
+  test('has an empty result when the turn wrote nothing', async () => {
     const bound = await new Bound().begins();
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'passed', signalled: true });
     expect(completed(bound)).toBe('');
   });
 });
 
-describe('a call that needs a yes', () => {
-  test('makes the turn wait in the transaction in which the run pauses, with all that people are to see', async () => {
+describe('a call that needs an approval', () => {
+  test('makes the turn wait in the same transaction in which the run pauses, with the whole request', async () => {
     const bound = await new Bound().begins();
     await bound.requests('a', { words: { title: 'write a', detail: 'a: whole' } });
     expect(bound.both).toBe('paused approval_required · pm #1 approval');
@@ -165,7 +165,7 @@ describe('a call that needs a yes', () => {
     });
   });
 
-  test('is told apart by who carries it out: an agent that does it itself hears the bare answer', async () => {
+  test('of an agent that runs it itself is marked denyOnly: the agent does not read a reason', async () => {
     const about = { tool: 'edit', folder: null, why: 'x', says: null };
     const words = { title: 'w', detail: '', about };
     const told = async (more: Parameters<Bound['requests']>[1]) => {
@@ -178,7 +178,7 @@ describe('a call that needs a yes', () => {
     expect(await told({ words: { ...words, about: { ...about, answer: 'done' } } })).not.toHaveProperty('bare');
   });
 
-  test('is cleared by the yes of a person, and its turn goes on', async () => {
+  test("runs after a person's approval, and its turn continues", async () => {
     const bound = await new Bound().begins();
     await bound.requests('a');
     await bound.answers('allow');
@@ -186,7 +186,7 @@ describe('a call that needs a yes', () => {
     expect(bound.state.closed).toMatchObject([{ state: 'allowed', by }]);
   });
 
-  test('is over with a no, whose words are kept', async () => {
+  test('ends with a denial, whose reason is stored', async () => {
     const bound = await new Bound().begins();
     await bound.requests('a');
     await bound.answers('reject', { reason: 'use b.txt' });
@@ -197,14 +197,14 @@ describe('a call that needs a yes', () => {
     expect(closed).toMatchObject({ state: 'denied', by, reason: 'use b.txt' });
   });
 
-  test('is refused at once when nobody can be asked, and the turn goes on', async () => {
+  test('is denied at once when nobody can be asked, and the turn continues', async () => {
     const bound = await new Bound().begins();
     await bound.requests('a', { words: { title: 'write a', detail: 'a', unaskable: 'too long' } });
     expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', []]);
     expect(bound.state.closed).toMatchObject([{ state: 'denied', by: null }]);
   });
 
-  test('is taken back by its agent: nobody is asked any more', async () => {
+  test('closes its request when its agent withdraws it', async () => {
     const bound = await new Bound().begins();
     await bound.requests('a');
     expect(await bound.run({ type: 'WITHDRAW', call: 'a' })).toBeNull();
@@ -212,7 +212,7 @@ describe('a call that needs a yes', () => {
     expect(openQuestion(bound.hall)).toBeNull();
   });
 
-  test('is asked after the one before it, in a question of its own', async () => {
+  test('gets its own request, after the call before it', async () => {
     const bound = await new Bound().begins();
     await bound.run({
       type: 'STEP',
@@ -226,7 +226,7 @@ describe('a call that needs a yes', () => {
     expect(bound.calls).toEqual(['b cleared']);
   });
 
-  test('of an agent is asked about over a restart: the question says what a yes counts for, and the turn waits for it', async () => {
+  test('of an agent keeps its request over a restart: it says what an approval counts for, and the turn waits', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { words: { title: 'tidy up', detail: 'rm -r build' } });
@@ -242,9 +242,9 @@ describe('a call that needs a yes', () => {
   });
 
   test.each([
-    ['allow', 'is run once, and asked about the next time', ['a2 cleared']],
-    ['reject', 'is refused once, and asked about the next time', []],
-  ] as const)('of an agent and got an %s over a restart %s', async (choice, _, calls) => {
+    ['allow', 'runs once, and needs an approval the next time', ['a2 cleared']],
+    ['reject', 'is denied once, and needs an approval the next time', []],
+  ] as const)('of an agent that got "%s" after a restart %s', async (choice, _, calls) => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { words: { title: 'tidy up', detail: 'rm -r build' } });
@@ -270,7 +270,7 @@ describe('a call that needs a yes', () => {
   test.each([
     ['its last millisecond', -1, 'running · pm #2 active'],
     ['its end', 0, 'paused approval_required · pm #2 approval'],
-  ])('of an agent is let through by an answer over a restart until %s', async (_, more, both) => {
+  ])('of an agent is allowed by a decision after a restart until %s', async (_, more, both) => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a');
@@ -283,7 +283,7 @@ describe('a call that needs a yes', () => {
     await bound.store.close();
   });
 
-  test('that nobody answers over a restart ends its turn in the time that it had', async () => {
+  test('whose request nobody decides after a restart ends its turn at the original deadline', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a');
@@ -299,7 +299,7 @@ describe('a call that needs a yes', () => {
     await bound.store.close();
   });
 
-  test('of Conch is asked about over a restart: the question stays, and a yes lets the very call go on with the turn', async () => {
+  test('of Conch keeps its request over a restart, and an approval runs the call in the continued turn', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { source: 'conch' });
@@ -313,7 +313,7 @@ describe('a call that needs a yes', () => {
     await bound.store.close();
   });
 
-  test('of Conch may be answered before its agent is back: the turn goes on with it', async () => {
+  test('of Conch can be decided before its agent is back, and the turn then continues with it', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { source: 'conch' });
@@ -325,7 +325,7 @@ describe('a call that needs a yes', () => {
     await bound.store.close();
   });
 
-  test('of Conch that was decided and not begun when the program died is begun once', async () => {
+  test('of Conch that was approved but not started before a crash is started once', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { source: 'conch' });
@@ -336,7 +336,7 @@ describe('a call that needs a yes', () => {
     await bound.store.close();
   });
 
-  test('that was running when the program died is asked about the next time, even if it is allowed', async () => {
+  test('that was running at a crash needs an approval the next time, even if allowed', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a', { verdict: 'allow' });
@@ -349,8 +349,8 @@ describe('a call that needs a yes', () => {
   });
 });
 
-describe('a call that the rules refuse', () => {
-  test('is told in the channel, the first of a run', async () => {
+describe('a call that the rules deny', () => {
+  test('is announced in the channel, the first one of a run', async () => {
     const bound = await new Bound().begins();
     await bound.requests('a', { verdict: 'deny', tool: 'execute', rule: 'Bash(curl *)' });
     await bound.requests('b', { verdict: 'deny' });
@@ -361,7 +361,7 @@ describe('a call that the rules refuse', () => {
     expect(told).toEqual([{ kind: 'forbidden', agent: 'pm', title: 'execute', why: 'rule "Bash(curl *)"' }]);
   });
 
-  test('is told with the reason of its verdict, on the floor and beside it', async () => {
+  test('is announced with the reason of its verdict, for turns and background runs', async () => {
     const why = 'a reviewer may not change the work';
     const bound = await new Bound().begins();
     await bound.requests('a', { verdict: 'deny', tool: 'edit', why });
@@ -376,8 +376,8 @@ describe('a call that the rules refuse', () => {
   });
 });
 
-describe('a run that stands still', () => {
-  test('at its limit asks on the floor, and goes on with as many steps again', async () => {
+describe('a paused run', () => {
+  test('at its limit asks people, and continues with as many steps again', async () => {
     const bound = await new Bound().begins(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [call('a')] });
     expect(bound.both).toBe('paused turn_limit · pm #1 approval');
@@ -386,21 +386,21 @@ describe('a run that stands still', () => {
     expect([bound.both, bound.state.run?.maxTurns, bound.calls]).toEqual(['running · pm #1 active', 4, ['a cleared']]);
   });
 
-  test('ends its turn when people say no', async () => {
+  test('ends its turn when people deny more steps', async () => {
     const bound = await new Bound().begins(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
     await bound.answers('reject');
     expect(bound.both).toBe('idle · dev #2 active');
   });
 
-  test('goes on by a command, too, and its question is over', async () => {
+  test('resumes by a command, too, and its request closes', async () => {
     const bound = await new Bound().begins(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
     expect(await bound.run({ type: 'RESUME', by, more: 20 })).toBeNull();
     expect([bound.both, bound.state.run?.maxTurns]).toEqual(['running · pm #1 active', 22]);
   });
 
-  test('asks again after a restart: nobody has said that it may go on, and the question before is over', async () => {
+  test('asks again after a restart, and its earlier request closes', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
@@ -417,7 +417,7 @@ describe('a run that stands still', () => {
     await bound.store.close();
   });
 
-  test('with the same call a third time asks whether that is meant', async () => {
+  test('with an equal call a third time asks people to confirm it', async () => {
     const bound = await new Bound().begins();
     for (const id of ['a', 'b', 'c']) {
       await bound.requests(id, { verdict: 'allow', digest: 'same' });
@@ -435,15 +435,15 @@ describe('a run that an operator ends', () => {
   test.each([
     ['aborted', { type: 'ABORT', reason: 'not needed', by }, 'idle'],
     ['complete', { type: 'COMPLETE', session: '1', result: '', by }, 'completed'],
-  ] as const)('is %s, and its turn is over in the same transaction', async (_, command, status) => {
+  ] as const)('is %s, and its turn ends in the same transaction', async (_, command, status) => {
     const bound = await new Bound().begins();
     expect(await bound.run(command)).toBeNull();
     expect(bound.both).toBe(`${status} · dev #2 active`);
   });
 });
 
-describe('a remembered yes that is taken back', () => {
-  test('is told in the channel in the same transaction, and once', async () => {
+describe('an always-allow rule that is revoked', () => {
+  test('is announced in the channel in the same transaction, once', async () => {
     const bound = await new Bound().begins();
     const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
     await bound.requests('a', { words: { title: 'run the tests', detail: 'npm test', offers } });

@@ -18,7 +18,7 @@ const granting = {
 } satisfies typeof counter;
 
 describe('a run in a store', () => {
-  test('stands after a restart where it stood, with its question and its deadline, and replays to the same', async () => {
+  test('is in the same state after a restart, with its request and deadline, and replays to an equal state', async () => {
     using place = folder();
     const store = open(place.file());
     const runs = store.host(runMachine);
@@ -40,7 +40,7 @@ describe('a run in a store', () => {
     await again.close();
   });
 
-  test('begins with the fact of another machine that causes it, in one transaction, and once', async () => {
+  test("starts in one transaction with the floor's fact that causes it, once", async () => {
     const store = open(':memory:');
     const [runs, grants] = [store.host(runMachine), store.host(granting)];
     await grants.apply('g', { type: 'add', by: 1 }, AT);

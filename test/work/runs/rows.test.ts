@@ -60,8 +60,8 @@ const ROWS = [
   [15, 'completed', start({ task: { id: 'task-2', column: 'in_progress' } }), 'starting'],
 ] as const;
 
-describe('the table', () => {
-  test('has the owner’s fifteen rows, and one more that stands in the owner’s matrix', () => {
+describe('the table of transitions', () => {
+  test("has the specification's fifteen rows, and one more from the specification's matrix", () => {
     const rows = RUN_TRANSITIONS.map(({ row, from, event, to }) => [row, from, event, to]);
     expect(rows).toEqual([
       ...ROWS.map(([row, from, { type }, to]) => [row, from, type, to]),
@@ -69,7 +69,7 @@ describe('the table', () => {
     ]);
   });
 
-  test('has an X where the owner’s matrix has one', () => {
+  test("has an X where the specification's matrix has one", () => {
     const drawn = RUN_STATUSES.map((status) => NAMES.map((name) => (isListed(status, name) ? 'X' : '-')));
     const owner = MATRIX.trim()
       .split('\n')
@@ -94,16 +94,16 @@ describe('row', () => {
     expect([bench.refusal, bench.status, bench.state.run?.pause?.reason]).toEqual([null, 'paused', 'turn_limit']);
   });
 
-  test('of the matrix: starting, aborted', () => {
+  test('only in the matrix: starting, aborted', () => {
     expect(runIn('starting').do(abort).status).toBe('idle');
   });
 });
 
-describe('what the matrix does not list', () => {
+describe('a command that the matrix does not list', () => {
   const cells = RUN_STATUSES.flatMap((status) =>
     NAMES.filter((name) => !isListed(status, name)).map((name) => [status, name] as const),
   );
-  test.each(cells)('%s refuses %s, and nothing changes', (status, name) => {
+  test.each(cells)('is refused without a change: %s, %s', (status, name) => {
     const bench = runIn(status);
     const before = bench.state;
     bench.do(EVENTS[name]);
@@ -111,7 +111,7 @@ describe('what the matrix does not list', () => {
     expect([bench.state, bench.facts]).toEqual([before, []]);
   });
 
-  test('is refused with the owner’s codes', () => {
+  test("is refused with the specification's codes", () => {
     const refusal = (status: (typeof RUN_STATUSES)[number], command: RunCommand) => runIn(status).do(command).refusal;
     expect([
       refusal('running', start()),
@@ -146,18 +146,18 @@ describe('guard', () => {
     expect(new RunBench().do(start({ task: null })).refusal).toBe('TASK_NOT_FOUND');
   });
 
-  test('withinTurnLimit, notAtTurnLimit: the step before the limit goes on', () => {
+  test('withinTurnLimit, notAtTurnLimit: the step before the limit continues', () => {
     const bench = new RunBench().do(start({ maxTurns: 3 }), step(1), step(2));
     expect([bench.status, bench.state.run?.turn]).toEqual(['running', 2]);
     expect([bench.do(step(3)).status, bench.state.run?.turn]).toEqual(['paused', 3]);
   });
 
-  test('atTurnLimit: a first step that is the last one, too, pauses', () => {
+  test('atTurnLimit: a first step that is also the last one pauses the run', () => {
     const bench = new RunBench().do(start({ maxTurns: 1 }), step(1));
     expect([bench.status, bench.state.run?.pause?.reason]).toEqual(['paused', 'turn_limit']);
   });
 
-  test('isRecoverable: an error at the start that cannot be mended is not resumed', () => {
+  test('isRecoverable: an error at the start that is not recoverable cannot be resumed', () => {
     const bench = runIn('starting').do(error(false));
     expect([bench.status, bench.do(resume()).refusal, bench.do(abort).status]).toEqual([
       'error',
@@ -166,13 +166,13 @@ describe('guard', () => {
     ]);
   });
 
-  test('hasValidSession: what an earlier session sends counts for nothing', () => {
+  test('hasValidSession: commands of an earlier session are refused', () => {
     const bench = runIn('running').do({ type: 'ATTACH', session: 's2' });
     for (const command of [step(2), complete, error(true)]) expect(bench.do(command).refusal).toBe('AGENT_NOT_RUNNING');
     expect(bench.do(step(2, [], 's2')).refusal).toBeNull();
   });
 
-  test('canPause, canResume: only what runs pauses, only what stands goes on', () => {
+  test('canPause, canResume: a run that is starting cannot be paused or resumed', () => {
     expect([runIn('starting').do(pause()).refusal, runIn('starting').do(resume()).refusal]).toEqual([
       'AGENT_NOT_RUNNING',
       'AGENT_NOT_RUNNING',
@@ -180,8 +180,8 @@ describe('guard', () => {
   });
 });
 
-describe('the limit', () => {
-  test('is 50, 100 and 200 by the type of the run, and another if somebody says so', () => {
+describe('the step limit', () => {
+  test('is 50, 100 or 200 by the type of the run, unless the start sets another', () => {
     const limits = (['task', 'conversational', 'background'] as const).map(
       (runType) => new RunBench().do(start({ runType })).state.run?.maxTurns,
     );
@@ -192,14 +192,14 @@ describe('the limit', () => {
     expect(new RunBench().do(start({ maxTurns: 7 })).state.run?.maxTurns).toBe(7);
   });
 
-  test('leaves the tools of its last step pending, and they run after "continue"', () => {
+  test('leaves the calls of its last step pending, and they run after "continue"', () => {
     const bench = new RunBench().do(start({ maxTurns: 2 }), step(1), step(2, [call('a')]));
     expect([bench.open, bench.todo]).toEqual([['a pending'], []]);
     bench.do(resume());
     expect([bench.status, bench.state.run?.maxTurns, bench.todo]).toEqual(['running', 4, ['dispatch a']]);
   });
 
-  test('is raised by as many steps as somebody says, and by no more than 200', () => {
+  test('is raised by as many steps as a person says, at most 200', () => {
     const atLimit = () => new RunBench().do(start({ maxTurns: 1 }), step(1));
     expect(atLimit().do(resume({ more: 20 })).state.run?.maxTurns).toBe(21);
     expect([999_999, 0, -1, 201].map((more) => atLimit().do(resume({ more })).refusal)).toEqual(
@@ -207,11 +207,11 @@ describe('the limit', () => {
     );
   });
 
-  test('is not raised by a resume of another pause', () => {
+  test('is not raised by resuming another kind of pause', () => {
     expect(runIn('paused').do(resume({ more: 20 })).state.run?.maxTurns).toBe(50);
   });
 
-  test('is an abort when nobody decides, and not a millisecond earlier', () => {
+  test('aborts the run when nobody decides, exactly at the deadline', () => {
     const bench = new RunBench().do(start({ maxTurns: 1 }), step(1));
     bench.at += 599_999;
     expect(bench.do({ type: 'TICK' }).refusal).toBe('NOT_DUE');
@@ -221,45 +221,45 @@ describe('the limit', () => {
 });
 
 describe('a step', () => {
-  test('that came already, or comes too early, changes nothing', () => {
+  test('that is repeated or too early changes nothing', () => {
     expect([runIn('running').do(step(1)).refusal, runIn('running').do(step(3)).refusal]).toEqual([
       'STEP_OUT_OF_ORDER',
       'STEP_OUT_OF_ORDER',
     ]);
   });
 
-  test('is not taken while a call of the last one has no result', () => {
+  test('is refused while a call of the last step has no result', () => {
     expect(runIn('starting').do(step(1, [call('a')]), step(2)).refusal).toBe('CALL_OPEN');
   });
 
-  test('has no two calls of one id', () => {
+  test('cannot have two calls with one id', () => {
     expect(runIn('starting').do(step(1, [call('a'), call('a')])).refusal).toBe('CALL_REPEATED');
   });
 });
 
-describe('a command that a fact of another machine causes', () => {
-  test('is carried out once', () => {
+describe('a command caused by a fact of another machine', () => {
+  test('is executed once', () => {
     const bench = new RunBench().do(start({ cause: 'floor 7' }), step(1), abort);
     expect([bench.do(start({ cause: 'floor 7' })).refusal, bench.status]).toEqual(['REPEATED', 'idle']);
     expect(bench.do(start({ cause: 'floor 8' })).refusal).toBeNull();
   });
 });
 
-describe('runs of one seat', () => {
-  test('have ids of their own and are counted', () => {
+describe('the runs of one seat', () => {
+  test('have their own ids and are counted', () => {
     const bench = runIn('completed').do(start({ session: 's1' }), step(1), abort);
     expect(bench.state.run?.id).toBe('console:demo dev#2');
     expect(bench.state.totals).toEqual({ runs: 2, completed: 1, steps: 2, tools: 0 });
   });
 });
 
-describe('T62 the state that is published', () => {
+describe('T62 the published state', () => {
   const told = (...commands: readonly RunCommand[]) => {
     const { state } = new RunBench().do(...commands);
     return standingOf(state).payload;
   };
 
-  test('has how far the run is, the tool that it is at, and its last failure', () => {
+  test("has the run's progress, the running tool and the last failure", () => {
     expect(told(start(), step(1))).toMatchObject({ progress: 1 / 50, currentTool: null });
     const bench = runIn('running').do(request(call('a')), claim('a'));
     expect(standingOf(bench.state).payload).toMatchObject({ currentTool: call('a').tool });
@@ -268,7 +268,7 @@ describe('T62 the state that is published', () => {
     expect(told(start(), step(1), error(true))).toMatchObject({ status: 'error', lastError: 'it fell over' });
   });
 
-  test('is over with agent:cleanup when a failure cannot be mended', () => {
+  test('ends with agent:cleanup after an error that is not recoverable', () => {
     expect(new RunBench().do(start(), step(1), error(false)).published).toEqual([
       'agent:error',
       'state:update',
@@ -277,8 +277,8 @@ describe('T62 the state that is published', () => {
   });
 });
 
-describe('what is published', () => {
-  test('is the owner’s union', () => {
+describe('the published events', () => {
+  test("are the specification's union", () => {
     const seen = (...commands: readonly RunCommand[]) => new RunBench().do(...commands).published;
     expect([
       seen(start()),

@@ -73,7 +73,7 @@ async function atWork(maxTurns?: number) {
 const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
 
 describe('T87 a restored backup', () => {
-  test('gives no run a name that one since the copy may have had', async () => {
+  test('gives no run an id that a run since the backup may have had', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.beside(start({ runType: 'background', session: '1', prompt: 'look' }), {
@@ -96,7 +96,7 @@ describe('T87 a restored backup', () => {
 });
 
 describe('a button that ends a run', () => {
-  test('ends none but that of the turn that it was drawn for', async () => {
+  test('ends only the run of the turn that it was drawn for', async () => {
     const { bound, type } = await atWork();
     expect(await type('/run complete', 2)).toMatchObject({
       ok: false,
@@ -106,7 +106,7 @@ describe('a button that ends a run', () => {
     expect((await type('/run complete', 1)).ok).toBe(true);
   });
 
-  test('ends no later work beside the floor than that which it was drawn for', async () => {
+  test('ends only the background run that it was drawn for', async () => {
     const bound = await (await new Bound().granted()).besideAsking();
     const { type } = commandsOver(bound);
     await type('/run abort pm+');
@@ -118,7 +118,7 @@ describe('a button that ends a run', () => {
   });
 });
 
-describe('who may answer what an agent asks', () => {
+describe('the people who may decide a request', () => {
   const asking = async (approvers: 'other' | readonly string[] | null) => {
     const bound = await new Bound().granted();
     await bound.floor({ type: 'use', agent: 'pm', epoch: 1, requestedBy: 'dora' });
@@ -126,16 +126,16 @@ describe('who may answer what an agent asks', () => {
     return commandsOver(bound, approvers).commands;
   };
 
-  test('is every operator unless the configuration says whom it leaves that to', async () => {
+  test('are all operators unless the configuration names others', async () => {
     expect((await asking(null)).approvers(HALL, 1)).toBeNull();
     expect((await asking(['ann'])).approvers(HALL, 1)).toEqual({ only: ['ann'] });
   });
 
-  test('is nobody who asked for the work, when it is left to others', async () => {
+  test('exclude the person who started the work, when others must decide', async () => {
     expect((await asking('other')).approvers(HALL, 1)).toEqual({ not: ['carol', 'dora'] });
   });
 
-  test('is said of no other question, nor of one whether its run goes on', async () => {
+  test('are not named for other questions, nor for whether a run continues', async () => {
     expect((await asking('other')).approvers(HALL, 2)).toBeNull();
     const bound = await new Bound().begins();
     await bound.run({ type: 'PAUSE', reason: 'confirmation' });
@@ -144,7 +144,7 @@ describe('who may answer what an agent asks', () => {
 });
 
 describe('/run', () => {
-  test('status says what an agent works at and what it waits for', async () => {
+  test('status shows what an agent works on and what it waits for', async () => {
     const { bound, type } = await atWork();
     expect((await type('/run status')).text).toBe(
       'pm: running · step 1 of 100 · 1 run, 0 completed, 1 step, 0 tool calls',
@@ -155,7 +155,7 @@ describe('/run', () => {
     );
   });
 
-  test('counts what an agent has done, in its turns and beside the floor', async () => {
+  test("status counts an agent's steps and tools, of turns and background runs", async () => {
     const { bound, commands } = await atWork();
     expect(commands.totals('dev')).toBeNull();
     await bound.requests('a');
@@ -167,7 +167,7 @@ describe('/run', () => {
     );
   });
 
-  test('log tells of each call who allowed it and what came of it', async () => {
+  test('log shows who allowed each call, and its outcome', async () => {
     const { bound, type } = await atWork();
     await bound.requests('a');
     bound.at += 61_000;
@@ -186,14 +186,14 @@ describe('/run', () => {
     expect((await type('/run log pm 1')).text.split('\n')).toHaveLength(1);
   });
 
-  test('log tells of what an agent did beside the floor when it has done nothing else, also when that is over', async () => {
+  test('log shows the calls of a background run when the agent has no others, also after its end', async () => {
     const bound = await (await new Bound().granted()).besideAsking();
     const { type } = commandsOver(bound, ['ann']);
     await bound.beside({ type: 'ABORT', reason: 'enough', by: 'ann' });
     expect((await type('/run log pm')).text).toContain('mcp__files__write {"path":"a"} · no longer needed');
   });
 
-  test('approvals shows what is asked and what is remembered, and revoke takes that back', async () => {
+  test('approvals lists requests and always-allow rules, and revoke deletes a rule', async () => {
     const { bound, type } = await atWork();
     await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
     expect((await type('/run approvals')).text).toContain('pm waits for approval: mcp__files__write');
@@ -206,7 +206,7 @@ describe('/run', () => {
     expect((await type('/run approvals')).text).toBe('No open requests, no rules.');
   });
 
-  test('revoke by a button takes back the very yes that it was drawn for, whatever number that has by now', async () => {
+  test('revoke by a button deletes the rule that the button was drawn for, whatever its number is by now', async () => {
     const { bound, type } = await atWork();
     for (const [id, rule] of [
       ['a', 'execute(npm test)'],
@@ -234,7 +234,7 @@ describe('/run', () => {
     ]);
   });
 
-  test('approvals tells what is asked over and over, and the narrowest rule that would spare it', async () => {
+  test('approvals lists repeated requests, with the narrowest rule that would allow them', async () => {
     const { bound, type } = await atWork();
     for (const id of ['a', 'b', 'c']) {
       expect((await type('/run approvals pm')).text).not.toContain('allowed 3 times');
@@ -248,7 +248,7 @@ describe('/run', () => {
     );
   });
 
-  test('pause makes the turn wait, and resume lets it go on', async () => {
+  test('pause makes the turn wait, and resume continues it', async () => {
     const { bound, type } = await atWork();
     await type('/run pause');
     expect(bound.both).toBe('paused confirmation · pm #1 approval');
@@ -256,7 +256,7 @@ describe('/run', () => {
     expect(bound.both).toBe('running · pm #1 active');
   });
 
-  test('resume goes on with a turn that waits for an answer', async () => {
+  test('resume continues a turn that waits for an answer', async () => {
     const { bound, type } = await atWork();
     await bound.floor({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer' });
     expect((await type('/run resume pm')).ok).toBe(true);
@@ -276,7 +276,7 @@ describe('/run', () => {
     expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', ['a cleared']]);
   });
 
-  test('T57 complete at the limit answers the messages of the turn, and nobody is given them anew', async () => {
+  test("T57 complete at the limit marks the turn's messages as answered, and no agent gets them again", async () => {
     const bound = await new Bound().granted();
     await bound.floor({ type: 'stop', by: 'ann' });
     await bound.hears('5', 'carol');
@@ -299,7 +299,7 @@ describe('/run', () => {
     expect(told.some(({ kind }) => kind === 'skipped')).toBe(false);
   });
 
-  test('T57 continue by command says the line that the button says', async () => {
+  test('T57 continue answers with the same text as the button', async () => {
     const line = async (byButton: boolean): Promise<string> => {
       const { bound, type } = await atWork(2);
       await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
@@ -320,21 +320,21 @@ describe('/run', () => {
     expect(await line(false)).toMatch(/^▶️ Ann continued pm’s run/u);
   });
 
-  test('complete ends a run at its limit with what is there, and its turn', async () => {
+  test('complete ends a run at its limit with the result so far, and its turn', async () => {
     const { bound, type } = await atWork(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
     expect(await type('/run complete')).toEqual({ ok: true, text: 'Completed with the result so far.' });
     expect(bound.both).toBe('completed · dev #2 active');
   });
 
-  test('abort ends a run and its turn, also while it waits for approval', async () => {
+  test('abort ends a run and its turn, also while a request is open', async () => {
     const { bound, type } = await atWork();
     await bound.requests('a');
     await type('/run abort pm not needed');
     expect([bound.both, bound.state.closed[0]?.state]).toEqual(['idle · dev #2 active', 'void']);
   });
 
-  test('retry gives an agent the next turn whose run failed, which begins afresh', async () => {
+  test("retry gives the next turn, without the failed run's history, to an agent whose run failed", async () => {
     const { bound, type } = await atWork();
     expect((await type('/run retry pm')).text).toContain('AGENT_NOT_RUNNING');
     await bound.floor({ type: 'leave', agent: 'pm', cause: 'exited' });
@@ -351,21 +351,21 @@ describe('/run', () => {
     ['/run pause pm', 'AGENT_NOT_RUNNING'],
     ['/run resume pm', 'AGENT_NOT_RUNNING'],
     ['/run abort pm', 'AGENT_NOT_RUNNING'],
-  ])('%s is refused with the code of its reason when no run is under way', async (line, code) => {
+  ])('%s is refused with the code of its reason when no run is active', async (line, code) => {
     const { bound, type } = await atWork();
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
     const answer = await type(line);
     expect([answer.ok, answer.text.split(':')[0]]).toEqual([false, code]);
   });
 
-  test('continue is refused while a yes is asked for: that is answered by itself', async () => {
+  test('continue is refused while a request is open', async () => {
     const { bound, type } = await atWork();
     await bound.requests('a');
     expect((await type('/run continue')).text).toContain('APPROVAL_OPEN');
     expect(bound.hall.settings.waitTimeoutMs).toBe(PLAIN_SETTINGS.waitTimeoutMs);
   });
 
-  test('is told of whoever answered a question before', async () => {
+  test('reports who decided a request before', async () => {
     const { commands } = await atWork();
     expect(commands.answered(HALL, { question: 1 })).toBe('That request is closed: already allowed by Bob.');
     expect(commands.answered(HALL, { question: 2 })).toBeNull();

@@ -66,7 +66,7 @@ function opened(opening: Opening): Extract<Opening, { ok: true }> {
 const seqs = (items: readonly { readonly seq: number }[]): readonly number[] => items.map(({ seq }) => seq);
 
 describe('a reader of runs', () => {
-  test('is told of a call and its result, of a question and of the end, each with its number', async () => {
+  test('receives a call, its result, a request and the end, each with its number', async () => {
     const bound = await new Bound().granted();
     const { all } = listening(bound);
     await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
@@ -106,7 +106,7 @@ describe('a reader of runs', () => {
     expect(seqs(told)).toEqual([...new Set(seqs(told))].toSorted((one, other) => one - other));
   });
 
-  test('that is cut off anywhere, and goes on by number, has each event once', async () => {
+  test('that reconnects by number receives each event once, wherever it was cut off', async () => {
     const script = fc.array(fc.constantFrom(...ACTS), { minLength: 1, maxLength: 14 });
     await fc.assert(
       fc.asyncProperty(script, fc.infiniteStream(fc.boolean()), async (acts, cuts) => {
@@ -136,7 +136,7 @@ describe('a reader of runs', () => {
     );
   });
 
-  test('goes on over a restart', async () => {
+  test('continues after a restart', async () => {
     using place = folder();
     const bound = await new Bound(`${place.path}/x.db`).granted();
     const { all } = listening(bound);
@@ -150,7 +150,7 @@ describe('a reader of runs', () => {
     await bound.store.close();
   });
 
-  test('with a number that never was, or is of later than now, is told so', async () => {
+  test('with a number that never existed, or is in the future, is refused', async () => {
     const bound = await new Bound().begins();
     const { feeds } = listening(bound);
     const why = (after: number) => {
@@ -165,7 +165,7 @@ describe('a reader of runs', () => {
     ]);
   });
 
-  test('whose place is no longer kept has to begin anew', async () => {
+  test('whose position was pruned must start anew', async () => {
     const bound = await new Bound().begins();
     await used(bound, 1);
     await nextTurn(bound, 2);
@@ -182,7 +182,7 @@ describe('a reader of runs', () => {
     expect(open((kept[begin]?.seq ?? 0) * 4).ok).toBe(true);
   });
 
-  test('is told what an agent is just writing, piece by piece, and never again', async () => {
+  test('receives the text that an agent is writing, piece by piece, once', async () => {
     const bound = await new Bound().begins();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
     const tokens: string[] = [];
@@ -207,7 +207,7 @@ const besides: Act = async (bound, index) => {
   return bound.beside({ type: 'STEP', session: '1', turn: (run?.turn ?? 0) + 1, toolCalls: [] });
 };
 
-describe('a program that reads the runs of turns and of work beside the floor', () => {
+describe('a program that reads the runs of turns and background runs', () => {
   const read = (feeds: RunFeeds, seats: Parameters<typeof streamRuns>[1], after: number | null) => {
     const had: { readonly id: number | null; readonly data: object }[] = [];
     const opening = streamRuns(feeds, seats, { after, format: 'conch', at: AT }, (event) => void had.push(event));
@@ -215,7 +215,7 @@ describe('a program that reads the runs of turns and of work beside the floor', 
   };
   const withoutNumber = (data: object): object => ({ ...data, seq: 0 });
 
-  test('has each event of both once, wherever it is cut off', async () => {
+  test('receives each event of both once, wherever it is cut off', async () => {
     const script = fc.array(fc.constantFrom(...ACTS, besides, besides), { minLength: 1, maxLength: 16 });
     await fc.assert(
       fc.asyncProperty(script, fc.infiniteStream(fc.boolean()), async (acts, cuts) => {
@@ -256,7 +256,7 @@ describe('a program that reads the runs of turns and of work beside the floor', 
     );
   });
 
-  test('is sent tokens without a number: a reader that comes back does not begin behind them', async () => {
+  test('receives text pieces without a number, so a reader that reconnects does not skip events', async () => {
     const bound = await new Bound().begins();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
     const { had } = read(feeds, [SEAT], null);
@@ -264,7 +264,7 @@ describe('a program that reads the runs of turns and of work beside the floor', 
     expect(had.at(-1)).toMatchObject({ id: null, data: { type: 'stream:token', text: 'I read' } });
   });
 
-  test('that comes into the middle is told how both stand, and nothing of before', async () => {
+  test('that connects in the middle receives the state of both runs, and no earlier events', async () => {
     const bound = await (await new Bound().begins()).besideAsking();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
     const { had } = read(feeds, [SEAT, BESIDE], null);
@@ -279,7 +279,7 @@ describe('a program that reads the runs of turns and of work beside the floor', 
     expect(again.had.filter(({ id }) => id !== null)).toEqual(more.slice(1));
   });
 
-  test('with a number that one of them never had is told so', async () => {
+  test('with a number that one of them never had is refused', async () => {
     const bound = await (await new Bound().begins()).besideAsking();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
     expect(read(feeds, [SEAT, BESIDE], 2 ** 26 * 1_000).opening).toMatchObject({ ok: false, status: 400 });
@@ -287,7 +287,7 @@ describe('a program that reads the runs of turns and of work beside the floor', 
 });
 
 describe('the Agent User Interaction protocol', () => {
-  test('is spoken in events of its own, in an order that it allows, whatever a run does', async () => {
+  test('is written in valid order, whatever a run does', async () => {
     const script = fc.array(fc.constantFrom(...ACTS, besides), { minLength: 1, maxLength: 14 });
     await fc.assert(
       fc.asyncProperty(script, fc.boolean(), async (acts, drafts) => {
@@ -311,7 +311,7 @@ describe('the Agent User Interaction protocol', () => {
     );
   });
 
-  test('has a question as an interrupt, and what follows the answer as another run', async () => {
+  test('has a request as an interrupt, and continues after the decision as another run', async () => {
     const bound = await new Bound().granted();
     const { all } = listening(bound);
     await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
@@ -329,7 +329,7 @@ describe('the Agent User Interaction protocol', () => {
     });
   });
 
-  test('begins for a reader that comes into the middle with the run, its state and its step', async () => {
+  test('begins with the run, its state and its step for a reader that connects in the middle', async () => {
     const bound = await new Bound().begins();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
     const names: string[] = [];

@@ -24,7 +24,7 @@ const CLEAN = { untrusted: null, private: null };
 const settled = (): Promise<void> => new Promise(setImmediate);
 
 describe('a session that has read untrusted text', () => {
-  test('is tainted from the moment that the call is let through, and stays so over a restart', async () => {
+  test('is tainted as soon as the call may run, also after a restart', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     const taints = taintsOf(bound);
@@ -43,7 +43,7 @@ describe('a session that has read untrusted text', () => {
     await bound.store.close();
   });
 
-  test('taints whoever reads what it wrote since, and nobody who reads what it wrote before', async () => {
+  test('taints agents that read its later text, and not those that read its earlier text', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
     taints.mark(SEAT, 'mcp__web__fetch');
@@ -56,7 +56,7 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of({ channel: HALL, agent: 'qa' }).untrusted?.from).toBe('mcp__web__fetch, by way of dev');
   });
 
-  test('beside a floor taints by its report whoever reads that, also when it is over by then, and by nothing else', async () => {
+  test('of a background run taints only by its report, also after its end', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
     taints.mark(BESIDE, 'mcp__web__fetch');
@@ -71,7 +71,7 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(DEV).untrusted?.from).toBe('mcp__web__fetch, by way of pm');
   });
 
-  test('is clean when another begins that knows nothing, and tainted again when that reads what it wrote then', async () => {
+  test('is replaced by a clean session, which is tainted again when it reads tainted text', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
     taints.mark(SEAT, 'mcp__web__fetch');
@@ -87,7 +87,7 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(SEAT).untrusted?.from).toBe('mcp__web__fetch, by way of pm');
   });
 
-  test('of many sessions still knows when each was tainted', async () => {
+  test('keeps the time of its taint among many sessions', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
     const beginning = bound.at;
@@ -103,7 +103,7 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(DEV).untrusted).not.toBeNull();
   });
 
-  test('has what people wrote who are no operators, as far as it may have read that', async () => {
+  test('is tainted by members who are no operators, as far as it may have read their text', async () => {
     const bound = await new Bound().begins();
     const wrote = (id: string, at: number) => ({ at, author: { kind: 'person', id, name: id } as const });
     const said = [wrote('bob', 1), ...Array.from({ length: 50 }, (_, index) => wrote('ann', 2 + index))];
@@ -120,7 +120,7 @@ describe('a session that has read untrusted text', () => {
     expect(taints.of(SEAT).untrusted?.since).toBe(bound.at);
   });
 
-  test('passes on what should not leave, too, each by itself', async () => {
+  test('passes on private data, too, with its own time', async () => {
     const bound = await new Bound().begins();
     const taints = taintsOf(bound);
     taints.mark(SEAT, '.env', 'private');

@@ -18,8 +18,8 @@ async function seen(act: (one: Scene, repository: Repository) => unknown, one = 
   return differences(before, after);
 }
 
-describe('the picture of the user’s copy', () => {
-  test('does not change by reading, nor by what Conch and workers do in their places', async () => {
+describe("the snapshot of the user's copy", () => {
+  test('stays equal after reading, and after the work of Conch and its workers in their own folders', async () => {
     const one = scene();
     one.write('a.txt', 'dirty\n');
     const found = await seen(async ({ git, root, commit }, repository) => {
@@ -61,14 +61,14 @@ describe('the picture of the user’s copy', () => {
     ['a flag of the index', ({ git }) => git('update-index', '--assume-unchanged', 'a.txt'), ['The index changed.']],
     ['a setting', ({ git }) => git('config', 'core.hooksPath', '/x'), ['The setting core.hookspath was added.']],
     ['a hook', ({ root }) => writeFileSync(join(root, '.git/hooks/pre-push'), 'x'), ['The hook pre-push was added.']],
-  ])('shows %s', async (_, act, expected) => {
+  ])('differs after %s', async (_, act, expected) => {
     const found = await seen(act);
     expect(found).toHaveLength(expected.length);
     for (const [at, one] of expected.entries())
       expect(found[at]).toMatch(typeof one === 'string' ? new RegExp(`^${one}$`) : one);
   });
 
-  test('shows a change of what was dirty, stashed, set and hooked before', async () => {
+  test('differs after a change of what was dirty, stashed, configured or hooked before', async () => {
     const one = scene();
     one.write('a.txt', 'stashed\n');
     one.git('stash');

@@ -35,7 +35,7 @@ function withWorktree(): Scene & { readonly tree: string; readonly put: (path: s
 }
 
 describe('stored work', () => {
-  test('holds staged, unstaged and new files, and leaves index, files and branch', async () => {
+  test('holds staged, unstaged and new files, and changes neither index, files nor branch', async () => {
     const { git, gitIn, open, tree, put } = withWorktree();
     const repository = await open();
     put('a.txt', 'staged\n');
@@ -58,7 +58,7 @@ describe('stored work', () => {
     expect(git('fsck', '--strict')).toBe('');
   });
 
-  test('is not stored twice, and gets the next number when it changed', async () => {
+  test('is not stored twice, and gets the next number after a change', async () => {
     const { git, open, tree, put } = withWorktree();
     const repository = await open();
     expect(await storeWork(repository, tree, REF)).toMatchObject({ ref: null });
@@ -79,7 +79,7 @@ describe('stored work', () => {
     expect(git('rev-parse', `${REF}/1^`)).toBe(made);
   });
 
-  test('holds files that git was told to take as unchanged, and those in a conflict', async () => {
+  test('holds files that git was told to assume unchanged, and files in a conflict', async () => {
     const { git, gitIn, commit, open, tree, put } = withWorktree();
     commit('b.txt', 'b\n', tree);
     gitIn(tree, 'update-index', '--assume-unchanged', 'a.txt');
@@ -99,7 +99,7 @@ describe('stored work', () => {
     expect(gitIn(tree, 'status', '--porcelain')).toContain('UU a.txt');
   });
 
-  test('holds the work inside a submodule, in the copy that all worktrees share', async () => {
+  test('holds the work in a submodule, in the copy shared by all worktrees', async () => {
     const { home, root, git, gitIn, commit, open } = scene();
     git('init', '--quiet', '--initial-branch', 'main', join(home, 'lib'));
     commit('lib.txt', 'lib\n', join(home, 'lib'));
@@ -116,7 +116,7 @@ describe('stored work', () => {
     expect(gitIn(join(root, 'sub'), 'show', `${git('rev-parse', `${stored}:sub`)}:new.txt`)).toBe('in the submodule');
   });
 
-  test('refuses a repository inside the worktree, whose files git does not store', async () => {
+  test('refuses a repository inside the worktree, because git does not store its files', async () => {
     const { gitIn, commit, open, tree } = withWorktree();
     mkdirSync(join(tree, 'inner'));
     gitIn(join(tree, 'inner'), 'init', '--quiet');
@@ -128,7 +128,7 @@ describe('stored work', () => {
     expect(await listKept(repository)).toEqual([]);
   });
 
-  test('says that the disk is full, and leaves no ref', async () => {
+  test('reports that the disk is full, and leaves no ref', async () => {
     const { open, shim, tree, put } = withWorktree();
     put('large.txt', Array.from({ length: 40_000 }, (_, at) => `${Math.sin(at)}`).join('\n'));
     const env = shim('trap "" XFSZ; case "$*" in *" add "*) ulimit -f 16;; esac; exec "$GIT" "$@"');
@@ -141,7 +141,7 @@ describe('stored work', () => {
     expect(await listKept(repository)).toEqual([]);
   });
 
-  test('is listed, shown, applied and dropped', async () => {
+  test('can be listed, shown, applied and dropped', async () => {
     const { gitIn, open, tree, put } = withWorktree();
     put('a.txt', 'changed\n');
     writeFileSync(join(tree, 'bytes.bin'), Buffer.from([0, 255, 254, 10]));
@@ -167,7 +167,7 @@ describe('stored work', () => {
 });
 
 describe('the commit at DONE', () => {
-  test('holds changes and new files, and names what it leaves out', async () => {
+  test('holds changes and new files, and names files that it leaves out', async () => {
     const { commit, gitIn, open, tree, put } = withWorktree();
     put('a.txt', 'changed\n');
     put('new *.txt', 'new');
@@ -205,7 +205,7 @@ describe('the commit at DONE', () => {
     });
   });
 
-  test('is refused by a hook, with its words, and by conflicts', async () => {
+  test("fails with the hook's message, and fails on conflicts", async () => {
     const { root, gitIn, commit, open, tree, put } = withWorktree();
     put('a.txt', 'changed\n');
     writeFileSync(join(root, '.git/hooks/pre-commit'), '#!/bin/sh\necho "no tabs" >&2; exit 1\n');

@@ -61,7 +61,7 @@ const own = ({ git, root }: Scene): readonly string[] => [
 ];
 
 describe('the merge commit', () => {
-  test('has two parents, the closed ticket and the trailers, and no branch moves', async () => {
+  test('has two parents, the closed ticket and the trailers, and moves no branch', async () => {
     const one = crew();
     const { git, base, tree, place, commit, open } = one;
     const tip = commit('new.txt', 'new\n', tree);
@@ -87,7 +87,7 @@ describe('the merge commit', () => {
     expect(merged(await mergeCommit(repository, request(one, tip))).commit).toBe(made.commit);
   });
 
-  test('drops what the branch changed in other tickets, and names it', async () => {
+  test("drops the branch's changes of other tickets, and names them", async () => {
     const one = crew();
     const { git, tree, commit, open } = one;
     commit(TICKET, 'status: done by me\n', tree);
@@ -107,7 +107,7 @@ describe('the merge commit', () => {
     ]);
   });
 
-  test('needs no decision about tickets that both sides changed', async () => {
+  test('merges tickets that both sides changed without a decision', async () => {
     const one = crew();
     const { git, tree, commit, open } = one;
     commit('.tickets/c-2.md', 'status: branch\n', tree);
@@ -121,7 +121,7 @@ describe('the merge commit', () => {
     ]);
   });
 
-  test('is not made for a conflict: both sides of each file are named', async () => {
+  test('is not created after a conflict: both sides of each file are named', async () => {
     const one = crew();
     const { tree, place, gitIn, git, commit, open } = one;
     const tip = commit('a.txt', '1\n2\nbranch\n', tree);
@@ -142,7 +142,7 @@ describe('the merge commit', () => {
     expect([gitIn(place, 'status', '--porcelain'), gitIn(place, 'rev-parse', 'HEAD')]).toEqual(['', base]);
   });
 
-  test('is refused when the branch adds the marker of Conch, and made when it removes one', async () => {
+  test("is refused when the branch adds Conch's marker, and created when it removes one", async () => {
     const one = crew();
     const { git, tree, commit, open } = one;
     const repository = await open();
@@ -153,7 +153,7 @@ describe('the merge commit', () => {
     expect(await mergeCommit(repository, request({ ...one, base: tip }, removed))).toMatchObject({ kind: 'merged' });
   });
 
-  test('is nothing when main has the branch, and an error for another history', async () => {
+  test('is not needed when main has the branch, and fails for an unrelated history', async () => {
     const one = crew();
     const { git, base, open } = one;
     const repository = await open();
@@ -162,7 +162,7 @@ describe('the merge commit', () => {
     await expect(mergeCommit(repository, request(one, other))).rejects.toThrow('refusing to merge unrelated histories');
   });
 
-  test('is not made when git did not merge', async () => {
+  test('is not created when git did not merge', async () => {
     const one = crew();
     const tip = one.commit('new.txt', 'new\n', one.tree);
     const repository = await one.open({
@@ -171,7 +171,7 @@ describe('the merge commit', () => {
     await expect(mergeCommit(repository, request(one, tip))).rejects.toThrow(`git did not merge ${tip}`);
   });
 
-  test('is made in a worktree that a crash left dirty, locked or without its folder', async () => {
+  test('is created in a worktree that a crash left dirty, locked or without its folder', async () => {
     const one = crew();
     const { git, tree, place, commit, open } = one;
     const tip = commit('new.txt', 'new\n', tree);
@@ -204,7 +204,7 @@ describe('advancing main', () => {
     return { ...one, repository, to: commit };
   }
 
-  test('moves the ref when main is checked out nowhere, and a repeat changes nothing', async () => {
+  test('moves the ref when main is checked out nowhere, and repeating it changes nothing', async () => {
     const one = await ready('feature');
     one.write('a.txt', 'dirty\n');
     const before = own(one);
@@ -214,7 +214,7 @@ describe('advancing main', () => {
     expect(own(one)).toEqual(before);
   });
 
-  test('updates the user’s copy that has main, and leaves its other changes', async () => {
+  test("updates the user's copy that has main, and keeps its other changes", async () => {
     const one = await ready(null);
     one.git('config', 'merge.autoStash', 'true');
     one.write('.tickets/c-2.md', 'dirty\n');
@@ -229,7 +229,7 @@ describe('advancing main', () => {
   test.each([
     ['changed file', 'a.txt', []],
     ['staged file', 'a.txt', ['add', 'a.txt']],
-  ] as const)('waits when the user’s copy has a %s in the way, and goes on later', async (_, path, then) => {
+  ] as const)("waits while a %s of the user's copy is in the way, and continues later", async (_, path, then) => {
     const one = await ready(null);
     one.write(path, 'the user’s\n');
     if (then.length > 0) one.git(...then);
@@ -252,7 +252,7 @@ describe('advancing main', () => {
     expect([one.git('rev-parse', 'main'), one.git('for-each-ref', 'refs/conch/main')]).toEqual([next.commit, '']);
   });
 
-  test('never overwrites an ignored file of the user', async () => {
+  test("never overwrites the user's ignored files", async () => {
     const one = crew();
     writeFileSync(join(one.root, '.git/info/exclude'), '/agents/\n.env\n');
     one.git('-C', one.tree, 'commit', '--quiet', '--allow-empty', '-m', 'x');
@@ -266,7 +266,7 @@ describe('advancing main', () => {
     expect(readFileSync(join(one.root, '.env'), 'utf8')).toBe('mine');
   });
 
-  test('says that main moved, and finds a merge that others built on', async () => {
+  test('reports that main moved, and finds a merge that other commits follow', async () => {
     const one = await ready('feature');
     const moved = one.git('commit-tree', 'main^{tree}', '-p', 'main', '-m', 'By hand');
     one.git('update-ref', 'refs/heads/main', moved);
@@ -291,7 +291,7 @@ describe('advancing main', () => {
     expect(one.git('rev-parse', 'main')).toBe(other);
   });
 
-  test('joins commits that wait with those that the user made on main', async () => {
+  test("combines waiting merges with the user's commits on main", async () => {
     const one = await ready(null);
     one.write('a.txt', 'in the way\n');
     await advanceMain(one.repository, { from: one.base, to: one.to });
@@ -331,7 +331,7 @@ describe('advancing main', () => {
     expect(one.git('rev-parse', 'main')).toBe(main);
   });
 
-  test('waits for files that need a filter, which Conch does not run', async () => {
+  test('waits for files that need a filter, because Conch runs no filters', async () => {
     const one = await ready(null);
     one.git('config', 'filter.lfs.smudge', 'cat');
     writeFileSync(join(one.root, '.git/info/attributes'), '*.txt filter=lfs\n');
@@ -343,7 +343,7 @@ describe('advancing main', () => {
   });
 });
 
-test('a push is never forced, and says why it was refused', async () => {
+test('never forces a push, and explains why one was refused', async () => {
   const one = crew();
   const { git, home, root, base, commit, open } = one;
   git('clone', '--quiet', '--bare', root, join(home, 'remote.git'));

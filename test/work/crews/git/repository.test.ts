@@ -25,7 +25,7 @@ async function problem(opening: Promise<unknown>): Promise<readonly [string, str
 }
 
 describe('a repository', () => {
-  test('opens from a folder inside it, and hides the folders of Conch from git once', async () => {
+  test("opens from a subfolder, and hides Conch's folders from git once", async () => {
     const { root, git, open, write } = scene();
     write('src/agents/own.txt', 'the user’s');
     for (let count = 0; count < 2; count += 1) {
@@ -40,7 +40,7 @@ describe('a repository', () => {
     expect(lines.filter((line) => line === '/agents/' || line === '/.conch')).toEqual(['/agents/', '/.conch']);
   });
 
-  test('answers what is in it', async () => {
+  test('returns its files, branches and commits', async () => {
     const { git, commit, open } = scene();
     const first = git('rev-parse', 'HEAD');
     const second = commit('dir/b ü.txt', 'text\n');
@@ -55,7 +55,7 @@ describe('a repository', () => {
     expect(await fileIn(repository, first, 'dir/b ü.txt')).toBeNull();
   });
 
-  test('opens with staged and unstaged changes, and leaves them', async () => {
+  test('opens with staged and unstaged changes, and keeps them', async () => {
     const { git, open, write } = scene();
     write('a.txt', 'staged\n');
     git('add', 'a.txt');
@@ -66,7 +66,7 @@ describe('a repository', () => {
 });
 
 describe('a repository that a crew cannot use', () => {
-  test('says that a folder is missing, a file or in no repository', async () => {
+  test('reports that a folder is missing, is a file or is in no repository', async () => {
     const { home, root, open } = scene();
     expect(await problem(open({}, join(home, 'none')))).toEqual([
       'unreadable',
@@ -83,7 +83,7 @@ describe('a repository that a crew cannot use', () => {
   });
 
   // The superuser reads every folder.
-  test.skipIf(process.getuid?.() === 0)('says that it may not be read', async () => {
+  test.skipIf(process.getuid?.() === 0)('reports that it cannot be read', async () => {
     const { root, open } = scene();
     chmodSync(root, 0o000);
     const found = await problem(open());
@@ -91,7 +91,7 @@ describe('a repository that a crew cannot use', () => {
     expect(found[0]).toBe('unreadable');
   });
 
-  test('says that it is bare', async () => {
+  test('reports that it is bare', async () => {
     const { home, root, git, open } = scene();
     git('clone', '--quiet', '--bare', root, join(home, 'bare.git'));
     expect(await problem(open({}, join(home, 'bare.git')))).toEqual([
@@ -100,7 +100,7 @@ describe('a repository that a crew cannot use', () => {
     ]);
   });
 
-  test('says how to end a merge or rebase that is under way', async () => {
+  test('reports how to end an unfinished merge or rebase', async () => {
     const { root, git, commit, open } = scene();
     git('checkout', '--quiet', '-b', 'other');
     commit('a.txt', 'other\n');
@@ -118,7 +118,7 @@ describe('a repository that a crew cannot use', () => {
     await open();
   });
 
-  test('names the branches when main is missing, and the command when there is no commit', async () => {
+  test('names the branches when main is missing, and the command to use when there is no commit', async () => {
     const { home, root, git, open } = scene();
     expect(await problem(open({ main: 'trunk' }))).toEqual([
       'main-missing',
@@ -131,7 +131,7 @@ describe('a repository that a crew cannot use', () => {
     ]);
   });
 
-  test('says that git is missing or too old', async () => {
+  test('reports that git is missing or too old', async () => {
     const { home, open, shim } = scene();
     expect(await problem(open({ env: { PATH: home } }))).toEqual([
       'git-missing',
@@ -142,7 +142,7 @@ describe('a repository that a crew cannot use', () => {
     await open({ env: shim('case "$*" in *version*) echo "git version 2.30.0";; *) exec "$GIT" "$@";; esac') });
   });
 
-  test('refuses a folder of worktrees that main has files in', async () => {
+  test('refuses a worktree folder in which main has files', async () => {
     const { commit, open } = scene();
     commit('agents/one.md', 'x');
     expect(await problem(open())).toEqual([
@@ -154,14 +154,14 @@ describe('a repository that a crew cannot use', () => {
 });
 
 describe('the lock of a repository', () => {
-  test('says that it cannot be written', async () => {
+  test('reports that the lock cannot be written', async () => {
     const { root, open } = scene();
     mkdirSync(join(root, '.git/conch.lock'));
     const [code, message] = await problem(open());
     expect([code, message.split(':')[0]]).toEqual(['unreadable', `Conch cannot write in ${root}/.git`]);
   });
 
-  test('names the living owner, and is free after it', async () => {
+  test('names the process that holds it, and is free after that process releases it', async () => {
     const { root, git, home, open } = scene();
     const first = await open();
     const message = `Another Conch (process ${process.pid} on ${hostname()}) works in ${root}. Stop it, or use another clone.`;
@@ -172,7 +172,7 @@ describe('the lock of a repository', () => {
     await open();
   });
 
-  test('of a killed process is taken over', async () => {
+  test('of a killed process can be taken', async () => {
     const { root, open } = scene();
     const engine = new URL('../../../../src/engine/lock.ts', import.meta.url).href;
     const code = `const { lockFile } = await import('${engine}'); globalThis.lock = lockFile(process.argv[1]); console.log('locked'); setInterval(() => {}, 1000);`;
@@ -190,7 +190,7 @@ describe('the lock of a repository', () => {
 });
 
 describe('main of a remote', () => {
-  test('is fetched without another change, or the reason is given', async () => {
+  test('is fetched without other changes; a failure is explained', async () => {
     const { home, root, git, commit, gitIn, open } = scene();
     const repository = await open();
     expect(await fetchMain(repository)).toEqual({ fetched: false, remote: null, problem: null });
@@ -209,7 +209,7 @@ describe('main of a remote', () => {
   });
 });
 
-test('hooks that will not run in a worktree are named', async () => {
+test('names hooks that cannot run in a worktree', async () => {
   const { home, git, open } = scene();
   const repository = await open();
   const worktree = join(home, 'wt');

@@ -24,7 +24,7 @@ import {
 } from '../../../../src/work/crews/git/worktrees.ts';
 import { scene } from './scene.ts';
 
-test('the name of a worktree has letters, digits, - and _, and is free', () => {
+test('gives a worktree a free name of letters, digits, - and _', () => {
   const taken = new Set(['c-1', 'c-1-2']);
   const name = (id: string): string => worktreeName(id, (one) => taken.has(one));
   expect([name('c-42'), name('../x y~.lock'), name('c.1'), name('--'), name('ü')]).toEqual([
@@ -37,7 +37,7 @@ test('the name of a worktree has letters, digits, - and _, and is free', () => {
 });
 
 describe('a worktree', () => {
-  test('is cut from a commit, without tracking, and a repeat finds it', async () => {
+  test('is created from a commit, without tracking; repeating it finds the worktree', async () => {
     const { root, git, gitIn, commit, open } = scene();
     const base = git('rev-parse', 'HEAD');
     commit('b.txt', 'later');
@@ -54,7 +54,7 @@ describe('a worktree', () => {
     expect(git('status', '--porcelain')).toBe('');
   });
 
-  test('is made one at a time', async () => {
+  test('is created only when no other one is being created', async () => {
     const { root, git, open, shim } = scene();
     const base = git('rev-parse', 'HEAD');
     const busy = join(root, '../busy');
@@ -69,7 +69,7 @@ describe('a worktree', () => {
     );
   });
 
-  test('that fails leaves no branch, registration or folder', async () => {
+  test('that cannot be created leaves no branch, registration or folder', async () => {
     const { root, git, open, shim } = scene();
     const base = git('rev-parse', 'HEAD');
     const env = shim('case "$*" in *"worktree add"*) "$GIT" "$@"; exit 1;; esac; exec "$GIT" "$@"');
@@ -80,7 +80,7 @@ describe('a worktree', () => {
     expect(existsSync(place.folder)).toBe(false);
   });
 
-  test('whose creation was killed is made again', async () => {
+  test('whose creation was killed is created again', async () => {
     const { root, git, open } = scene();
     const base = git('rev-parse', 'HEAD');
     const place = { folder: join(root, 'agents/A'), branch: 'agent/A', base };
@@ -91,7 +91,7 @@ describe('a worktree', () => {
     expect(existsSync(join(place.folder, 'a.txt'))).toBe(true);
   });
 
-  test('whose folder was deleted by hand is restored, and no other registration changes', async () => {
+  test('whose folder was deleted by hand is restored, and other registrations stay', async () => {
     const { root, git, commit, open } = scene();
     const base = git('rev-parse', 'HEAD');
     const repository = await open();
@@ -120,7 +120,7 @@ describe('a worktree', () => {
     expect([existsSync(join(root, 'agents/B/b.txt')), existsSync(join(home, 'ran'))]).toEqual([true, false]);
   });
 
-  test('starts from the branch that an earlier assignment left', async () => {
+  test('starts from the branch of an earlier assignment', async () => {
     const { root, git, open } = scene();
     git('branch', 'agent/A');
     const base = git('rev-parse', 'HEAD');
@@ -129,7 +129,7 @@ describe('a worktree', () => {
     );
   });
 
-  test('is refused for names that git refuses, a missing base, and a folder of somebody', async () => {
+  test('is refused for invalid names, a missing base, and a folder that Conch did not create', async () => {
     const { home, root, git, open } = scene();
     const base = git('rev-parse', 'HEAD');
     const repository = await open();
@@ -156,7 +156,7 @@ describe('a worktree', () => {
 });
 
 describe('removing', () => {
-  test('a worktree needs its work stored as it is now, and leaves others', async () => {
+  test('a worktree requires that its work is stored as it is now, and keeps other worktrees', async () => {
     const { root, git, open } = scene();
     const base = git('rev-parse', 'HEAD');
     const repository = await open();
@@ -177,7 +177,7 @@ describe('removing', () => {
     expect(existsSync(join(root, 'a.txt'))).toBe(true);
   });
 
-  test('a branch needs the commit that is expected, and no worktree', async () => {
+  test('a branch requires the expected commit, and no worktree on it', async () => {
     const { root, git, commit, open } = scene();
     const base = git('rev-parse', 'HEAD');
     const repository = await open();
@@ -193,7 +193,7 @@ describe('removing', () => {
   });
 });
 
-test('only ignored files that the list names are copied, never over another, never from outside', async () => {
+test('copies only ignored files from the list, never over another file or from outside', async () => {
   const { home, root, git, commit, open, write } = scene();
   commit('.gitignore', '.env*\nbuild/\nagents/\nlinks/\n');
   write('.env', 'KEY=1');
@@ -230,7 +230,7 @@ test('only ignored files that the list names are copied, never over another, nev
   expect((await copyIncludes(repository, tree)).copied).toEqual([]);
 });
 
-test('a large folder is cloned by the file system or skipped whole', async () => {
+test('clones a large folder by the file system or skips it whole', async () => {
   const { root, git, commit, open, write } = scene();
   commit('.gitignore', 'deps/\n');
   write('.worktreeinclude', 'deps/\n');
@@ -247,7 +247,7 @@ test('a large folder is cloned by the file system or skipped whole', async () =>
   );
 });
 
-test('submodules come from the copies of the repository, and are removed once stored', async () => {
+test("creates submodules from the repository's own copies, and removes them once stored", async () => {
   const { home, root, git, gitIn, commit, open } = scene();
   git('init', '--quiet', '--initial-branch', 'main', join(home, 'lib'));
   commit('lib.txt', 'lib\n', join(home, 'lib'));
@@ -272,7 +272,7 @@ test('submodules come from the copies of the repository, and are removed once st
   ]);
 });
 
-test('files whose content was not fetched from LFS are named', async () => {
+test('names files whose content was not fetched from LFS', async () => {
   const { root, commit, open } = scene();
   const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'0'.repeat(64)}\nsize 1\n`;
   commit('big file.bin', pointer);
