@@ -1,3 +1,6 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
@@ -15,6 +18,8 @@ const CHANNEL = 'console:demo';
  * "Name: text".
  */
 export async function openChannel(backend: AgentBackend, turnConfig: object = {}) {
+  // A review must not store work in the repository of these tests.
+  const folder = mkdtempSync(join(tmpdir(), 'conch-channel-'));
   const clock = systemClock();
   const posts: string[] = [];
   const drafts: string[] = [];
@@ -27,11 +32,18 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     words: () => null,
   });
   const { app, broken, intake } = await startApp({
-    config: load({
-      turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },
-      agents: AGENTS.map(([id, name]) => ({ id, name, backend: { kind: 'scripted', script: 'dev' } })),
-      channels: [{ id: CHANNEL, agents: AGENTS.map(([id]) => id) }],
-    }),
+    config: load(
+      {
+        turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },
+        agents: AGENTS.map(([id, name]) => ({
+          id,
+          name,
+          backend: { kind: 'command', command: 'unused', cwd: folder },
+        })),
+        channels: [{ id: CHANNEL, agents: AGENTS.map(([id]) => id) }],
+      },
+      { CONCH_DATA_DIR: folder },
+    ),
     store,
     time: { clock, timers: systemTimers },
     adapter: {
@@ -57,6 +69,14 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
       const author = { id: 'u1', name: 'Anna' };
       const message = { id: `m${written}`, channel: CHANNEL, author, text, sentAt: clock.now(), addressed: [] };
       await intake().message({ ...message, order: String(written).padStart(6, '0'), attachments: [] });
+    },
+    /** Starts a review of pm's work by dev, and resolves with its outcome. */
+    async reviewed(): Promise<string> {
+      await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, '/review start pm dev build it');
+      const outcome = () => app.reviews.state(CHANNEL)?.review?.outcome?.kind;
+      await until(() => outcome() !== undefined);
+      const { kind = '', why = '' } = app.reviews.state(CHANNEL)?.review?.outcome ?? {};
+      return kind === 'passed' ? kind : `${kind}: ${why}`;
     },
     /** Resolves when the channel is idle and everything is posted. */
     async rests(): Promise<void> {

@@ -492,6 +492,19 @@ function inChannel(build: () => Promise<Rig>): void {
     },
   );
 
+  test('T16 a bare PASS is a verdict while a review is open, and a pass outside', async ({ skip }) => {
+    skip(rig.backend.kind === 'scripted', 'a play-acted agent reviews by the words of the task: demo.test.ts');
+    rig.play({ do: 'write', text: 'PASS' });
+    expect(await channel.reviewed()).toBe('passed');
+    await channel.rests();
+    expect(channel.posts).toEqual(['PM: PM here.', 'Dev: PASS']);
+    rig.play({ do: 'write', text: 'PASS' });
+    await channel.write('@dev anything else?');
+    await channel.rests();
+    expect(channel.posts.filter((post) => post.startsWith('Dev'))).toEqual(['Dev: PASS']);
+    expect(channel.ends()).toEqual([COMPLETED, PASSED]);
+  });
+
   test.for(['Skip the tests for now.', 'No reply came from the server.', 'Passed.'])(
     'T16 an answer that only begins like a pass is said: %j',
     async (text) => {
