@@ -139,7 +139,12 @@ async function openReviewed(path: string) {
       while (isOpen(reviews.state(REVIEWED)?.review ?? null)) await next();
       const last = grants.get(REVIEWED)?.epoch ?? -1;
       const order = { primary: 'dev', reviewer: 'qa', task: 'Build the login page.', by: 'ada', settings: SETTINGS };
-      const refusal = await reviews.give(REVIEWED, { type: 'START', id: `review-${(count += 1)}`, ...order });
+      const refusal = await reviews.give(REVIEWED, {
+        type: 'START',
+        id: `review-${(count += 1)}`,
+        textOnly: true,
+        ...order,
+      });
       if (refusal !== null) throw new Error(`impossible: the review is refused as ${refusal}`);
       await floors.granted(REVIEWED, last);
     },

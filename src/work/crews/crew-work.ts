@@ -243,6 +243,13 @@ class RepositoryWork implements CrewWork {
     return existsSync(join(worktree, '.git'));
   }
 
+  async unlock({ worktree }: Assigned): Promise<void> {
+    const git = gitIn(worktree, this.#repository.env);
+    const folder = await unless(128, git(['rev-parse', '--absolute-git-dir']));
+    if (folder === null) return;
+    for (const name of ['index.lock', 'HEAD.lock']) rmSync(join(folder, name), { force: true });
+  }
+
   async closed(ticket: string, commit: string | null): Promise<void> {
     await this.#tickets.closed(ticket, commit);
   }

@@ -52,6 +52,8 @@ export type CrewWork = {
   clear(ticket: Assigned, worker: string, why: NonNullable<Worker['leaving']>['why']): Promise<string | null>;
   /** Whether the worktree is there. */
   exists(ticket: Assigned): Promise<boolean>;
+  /** Removes locks that git left in the worktree when it was ended. Call it while no agent works there. */
+  unlock(ticket: Assigned): Promise<void>;
   /** Tells the tickets' own place that a ticket is closed. */
   closed(ticket: string, commit: string | null): Promise<void>;
   /** Gives back what the crew holds of the repository. */
@@ -157,7 +159,11 @@ export class CrewRunner {
     if (missing > 0) await this.spawn(missing);
     for (const { name, ticket, status, prepared, leaving } of this.state().workers) {
       const isAtWork = prepared && leaving === null && (status === 'ready' || status === 'working');
-      if (ticket === null || !isAtWork || (await work.exists(ticket))) continue;
+      if (ticket === null || !isAtWork) continue;
+      if (await work.exists(ticket)) {
+        await work.unlock(ticket);
+        continue;
+      }
       await this.give({ type: 'LOST', worker: name, why: `its worktree ${ticket.worktree} is gone` });
     }
     this.#isRunning = true;
@@ -378,7 +384,10 @@ export class CrewRunner {
 
   #restart(crew: Crew, name: string): void {
     const worker = findWorker(crew, name);
-    if (worker !== undefined) this.#do(this.#ports.restart(worker.agent));
+    if (worker === undefined) return;
+    const { agent, ticket } = worker;
+    const { restart, work } = this.#ports;
+    this.#do(restart(agent).then(() => (ticket === null ? undefined : work.unlock(ticket))));
   }
 
   async #meet(): Promise<void> {

@@ -170,7 +170,7 @@ function ended(decision: ReviewDecision, command: ReviewCommandOf<'ENDED'>): Rev
   if (turn === null) return 'NOT_ITS_TURN';
   if (completed) {
     decision.record({ type: 'turnOver', agent, epoch });
-    return null;
+    return decision.review.textOnly === true ? measured(decision, { type: 'MEASURED', epoch, work: null }) : null;
   }
   if (turn.retried) return decision.end('failed', 'failed', `the turn of ${agent} failed twice`, null);
   decision.ask(agent, turn.purpose, true);

@@ -40,6 +40,7 @@ const COMMANDS = {
     task: text.min(1).max(LONGEST_TASK),
     by,
     settings: settingsSchema,
+    textOnly: z.literal(true).exactOptional(),
   },
   /** Both agents are in the queue with an open session. */
   READY: {},

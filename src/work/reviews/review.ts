@@ -154,6 +154,8 @@ export const reviewSchema = z.strictObject({
   task: text,
   /** Who asked for it: a person's id. */
   by: text,
+  /** The agents work in no folder: what the primary agent says is the work. */
+  textOnly: z.literal(true).exactOptional(),
   settings: settingsSchema,
   status: z.enum(REVIEW_STATUSES),
   startedAt: instant,

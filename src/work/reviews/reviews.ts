@@ -96,7 +96,7 @@ export class Reviews {
     if (notSeated !== undefined) return { notSeated };
     const { count = 0, review = null } = this.state(channel) ?? {};
     const id = `${channel}-${count + 1}`;
-    const refusal = await this.give(channel, { type: 'START', id, ...order });
+    const refusal = await this.give(channel, this.#startOf(id, order));
     if (refusal === null && review !== null) this.#forget(review);
     return refusal;
   }
@@ -105,7 +105,13 @@ export class Reviews {
   async startFor(message: string, channel: string, order: ReviewOrder): Promise<void> {
     const id = `${channel}-${(this.state(channel)?.count ?? 0) + 1}`;
     const { reviews, clock } = this.#ports;
-    await reviews.applyOnce(`message ${message}`, channel, { type: 'START', id, ...order }, clock.now());
+    await reviews.applyOnce(`message ${message}`, channel, this.#startOf(id, order), clock.now());
+  }
+
+  /** Work in no folder is measured by its text, in the transaction that ends the turn. */
+  #startOf(id: string, order: ReviewOrder): ReviewCommand {
+    const isText = this.#ports.folderOf(order.primary) === null;
+    return { type: 'START', id, ...order, ...(isText ? { textOnly: true as const } : {}) };
   }
 
   /** Gives a command to the review of a channel. Returns why it was refused, or `null`. */

@@ -473,3 +473,17 @@ test('tests of several kinds start nothing, and people read what to do', async (
   expect(text).toContain('set "test" of the crew web');
   expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
 });
+
+test('a lock that git left when its agent was killed does not stop the worker', async () => {
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, _turn, step) => {
+    if (step === 1) {
+      writeFileSync(join(git(folder, 'rev-parse', '--absolute-git-dir'), 'index.lock'), '');
+      throw new Error('killed');
+    }
+    add(folder, 'one.txt', 'one');
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(mainTickets(room.repo)).toEqual(['c-1']);
+});
