@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { EventSource } from 'eventsource';
-import type { UpkeepOrder } from '../adapters/console/server.ts';
+import type { MaintenanceOrder } from '../adapters/console/server.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { RUN_EVENT_NAMES } from '../work/runs/run-published.ts';
@@ -11,7 +11,7 @@ export type CtlCall = {
   readonly channel: string | null;
   readonly json: boolean;
   /** Replaces `line`: an order for the database. */
-  readonly upkeep?: UpkeepOrder;
+  readonly maintenance?: MaintenanceOrder;
   /** Replaces `line`: requests a new link to the page. */
   readonly open?: true;
 };
@@ -45,7 +45,7 @@ export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> 
 export async function askBot(call: CtlCall, world: CtlWorld): Promise<Outcome> {
   const token = await readToken(world);
   if (token === null) return { reached: false, why: `there is no ${world.dataDir}/${TOKEN_FILE}` };
-  const timeoutMs = call.upkeep === undefined ? TIMEOUT_MS : UPKEEP_TIMEOUT_MS;
+  const timeoutMs = call.maintenance === undefined ? TIMEOUT_MS : MAINTENANCE_TIMEOUT_MS;
   return ask({ body: JSON.stringify(bodyOf(call)), token, timeoutMs }, world);
 }
 
@@ -57,15 +57,15 @@ export function readToken({ readFile, dataDir }: Pick<CtlWorld, 'readFile' | 'da
   );
 }
 
-function bodyOf({ open, upkeep, channel, line }: CtlCall): object {
+function bodyOf({ open, maintenance, channel, line }: CtlCall): object {
   if (open !== undefined) return { open };
-  if (upkeep !== undefined) return { upkeep };
+  if (maintenance !== undefined) return { maintenance };
   return channel === null ? { line } : { channel, line };
 }
 
 const TIMEOUT_MS = 15_000;
 /** Work on a large database takes long. */
-const UPKEEP_TIMEOUT_MS = 3_600_000;
+const MAINTENANCE_TIMEOUT_MS = 3_600_000;
 
 const answerSchema = z.object({ ok: z.boolean(), text: z.string() });
 

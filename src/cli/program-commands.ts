@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { InvalidArgumentError, Option } from 'commander';
 import { z } from 'zod';
-import type { UpkeepOrder } from '../adapters/console/server.ts';
+import type { MaintenanceOrder } from '../adapters/console/server.ts';
 import { recordCheck } from '../agents/backends/check-record.ts';
 import {
   addAgentToken,
@@ -114,12 +114,12 @@ export const ROWS: readonly Row[] = [
     command: 'prune',
     summary: 'delete what is older than retention.days',
     options: ['dryRun'],
-    run: (_, { dryRun }) => upkeep({ act: 'prune', isDryRun: dryRun }),
+    run: (_, { dryRun }) => maintenance({ act: 'prune', isDryRun: dryRun }),
   },
   {
     command: 'erase <person|message> <id>',
     summary: "erase a person's texts, or one message, for good",
-    run: ([what, id = '']) => upkeep({ act: 'erase', what: what === 'person' ? what : 'message', id }),
+    run: ([what, id = '']) => maintenance({ act: 'erase', what: what === 'person' ? what : 'message', id }),
   },
   {
     command: 'audit',
@@ -364,13 +364,13 @@ function replay(store: FloorStore, plan: ReturnType<typeof replayed> & { readonl
 
 async function backup(name: string): Promise<ExitCode> {
   const file = resolve(name);
-  if (existsSync(dirname(file))) return upkeep({ act: 'backup', file });
+  if (existsSync(dirname(file))) return maintenance({ act: 'backup', file });
   return printError(`There is no folder ${dirname(file)}: create it, or choose another file.`);
 }
 
 /** Works on the database, in the bot if it runs. */
-async function upkeep(order: UpkeepOrder): Promise<ExitCode> {
-  const { carryOut } = await import('../runtime/upkeep.ts');
+async function maintenance(order: MaintenanceOrder): Promise<ExitCode> {
+  const { carryOut } = await import('../runtime/maintenance.ts');
   const config = look();
   return withStore(
     async (store) => {
@@ -378,7 +378,7 @@ async function upkeep(order: UpkeepOrder): Promise<ExitCode> {
       const { ok, text } = await carryOut(order, { store, config: () => config, clock: systemClock() });
       return ok ? printLine(text) : printError(text, EXIT_CODES.refused);
     },
-    { line: '', channel: null, json: false, upkeep: order },
+    { line: '', channel: null, json: false, maintenance: order },
   );
 }
 

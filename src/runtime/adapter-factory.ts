@@ -1,6 +1,6 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
 import type { ConsoleAdapter, ConsoleOptions } from '../adapters/console/adapter.ts';
-import type { UpkeepOrder } from '../adapters/console/server.ts';
+import type { MaintenanceOrder } from '../adapters/console/server.ts';
 import { Platform } from '../adapters/console/platform.ts';
 import { AdapterError } from '../adapters/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
@@ -9,7 +9,7 @@ import type { ChannelConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { FileLock } from '../engine/lock.ts';
 import { lockInstance } from '../engine/lock.ts';
-import { carryOut } from './upkeep.ts';
+import { carryOut } from './maintenance.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 
@@ -89,7 +89,8 @@ const ALREADY_USED = {
 
 function openConsole(parts: PlatformsParts): ConsoleAdapter {
   const { config, clock, log, store, database, waiting } = parts;
-  const upkeep = (order: UpkeepOrder): Promise<Answer> => carryOut(order, { store, clock, config: parts.current });
+  const maintenance = (order: MaintenanceOrder): Promise<Answer> =>
+    carryOut(order, { store, clock, config: parts.current });
   const platform = new Platform(store.tables, clock);
   const { port } = config.adapters.console;
   return createConsoleAdapter({
@@ -98,7 +99,7 @@ function openConsole(parts: PlatformsParts): ConsoleAdapter {
     port,
     clock,
     log,
-    upkeep,
+    maintenance,
     database,
     ...(waiting && { waiting }),
   });

@@ -24,7 +24,7 @@ import { StoreHealth } from '../adapters/delivery/store-health.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
-import { Upkeep } from './upkeep.ts';
+import { Maintenance } from './maintenance.ts';
 import { announcementText } from '../turns/text/announcement-words.ts';
 
 /** Longest duration of a shutdown, in milliseconds. */
@@ -46,8 +46,8 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const onBroken = (error: unknown): void => end.resolve(broken(error, log));
   const store = openStore({ config: () => config, clock, adapters, log, health, lost: onBroken });
   const shared = { ...known, clock, timers: systemTimers, log, store, texts: store.keyValues };
-  const upkeep = new Upkeep({ ...shared, config: () => config });
-  const database = () => health.stuck ?? (upkeep.isDamaged ? 'degraded' : 'ok');
+  const maintenance = new Maintenance({ ...shared, config: () => config });
+  const database = () => health.stuck ?? (maintenance.isDamaged ? 'degraded' : 'ok');
   const waiting = () => known.logins.waiting(config.mcp);
   const trust = new FolderTrust({ ...shared, store: store.keyValues });
   const parts = { ...shared, trust, config: first, current: () => config, database, waiting };
@@ -58,7 +58,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   made.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve, lock: lockOf(databaseIn(first.dataDir)) });
-  const stop = stopper([upkeep, health, parts.trust, app, backends, { stop: () => made.release() }]);
+  const stop = stopper([maintenance, health, parts.trust, app, backends, { stop: () => made.release() }]);
   try {
     made.claim();
     await backends.start();
@@ -75,7 +75,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
     await app.reload(next);
   });
   app.connect().then(() => made.page?.setReady(), onBroken);
-  upkeep.start();
+  maintenance.start();
   flushCompileCache();
   const code = await end.promise;
   watching?.close();

@@ -11,7 +11,7 @@ import type { FactFields } from '../../src/engine/machine.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { thisWorld } from '../../src/config/world.ts';
-import { carryOut } from '../../src/runtime/upkeep.ts';
+import { carryOut } from '../../src/runtime/maintenance.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
 import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';

@@ -3,7 +3,7 @@ import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { thisWorld } from '../../src/config/world.ts';
 import { createLog } from '../../src/runtime/log.ts';
-import { Upkeep, carryOut } from '../../src/runtime/upkeep.ts';
+import { Maintenance, carryOut } from '../../src/runtime/maintenance.ts';
 import type { FloorStore } from '../../src/turns/floor-store.ts';
 import { AT, folder, open, seat, turn, write } from '../engine/sqlite/fixture.ts';
 
@@ -88,8 +88,8 @@ describe('old data', () => {
       secrets: [],
       destination: { write: (line) => lines.push(line) },
     });
-    const upkeep = new Upkeep({ store, config: kept(1), clock: { now: () => AT + 5 * DAY }, timers, log });
-    upkeep.start();
+    const maintenance = new Maintenance({ store, config: kept(1), clock: { now: () => AT + 5 * DAY }, timers, log });
+    maintenance.start();
     expect(delays).toContain(60_000);
     due.shift()?.();
     while (due.length === 0) await new Promise(setImmediate);
@@ -98,7 +98,7 @@ describe('old data', () => {
       expect.objectContaining({ level: 'info', messages: 1, message: 'what is old was taken away' }),
     ]);
     expect(delays.at(-1)).toBe(DAY);
-    upkeep.stop();
+    maintenance.stop();
     expect(due).toEqual([]);
     await store.close();
   });

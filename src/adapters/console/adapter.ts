@@ -14,7 +14,7 @@ import type { Client } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT } from './protocol.ts';
 import { startServer } from './server.ts';
-import type { ConsoleServer, Health, RunsTold, UpkeepOrder } from './server.ts';
+import type { ConsoleServer, Health, RunsTold, MaintenanceOrder } from './server.ts';
 import { Talk } from './talk.ts';
 
 /** The person at the console: anyone who can read the token or was given a link. */
@@ -45,7 +45,7 @@ export type ConsoleOptions = {
   readonly timers?: Timers;
   readonly person?: Principal;
   /** Carries out backup, prune and erase for programs with the token: only this process may write to the database. */
-  readonly upkeep?: (order: UpkeepOrder) => Promise<Answer>;
+  readonly maintenance?: (order: MaintenanceOrder) => Promise<Answer>;
   /** Status of the database; `ok` by default. */
   readonly database?: () => Health['database']['status'];
   /** Tool servers that wait for a login; none by default. */
@@ -142,7 +142,7 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
       runs: () => later.runs,
       timers: options.timers ?? systemTimers,
       clock,
-      upkeep: async (order) => upkeep(options, later, order),
+      maintenance: async (order) => maintenance(options, later, order),
     });
     return { talk, server };
   } catch (error) {
@@ -151,8 +151,8 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
   }
 }
 
-async function upkeep(options: ConsoleOptions, later: Later, order: UpkeepOrder): Promise<Answer> {
-  const answer = await options.upkeep?.(order);
+async function maintenance(options: ConsoleOptions, later: Later, order: MaintenanceOrder): Promise<Answer> {
+  const answer = await options.maintenance?.(order);
   if (order.act === 'erase') later.runs?.forget?.();
   return answer ?? { ok: false, text: 'This Conch keeps no database.' };
 }

@@ -76,7 +76,7 @@ const bodySchema = z.union([
   z.strictObject({ channel: z.string().min(1).max(200).nullish(), line: z.string().min(1).max(LINE_LIMIT) }),
   z.strictObject({ open: z.literal(true) }),
   z.strictObject({
-    upkeep: z.discriminatedUnion('act', [
+    maintenance: z.discriminatedUnion('act', [
       z.strictObject({ act: z.literal('backup'), file: z.string().startsWith('/').max(4_096) }),
       z.strictObject({ act: z.literal('prune'), isDryRun: z.boolean() }),
       z.strictObject({ act: z.literal('erase'), what: z.enum(['person', 'message']), id: z.string().min(1).max(200) }),
@@ -85,7 +85,7 @@ const bodySchema = z.union([
 ]);
 
 /** A task for the database that only this process may write to. */
-export type UpkeepOrder = Extract<z.infer<typeof bodySchema>, { readonly upkeep: unknown }>['upkeep'];
+export type MaintenanceOrder = Extract<z.infer<typeof bodySchema>, { readonly maintenance: unknown }>['maintenance'];
 
 /** Settings and callbacks of the server. */
 type ServerParts = {
@@ -100,7 +100,7 @@ type ServerParts = {
   /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
   /** For `conch backup`, `conch prune` and `conch erase`. */
-  readonly upkeep: (order: UpkeepOrder) => Promise<Answer>;
+  readonly maintenance: (order: MaintenanceOrder) => Promise<Answer>;
   /** `null` when there are none. */
   readonly runs: () => RunsTold | null;
   readonly timers: Timers;
@@ -196,7 +196,7 @@ function replyTo(parts: Running, exchange: Exchange): ReturnType<Handler> {
   return answer(parts, exchange);
 }
 
-/** Answers `POST /ctl`: a JSON body `{ channel?, line }`, `{ open: true }` or `{ upkeep: order }` under `Authorization: Bearer <the console's token>`. */
+/** Answers `POST /ctl`: a JSON body `{ channel?, line }`, `{ open: true }` or `{ maintenance: order }` under `Authorization: Bearer <the console's token>`. */
 async function ctlReply(parts: Running, { request }: Exchange): Promise<Reply> {
   if (request.method !== 'POST') return refused(405, 'Commands come by POST.');
   if (request.headers.origin !== undefined) return refused(403, 'Commands do not come from web pages.');
@@ -214,7 +214,9 @@ async function ctlReply(parts: Running, { request }: Exchange): Promise<Reply> {
 
 async function answerTo(asked: z.infer<typeof bodySchema>, parts: Running): Promise<Answer> {
   if ('open' in asked) return { ok: true, text: parts.link() };
-  return 'upkeep' in asked ? parts.upkeep(asked.upkeep) : parts.command(asked.channel ?? null, asked.line);
+  return 'maintenance' in asked
+    ? parts.maintenance(asked.maintenance)
+    : parts.command(asked.channel ?? null, asked.line);
 }
 
 function refused(status: number, text: string): Reply {

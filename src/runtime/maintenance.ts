@@ -13,7 +13,7 @@ import type { Fact } from '../turns/floor/fact.ts';
 import type { RunFact } from '../work/runs/run-events.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
 import { runsBack } from '../work/runs/run-audit.ts';
-import type { UpkeepOrder } from '../adapters/console/server.ts';
+import type { MaintenanceOrder } from '../adapters/console/server.ts';
 import { BackgroundCheck } from './background-check.ts';
 import { databaseIn } from './data-folder.ts';
 import type { Log } from './log.ts';
@@ -21,7 +21,7 @@ import { NAMES } from './runs.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What maintenance works on. */
-type UpkeepParts = {
+type MaintenanceParts = {
   readonly store: FloorStore;
   readonly config: () => Config;
   readonly clock: Clock;
@@ -33,7 +33,7 @@ const DAY_MS = 86_400_000;
 const FIRST_MS = 60_000;
 
 /** Carries out an order of the command line for the database. Errors become refusals in words. */
-export async function carryOut(order: UpkeepOrder, parts: UpkeepParts): Promise<Answer> {
+export async function carryOut(order: MaintenanceOrder, parts: MaintenanceParts): Promise<Answer> {
   try {
     return { ok: true, text: await done(order, parts) };
   } catch (error) {
@@ -42,13 +42,13 @@ export async function carryOut(order: UpkeepOrder, parts: UpkeepParts): Promise<
 }
 
 /** Maintenance of the database while Conch runs: a check of the whole file, and pruning once a day. */
-export class Upkeep {
-  readonly #parts: UpkeepParts & { readonly timers: Timers; readonly log: Log };
+export class Maintenance {
+  readonly #parts: MaintenanceParts & { readonly timers: Timers; readonly log: Log };
   readonly #check: BackgroundCheck;
   #timer: Timer | null = null;
   #isOver = false;
 
-  constructor(parts: UpkeepParts & { readonly timers: Timers; readonly log: Log }) {
+  constructor(parts: MaintenanceParts & { readonly timers: Timers; readonly log: Log }) {
     this.#parts = parts;
     this.#check = new BackgroundCheck({ ...parts, path: databaseIn(parts.config().dataDir) });
   }
@@ -85,7 +85,7 @@ export class Upkeep {
   }
 }
 
-async function done(order: UpkeepOrder, parts: UpkeepParts): Promise<string> {
+async function done(order: MaintenanceOrder, parts: MaintenanceParts): Promise<string> {
   const { store } = parts;
   switch (order.act) {
     case 'backup':
@@ -98,7 +98,7 @@ async function done(order: UpkeepOrder, parts: UpkeepParts): Promise<string> {
   }
 }
 
-async function erased(order: Erasure, { store }: UpkeepParts): Promise<string> {
+async function erased(order: Erasure, { store }: MaintenanceParts): Promise<string> {
   const also = await alsoErased(order, store);
   const isPerson = order.what === 'person';
   if (isPerson) await store.keyValues.forget(NAMES, order.id);
@@ -222,7 +222,7 @@ function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
 }
 
 /** The instant since which a channel's messages are kept; `null`: all. A thread has its channel's retention. */
-function keptSince({ store, config, clock }: UpkeepParts): (channel: ChannelId) => Instant | null {
+function keptSince({ store, config, clock }: MaintenanceParts): (channel: ChannelId) => Instant | null {
   const now = clock.now();
   const threads = new Threads(store);
   threads.load();
