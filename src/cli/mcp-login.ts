@@ -92,8 +92,8 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
 
 async function logout({ id, url }: Place, { store, timers, out }: LoginCallPorts): Promise<ExitCode> {
   const had = await store.alone(url, timers, async () => store.remove(url));
-  const gone = `Conch is signed out of ${id}. Its tokens are deleted here; revoke them at the service, too, if it allows that.`;
-  out(had ? `${gone}\n` : `Conch was not signed in at ${id}.\n`);
+  const signedOut = `Conch is signed out of ${id}. Its tokens are deleted here; revoke them at the service, too, if it allows that.`;
+  out(had ? `${signedOut}\n` : `Conch was not signed in at ${id}.\n`);
   return EXIT_CODES.ok;
 }
 

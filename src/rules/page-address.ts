@@ -41,8 +41,8 @@ function isWithPort(token: string, port: number): boolean {
 
 /** The hosts that a token may be, between colons too (`name:port:address`). */
 function hostsIn(token: string): readonly string[] {
-  const bare = token.replaceAll(/^\.+|\.+$/g, '');
-  const pieces = bare.split(':');
+  const trimmed = token.replaceAll(/^\.+|\.+$/g, '');
+  const pieces = trimmed.split(':');
   const groups = pieces.flatMap((_, at) => [pieces.slice(0, at + 1).join(':'), pieces.slice(at).join(':')]);
   return [...new Set([...pieces, ...(pieces.length > MOST_GROUPS ? [] : groups)])].filter((each) => each !== '');
 }

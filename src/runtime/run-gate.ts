@@ -328,8 +328,8 @@ class RunGate implements ToolGate {
   async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {
       await this.#listed();
-      const came = await outcome.next();
-      if (came !== 'cleared') return { verdict: 'refused', ...refusedBy(came, call.tool, words) };
+      const heard = await outcome.next();
+      if (heard !== 'cleared') return { verdict: 'refused', ...refusedBy(heard, call.tool, words) };
       const { verdict, brings } = this.#judge(call);
       const claimed = await this.#apply({ type: 'CLAIM', call: id, digest, verdict, brings });
       if (claimed.ok && claimed.facts.some(({ type }) => type === 'callClaimed')) {

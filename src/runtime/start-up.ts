@@ -101,10 +101,10 @@ export class StartUp {
       await sync.begin(adapter, [...new Set([...own, ...(adapter.unheard?.() ?? [])])]);
     }
     await Promise.all(awake.map((channel) => agents.seat(channel)));
-    const gone = await retrying(() => threads.forgetOld(clock.now()));
-    if (gone.length === 0) return;
+    const oldThreads = await retrying(() => threads.forgetOld(clock.now()));
+    if (oldThreads.length === 0) return;
     forgotten();
-    await retrying(() => manager.bringBack(gone, plans));
+    await retrying(() => manager.bringBack(oldThreads, plans));
   }
 
   async #guarded(work: () => Promise<void>): Promise<void> {

@@ -46,14 +46,14 @@ export class Threads {
   /** Removes threads at rest without messages for a week. Resolves with their ids. */
   async forgetOld(now: Instant): Promise<readonly ChannelId[]> {
     const awake = new Set(this.#store.floors.awake());
-    const gone: ChannelId[] = [];
+    const forgotten: ChannelId[] = [];
     for (const id of [...this.#known.keys()].filter((known) => !awake.has(known))) {
       if (now - (this.#store.lastSeen(id)?.sentAt ?? 0) <= FORGET_AFTER_MS) continue;
       this.#known.delete(id);
       await this.#store.keyValues.forget(OWNER, id);
-      gone.push(id);
+      forgotten.push(id);
     }
-    return gone;
+    return forgotten;
   }
 
   /** The configuration with every thread as a channel like its parent, while the parent has floors for threads. */

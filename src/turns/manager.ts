@@ -429,8 +429,8 @@ class ShownDrafts {
     if (kept === null) return null;
     // The draft stays known until it is deleted, so that no second post is made.
     this.#kept.set(channel, kept);
-    const gone = (): unknown => this.#kept.get(channel) === kept && this.#kept.delete(channel);
-    return this.#ports.store.keyValues.forget(DRAFTS, channel).then(gone);
+    const dropDraft = (): unknown => this.#kept.get(channel) === kept && this.#kept.delete(channel);
+    return this.#ports.store.keyValues.forget(DRAFTS, channel).then(dropDraft);
   }
 
   /** Stops storing drafts. */
@@ -503,8 +503,8 @@ class KnownPlans {
     const resting = this.#store.floors.resting();
     const all = plans.all();
     const changed = all.filter((plan) => !plans.mayRest(plan.seats) || resting.get(plan.id) !== planWord(plan));
-    const gone = [...resting.keys()].filter((channel) => plans.of(channel) === null);
-    return [...changed.map(({ id }) => id), ...gone];
+    const removed = [...resting.keys()].filter((channel) => plans.of(channel) === null);
+    return [...changed.map(({ id }) => id), ...removed];
   }
 
   /** Whether all resting floors follow these plans. */

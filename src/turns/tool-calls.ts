@@ -175,8 +175,8 @@ export function callWords(row: ToolCallRow, inputLength: number, nameOf = (id: s
   const isByRule = row.rule !== null && row.decision !== 'unasked';
   const rule = isByRule ? ` "${row.rule}"` : isDeniedWithoutRule(row) ? `: ${row.reason}` : '';
   const took = row.durationMs === null ? '' : `, ${clockWords(row.durationMs)}`;
-  const came =
+  const outcome =
     row.outcome === 'unknown' ? 'error, outcome unknown' : `${row.status}${row.code === null ? '' : ` ${row.code}`}`;
   const about = excerpt(JSON.stringify(row.input), inputLength);
-  return `step ${row.step} ${row.tool} ${about} · ${decisionWords(row)}${rule}${who} → ${came}${took}`;
+  return `step ${row.step} ${row.tool} ${about} · ${decisionWords(row)}${rule}${who} → ${outcome}${took}`;
 }

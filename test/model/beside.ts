@@ -120,7 +120,7 @@ function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld
     'a floor asks for what its run does not',
   );
   must(
-    (aside?.question?.gone === true) === (pause?.approval?.detached === true),
+    (aside?.question?.restarted === true) === (pause?.approval?.detached === true),
     'B9',
     'a floor does not know that whoever asks beside it is gone, or only it does',
   );

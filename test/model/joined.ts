@@ -323,7 +323,7 @@ function check({ floor, run: { status, run } }: World, before: World, move: Join
   if (approval !== null) must(isPms && question?.approval === approval.id, 'J6', 'a run asks what its floor does not');
   if (isPms && question !== null && question.approval !== undefined)
     must(approval?.id === question.approval, 'J7', 'a floor asks what its run does not');
-  const isGone = isPms && question?.gone === true;
+  const isGone = isPms && question?.restarted === true;
   must(
     isGone === (approval?.detached === true),
     'J10',

@@ -125,13 +125,13 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a floor does not know that a restart took who asks',
     file: 'turns/floor/seats.ts',
-    find: "question: lasting === 'answer' ? goneAsking(wait.question) : wait.question",
+    find: "question: lasting === 'answer' ? restartedAsking(wait.question) : wait.question",
     replace: 'question: wait.question',
   },
   {
     name: 'a floor does not know that who asks beside it is gone',
     file: BINDING,
-    find: "return { type: 'askAside', agent, approval: gone, until: run.pause?.until ?? null };",
+    find: "return { type: 'askAside', agent, approval: restarted, until: run.pause?.until ?? null };",
     replace: 'return null;',
   },
   {

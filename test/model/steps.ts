@@ -300,7 +300,9 @@ function checkAnnouncements(step: Step): void {
   must(!unrouted || before.outage || outages, 'I12', 'nobody is there and people are not told');
   const expected: Readonly<Record<Announcement['kind'], number>> = {
     approval:
-      of(facts, 'turnWaited').filter((fact) => fact.wait.reason === 'approval').length - unasked(step) + cut(step).gone,
+      of(facts, 'turnWaited').filter((fact) => fact.wait.reason === 'approval').length -
+      unasked(step) +
+      cut(step).restarted,
     unasked: of(facts, 'questionClosed').filter((fact) => fact.by === null).length,
     answered: of(facts, 'questionClosed').filter((fact) => fact.by !== null).length + unanswered(step) + cut(step).over,
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
@@ -338,11 +340,11 @@ function unanswered({ before, facts }: Step): number {
 }
 
 /** A question that a restart has cut: it is over, or (`gone`) it stays for its answer, and says so. */
-function cut({ command, before, after }: Step): { readonly over: number; readonly gone: number } {
+function cut({ command, before, after }: Step): { readonly over: number; readonly restarted: number } {
   const asked = openQuestion(before);
-  if (command.type !== 'restart' || asked === null) return { over: 0, gone: 0 };
+  if (command.type !== 'restart' || asked === null) return { over: 0, restarted: 0 };
   const still = openQuestion(after);
-  return { over: still === null ? 1 : 0, gone: still?.gone === true && asked.gone !== true ? 1 : 0 };
+  return { over: still === null ? 1 : 0, restarted: still?.restarted === true && asked.restarted !== true ? 1 : 0 };
 }
 
 /** Requests that were rejected at once, since nobody could be asked. */

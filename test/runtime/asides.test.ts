@@ -245,11 +245,11 @@ describe('the tool calls of a background run', () => {
   test("share always-allow rules with the agent's turns, until a rule is revoked", async () => {
     const { type, worker, intake, sessions, time, app } = await program();
     const outcome = async (gate: Report['gate'] | undefined, command: string) => {
-      let came = 'asked';
-      void gate?.ask(call(command), never).then(({ verdict }) => void (came = verdict));
+      let verdict = 'asked';
+      void gate?.ask(call(command), never).then((given) => void (verdict = given.verdict));
       await time.advance(1_000);
-      if (came === 'go') await gate?.settled(call(command), DONE);
-      return came;
+      if (verdict === 'go') await gate?.settled(call(command), DONE);
+      return verdict;
     };
     await intake().message({ ...written('m1', 'hello', CHANNEL), author: ADA });
     await time.advance(1_000);

@@ -156,7 +156,7 @@ describe('a call that the rules allow', () => {
       .flatMap(({ fact }) => (fact.type === 'announced' && fact.announcement.kind === 'answered' ? [fact] : []));
     expect(told).toMatchObject([
       { key: 'approval:1', announcement: { choice: 'allow', approval: expect.any(String) } },
-      { key: 'approval:1', announcement: { choice: 'allow', came: { status: 'complete', ms: 5 } } },
+      { key: 'approval:1', announcement: { choice: 'allow', callOutcome: { status: 'complete', ms: 5 } } },
     ]);
   });
 

@@ -96,7 +96,7 @@ const WAYS = {
 } as const satisfies Record<string, Way>;
 
 /** What has become of it all: of the text, the call, the run and the question, and who has the floor. */
-function cameOf({ app, store, queries }: Program): string {
+function outcomeOf({ app, store, queries }: Program): string {
   const facts = store.floors.journal(CHANNEL, 1_000).map(({ fact }) => fact);
   const said = facts.flatMap((fact) => (fact.type === 'said' ? [fact.text] : []));
   const words: Readonly<Record<string, string>> = { [TEXT]: 'whole', [`${TEXT} … (cut off)`]: 'cut' };
@@ -115,7 +115,7 @@ function cameOf({ app, store, queries }: Program): string {
     .join(', ');
 }
 
-/** Enters a state, goes a way, and tells what came of it, after the next start if it ended the program. */
+/** Enters a state, goes a way, and returns the outcome, after the next start if it ended the program. */
 async function tried(state: State, way: Way): Promise<string> {
   using place = folder();
   const first = await program(place.file());
@@ -131,10 +131,10 @@ async function tried(state: State, way: Way): Promise<string> {
   const isOver = way === WAYS['the program ending'] || way === WAYS['the program killed'];
   const last = isOver ? await program(place.file()) : first;
   await last.settled();
-  const came = cameOf(last);
+  const outcome = outcomeOf(last);
   await last.app.stop();
   expect([...first.broken, ...last.broken]).toEqual([]);
-  return came;
+  return outcome;
 }
 
 /** "shown": it goes on, and what people have seen of its text is still being written. */
@@ -218,8 +218,8 @@ describe('the outcome of a turn, its text, its call, its run and its question', 
     expect(CELLS).toHaveLength(Object.keys(WAYS).length * Object.keys(STATES).length);
   });
 
-  test.each(CELLS)('by %s, %s: %s', async (way, state, came) => {
-    expect(await tried(state, WAYS[way])).toBe(came);
+  test.each(CELLS)('by %s, %s: %s', async (way, state, outcome) => {
+    expect(await tried(state, WAYS[way])).toBe(outcome);
   });
 });
 

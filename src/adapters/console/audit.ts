@@ -59,8 +59,8 @@ export class AuditReaders<Client> {
     this.#changed.clear();
     for (const [client, { wanted }] of this.#readings) {
       const still = rows.filter((row) => isWanted(row, wanted));
-      const gone = rows.filter((row) => !isWanted(row, wanted)).map(keyOf);
-      this.#send(client, { ...this.#frame('changed', still), gone, ...this.#standing() });
+      const removed = rows.filter((row) => !isWanted(row, wanted)).map(keyOf);
+      this.#send(client, { ...this.#frame('changed', still), removed, ...this.#standing() });
     }
   }
 
@@ -75,7 +75,7 @@ export class AuditReaders<Client> {
   }
 
   #frame(part: AuditFrame['part'], rows: readonly AuditRow[]): AuditFrame {
-    return { type: 'audit', part, rows: rows.map((row) => this.#shown(row)), gone: [], more: false, upto: null };
+    return { type: 'audit', part, rows: rows.map((row) => this.#shown(row)), removed: [], more: false, upto: null };
   }
 
   #shown(row: AuditRow): ShownCall {

@@ -187,7 +187,7 @@ export type ServerFrame =
       readonly part: 'newest' | 'earlier' | 'changed';
       readonly rows: readonly ShownCall[];
       /** The keys of changed calls that are not wanted any more. */
-      readonly gone: readonly string[];
+      readonly removed: readonly string[];
       /** Older calls may exist; always false with `changed`. */
       readonly more: boolean;
       /** All calls asked for at or after this time have been read; `null` at the end. */

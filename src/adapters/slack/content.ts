@@ -269,14 +269,14 @@ function inertWords(words: string): string {
 /** Whether the label of a link is an address of another host than the link's URL. */
 function isMasked(label: string, url: string): boolean {
   const [, shown] = ADDRESS.exec(label.replaceAll(/[*_~`[\]\\\u200B-\u200D\u2060\uFEFF]/g, '').trim()) ?? [];
-  return shown !== undefined && bare(shown) !== bare(hostOf(url));
+  return shown !== undefined && withoutWww(shown) !== withoutWww(hostOf(url));
 }
 
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).hostname : url;
 }
 
-function bare(host: string): string {
+function withoutWww(host: string): string {
   return host.toLowerCase().replace(/^www\./, '');
 }
 

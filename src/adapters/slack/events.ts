@@ -116,9 +116,9 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
       return takeDeleted(ports, what);
     case 'stopped':
       return takeStopped(ports, what);
-    case 'gone':
+    case 'closed':
       return void ports.membership.check(channelId(what.channel), { reported: what.why });
-    case 'again':
+    case 'reopened':
       return ports.membership.open(channelId(what.channel));
   }
 }
@@ -128,7 +128,7 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
   const found = floorLocation(queries, message);
   if (found === null && isForApp(ports, message)) ports.interactions.unplaced(message.by, message);
-  if (found === null || deduplicator.has(goneKey(message.channel, message.ts))) return;
+  if (found === null || deduplicator.has(deletedKey(message.channel, message.ts))) return;
   const opens = threadAt(message, found);
   if (opens !== null) await intake.thread(opens);
   const { human, line } = await toHumanMessage(message, found, ports);
@@ -153,7 +153,7 @@ async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   const found = floorLocation(ports.queries, message);
   if (found === null) return;
   const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
-  if (isFresh && !ports.deduplicator.has(goneKey(message.channel, message.ts))) {
+  if (isFresh && !ports.deduplicator.has(deletedKey(message.channel, message.ts))) {
     const opens = threadAt(message, found);
     if (opens !== null) await ports.intake.thread(opens);
     const { human, line } = await toHumanMessage(message, found, ports);
@@ -167,14 +167,14 @@ async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind
   const found = floorLocation(ports.queries, at);
   if (found === null) return;
   await ports.intake.amend({ change: 'deleted', id: messageId(at.channel, ts), channel: found.channel });
-  ports.deduplicator.claim(goneKey(at.channel, ts));
+  ports.deduplicator.claim(deletedKey(at.channel, ts));
 }
 
 /** Within this time, in milliseconds, events of different sockets can arrive in any order. */
 const OVERTAKING_MS = 60_000;
 
-function goneKey(channel: string, ts: string): string {
-  return `gone:${messageId(channel, ts)}`;
+function deletedKey(channel: string, ts: string): string {
+  return `deleted:${messageId(channel, ts)}`;
 }
 
 /**
@@ -200,8 +200,8 @@ export type SlackEvent =
   | { readonly kind: 'edited'; readonly said: Said }
   | { readonly kind: 'deleted'; readonly at: SlackLocation; readonly ts: string }
   /** Conch was removed from the channel, or the channel was closed. */
-  | { readonly kind: 'gone'; readonly channel: string; readonly why: string }
-  | { readonly kind: 'again'; readonly channel: string }
+  | { readonly kind: 'closed'; readonly channel: string; readonly why: string }
+  | { readonly kind: 'reopened'; readonly channel: string }
   /** Somebody pressed Slack's Stop button. */
   | { readonly kind: 'stopped'; readonly at: SlackLocation; readonly user: string }
   /** The app was removed, or its tokens were revoked. */
@@ -246,16 +246,16 @@ const READERS: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['message/message_changed', on(changedSchema, changed)],
   ['message/message_deleted', on(deletedSchema, deleted)],
   ['app_mention', on(writtenSchema, written)],
-  ['member_left_channel', on(memberSchema, (event, self) => member(event, self, gone('Conch is no longer in it')))],
-  ['member_joined_channel', on(memberSchema, (event, self) => member(event, self, again))],
-  ['channel_left', on(channelSchema, gone('Conch is no longer in it'))],
-  ['group_left', on(channelSchema, gone('Conch is no longer in it'))],
-  ['channel_archive', on(channelSchema, gone('it was archived'))],
-  ['group_archive', on(channelSchema, gone('it was archived'))],
-  ['channel_deleted', on(channelSchema, gone('it was deleted'))],
-  ['group_deleted', on(channelSchema, gone('it was deleted'))],
-  ['channel_unarchive', on(channelSchema, again)],
-  ['group_unarchive', on(channelSchema, again)],
+  ['member_left_channel', on(memberSchema, (event, self) => member(event, self, closed('Conch is no longer in it')))],
+  ['member_joined_channel', on(memberSchema, (event, self) => member(event, self, reopened))],
+  ['channel_left', on(channelSchema, closed('Conch is no longer in it'))],
+  ['group_left', on(channelSchema, closed('Conch is no longer in it'))],
+  ['channel_archive', on(channelSchema, closed('it was archived'))],
+  ['group_archive', on(channelSchema, closed('it was archived'))],
+  ['channel_deleted', on(channelSchema, closed('it was deleted'))],
+  ['group_deleted', on(channelSchema, closed('it was deleted'))],
+  ['channel_unarchive', on(channelSchema, reopened)],
+  ['group_unarchive', on(channelSchema, reopened)],
   ['agent_session_stopped', on(stoppedSchema, stopped)],
   ['app_uninstalled', () => ({ kind: 'broken', why: 'The app was removed from the workspace' })],
   ['tokens_revoked', on(revokedSchema, revoked)],
@@ -305,12 +305,12 @@ function member(
   return user === self.userId ? meaning({ channel }) : NOTHING;
 }
 
-function gone(why: string) {
-  return ({ channel }: ChannelEvent): SlackEvent => ({ kind: 'gone', channel, why });
+function closed(why: string) {
+  return ({ channel }: ChannelEvent): SlackEvent => ({ kind: 'closed', channel, why });
 }
 
-function again({ channel }: ChannelEvent): SlackEvent {
-  return { kind: 'again', channel };
+function reopened({ channel }: ChannelEvent): SlackEvent {
+  return { kind: 'reopened', channel };
 }
 
 function stopped({ user, channel, thread_ts: thread }: z.output<typeof stoppedSchema>): SlackEvent {

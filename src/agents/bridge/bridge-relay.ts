@@ -45,12 +45,12 @@ export class BridgeRelay {
 
   /** Called when the host is gone: cancels its prompts, and declines the agent's open requests. */
   disconnect(): void {
-    const gone = this.#host;
+    const host = this.#host;
     this.#host = null;
     this.#waiting = [];
     for (const [id, method] of this.#open) this.#decline(id, method);
     for (const { to, method, session } of this.#asked.values()) {
-      if (to !== gone || method !== 'session/prompt') continue;
+      if (to !== host || method !== 'session/prompt') continue;
       this.#toAgent({ jsonrpc: '2.0', method: 'session/cancel', params: { sessionId: session } });
     }
   }

@@ -48,11 +48,11 @@ function absenceTeller(servers: SeatTools, { reaches = () => true }: SeatContext
   const told = new Set<string>();
   return () => {
     const absent = servers.absent(reaches);
-    const gone = [...absent].filter(([server]) => !told.has(server));
+    const lost = [...absent].filter(([server]) => !told.has(server));
     const back = [...told].filter((server) => !absent.has(server));
-    for (const [server] of gone) told.add(server);
+    for (const [server] of lost) told.add(server);
     for (const server of back) told.delete(server);
-    return [...gone.map(([, note]) => note), ...back.map((server) => `The tools of ${server} are there again.`)].join(
+    return [...lost.map(([, note]) => note), ...back.map((server) => `The tools of ${server} are there again.`)].join(
       '\n',
     );
   };

@@ -343,9 +343,9 @@ function granted({ messages, ask: { askedBy } }: PromptParts, answer: string): s
 }
 
 function resumed({ messages, open, ask: { asked, decided } }: PromptParts, answer: string): string {
-  const came = asked?.answered === true ? 'has answered' : 'gave no answer';
+  const outcome = asked?.answered === true ? 'has answered' : 'gave no answer';
   const said = decided === undefined ? '' : `${decidedWords(decided)} `;
-  const from = asked === undefined ? said : `@${asked.agent}, whom you asked, ${came}. `;
+  const from = asked === undefined ? said : `@${asked.agent}, whom you asked, ${outcome}. `;
   if (messages.length === 0) return `${from}Your turn goes on: finish what was open.`;
   const known = open.length === 0 ? '' : ' Those that are "still open" you were given before.';
   return `${from}Your turn goes on. First answer ${answer}, then finish what was open.${known}`;

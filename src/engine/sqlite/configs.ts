@@ -76,9 +76,9 @@ export class Configs {
     try {
       await this.#find(write, { isGone: () => false, named });
       return await write(() => {
-        const gone = this.#all.all().filter((id) => !named.has(id));
-        for (const id of gone) this.#forget(id);
-        return gone.length;
+        const unused = this.#all.all().filter((id) => !named.has(id));
+        for (const id of unused) this.#forget(id);
+        return unused.length;
       });
     } finally {
       this.#watching.delete(named);

@@ -34,12 +34,12 @@ export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoEra
   const looked = new Map<Doing, Looked>();
   for (const doing of found) {
     const seen = await look(ports, doing);
-    if (seen.gone.size > 0) looked.set(doing, seen);
+    if (seen.erasures.size > 0) looked.set(doing, seen);
   }
   let shown = 0;
-  const gone = new Map([...looked.values()].flatMap((seen) => [...seen.gone]));
-  for await (const page of gone.size === 0 ? [] : pages(sql.outboxPage, write))
-    shown += await write(() => reword(ports, sql.owed.all(page), gone));
+  const erasures = new Map([...looked.values()].flatMap((seen) => [...seen.erasures]));
+  for await (const page of erasures.size === 0 ? [] : pages(sql.outboxPage, write))
+    shown += await write(() => reword(ports, sql.owed.all(page), erasures));
   let acts = 0;
   for (const [doing, { numbers }] of looked)
     acts += await eraseIn(ports, doing, { numbers, last, person: what === 'person' ? id : null });
@@ -61,10 +61,10 @@ export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoEra
 type Doing = { readonly owner: Owner; readonly isMeant: IsMeant };
 
 /** All journal rows of a key, oldest first, and the texts to erase by row. */
-type Looked = { readonly numbers: readonly number[]; readonly gone: ReadonlyMap<number, Gone> };
+type Looked = { readonly numbers: readonly number[]; readonly erasures: ReadonlyMap<number, RowErasure> };
 
-/** `isAll`: the row has no other texts. */
-type Gone = { readonly texts: ReadonlySet<string>; readonly isAll: boolean };
+/** Texts of a journal row to erase. `isAll`: the row has no other texts. */
+type RowErasure = { readonly texts: ReadonlySet<string>; readonly isAll: boolean };
 
 function meant(own: readonly TextStretch[], { what, id }: Erasure, { isTheirs }: AlsoErased): IsMeant {
   const sorted = own.toSorted((one, other) => one.from - other.from);
@@ -104,19 +104,19 @@ async function look(ports: ErasingPorts, doing: Doing): Promise<Looked> {
   const { owner } = doing;
   const snapshot = rows.snapshot(owner.name, owner.key);
   const numbers: number[] = [];
-  const gone = new Map<number, Gone>();
+  const erasures = new Map<number, RowErasure>();
   for (const row of snapshot === null ? [] : rows.back(rows.end(snapshot))) {
     numbers.push(row.row);
     const cleaned = cleanedRow(ports, doing, row);
-    if (cleaned !== null) gone.set(row.row, goneIn(cleaned));
+    if (cleaned !== null) erasures.set(row.row, erasureOf(cleaned));
     if (numbers.length % LOOKED_AT === 0) await write(() => undefined);
   }
-  return { numbers: numbers.toReversed(), gone };
+  return { numbers: numbers.toReversed(), erasures };
 }
 
 type Cleaned = NonNullable<ReturnType<typeof withoutTexts>>;
 
-function goneIn({ erased, body }: Cleaned): Gone {
+function erasureOf({ erased, body }: Cleaned): RowErasure {
   return { texts: new Set(erased), isAll: body === null };
 }
 
@@ -157,7 +157,7 @@ async function eraseIn(
   return write(() => {
     const snapshot = rows.snapshot(owner.name, owner.key);
     const end = snapshot === null ? null : rows.read(rows.end(snapshot));
-    if (end === null) throw new Error(`impossible: the journal of ${owner.key} is gone`);
+    if (end === null) throw new Error(`impossible: the journal of ${owner.key} is missing`);
     const newer: JournalRow[] = [];
     for (const row of rows.back(end.row)) {
       if (row.row <= (numbers.at(-1) ?? 0)) break;
@@ -167,8 +167,8 @@ async function eraseIn(
     const state = foldOn(newer);
     const sql = erasing(ports.db);
     for (const each of changed) rewrite(sql, each);
-    const gone = new Map(changed.slice(known).map(({ row, cleaned }) => [row.row, goneIn(cleaned)]));
-    if (gone.size > 0) reword(ports, sql.owed.all({ after: last, upto: Number.MAX_SAFE_INTEGER }), gone);
+    const erasures = new Map(changed.slice(known).map(({ row, cleaned }) => [row.row, erasureOf(cleaned)]));
+    if (erasures.size > 0) reword(ports, sql.owed.all({ after: last, upto: Number.MAX_SAFE_INTEGER }), erasures);
     if (person !== null) sql.requester.run({ machine: owner.id, id: person, erased: ERASED_TEXT });
     rows.store(owner, { tail: end, ...state });
     ports.forget();
@@ -197,11 +197,11 @@ type Owed = {
 };
 
 /** Erases the texts of these journal rows in the outbox and in the console's conversation. */
-function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], gone: ReadonlyMap<number, Gone>): number {
+function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: ReadonlyMap<number, RowErasure>): number {
   const sql = erasing(db);
   let count = 0;
   for (const owed of all) {
-    const { texts, isAll } = gone.get(rowIn(owed.id)) ?? {};
+    const { texts, isAll } = erasures.get(rowIn(owed.id)) ?? {};
     if (texts === undefined) continue;
     const effect = JSON.stringify(withoutStrings(JSON.parse(owed.effect), (text) => text !== '' && texts.has(text)));
     if (isAll !== true && effect === owed.effect) continue;

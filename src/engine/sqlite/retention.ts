@@ -127,7 +127,7 @@ async function cutChain(
       const read = numbers.flatMap((number) => rows.read(number) ?? []);
       const state = keeperOf(owner).foldOn(owner, folded, read);
       const row = read.at(-1);
-      if (row?.row !== last) throw new Error(`impossible: row ${last} of the journal is gone`);
+      if (row?.row !== last) throw new Error(`impossible: row ${last} of the journal is missing`);
       if (isDryRun) return state;
       const { version, deadline } = state;
       sql.begin.run();
@@ -176,7 +176,7 @@ type Asked = { readonly channel: string; readonly before: Instant; readonly mach
 
 function pruningStatements(db: Database) {
   // Keeps the newest message of a channel, because it tells what was seen, and messages that the state names.
-  const gone = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
+  const oldRows = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
     AND sort < (SELECT max(sort) FROM inbox WHERE channel = @channel)
     AND instr((SELECT state FROM machines WHERE id = @machine), json_quote(id)) = 0`;
   return {
@@ -193,13 +193,13 @@ function pruningStatements(db: Database) {
       .pluck(),
     countMessages: db
       .prepare<Asked & RowRange, number>(
-        `SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${gone}`,
+        `SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${oldRows}`,
       )
       .pluck(),
     messages: db.prepare<Asked>(
       `DELETE FROM inbox WHERE rowid IN (
          SELECT oldest.n FROM (SELECT rowid AS n FROM inbox WHERE channel = @channel ORDER BY sort LIMIT ${LOOKED_AT}) AS oldest
-         JOIN inbox ON inbox.rowid = oldest.n WHERE ${gone} LIMIT ${TAKEN_OUT})`,
+         JOIN inbox ON inbox.rowid = oldest.n WHERE ${oldRows} LIMIT ${TAKEN_OUT})`,
     ),
     conversation: db.prepare<Asked>(
       `DELETE FROM conversation WHERE seq IN (

@@ -106,13 +106,13 @@ const OPEN_TO = 'Everybody may look. Only operators may change something.';
 
 function rowHelp(row: CommandRow): string {
   const open = row.needs === 'read' ? 'For everybody.' : 'For operators.';
-  const bare = row.withoutArguments === undefined ? '' : ' Without arguments it only shows, for everybody.';
+  const shows = row.withoutArguments === undefined ? '' : ' Without arguments it only shows, for everybody.';
   return [
     `${usage(row)}: ${row.summary}`,
     ...row.arguments.map((argument) => `  ${argument.name}: ${argument.summary}`),
     ...(row.options ?? []).map(({ name, summary }) => `  --${name}: ${summary}`),
     `Example: ${row.example}`,
-    `${open}${bare}`,
+    `${open}${shows}`,
   ].join('\n');
 }
 

@@ -3,7 +3,7 @@ import { shortDigest } from '../../lib/digest.ts';
 import { taggedUnion } from '../../lib/tagged.ts';
 import type { Frozen, Tagged } from '../../lib/tagged.ts';
 import { BUDGETS, GAP_KEY } from './floor.ts';
-import { answerSchema, cameSchema, questionSchema } from './settings.ts';
+import { answerSchema, callOutcomeSchema, questionSchema } from './settings.ts';
 import type { FloorSettings } from './settings.ts';
 
 const agent = z.string();
@@ -92,20 +92,20 @@ const FIELDS = {
   undelivered: { agent, why: z.string() },
   /** A request for approval. `until`: when it is denied if nobody decides. */
   approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
-  /** The decision that replaces a request. `approval`: its id in the run. `came`: the call's outcome, once known. */
+  /** The decision that replaces a request. `approval`: its id in the run. `callOutcome`: the call's outcome, once known. */
   answered: {
     agent,
     ...answerSchema.shape,
     approval: z.string().exactOptional(),
     /** Set for a request of a background run. */
     aside: z.literal(true).exactOptional(),
-    came: cameSchema.exactOptional(),
+    callOutcome: callOutcomeSchema.exactOptional(),
   },
   /** A request that was denied because nobody could be asked. */
   unasked: { agent, title: z.string(), why: z.string() },
   /** The first tool of a run that the rules deny. */
   forbidden: { agent, title: z.string(), why: z.string() },
-  /** The tools of an agent's server are gone; and are back. */
+  /** The tools of an agent's server are unavailable, or available again. */
   toolsGone: { agent, server: z.string(), why: z.string() },
   toolsBack: { agent, server: z.string() },
   /** A rule was revoked. `by`: the person's name. */
@@ -167,7 +167,7 @@ const RULES: { readonly [K in Kind]: Rule<K> } = {
   answered: { key: ({ question }) => `approval:${question}` },
   unasked: { key: (denied) => [denied.agent, shortDigest(denied.title, denied.why)] },
   forbidden: { key: (denied) => [denied.agent, shortDigest(denied.title, denied.why)] },
-  toolsGone: { key: (gone) => [gone.agent, gone.server, shortDigest(gone.why)] },
+  toolsGone: { key: ({ agent, server, why }) => [agent, server, shortDigest(why)] },
   toolsBack: { key: (back) => [back.agent, back.server] },
   revoked: { key: (revoked) => [revoked.agent, shortDigest(revoked.rule, revoked.by)] },
   trust: { key: (asked) => `trust:${asked.agent}:${asked.id}` },

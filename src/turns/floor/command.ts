@@ -4,7 +4,7 @@ import { taggedUnion } from '../../lib/tagged.ts';
 import type { Tagged } from '../../lib/tagged.ts';
 import {
   askedApprovalSchema,
-  cameSchema,
+  callOutcomeSchema,
   CHOICES,
   feedbackSchema,
   floorSettingsSchema,
@@ -130,7 +130,7 @@ const AGENT = {
   injected: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
   /** The interrupted generation has stopped. */
   interrupted: act,
-  /** Announces that the tools of a server are gone, with the reason, or (`null`) are back. */
+  /** Announces that the tools of a server are unavailable, with the reason, or (`null`) are back. */
   tellTools: { agent, server: z.string(), why: z.string().nullable() },
   /** The facilitator's choice; `null` for none. */
   choose: { agent, ask: z.number(), next: agent.nullable() },
@@ -152,7 +152,7 @@ const SYSTEM = {
   /** Announces a tool that the rules deny to an agent. */
   forbidden: { agent, title: z.string(), why: z.string() },
   /** The outcome of an allowed call. `aside`: of a background run. */
-  ran: { agent, approval: z.string(), came: cameSchema, aside: z.literal(true).exactOptional() },
+  ran: { agent, approval: z.string(), callOutcome: callOutcomeSchema, aside: z.literal(true).exactOptional() },
   /** A background run begins. It does not need the floor and posts nothing before its end. */
   beginAside: { agent, run: z.number(), what: z.string() },
   /** Announces the state of a background run. */

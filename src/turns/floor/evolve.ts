@@ -227,9 +227,12 @@ function asideTold(
 }
 
 /** The outcome replaces the request's post, so the channel's last announcement stays the same. */
-function answered(floor: Floor, { kind: _kind, agent, approval, aside, came, ...answer }: AnsweredNotice): Floor {
+function answered(
+  floor: Floor,
+  { kind: _kind, agent, approval, aside, callOutcome, ...answer }: AnsweredNotice,
+): Floor {
   if (approval === undefined) return floor;
-  const isAwaited = came === undefined && answer.choice === 'allow';
+  const isAwaited = callOutcome === undefined && answer.choice === 'allow';
   const awaited = (before: readonly AllowedCall[]): readonly AllowedCall[] => {
     const others = before.filter((other) => other.approval !== approval);
     return isAwaited ? [...others, { approval, answer }].slice(-MOST_AWAITED) : others;

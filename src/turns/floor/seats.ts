@@ -199,8 +199,8 @@ export function openQuestion({ turn }: Floor): Question | null {
 }
 
 /** The question of an agent that was restarted. It has no always-allow rules, because a decision counts once. */
-export function goneAsking({ always: _always, ...question }: Question): Question {
-  return { ...question, gone: true };
+export function restartedAsking({ always: _always, ...question }: Question): Question {
+  return { ...question, restarted: true };
 }
 
 /** A wait whose request is shown in the channel. */
@@ -221,7 +221,7 @@ export function cutWait(wait: Wait): Wait {
   if (wait.reason !== 'approval') return stoppedWait(wait);
   const { lasting } = wait.question;
   if (lasting === undefined) return { ...wait, ready: true };
-  return { ...wait, cut: true, question: lasting === 'answer' ? goneAsking(wait.question) : wait.question };
+  return { ...wait, cut: true, question: lasting === 'answer' ? restartedAsking(wait.question) : wait.question };
 }
 
 /** A wait after a restart with the decision about its request; `null` when the generation continues. */
@@ -230,8 +230,8 @@ export function answeredWait(
   { choice, reason }: Pick<DecidedRequest, 'reason'> & { readonly choice: Choice | null },
 ): Wait | null {
   if (wait.reason !== 'approval' || wait.cut !== true) return null;
-  const { title, gone } = wait.question;
-  if (choice === null || gone !== true) return { ...wait, ready: true };
+  const { title, restarted } = wait.question;
+  if (choice === null || restarted !== true) return { ...wait, ready: true };
   const decided = { title, choice, ...defined({ reason }) };
   return { ...wait, ready: true, decided };
 }

@@ -63,8 +63,8 @@ export const aboutSchema = z.strictObject({
   form: z.array(askedFieldSchema.readonly()).readonly().exactOptional(),
   /** Set when the channel shows the answer. */
   showsAnswer: z.literal(true).exactOptional(),
-  /** Set when the agent runs the call itself and learns only whether it was allowed, not the reason of a denial. */
-  bare: z.literal(true).exactOptional(),
+  /** Set when the agent runs the call itself and learns only that it was denied, not why. */
+  denyOnly: z.literal(true).exactOptional(),
   /** Number of the agent's open requests, if more than one. This request is the first. */
   questions: z.number().exactOptional(),
   /** How often the agent made exactly this request, if more than once. One decision counts for all. */
@@ -86,7 +86,7 @@ export const askedApprovalSchema = z.strictObject({
   /** Set when the request outlives a restart. `true`: the call itself survives. `answer`: only the decision counts. */
   lasting: z.literal([true, 'answer']).exactOptional(),
   /** Set when the agent was restarted since. The decision then counts once, for the same request. */
-  gone: z.literal(true).exactOptional(),
+  restarted: z.literal(true).exactOptional(),
   /** Always-allow rules on offer, narrowest first. */
   always: z
     .array(z.strictObject({ rule: z.string(), words: z.string() }).readonly())
@@ -128,7 +128,7 @@ export const answerSchema = z.strictObject({
   at: z.number(),
 });
 
-/** A decision about a request whose agent was gone. `reason`: the person's words. */
+/** A decision about a request whose agent was restarted since. `reason`: the person's words. */
 export const decidedSchema = z.strictObject({
   title: z.string(),
   choice: z.enum(CHOICES),
@@ -143,7 +143,7 @@ export type Feedback = Readonly<z.infer<typeof feedbackSchema>>;
 export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
 /** The outcome of an allowed call. `ms` is its duration. `unknown`: a restart hid the outcome. */
-export const cameSchema = z.strictObject({
+export const callOutcomeSchema = z.strictObject({
   status: z.enum(['complete', 'error', 'unknown']),
   ms: z.number().nullable(),
 });
@@ -172,7 +172,7 @@ export const modelUseSchema = z.strictObject({
 
 export type ModelUse = Readonly<z.infer<typeof modelUseSchema>>;
 
-export type CallEnd = Readonly<z.infer<typeof cameSchema>>;
+export type CallOutcome = Readonly<z.infer<typeof callOutcomeSchema>>;
 
 export type Question = Readonly<z.infer<typeof questionSchema>>;
 

@@ -5,16 +5,16 @@ import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
 
 /** A question with its deadline. */
-export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'gone'> & {
+export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'restarted'> & {
   readonly until?: Instant;
 };
 
 /** Returns the facts of a request, one line each. Backticks are replaced, so that no line opens a code block. */
-export function factsAsked({ detail, about, gone }: AskedQuestion, agent: string): readonly string[] {
+export function factsAsked({ detail, about, restarted }: AskedQuestion, agent: string): readonly string[] {
   const mixed = mixedWords(detail).slice(0, MOST_MIXED).join(', ');
-  const known = about === undefined ? [] : factsAbout(about, agent, gone === true);
+  const known = about === undefined ? [] : factsAbout(about, agent, restarted === true);
   return [
-    ...(gone === true ? [GONE(agent)] : []),
+    ...(restarted === true ? [RESTARTED(agent)] : []),
     ...known,
     ...(mixed === '' ? [] : [`⚠ Words with letters of more than one alphabet: ${mixed}`]),
   ].map(inline);
@@ -25,7 +25,8 @@ export function runWords(run: string): string {
   return `run ${run.slice(run.lastIndexOf(' ') + 1)}`;
 }
 
-const GONE = (agent: string): string => `⚠ ${agent} was restarted. Your decision counts once, for the same request`;
+const RESTARTED = (agent: string): string =>
+  `⚠ ${agent} was restarted. Your decision counts once, for the same request`;
 
 /** Returns whether the detail is a diff. */
 export function isDiff(detail: string): boolean {
@@ -48,8 +49,8 @@ function silenceMeans({ about, pause }: AskedQuestion): string {
   return about?.answer === undefined ? 'Denied' : 'Declined';
 }
 
-function howToAnswer({ question, about, pause, gone }: AskedQuestion, agent: string): readonly string[] {
-  if (pause !== undefined || gone === true || about === undefined) return [];
+function howToAnswer({ question, about, pause, restarted }: AskedQuestion, agent: string): readonly string[] {
+  if (pause !== undefined || restarted === true || about === undefined) return [];
   if (about.answer !== undefined) {
     const command = `/answer ${question} ${about.answer}`;
     if (about.form === undefined) return [`When it is done: ${command}. To decline: /reject ${question}`];
@@ -58,7 +59,9 @@ function howToAnswer({ question, about, pause, gone }: AskedQuestion, agent: str
   const { times = 1 } = about;
   return [
     ...(times === 1 ? [] : [`${agent} asks ${times} times for exactly this. One decision counts for all ${times}.`]),
-    ...(about.bare === true ? [`${agent} does not read the reason of a denial, and may end its answer there.`] : []),
+    ...(about.denyOnly === true
+      ? [`${agent} does not read the reason of a denial, and may end its answer there.`]
+      : []),
   ];
 }
 
@@ -72,20 +75,20 @@ export function formNote({ showsAnswer }: Pick<AboutCall, 'showsAnswer'>): strin
  * is closed.
  */
 export function reasonLabel(asked: AskedQuestion | null): string {
-  const { bare, answer } = asked?.about ?? {};
+  const { denyOnly, answer } = asked?.about ?? {};
   // A restarted agent reads the reason in its next prompt.
-  const isUnread = asked?.gone !== true && (bare === true || answer !== undefined);
+  const isUnread = asked?.restarted !== true && (denyOnly === true || answer !== undefined);
   return isUnread ? 'Reason (recorded, not sent to the agent)' : 'Reason (the agent reads it)';
 }
 
 function factsAbout(
   { run, step, steps, tool, folder, why, says, danger, questions }: AboutCall,
   agent: string,
-  isGone: boolean,
+  isRestarted: boolean,
 ): readonly string[] {
   const at = run === undefined ? 'Step' : `R${runWords(run).slice(1)}, step`;
   // The agent's other open requests were lost at its restart.
-  const place = questions === undefined || isGone ? [] : [`request 1 of ${questions}`];
+  const place = questions === undefined || isRestarted ? [] : [`request 1 of ${questions}`];
   return [
     ...(danger === true
       ? [`🟥 Danger: text from an untrusted source may be steering ${agent}. Deny unless you know why it does this`]
@@ -160,12 +163,13 @@ export function outcomeWords(notice: AnsweredNotice, agent: string): string {
 }
 
 function allowedWords(
-  { always, came }: AnsweredNotice,
+  { always, callOutcome }: AnsweredNotice,
   { agent, who, title }: { readonly agent: string; readonly who: string; readonly title: string },
 ): string {
   const how = always === undefined ? `allowed once by ${who}` : `always allowed by ${who}: ${inline(always)}`;
-  const took = came === undefined || came.ms === null ? '' : ` in ${NUMBER.format(came.ms / 1_000)} s`;
-  switch (came?.status) {
+  const took =
+    callOutcome === undefined || callOutcome.ms === null ? '' : ` in ${NUMBER.format(callOutcome.ms / 1_000)} s`;
+  switch (callOutcome?.status) {
     case undefined:
       return `✅ ${agent} may run ${title} · ${how}`;
     case 'complete':
@@ -173,7 +177,7 @@ function allowedWords(
     case 'unknown':
       return `⚠️ ${agent} started ${title}, outcome unknown · ${how}`;
     default:
-      return `⚠️ ${agent}: ${title} ended with ${came?.status}${took} · ${how}`;
+      return `⚠️ ${agent}: ${title} ended with ${callOutcome?.status}${took} · ${how}`;
   }
 }
 

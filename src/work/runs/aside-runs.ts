@@ -248,8 +248,8 @@ export class AsideRuns {
     const calls = toolCallRows(entries).slice(-CALLS_TOLD);
     const did = calls.map(({ tool, input, status, outcome, startedAt }) => {
       const known = startedAt === null ? 'did not run' : status;
-      const came = outcome === 'unknown' ? 'outcome unknown, check before you repeat it' : known;
-      return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_TOLD)}: ${came}`;
+      const result = outcome === 'unknown' ? 'outcome unknown, check before you repeat it' : known;
+      return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_TOLD)}: ${result}`;
     });
     const before = did.length === 0 ? 'You had used no tools.' : `Your calls so far:\n${did.join('\n')}`;
     const decided = grants.map((grant) => `\n${grantWords(grant, entries)}`);

@@ -205,7 +205,9 @@ function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
       case 'resumed':
         return { type: 'withdraw', agent, epoch, ...decidedOf(fact) };
       case 'callSettled':
-        return fact.approval === undefined ? null : { type: 'ran', agent, approval: fact.approval, came: cameOf(fact) };
+        return fact.approval === undefined
+          ? null
+          : { type: 'ran', agent, approval: fact.approval, callOutcome: callOutcomeOf(fact) };
       case 'aborted':
         return fact.by === null ? null : { type: 'skip', agent, epoch, by: fact.by };
       case 'runCompleted':
@@ -229,7 +231,7 @@ function decidedOf({ by, told }: Extract<RunFact, { type: 'resumed' }>) {
   return by === null || told === undefined ? {} : { decided: { by, ...told } };
 }
 
-function cameOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSettled' }>) {
+function callOutcomeOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSettled' }>) {
   return { status: outcome === 'unknown' ? outcome : status, ms: duration };
 }
 
@@ -249,15 +251,15 @@ function besideFloor(fact: RunFact, state: RunState, run: Run): readonly Command
       case 'callRequested':
         return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
       case 'approvalDetached': {
-        const gone = { title: '', detail: '', id: fact.id, gone: true } as const;
-        return { type: 'askAside', agent, approval: gone, until: run.pause?.until ?? null };
+        const restarted = { title: '', detail: '', id: fact.id, restarted: true } as const;
+        return { type: 'askAside', agent, approval: restarted, until: run.pause?.until ?? null };
       }
       case 'resumed':
         return { type: 'withdrawAside', agent, ...decidedOf(fact) };
       case 'callSettled':
         return fact.approval === undefined
           ? null
-          : { type: 'ran', agent, approval: fact.approval, came: cameOf(fact), aside: true };
+          : { type: 'ran', agent, approval: fact.approval, callOutcome: callOutcomeOf(fact), aside: true };
       case 'errored': {
         const what = `failed: ${fact.error.message}`;
         if (status !== 'error') return { type: 'endAside', agent, what };

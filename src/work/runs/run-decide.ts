@@ -274,8 +274,8 @@ function recover(decision: RunDecision): RunRefusal | null {
   const isOnFloor = type !== 'task' && isListed(decision.state.status, 'ABORT');
   const isLasting = pause?.approval?.lasting !== undefined;
   if (isOnFloor && !isLasting) closeApproval(decision, 'void');
-  const gone = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
-  for (const call of gone) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
+  const running = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
+  for (const call of running) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
   forgetAgent(decision);
   // A background run stays open to decisions.
   if (isOnFloor && !(isLasting && type === 'background')) standStill(decision);

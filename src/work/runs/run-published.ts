@@ -196,8 +196,8 @@ export function aboutOf(
   if (words?.about === undefined) return {};
   const allowed = unknown.includes(digest) ? CUT_SHORT : CHANGED;
   const why = verdict === 'allow' ? allowed : words.about.why;
-  const bare = source === 'agent' && words.about.answer === undefined ? ({ bare: true } as const) : {};
-  const more = { ...bare, ...countsOf(run, others) };
+  const denyOnly = source === 'agent' && words.about.answer === undefined ? ({ denyOnly: true } as const) : {};
+  const more = { ...denyOnly, ...countsOf(run, others) };
   return { about: { ...words.about, why, run: run.id, step: run.turn, steps: run.maxTurns, ...more } };
 }
 

@@ -66,7 +66,7 @@ export const openCallSchema = z.strictObject({
     .strictObject({
       title: text,
       detail: text,
-      about: aboutSchema.omit({ run: true, step: true, steps: true, bare: true }).exactOptional(),
+      about: aboutSchema.omit({ run: true, step: true, steps: true, denyOnly: true }).exactOptional(),
       unaskable: text.exactOptional(),
       /** Always-allow rules on offer, narrowest first. */
       offers: z.array(z.strictObject({ rule: text, words: text })).exactOptional(),

@@ -558,7 +558,7 @@ describe('a command', () => {
 
     test('says in the form whether the agent reads the reason', async () => {
       expect(JSON.stringify((await press('Deny with reason…')).modal)).toContain('Reason (the agent reads it)');
-      const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, bare: true };
+      const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, denyOnly: true };
       Object.assign(here.queries, { view: () => asking({ about }) });
       expect(JSON.stringify((await press('Deny with reason…')).modal)).toContain(
         'Reason (recorded, not sent to the agent)',

@@ -140,13 +140,13 @@ describe('a change', () => {
 describe('any other event', () => {
   test('is ignored about others, and reported about Conch', () => {
     expect(hear({ type: 'member_left_channel', user: 'U1', channel: 'C1' })).toEqual({ kind: 'nothing' });
-    expect(hear({ type: 'member_left_channel', user: 'U0', channel: 'C1' })).toMatchObject({ kind: 'gone' });
+    expect(hear({ type: 'member_left_channel', user: 'U0', channel: 'C1' })).toMatchObject({ kind: 'closed' });
     expect(hear({ type: 'member_joined_channel', user: 'U0', channel: 'C1' })).toEqual({
-      kind: 'again',
+      kind: 'reopened',
       channel: 'C1',
     });
-    expect(hear({ type: 'channel_archive', channel: 'C1' })).toMatchObject({ kind: 'gone', why: 'it was archived' });
-    expect(hear({ type: 'channel_deleted', channel: 'C1' })).toMatchObject({ kind: 'gone', why: 'it was deleted' });
+    expect(hear({ type: 'channel_archive', channel: 'C1' })).toMatchObject({ kind: 'closed', why: 'it was archived' });
+    expect(hear({ type: 'channel_deleted', channel: 'C1' })).toMatchObject({ kind: 'closed', why: 'it was deleted' });
     expect(hear({ type: 'tokens_revoked', tokens: { oauth: ['U1'] } })).toEqual({ kind: 'nothing' });
     expect(hear({ type: 'reaction_added' })).toEqual({ kind: 'nothing' });
   });

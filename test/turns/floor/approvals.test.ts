@@ -204,7 +204,12 @@ describe('T53 an approval', () => {
 
 describe('T46 an answer', () => {
   const notices = (play: Stage) => play.last.effects.filter((effect) => effect.type === 'announce');
-  const ran = { type: 'ran', agent: 'pm', approval: 'run 1.1', came: { status: 'complete', ms: 2_100 } } as const;
+  const ran = {
+    type: 'ran',
+    agent: 'pm',
+    approval: 'run 1.1',
+    callOutcome: { status: 'complete', ms: 2_100 },
+  } as const;
 
   /** pm requests approval for a call of its run. */
   function calling(): Stage {
@@ -230,7 +235,7 @@ describe('T46 an answer', () => {
     expect(play.refused({ ...ran, approval: 'run 1.2' })).toBe('stale-question');
     play.act(ran);
     expect(notices(play)).toMatchObject([
-      { key: 'approval:1', repeat: 2, announcement: { by: 'Ada', came: ran.came } },
+      { key: 'approval:1', repeat: 2, announcement: { by: 'Ada', callOutcome: ran.callOutcome } },
     ]);
     expect(play.refused(ran)).toBe('stale-question');
   });
@@ -266,9 +271,9 @@ describe('a call that people allowed', () => {
       play.act({ type: 'shown', question });
       play.operator({ type: 'decide', choice: 'allow', question, name: 'Ada' });
     }
-    play.act({ type: 'ran', agent: 'pm', approval: 'run 1.1', came: { status: 'complete', ms: 2_100 } });
-    expect(play.announced.at(-1)).toMatchObject({ question: 1, came: { status: 'complete' } });
-    play.act({ type: 'ran', agent: 'pm', approval: 'run 1.2', came: { status: 'error', ms: 1 } });
-    expect(play.announced.at(-1)).toMatchObject({ question: 2, came: { status: 'error' } });
+    play.act({ type: 'ran', agent: 'pm', approval: 'run 1.1', callOutcome: { status: 'complete', ms: 2_100 } });
+    expect(play.announced.at(-1)).toMatchObject({ question: 1, callOutcome: { status: 'complete' } });
+    play.act({ type: 'ran', agent: 'pm', approval: 'run 1.2', callOutcome: { status: 'error', ms: 1 } });
+    expect(play.announced.at(-1)).toMatchObject({ question: 2, callOutcome: { status: 'error' } });
   });
 });

@@ -31,7 +31,7 @@ describe('T21 a question', () => {
 
   test('of a restarted agent says that the decision counts once', () => {
     const until = Date.UTC(2026, 0, 2, 13, 5);
-    expect(said({ ...asks, gone: true, until }, {}, 2)?.split('\n')).toEqual([
+    expect(said({ ...asks, restarted: true, until }, {}, 2)?.split('\n')).toEqual([
       '✋ dev wants to run clean up',
       'Request 8: /allow 8 or /reject 8',
       '⚠ dev was restarted. Your decision counts once, for the same request',
@@ -89,7 +89,7 @@ describe('T21 a question', () => {
   const plain = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null };
 
   test('says when the agent does not read the reason of a denial', () => {
-    const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, bare: true } as const;
+    const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, denyOnly: true } as const;
     const words = said({ ...asks, about, until: 0 });
     expect(words).toContain('\ndev does not read the reason of a denial, and may end its answer there.\n');
     expect(said({ ...asks, about: plain, until: 0 })).not.toContain('reason of a denial');
@@ -97,9 +97,9 @@ describe('T21 a question', () => {
 
   test.each<[string, Parameters<typeof reasonLabel>[0]]>([
     ['Reason (the agent reads it)', { ...asks, about: plain }],
-    ['Reason (recorded, not sent to the agent)', { ...asks, about: { ...plain, bare: true } }],
+    ['Reason (recorded, not sent to the agent)', { ...asks, about: { ...plain, denyOnly: true } }],
     ['Reason (recorded, not sent to the agent)', { ...asks, about: { ...plain, answer: 'done' } }],
-    ['Reason (the agent reads it)', { ...asks, about: { ...plain, bare: true }, gone: true }],
+    ['Reason (the agent reads it)', { ...asks, about: { ...plain, denyOnly: true }, restarted: true }],
     ['Reason (the agent reads it)', null],
   ])('labels the field for the reason of a denial: "%s"', (label, asked) => {
     expect(reasonLabel(asked)).toBe(label);
@@ -110,7 +110,7 @@ describe('T21 a question', () => {
     const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'x', says: null, questions: 3, times: 2 };
     const words = said({ ...asks, about, until: 0 });
     expect(words).toContain('Step 1 of 2 · edit · request 1 of 3');
-    expect(said({ ...asks, about, gone: true, until: 0 })).toContain('Step 1 of 2 · edit\n');
+    expect(said({ ...asks, about, restarted: true, until: 0 })).toContain('Step 1 of 2 · edit\n');
     expect(words).toContain('\ndev asks 2 times for exactly this. One decision counts for all 2.\n');
   });
 
@@ -133,13 +133,16 @@ describe('T21 a question', () => {
 
   test.each<[Partial<Extract<Announcement, { kind: 'answered' }>>, string]>([
     [{}, '✅ dev may run clean up · allowed once by ann · 12:03 UTC'],
-    [{ came: { status: 'complete', ms: 2_100 } }, '✅ dev ran clean up in 2.1 s · allowed once by ann · 12:03 UTC'],
     [
-      { came: { status: 'error', ms: 90 } },
+      { callOutcome: { status: 'complete', ms: 2_100 } },
+      '✅ dev ran clean up in 2.1 s · allowed once by ann · 12:03 UTC',
+    ],
+    [
+      { callOutcome: { status: 'error', ms: 90 } },
       '⚠️ dev: clean up ended with error in 0.1 s · allowed once by ann · 12:03 UTC',
     ],
     [
-      { came: { status: 'unknown', ms: null } },
+      { callOutcome: { status: 'unknown', ms: null } },
       '⚠️ dev started clean up, outcome unknown · allowed once by ann · 12:03 UTC',
     ],
     [{ always: 'execute(rm *)' }, '✅ dev may run clean up · always allowed by ann: execute(rm *) · 12:03 UTC'],

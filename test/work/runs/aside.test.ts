@@ -23,7 +23,7 @@ const notices = (bound: Bound): readonly unknown[] =>
     .journal(HALL, 1_000)
     .flatMap(({ fact }) =>
       fact.type === 'announced' && fact.announcement.kind === 'approval'
-        ? [[fact.announcement.question, fact.announcement.gone, fact.repeat]]
+        ? [[fact.announcement.question, fact.announcement.restarted, fact.repeat]]
         : [],
     );
 
@@ -254,7 +254,7 @@ describe('a background run', () => {
         null,
         'APPROVAL_OPEN',
       ]);
-      expect(asideOf(bound.hall, 'pm')?.question).toMatchObject({ question: 1, title: 'execute', gone: true });
+      expect(asideOf(bound.hall, 'pm')?.question).toMatchObject({ question: 1, title: 'execute', restarted: true });
       expect(notices(bound)).toEqual([
         [1, undefined, 1],
         [1, true, 2],
@@ -336,7 +336,9 @@ describe('the channel messages of background runs', () => {
     const came = bound.store.floors
       .journal(HALL, 1_000)
       .flatMap(({ fact }) =>
-        fact.type === 'announced' && fact.announcement.kind === 'answered' ? [fact.announcement.came?.status] : [],
+        fact.type === 'announced' && fact.announcement.kind === 'answered'
+          ? [fact.announcement.callOutcome?.status]
+          : [],
       );
     expect(came).toEqual([undefined, 'complete']);
   });

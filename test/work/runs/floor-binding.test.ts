@@ -173,9 +173,9 @@ describe('a call that needs an approval', () => {
       await bound.requests('a', { words, ...more });
       return openQuestion(bound.hall)?.about;
     };
-    expect(await told({ source: 'agent' })).toHaveProperty('bare', true);
-    expect(await told({ source: 'conch' })).not.toHaveProperty('bare');
-    expect(await told({ words: { ...words, about: { ...about, answer: 'done' } } })).not.toHaveProperty('bare');
+    expect(await told({ source: 'agent' })).toHaveProperty('denyOnly', true);
+    expect(await told({ source: 'conch' })).not.toHaveProperty('denyOnly');
+    expect(await told({ words: { ...words, about: { ...about, answer: 'done' } } })).not.toHaveProperty('denyOnly');
   });
 
   test("runs after a person's approval, and its turn continues", async () => {
@@ -463,8 +463,8 @@ function asked({ store }: Bound): readonly (readonly unknown[])[] {
   const told = store.floors.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));
   return told.flatMap(({ announcement, repeat }): (readonly unknown[])[] => {
     const { kind } = announcement;
-    if (kind === 'approval') return [[kind, announcement.question, announcement.gone, repeat]];
-    return kind === 'answered' ? [[kind, announcement.question, announcement.came?.status, repeat]] : [];
+    if (kind === 'approval') return [[kind, announcement.question, announcement.restarted, repeat]];
+    return kind === 'answered' ? [[kind, announcement.question, announcement.callOutcome?.status, repeat]] : [];
   });
 }
 

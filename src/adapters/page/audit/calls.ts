@@ -24,7 +24,7 @@ export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }
   batch(() => {
     if (asked !== undefined && remembered !== undefined) standing.value = { asked, remembered };
     if (part === 'changed') {
-      calls.value = renewed(rows, frame.gone);
+      calls.value = renewed(rows, frame.removed);
       return;
     }
     isReading.value = false;
@@ -34,9 +34,9 @@ export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }
   });
 }
 
-/** Returns the calls with the changed ones replaced and the gone ones removed. Changed calls older than the reading are left out. */
-function renewed(changed: readonly ShownCall[], gone: readonly string[]): readonly ShownCall[] {
-  const replaced = new Set([...gone, ...changed.map(({ key }) => key)]);
+/** Returns the calls with the changed ones replaced and the removed ones removed. Changed calls older than the reading are left out. */
+function renewed(changed: readonly ShownCall[], removed: readonly string[]): readonly ShownCall[] {
+  const replaced = new Set([...removed, ...changed.map(({ key }) => key)]);
   const kept = calls.value.filter(({ key }) => !replaced.has(key));
   const oldest = hasEarlierCalls.value ? (calls.value.at(-1)?.askedAt ?? -Infinity) : -Infinity;
   return [...kept, ...changed.filter(({ askedAt }) => askedAt >= oldest)]

@@ -315,7 +315,7 @@ async function startAsking(
       sandbox: options.sandbox && sandboxWith(options.sandbox, folder.path, toolPort),
       ...(install !== undefined && { install }),
     });
-    return { group, meta: asking.meta, gone: () => folder.remove() };
+    return { group, meta: asking.meta, removeFolder: () => folder.remove() };
   } catch (error) {
     folder.remove();
     throw error;
@@ -353,7 +353,7 @@ export type StartedAgent = {
   /** `_meta` of the requests that open a session. */
   readonly meta: object | undefined;
   /** Called when the process has ended. */
-  readonly gone: () => void;
+  readonly removeFolder: () => void;
 };
 
 /** Options of a process. Durations are in milliseconds. */
@@ -433,7 +433,7 @@ export class AgentProcess {
 
   async stop(): Promise<void> {
     this.#over = true;
-    this.#stopped ??= this.#started.group.stop(this.#ports.stopGraceMs).finally(this.#started.gone);
+    this.#stopped ??= this.#started.group.stop(this.#ports.stopGraceMs).finally(this.#started.removeFolder);
     await this.#stopped;
   }
 

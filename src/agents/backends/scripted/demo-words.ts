@@ -109,7 +109,7 @@ export const DEMO_WORDS = [
   {
     word: 'break off',
     example: 'dev: break off',
-    shows: 'calls a tool whose server ends meanwhile: nobody knows what came of it',
+    shows: 'calls a tool whose server ends meanwhile: the outcome of the call is unknown',
     steps: call('I try something that will not end well.', 'break_off'),
   },
   { word: 'hand to', example: 'pm: hand to qa', shows: 'hands the floor to the agent named', steps: PASS },

@@ -3,7 +3,7 @@ import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
 import type { Announcement } from '../announcement.ts';
 import type { Aside } from '../floor.ts';
-import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, goneAsking } from '../seats.ts';
+import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, restartedAsking } from '../seats.ts';
 import type { AgentId, Choice, Question } from '../settings.ts';
 import type { Instant } from '../../../lib/time.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
@@ -46,15 +46,15 @@ export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside
 /** Keeps a request open although its agent was restarted. */
 function stayAsking(decision: DecisionBuilder, asked: Question, command: CommandOf<'askAside'>): Refusal | null {
   const { agent, approval, until } = command;
-  if (approval.gone !== true || asked.gone === true || asked.approval !== approval.id) return 'already';
-  const question = goneAsking(asked);
+  if (approval.restarted !== true || asked.restarted === true || asked.approval !== approval.id) return 'already';
+  const question = restartedAsking(asked);
   decision.record({ type: 'asideAsked', agent, question, ...(until === null ? {} : { until }) });
-  tellGone(decision, { agent, question, until });
+  tellRestarted(decision, { agent, question, until });
   return null;
 }
 
 /** Edits the request's post, because a decision now counts for one equal request. */
-export function tellGone(
+export function tellRestarted(
   decision: DecisionBuilder,
   asked: { readonly agent: AgentId; readonly question: Question; readonly until: Instant | null },
 ): void {

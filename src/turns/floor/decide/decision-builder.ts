@@ -70,7 +70,7 @@ export class DecisionBuilder {
       case 'trustAnswered':
         return 1;
       case 'approval':
-        return announcement.gone === true ? 1 : null;
+        return announcement.restarted === true ? 1 : null;
       case 'recovered':
         return turnOf(this.#floor, announcement.agent).recovered ?? 0;
       case 'review':

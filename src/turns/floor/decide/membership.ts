@@ -174,8 +174,8 @@ export function configure(decision: DecisionBuilder, command: CommandOf<'configu
   const configuration = { settings: command.settings, seats: command.seats };
   if (isConfigured(decision.floor, configuration)) return 'already';
   const before = configured ?? { settings: null, seats: [] };
-  const gone = before.seats.filter((seat) => !command.seats.some((wanted) => wanted.agent === seat.agent));
-  for (const { agent } of gone) if (seated.some((seat) => seat.agent === agent)) drop(decision, agent);
+  const removed = before.seats.filter((seat) => !command.seats.some((wanted) => wanted.agent === seat.agent));
+  for (const { agent } of removed) if (seated.some((seat) => seat.agent === agent)) drop(decision, agent);
   const settings = before.settings === null ? command.settings : merged(current, before.settings, command.settings);
   decision.record({ type: 'configured', settings, seats: command.seats, configuration });
   goOn(decision);

@@ -4,7 +4,7 @@ import { deadlines, openQuestion, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { facilitatorAnswered } from './control.ts';
-import { tellAnswer, tellGone } from './asides.ts';
+import { tellAnswer, tellRestarted } from './asides.ts';
 import { announceLoss, finish } from './decision-builder.ts';
 import { goOn } from './turns.ts';
 import { comeBack } from './membership.ts';
@@ -34,8 +34,8 @@ function tellCut(decision: DecisionBuilder, before: Question): void {
   const { agent } = turn;
   const question = openQuestion(decision.floor);
   if (question === null) tellAnswer(decision, before, { agent, choice: null, by: null });
-  else if (question.gone === true && before.gone !== true)
-    tellGone(decision, { agent, question, until: wait.deadlineAt });
+  else if (question.restarted === true && before.restarted !== true)
+    tellRestarted(decision, { agent, question, until: wait.deadlineAt });
 }
 
 /** Called when the platform is unreachable. Running turns continue; nothing is granted. */

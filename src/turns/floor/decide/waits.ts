@@ -50,7 +50,7 @@ export function tellRevoked(decision: DecisionBuilder, { agent, rule, name }: Co
   return null;
 }
 
-/** Announces that a server's tools are gone or back. */
+/** Announces that a server's tools are unavailable, or available again. */
 export function tellTools(decision: DecisionBuilder, { agent, server, why }: CommandOf<'tellTools'>): null {
   decision.announce(why === null ? { kind: 'toolsBack', agent, server } : { kind: 'toolsGone', agent, server, why });
   return null;
@@ -116,14 +116,14 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
 
 /** Announces the outcome of an allowed call behind its decision. */
 export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refusal | null {
-  const { agent, approval, came, aside } = command;
+  const { agent, approval, callOutcome, aside } = command;
   const turn = findTurn(decision.floor, agent);
   const ofTurn = [...(turn?.alsoAllowed ?? []), ...(turn?.allowed === undefined ? [] : [turn.allowed])];
   const known = aside === true ? (asideOf(decision.floor, agent)?.allowed ?? []) : ofTurn;
   const allowed = known.find((call) => call.approval === approval);
   if (allowed === undefined) return 'stale-question';
   const beside = aside === true ? { aside } : {};
-  decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, ...beside, came });
+  decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, ...beside, callOutcome });
   return null;
 }
 
@@ -136,9 +136,9 @@ function decideQuestion(
   const asked = openQuestion(decision.floor);
   if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${decision.floor.channel}`);
   const { agent, epoch } = turn;
-  const { approval, gone } = asked;
+  const { approval, restarted } = asked;
   const of = defined({ approval });
-  const until = gone === true ? waitOf(turn)?.deadlineAt : undefined;
+  const until = restarted === true ? waitOf(turn)?.deadlineAt : undefined;
   const counts = defined({ until });
   decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), ...of, ...answer, ...counts });
   goOnAfter(decision, agent);
