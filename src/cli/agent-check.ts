@@ -161,7 +161,7 @@ async function attempt(
     ask: async ({ title, tool }) => (asked.push(title ?? tool), { verdict: 'refused', code: 'DENIED', words: '' }),
     spent: async () => 'stop',
     standing: () => null,
-    left: async () => null,
+    unfinished: async () => null,
     async settled() {},
     async reported() {},
     async close() {},

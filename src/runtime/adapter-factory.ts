@@ -33,8 +33,8 @@ export type Platforms = {
   readonly adapters: readonly ChatAdapter[];
   /** The page; `null` when it is disabled. */
   readonly page: ConsoleAdapter | null;
-  /** Ids of people who operate without being in the configuration: the user of this machine's page. */
-  readonly owners: readonly string[];
+  /** Ids of operators without an entry in the configuration: the user of this machine's page. */
+  readonly localOperators: readonly string[];
   /** Claims the tokens for this process. Throws an `AdapterError` when another process on this machine uses one. */
   readonly claim: () => void;
   /** Releases the tokens. */
@@ -48,8 +48,8 @@ export async function createPlatforms(parts: PlatformsParts): Promise<Platforms>
   const adapters: ChatAdapter[] = page === null ? [] : [page];
   for (const [name, open] of Object.entries(OPENERS))
     if (config.channels.some(({ adapter }) => adapter === name)) adapters.push(await open(parts));
-  const owners = page === null ? [] : [CONSOLE_PERSON.id];
-  return { adapters, page, owners, ...claims(config, adapters) };
+  const localOperators = page === null ? [] : [CONSOLE_PERSON.id];
+  return { adapters, page, localOperators, ...claims(config, adapters) };
 }
 
 type Opener = (parts: PlatformsParts) => Promise<ChatAdapter>;

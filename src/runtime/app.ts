@@ -46,8 +46,8 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly adapters: readonly ChatAdapter[];
   /** Makes the backend of a configured agent. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
-  /** Ids of people who may operate without being in the configuration: the user of this machine's page. */
-  readonly owners: readonly string[];
+  /** Ids of operators without an entry in the configuration: the user of this machine's page. */
+  readonly localOperators: readonly string[];
   /** Secrets to redact from texts; default: those of the configuration. Returns a new array when the set changes. */
   readonly secrets?: () => readonly string[];
   /** Called when the store or the program failed, so that writes can no longer be trusted. */
@@ -60,10 +60,10 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
 const DRAIN_ROUNDS = 20;
 
 /** Backoff while the disk is full or another process writes to the database. */
-const UNTIL_IT_PASSES = { firstMs: 250, longestMs: 5_000 };
+const STORE_BACKOFF = { firstMs: 250, longestMs: 5_000 };
 
-/** Longer than the program can still run, in milliseconds. */
-const LONG_AFTER_MS = 3_600_000;
+/** The delay of entries for agents during a shutdown, in milliseconds. The program ends before it has passed. */
+const AFTER_SHUTDOWN_MS = 3_600_000;
 
 /** The longest that the first grant of a new channel waits for its agents. */
 const SEATING_MS = 5_000;
@@ -319,7 +319,7 @@ export class App {
    */
   #retrying<Result>(work: () => Promise<Result>): Promise<Result> {
     const { timers, log } = this.#parts;
-    return retry(work, UNTIL_IT_PASSES, {
+    return retry(work, STORE_BACKOFF, {
       timers,
       judge: ({ error }) => (willPass(error) ? 'again' : 'give-up'),
       waiting: ({ error, failures }) => {
@@ -417,9 +417,9 @@ export class App {
   }
 }
 
-/** Entries for agents are not kept at a shutdown: the floor creates them again at the next start. */
+/** Delays an entry for an agent until after the shutdown. The floor creates such entries again at the next start. */
 async function leftForNextStart(now: Instant): Promise<Settlement> {
-  return { state: 'retry', notBefore: now + LONG_AFTER_MS };
+  return { state: 'retry', notBefore: now + AFTER_SHUTDOWN_MS };
 }
 
 type Manager = Pick<TurnManager, 'apply'>;

@@ -255,17 +255,17 @@ export type KnownPeople = {
 /** Number of people who are remembered. */
 const PEOPLE = 10_000;
 
-/** The people by the present configuration. `owners` may operate without being in it. */
+/** Returns the known people. `localOperators`: ids of operators without an entry in the configuration. */
 export function createKnownPeople(
   config: () => Config,
-  owners: readonly string[],
+  localOperators: readonly string[],
   memory: { readonly get: (id: string) => string | null; readonly set: (id: string, name: string) => void },
 ): KnownPeople {
   const roles = new BoundedMap<string, readonly string[]>(PEOPLE);
   const names = new BoundedMap<string, string>(PEOPLE);
   const operators = (): OperatorSet => {
     const { users, roles: named } = config().operators;
-    return { users: [...owners, ...users], roles: named };
+    return { users: [...localOperators, ...users], roles: named };
   };
   const met: KnownPeople['met'] = ({ id, name, roles: now }) => {
     names.set(id, name);

@@ -1,4 +1,11 @@
-import type { CallResult, GatedCall, GateVerdict, LeftSteps, ModelStep, ToolGate } from '../agents/tools/tool-gate.ts';
+import type {
+  CallResult,
+  GatedCall,
+  GateVerdict,
+  UnfinishedSteps,
+  ModelStep,
+  ToolGate,
+} from '../agents/tools/tool-gate.ts';
 import { KeyedQueue } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { Applied } from '../turns/floor-store.ts';
@@ -8,7 +15,7 @@ import { runKeyOf, runKeysOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-machine.ts';
 import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
-import { AskedOutcome, UNDECIDED, leftSteps, refusedBy } from '../work/runs/run-left.ts';
+import { AskedOutcome, UNDECIDED, unfinishedSteps, refusedBy } from '../work/runs/call-outcomes.ts';
 import type { OpenCall, RunState } from '../work/runs/run.ts';
 import { callAsked, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
@@ -110,8 +117,8 @@ class RunGate implements ToolGate {
     return isForPeople && session === this.#session ? this.#goesOn() : null;
   }
 
-  async left(): Promise<LeftSteps | null> {
-    return this.#isOpen ? leftSteps(this.#ports.runs.newest(this.#key)) : null;
+  async unfinished(): Promise<UnfinishedSteps | null> {
+    return this.#isOpen ? unfinishedSteps(this.#ports.runs.newest(this.#key)) : null;
   }
 
   async ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {

@@ -46,8 +46,8 @@ type RunsPorts = {
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** The person who asked for the open review of a channel; `null` when none is open. */
   readonly reviewedFor: (channel: ChannelId) => string | null;
-  /** Ids of people who may operate without being in the configuration. */
-  readonly owners: readonly string[];
+  /** Ids of operators without an entry in the configuration: the user of this machine's page. */
+  readonly localOperators: readonly string[];
   readonly config: () => Config;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -98,7 +98,7 @@ export class Runs {
       get: (id: string) => store.keyValues.recall(NAMES, id),
       set: (id: string, name: string) => void store.keyValues.remember(NAMES, id, name).catch(failed),
     };
-    this.people = createKnownPeople(config, ports.owners, memory);
+    this.people = createKnownPeople(config, ports.localOperators, memory);
     const vouched: TaintPorts['vouched'] = (seat, author) =>
       membersOf(config(), seat) === 'same' || this.people.operates(author);
     this.taints = new RunTaints({ runs, clock, failed, vouched, said: (channel) => this.#said(channel) });
@@ -147,7 +147,7 @@ export class Runs {
   /** Reads lines and labels anew, because stored texts changed. */
   forget(): void {
     this.#lines.clear();
-    this.taints.reread();
+    this.taints.clearCache();
   }
 
   /** Stops background runs without reports. Open requests stay open until the next start. */

@@ -84,7 +84,7 @@ export function judgeCall(
   if (agent === undefined) return UNJUDGED;
   const rules = toolRulesOf(config, agent, channelIn(config, seat.channel) ?? null, only);
   const place = workPlaceOf(agent, config);
-  const memory = { at, definition: call.definition, remembered: remembered.flatMap(readYes) };
+  const memory = { at, definition: call.definition, remembered: remembered.flatMap(parseStoredRule) };
   const { tool: name, input, accounts = [{ name, kind: null, input, locations: [] }] } = call;
   const uses = accounts.map((account) => toolUse(account, place));
   const forMember = { members: rules.members, isHarmless: call.repeatable };
@@ -116,7 +116,7 @@ export function judgeCall(
     },
     rule: decided.rule?.text ?? null,
     ...(decided.verdict === 'deny' ? { denied: whyDenied(decided) } : {}),
-    remembered: caution === null ? yesBy(decided, memory.remembered) : null,
+    remembered: caution === null ? usedRuleId(decided, memory.remembered) : null,
     words: toolRefusalText(use, decided, rules),
     offers: first.filter(({ rule }) => rest.every((offers) => offers.some((other) => other.rule === rule))),
     caution,
@@ -337,14 +337,14 @@ function rank({ verdict }: ToolVerdict): number {
   return VERDICTS.indexOf(verdict);
 }
 
-function yesBy({ by, rule }: ToolVerdict, remembered: readonly Yes[]): string | null {
-  return by === 'remembered' ? (remembered.find((yes) => yes.rule === rule)?.id ?? null) : null;
+function usedRuleId({ by, rule }: ToolVerdict, remembered: readonly StoredRule[]): string | null {
+  return by === 'remembered' ? (remembered.find((stored) => stored.rule === rule)?.id ?? null) : null;
 }
 
-type Yes = Remembered & { readonly id: string };
+type StoredRule = Remembered & { readonly id: string };
 
 /** Parses a stored always-allow rule. A rule that this version cannot parse is dropped. */
-function readYes({ id, rule: text, until, definition }: RunState['remembered'][number]): readonly Yes[] {
+function parseStoredRule({ id, rule: text, until, definition }: RunState['remembered'][number]): readonly StoredRule[] {
   const read = parseRule(text);
   return read.ok ? [{ id, rule: read.rule, until, definition }] : [];
 }

@@ -317,7 +317,7 @@ export async function begin(
     ),
     backendFor: ({ id }) => backendOf(id),
     trust,
-    owners: [],
+    localOperators: [],
     onBroken: (error) => void (running && broken.push(error)),
   });
   await app.start();

@@ -89,7 +89,7 @@ export async function openArena(name: PlatformName, mind: Mind, turnConfig: obje
     log,
     adapters: [platform.adapter({ time, memory, log })],
     backendFor: ({ id: model }) => createLlmBackend({ ...LLM, model, fetch: models.fetch, timers }),
-    owners: [platform.person],
+    localOperators: [platform.person],
     onBroken: (error) => void broken.push(error),
   });
   const started = app.start().then(() => app.connect());

@@ -16,7 +16,7 @@ import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
 import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
 import { runKeyOf, runOnFloor } from '../../src/work/runs/floor-binding.ts';
-import { leftSteps } from '../../src/work/runs/run-left.ts';
+import { unfinishedSteps } from '../../src/work/runs/call-outcomes.ts';
 import { ChatError } from '../../src/adapters/port.ts';
 import { Platform } from '../../src/adapters/console/platform.ts';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
@@ -114,9 +114,9 @@ describe('an erasure', () => {
   test('leaves no steps to continue of a turn whose steps it cleared', async () => {
     using place = folder();
     const bound = await worked(place.file());
-    expect(leftSteps(bound.runs.newest(runKeyOf(SEAT)))).toMatchObject({ steps: [{ calls: '["word-ben-4"]' }] });
+    expect(unfinishedSteps(bound.runs.newest(runKeyOf(SEAT)))).toMatchObject({ steps: [{ calls: '["word-ben-4"]' }] });
     await erase(bound, 'message', 'm4');
-    expect(leftSteps(bound.runs.newest(runKeyOf(SEAT)))).toBeNull();
+    expect(unfinishedSteps(bound.runs.newest(runKeyOf(SEAT)))).toBeNull();
     expect(bound.store.floors.journal(HALL, 1)).toHaveLength(1);
     await bound.store.close();
   });

@@ -55,7 +55,7 @@ export async function startApp({ time, adapter, logged, level = 'warn', ...parts
         capabilities: { ...PLAIN, ...adapter.capabilities },
       },
     ],
-    owners: ['ada'],
+    localOperators: ['ada'],
     onBroken: (error) => void broken.push(error),
   });
   await app.start();

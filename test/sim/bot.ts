@@ -119,7 +119,7 @@ export class Bot {
       }),
       adapters: [platform.adapterFor(life)],
       backendFor: (agent) => cast.backendFor(agent, life),
-      owners: [],
+      localOperators: [],
       onBroken: (error) => life.alive && fail(new Violation('I15', `the program broke: ${text(error)}`)),
     });
     this.#app = app;

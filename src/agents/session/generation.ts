@@ -237,7 +237,7 @@ export class Generation {
         const standing = this.#gate?.standing() ?? null;
         return standing === null ? null : holding(() => standing);
       },
-      left: () => made().left(),
+      unfinished: () => made().unfinished(),
       ask: (call, stopped) => waiting(() => made().ask(call, AbortSignal.any([stopped, this.#untilOver()]))),
       settled: (call, result) => made().settled(call, result),
       reported: (call, result) => made().reported(call, result),

@@ -46,13 +46,13 @@ export type ModelStep = { readonly text: string; readonly kept: KeptStep | null 
 type KeptStep = { readonly said: string; readonly calls: string };
 
 /** The steps and call outcomes of a turn that a restart interrupted. */
-export type LeftSteps = {
+export type UnfinishedSteps = {
   readonly steps: readonly KeptStep[];
-  readonly results: ReadonlyMap<string, LeftResult>;
+  readonly results: ReadonlyMap<string, StoredResult>;
 };
 
 /** `isOutput`: `words` is output of the tool, so untrusted text. */
-type LeftResult = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
+type StoredResult = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
 
 /** Whether a call may start now. `words`: what people wrote with their approval, or the refusal for the model. */
 export type GateVerdict =
@@ -85,7 +85,7 @@ export type ToolGate = {
    * Returns the work that a restart interrupted, or `null`. Calls without a result must be requested again under the
    * same ids.
    */
-  left(): Promise<LeftSteps | null>;
+  unfinished(): Promise<UnfinishedSteps | null>;
   /**
    * Resolves with the verdict. The caller must run an allowed call at once, and only once. Calls are asked one at a
    * time, in order. Never rejects.

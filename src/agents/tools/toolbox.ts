@@ -13,7 +13,7 @@ import { neutralised } from '../prompt/prompt.ts';
 import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
 import type { FloorTools } from './floor-tools.ts';
 import { inputWords } from './input-words.ts';
-import type { GatedCall, LeftSteps, ToolGate } from './tool-gate.ts';
+import type { GatedCall, UnfinishedSteps, ToolGate } from './tool-gate.ts';
 import type { Report } from '../backends/backend.ts';
 
 /** A tool call as a model writes it. */
@@ -38,10 +38,10 @@ type ToolboxParts = {
 };
 
 /** A turn that a restart interrupted during a step. */
-type LeftTurn = {
+type UnfinishedTurn = {
   readonly said: readonly ModelMessage[];
   readonly calls: readonly ModelCall[];
-  readonly results: LeftSteps['results'];
+  readonly results: UnfinishedSteps['results'];
   readonly steps: number;
 };
 
@@ -127,8 +127,8 @@ export class Toolbox {
    * Returns the interrupted turn: its messages, and the calls of its last step. Returns `null` when no restart
    * interrupted it.
    */
-  async left(): Promise<LeftTurn | null> {
-    const left = (await this.#served?.gate.left()) ?? null;
+  async unfinished(): Promise<UnfinishedTurn | null> {
+    const left = (await this.#served?.gate.unfinished()) ?? null;
     if (left === null) return null;
     this.#isStepping = true;
     const said = left.steps.flatMap((step) => z.array(modelMessageSchema).parse(JSON.parse(step.said)));
@@ -138,7 +138,7 @@ export class Toolbox {
   }
 
   /** Finishes the calls that a restart interrupted. Calls before the last one with a result are not run again. */
-  async resume({ calls, results }: LeftTurn, said: readonly string[]): Promise<readonly ModelMessage[]> {
+  async resume({ calls, results }: UnfinishedTurn, said: readonly string[]): Promise<readonly ModelMessage[]> {
     await this.offer();
     const last = calls.findLastIndex(({ key }) => results.has(key));
     return await this.run(calls, (call, index) => {

@@ -62,7 +62,7 @@ export class FolderTrust implements TrustCommands {
   readonly book: TrustBook;
   readonly #ports: FolderTrustPorts;
   readonly #folders = new Map<AgentId, WatchedFolder>();
-  /** For whom decisions about an agent's folder count, where that is more than the agent. */
+  /** By agent: the id under which decisions about its folder are stored. Agents of one crew share an id. */
   readonly #owners = new Map<AgentId, string>();
   #channels: TrustChannels | null = null;
   #poll: Timer | null = null;

@@ -46,15 +46,15 @@ const COMMANDS = {
   READY: {},
   /** An agent could not be started, or its session has stopped for good. */
   UNABLE: { agent, why: text },
-  /** An agent of the review is gone for now. */
+  /** An agent of the review is not available for now. */
   LOST: { agent, why: text },
-  /** Both agents are there again. */
+  /** Both agents are available again. */
   BACK: {},
   /** The floor granted the turn that the review asked for, or goes on with it under a new epoch. */
   GRANTED: { agent, epoch },
   /** The agent said a text in the turn with this epoch. A signal stands alone on the last line of its last text. */
   SAID: { agent, epoch, text },
-  /** That turn is over. `completed` is false when its agent failed, or its time was up. */
+  /** The turn with this epoch has ended. `completed` is false when its agent failed or the turn timed out. */
   ENDED: { agent, epoch, completed: z.boolean() },
   /** The work after the turn with this epoch; `null` when the agents have no repository. */
   MEASURED: { epoch, work: workSchema.nullable() },

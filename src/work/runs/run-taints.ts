@@ -57,8 +57,8 @@ export class RunTaints {
     return { untrusted: taint, private: secret };
   }
 
-  /** Forgets what is known, because stored texts changed. */
-  reread(): void {
+  /** Clears the cache of labels. Called after an erasure, which changes the stored labels. */
+  clearCache(): void {
     this.#known.clear();
   }
 

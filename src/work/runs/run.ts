@@ -195,7 +195,7 @@ export const runStateSchema = z.strictObject({
   unknown: z.array(text),
   /** When the session first read untrusted text, with its source; absent: it has not. */
   taint: z.strictObject(mark).exactOptional(),
-  /** The same for private text. */
+  /** When the session first read private data, with its source; absent: it has not. */
   secret: z.strictObject(mark).exactOptional(),
   /** Times during which earlier sessions had such labels. Text that they wrote has the label, too. */
   wrote: z.array(z.strictObject({ ...mark, until: instant, private: z.literal(true).exactOptional() })).exactOptional(),

@@ -45,7 +45,7 @@ export function gateThat(
     },
     spent: async () => 'stop',
     standing: () => null,
-    left: async () => null,
+    unfinished: async () => null,
     settled: async () => {},
     reported: async () => {},
     close: async () => {},

@@ -174,7 +174,7 @@ export class LlmGeneration {
     const { resumes, turn } = this.#parts;
     if (!resumes || this.#isResumed) return;
     this.#isResumed = true;
-    const left = await this.#toolbox.left();
+    const left = await this.#toolbox.unfinished();
     if (left === null) return;
     this.#steps = left.steps;
     this.#since.push(...left.said);

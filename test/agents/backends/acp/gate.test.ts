@@ -26,7 +26,7 @@ function generation(verdict: GateVerdict | Promise<GateVerdict> = { verdict: 'go
     },
     spent: async () => 'stop',
     standing: () => standing,
-    left: async () => null,
+    unfinished: async () => null,
     settled: async ({ id }, { status, output }) => void told.push(`settled ${id} ${status} ${output}`),
     reported: async ({ id, tool, program: by }, { status }) => {
       programs.add(by);

@@ -85,7 +85,7 @@ function gateOf({ asked, told }: Rig, { rules }: Rig['seat'], { choice, after }:
     ),
     spent: async () => 'stop',
     standing: () => null,
-    left: async () => null,
+    unfinished: async () => null,
     async ask(call, stopped) {
       const use = toolUse({ name: call.tool, kind: null, input: call.input, locations: [] }, null);
       const judged = decideUse(use, rules, { at: 0, definition: null, remembered: [] });

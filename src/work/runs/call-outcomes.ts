@@ -3,11 +3,11 @@ import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { RunFact } from './run-events.ts';
 
 /**
- * The steps and call outcomes that the newest generation of a run left, from the facts of its journal, newest first.
+ * The steps and call outcomes that the newest generation of a run stored before it was interrupted, from the facts of its journal, newest first.
  * Call outcomes have the ids that the agent gave. `null` when no step was stored, when the last step was not, or when
  * one was erased.
  */
-export function leftSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): Left | null {
+export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): UnfinishedSteps | null {
   const facts: RunFact[] = [];
   for (const { fact } of newest) {
     // What was said before the turn waited for a person is not part of it.
@@ -38,7 +38,7 @@ function peopleSaid(fact: RunFact): Decided | null {
 
 type Result = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
 type Step = { readonly said: string; readonly calls: string };
-type Left = { readonly steps: readonly Step[]; readonly results: ReadonlyMap<string, Result> };
+type UnfinishedSteps = { readonly steps: readonly Step[]; readonly results: ReadonlyMap<string, Result> };
 type Decided = { readonly by: string | null; readonly reason: string | null };
 type Ended = Decided & { readonly code: string | null };
 
