@@ -84,7 +84,7 @@ export async function startProgram({ config, path, backend, posted }: ProgramPar
     log: createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: process.stderr }),
     adapters: [adapter],
     backendFor: () => backend,
-    owners: ['ada'],
+    localOperators: ['ada'],
     onBroken: failed.reject,
   });
   await Promise.race([app.start(), failed.promise]);

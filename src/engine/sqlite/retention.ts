@@ -176,7 +176,7 @@ type Asked = { readonly channel: string; readonly before: Instant; readonly mach
 
 function pruningStatements(db: Database) {
   // Keeps the newest message of a channel, because it tells what was seen, and messages that the state names.
-  const oldRows = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
+  const isPrunable = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
     AND sort < (SELECT max(sort) FROM inbox WHERE channel = @channel)
     AND instr((SELECT state FROM machines WHERE id = @machine), json_quote(id)) = 0`;
   return {
@@ -193,13 +193,13 @@ function pruningStatements(db: Database) {
       .pluck(),
     countMessages: db
       .prepare<Asked & RowRange, number>(
-        `SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${oldRows}`,
+        `SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${isPrunable}`,
       )
       .pluck(),
     messages: db.prepare<Asked>(
       `DELETE FROM inbox WHERE rowid IN (
          SELECT oldest.n FROM (SELECT rowid AS n FROM inbox WHERE channel = @channel ORDER BY sort LIMIT ${LOOKED_AT}) AS oldest
-         JOIN inbox ON inbox.rowid = oldest.n WHERE ${oldRows} LIMIT ${TAKEN_OUT})`,
+         JOIN inbox ON inbox.rowid = oldest.n WHERE ${isPrunable} LIMIT ${TAKEN_OUT})`,
     ),
     conversation: db.prepare<Asked>(
       `DELETE FROM conversation WHERE seq IN (
