@@ -172,8 +172,6 @@ export const modelUseSchema = z.strictObject({
 
 export type ModelUse = Readonly<z.infer<typeof modelUseSchema>>;
 
-export type CallOutcome = Readonly<z.infer<typeof callOutcomeSchema>>;
-
 export type Question = Readonly<z.infer<typeof questionSchema>>;
 
 const spending = z.strictObject({
