@@ -131,7 +131,7 @@ export class CrewHost {
         run: commandRunner(timers),
         tickets: (repository) => ticketsOf(crew, repository),
         ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
-        say: (words) => log.warn({ crew: id }, words),
+        say: (words) => this.#note(id, words),
       });
       const runner = new CrewRunner({
         key: id,
@@ -155,6 +155,15 @@ export class CrewHost {
       this.#closed.set(id, words);
       log.error({ crew: id }, `crew ${id} cannot work: ${words}`);
     }
+  }
+
+  /** Tells people in the crew's channel. */
+  #note(crew: string, text: string): void {
+    const { log, clock } = this.#ports;
+    log.info({ crew }, text);
+    this.#crews.apply(crew, { type: 'NOTE', text }, clock.now()).catch((error: unknown) => {
+      log.error({ crew, err: error }, 'a note could not be stored');
+    });
   }
 
   /** Seats one after another, so that each sees the workers of the one before. */

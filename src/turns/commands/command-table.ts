@@ -277,6 +277,15 @@ export const COMMANDS = [
   changes('crew kill', 'Reset a worker; its work is stored first, and its ticket is open again', [WORKER], 'A'),
   changes('crew cleanup', 'Remove the worktree of a worker; its work is stored first', [WORKER], 'A'),
   changes('crew accept', 'Let tickets start although the tests of main are red'),
+  {
+    ...changes(
+      'crew kept',
+      'Show stored work; "show" and a ref shows its changes, "drop" and a ref deletes it',
+      [optional('what', 'words', 'show or drop, and a ref', REST)],
+      'show refs/conch/kept/A-c-1/1',
+    ),
+    withoutArguments: 'read',
+  },
   changes(
     'crew clean',
     'Reset all workers; their work is stored first. Asks before it does',

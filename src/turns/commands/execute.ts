@@ -190,6 +190,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'crew cleanup': ofCrews('cleanup'),
   'crew accept': ofCrews('accept'),
   'crew clean': ofCrews('clean'),
+  'crew kept': ofCrews('kept'),
   queue: shows((view, { context }) => queueText(view, context)),
   why({ channel, values: { message = '' }, context }) {
     const text = whyText(channel, message, context);

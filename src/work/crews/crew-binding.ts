@@ -20,6 +20,7 @@ export type CrewStore = MachineStore<Crew, CrewCommand, CrewFact, never, CrewRef
 /** Texts that people or agents wrote, and the ids of people. */
 const CREW_TEXTS: FactFields = {
   runnerSet: ['by'],
+  noted: ['text'],
   ticketAssigned: ['ticket.title', 'ticket.text'],
   stepAsked: ['about'],
   stepHeard: ['broken'],
@@ -123,6 +124,7 @@ export const crewOnFloor = {
     'errorCounted',
     'errorExplained',
     'paused',
+    'noted',
     'tested',
     'waited',
     'conflicted',

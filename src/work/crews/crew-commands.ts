@@ -75,6 +75,7 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   accept: (runner, { person }) =>
     give(runner, { type: 'ACCEPT_BASE', by: person.name }, 'Tickets start although the tests of main are red.'),
   clean,
+  kept: keptWork,
 };
 
 async function give(runner: CrewRunner, command: CrewCommand, done: string): Promise<Answer> {
@@ -131,6 +132,19 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
     ok: true,
     text: `The crew is stopped, and ${counted(busy.length, 'worker')} reset. Stored work stays under refs/conch/kept.`,
   };
+}
+
+/** Lists stored work; "show" and "drop" are followed by a ref. */
+async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer> {
+  const [verb = '', ref = ''] = (values.words ?? '').trim().split(/\s+/);
+  if (verb === '') {
+    const all = await runner.work.kept();
+    return { ok: true, text: all.length === 0 ? 'No work is stored.' : all.join('\n') };
+  }
+  if ((verb !== 'show' && verb !== 'drop') || ref === '')
+    return { ok: false, text: 'Expected: /crew kept, /crew kept show <ref>, or /crew kept drop <ref>.' };
+  const text = await runner.work.keptWork(ref, verb === 'drop');
+  return text === null ? { ok: false, text: `No work is stored as ${ref}. /crew kept lists all.` } : { ok: true, text };
 }
 
 function refusedText(crew: Crew, command: CrewCommand, refusal: CrewRefusal): string {

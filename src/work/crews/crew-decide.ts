@@ -64,6 +64,7 @@ const DECIDERS: Deciders = {
   RETRY: retry,
   MERGE: mergeNow,
   ANSWER: answer,
+  NOTE: (decision, { text }) => decision.record({ type: 'noted', text }),
   TICK: tick,
 };
 

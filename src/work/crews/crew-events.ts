@@ -70,6 +70,8 @@ const COMMANDS = {
   /** Merges the branch of a worker that is done, whatever it waits for. */
   MERGE: { worker, by },
   ANSWER: { worker, by, choice: z.enum(WORKER_CHOICES) },
+  /** Tells people something about the repository. */
+  NOTE: { text },
   TICK: {},
 };
 
@@ -99,6 +101,7 @@ export const CREW_FACTS = {
   errorForgiven: { worker },
   paused: { until: instant, why: text },
   pauseOver: {},
+  noted: { text },
   retryDue: { worker },
   /** The step is tried again with a new session. */
   sessionRenewed: { worker, retryAt: instant, why: text },

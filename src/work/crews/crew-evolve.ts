@@ -30,6 +30,8 @@ function changed(crew: Crew, fact: CrewWideFact): Crew {
       return { ...crew, paused: { until: fact.until, why: fact.why }, limits: crew.limits + 1 };
     case 'pauseOver':
       return { ...crew, paused: null };
+    case 'noted':
+      return crew;
   }
 }
 
@@ -60,12 +62,18 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     case 'mergeDropped':
       return { ...crew, merging: null };
     case 'merged':
-      return { ...crew, merging: null, finished: finished(crew, worker.name, fact, at) };
+      return { ...crew, merging: null, base: baseAfter(crew, fact), finished: finished(crew, worker.name, fact, at) };
     case 'leaving':
       return left(crew, worker, fact, at);
     default:
       return crew;
   }
+}
+
+/** The merged tree was tested, so main is as good at its commit as it was before, or better. */
+function baseAfter({ base }: Crew, { commit }: CrewFactOf<'merged'>): Crew['base'] {
+  if (base === null) return null;
+  return { ...base, tip: commit, verdict: base.verdict === 'red' ? 'green' : base.verdict };
 }
 
 function finished(

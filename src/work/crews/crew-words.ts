@@ -1,3 +1,4 @@
+import { shortDigest } from '../../lib/digest.ts';
 import { counted } from '../../turns/commands/clock-words.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import { CHOICES_FOR, findWorker } from './crew.ts';
@@ -41,6 +42,7 @@ export function workerQuestion({ name, waiting }: Worker): string {
 /** The line for a fact; `null` for facts that people need not read. `crew` is the state before the worker left. */
 export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (fact.type === 'paused') return pausedLine(crew, fact);
+  if (fact.type === 'noted') return notedLine(crew, fact);
   if (!('worker' in fact)) return null;
   const worker = findWorker(crew, fact.worker);
   if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
@@ -50,6 +52,12 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   const { id, thread } = worker.ticket;
   const [about, text] = said;
   return { ticket: id, thread, about, text };
+}
+
+function notedLine({ settings }: Crew, { text }: CrewFactOf<'noted'>): TicketLine | null {
+  return settings === null
+    ? null
+    : { ticket: 'crew', thread: settings.channel, about: shortDigest(text), text: `· ${text}` };
 }
 
 function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): TicketLine | null {

@@ -2,13 +2,16 @@ import { existsSync, rmSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
+import { isoTime } from '../../lib/time.ts';
 import type { GitEnvironment } from '../../lib/git.ts';
 import { findRunners } from './checks/test-runner.ts';
 import { portsInUse, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { Assigned, Crew, WorktreeState } from './crew.ts';
 import type { CrewWork, MergeEnd, Seen, TestResult } from './crews.ts';
-import { commitWork, storeWork, treeOf } from './git/kept.ts';
+import { differences, pictureOf } from './git/guard.ts';
+import type { CopyPicture } from './git/guard.ts';
+import { commitWork, dropKept, listKept, showKept, storeWork, treeOf } from './git/kept.ts';
 import { advanceMain, findMerge, isOnMain, mainState, mergeCommit, prepareIntegration, pushMain } from './git/merge.ts';
 import {
   excludePaths,
@@ -60,7 +63,7 @@ export type CrewWorkPorts = {
   readonly tickets: (repository: Repository) => TicketSource;
   /** The folder of the tickets' files, which agents do not change; `null` for none. */
   readonly ticketsDir: string | null;
-  /** Tells operators something that they should know. */
+  /** Tells people in the crew's channel. */
   readonly say: (words: string) => void;
 };
 
@@ -97,6 +100,8 @@ class RepositoryWork implements CrewWork {
   readonly #integration: string;
   #last: Promise<unknown> = Promise.resolve();
   #told = '';
+  /** The user's copy when a step was measured last. */
+  #picture: CopyPicture | null = null;
 
   constructor(repository: Repository, plan: CrewPlan, ports: CrewWorkPorts) {
     this.#repository = repository;
@@ -180,6 +185,7 @@ class RepositoryWork implements CrewWork {
     const unmerged = [...new Set(zeroSeparated(await git(['diff', '--name-only', '--diff-filter=U', '-z'])))];
     const dirty = (await git(['status', '--porcelain', '--untracked-files=normal'])) !== '';
     const marked = ahead === 0 ? [] : await this.#withMarkers(tip, main);
+    await this.#guard();
     return {
       tree: await treeOf(repository, worktree),
       tip,
@@ -250,6 +256,18 @@ class RepositoryWork implements CrewWork {
     for (const name of ['index.lock', 'HEAD.lock']) rmSync(join(folder, name), { force: true });
   }
 
+  async kept(): Promise<readonly string[]> {
+    return (await listKept(this.#repository)).map(({ ref, at }) => `${ref} · ${isoTime(at)}`);
+  }
+
+  async keptWork(ref: string, drops: boolean): Promise<string | null> {
+    const found = (await listKept(this.#repository)).find((each) => each.ref === ref);
+    if (found === undefined) return null;
+    if (!drops) return await showKept(this.#repository, found);
+    await dropKept(this.#repository, found);
+    return `${ref} is deleted. Its commit was ${found.commit}.`;
+  }
+
   async closed(ticket: string, commit: string | null): Promise<void> {
     await this.#tickets.closed(ticket, commit);
   }
@@ -311,7 +329,7 @@ class RepositoryWork implements CrewWork {
   async #finish(commit: string): Promise<MergeEnd> {
     if (this.#plan.push) {
       const refused = await pushMain(this.#repository, 'origin', commit);
-      if (refused !== null) this.#ports.say(`crew ${this.#plan.id}: the push was refused: ${refused}`);
+      if (refused !== null) this.#ports.say(`the push was refused: ${refused}`);
     }
     return { how: 'merged', commit };
   }
@@ -381,7 +399,7 @@ class RepositoryWork implements CrewWork {
       const how = `set "test" of the crew ${this.#plan.id} to one of them`;
       throw new Error(`${this.#plan.main} has tests of several kinds (${names}): ${how}`);
     }
-    if (names !== this.#told) this.#ports.say(`crew ${this.#plan.id}: tests: ${names === '' ? 'none found' : names}`);
+    if (names !== this.#told) this.#ports.say(`tests: ${names === '' ? 'none found' : names}`);
     this.#told = names;
     return first?.command ?? null;
   }
@@ -401,6 +419,16 @@ class RepositoryWork implements CrewWork {
     const { tip } = await mainState(this.#repository);
     if (await isAncestor(this.#repository, tip, fetched.commit))
       await advanceMain(this.#repository, { from: tip, to: fetched.commit });
+  }
+
+  /** Tells people when settings, hooks or stashes of their copy changed during a step. Agents have no part in them. */
+  async #guard(): Promise<void> {
+    const now = await pictureOf(this.#repository);
+    const before = this.#picture ?? now;
+    this.#picture = now;
+    const { config, hooks, stash } = before;
+    const found = differences({ ...now, config, hooks, stash }, now);
+    if (found.length > 0) this.#ports.say(`during a step of a worker: ${found.join(' ')}`);
   }
 
   /**
@@ -426,7 +454,7 @@ class RepositoryWork implements CrewWork {
   }
 
   #say({ id }: Assigned, words: string): void {
-    this.#ports.say(`crew ${this.#plan.id}, ${id}: ${words}`);
+    this.#ports.say(`${id}: ${words}`);
   }
 
   /** Carries out work in the integration worktree, one after another. */

@@ -54,6 +54,10 @@ export type CrewWork = {
   exists(ticket: Assigned): Promise<boolean>;
   /** Removes locks that git left in the worktree when it was ended. Call it while no agent works there. */
   unlock(ticket: Assigned): Promise<void>;
+  /** Refs of stored work, one line each. */
+  kept(): Promise<readonly string[]>;
+  /** Shows the changes of stored work, or deletes its ref. Resolves with `null` when there is no such ref. */
+  keptWork(ref: string, drops: boolean): Promise<string | null>;
   /** Tells the tickets' own place that a ticket is closed. */
   closed(ticket: string, commit: string | null): Promise<void>;
   /** Gives back what the crew holds of the repository. */
@@ -117,6 +121,8 @@ export class CrewRunner {
   #listed: Seen['listed'] = [];
   /** Why the last look for tickets failed, in words; `null` when it did not. */
   problem: string | null = null;
+  /** Set when tickets may have become ready since the last look began. */
+  #isLookDue = false;
   #isRunning = false;
 
   constructor(ports: CrewPorts) {
@@ -133,6 +139,11 @@ export class CrewRunner {
       }
       this.#round(state);
     });
+  }
+
+  /** The repository of the crew. */
+  get work(): Pick<CrewWork, 'kept' | 'keptWork'> {
+    return this.#ports.work;
   }
 
   get key(): string {
@@ -332,9 +343,11 @@ export class CrewRunner {
   #lookSoon(): void {
     this.#lookLater?.cancel();
     this.#lookLater = null;
+    this.#isLookDue = true;
   }
 
   #look(): void {
+    this.#isLookDue = false;
     this.#looking = this.#looked()
       .then(() => void (this.problem = null))
       .catch((error: unknown) => {
@@ -344,6 +357,7 @@ export class CrewRunner {
       .finally(() => {
         this.#looking = null;
         if (!this.#isRunning) return;
+        if (this.#isLookDue) return this.#round(this.state());
         this.#lookLater = this.#ports.timers.after(LOOK_MS, () => {
           this.#lookLater = null;
           this.#round(this.state());

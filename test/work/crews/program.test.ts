@@ -290,6 +290,12 @@ test('stores the work of a killed worker, and tells the next attempt about it', 
   const [kept] = room.app.crews.state('web')?.kept ?? [];
   expect(git(room.repo, 'show', `${kept?.ref}:half.txt`)).toBe('half');
   expect(prompts[1]).toContain(kept?.ref);
+  expect(await room.command('/crew kept')).toMatchObject({ ok: true, text: expect.stringContaining(kept?.ref ?? '-') });
+  expect(await room.command(`/crew kept show ${kept?.ref}`)).toMatchObject({
+    text: expect.stringContaining('half.txt'),
+  });
+  expect(await room.command(`/crew kept drop ${kept?.ref}`)).toMatchObject({ ok: true });
+  expect(await room.command('/crew kept')).toMatchObject({ text: 'No work is stored.' });
 });
 
 test("keeps a person's dirty copy unchanged while main advances", async () => {
@@ -304,6 +310,9 @@ test("keeps a person's dirty copy unchanged while main advances", async () => {
   expect(readFileSync(join(repo, 'list.txt'), 'utf8')).toBe('first\nmine\n');
   const commit = room.app.crews.state('web')?.finished[0]?.commit ?? '';
   expect(git(repo, 'rev-parse', 'refs/conch/main')).toBe(commit);
+  expect(room.posts.filter((post) => post.startsWith(`${CHANNEL} `) && post.includes('was not updated'))).toHaveLength(
+    1,
+  );
 });
 
 test('starts nothing on red tests of main before an operator allows it', async () => {
@@ -486,4 +495,16 @@ test('a lock that git left when its agent was killed does not stop the worker', 
   await room.command('/crew run');
   await finished(room, 1);
   expect(mainTickets(room.repo)).toEqual(['c-1']);
+});
+
+test('a worker that changes a setting of the repository is told of to people', async () => {
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, _turn, step) => {
+    if (step === 1) return 'I looked around.';
+    git(folder, 'config', 'core.hooksPath', '/tmp/elsewhere');
+    add(folder, 'one.txt', 'one');
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  await expect.poll(() => room.posts.join('\n')).toContain('core.hookspath');
 });
