@@ -54,8 +54,8 @@ export type OutgoingPost = {
 };
 
 /**
- * A button under a post. `line` is the command line that it runs. `drawnFor` names its question or turn (`drawn-
- * for.ts`).
+ * A button under a post. `line` is the command line that it runs. `drawnFor` names its question or turn
+ * (`drawn-for.ts`).
  */
 export type PostButton = {
   readonly label: string;

@@ -126,8 +126,8 @@ export function transitionLine(
 }
 
 /**
- * Returns a function that redacts a line of JSON: the given values of at least six characters, in plain, escaped, URL-
- * encoded and base64 form, and tokens of known services. The line stays JSON.
+ * Returns a function that redacts a line of JSON: the given values of at least six characters, in plain, escaped,
+ * URL-encoded and base64 form, and tokens of known services. The line stays JSON.
  */
 export function redactor(secrets: readonly string[]): (line: string) => string {
   const redact = textRedactor(secrets);

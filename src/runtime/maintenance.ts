@@ -32,7 +32,7 @@ const DAY_MS = 86_400_000;
 /** Delay of the first pruning after a start, so that the start has the machine to itself. */
 const FIRST_MS = 60_000;
 
-/** Carries out an order of the command line for the database. Errors become refusals in words. */
+/** Executes a maintenance command of the command line. An error becomes the text of a refusal. */
 export async function carryOut(order: MaintenanceOrder, parts: MaintenanceParts): Promise<Answer> {
   try {
     return { ok: true, text: await done(order, parts) };

@@ -291,9 +291,9 @@ class RunGate implements ToolGate {
     try {
       if (left !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
       const { clean } = this.#ports;
-      const yes = judged.remembered === null ? {} : { remembered: judged.remembered };
+      const byRule = judged.remembered === null ? {} : { remembered: judged.remembered };
       const words = callAsked(call, judged, { said: this.#said, clean });
-      const front = { ...recordedCall(call, judged, { id, clean }), ...yes, words };
+      const front = { ...recordedCall(call, judged, { id, clean }), ...byRule, words };
       const calls = judged.verdict === 'ask' ? [front, ...this.#unlisted()] : [front];
       const requested = await this.#apply({ type: 'REQUEST', session: this.#session, calls });
       if (!requested.ok) return CANCELLED;

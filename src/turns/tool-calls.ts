@@ -106,7 +106,7 @@ export type OpenApproval = {
 };
 
 /** An always-allow rule. */
-export type RememberedYes = {
+export type AlwaysAllowRule = {
   readonly channel: ChannelId;
   readonly agent: AgentId;
   readonly rule: string;
@@ -123,7 +123,7 @@ export type RememberedYes = {
 /** Open approvals and always-allow rules of all channels. */
 export type AuditStanding = {
   readonly asked: readonly OpenApproval[];
-  readonly remembered: readonly RememberedYes[];
+  readonly remembered: readonly AlwaysAllowRule[];
 };
 
 /** Reads the tool calls of all channels. */

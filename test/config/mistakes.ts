@@ -495,7 +495,7 @@ const NAMES: readonly Mistake[] = [
     file: { announcements: { nobody: 'Where is {agent}?' } },
     path: 'announcements.nobody',
     at: 'agent',
-    next: 'Nothing is filled in for {agent}; nothing is filled in here',
+    next: 'Nothing is filled in for {agent}; this announcement has no values',
   },
 ];
 

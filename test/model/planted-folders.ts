@@ -56,7 +56,7 @@ export const PLANTED_FOLDERS: readonly Planted[] = [
   {
     name: 'an agent whose folder is trusted is not started',
     file: TRUST,
-    find: "    if (choice === 'trusted') this.#folders.get(agent)?.wake();\n",
+    find: '    for (const [other, folder] of this.#folders) if (this.#ownerOf(other) === owner) folder.wake();\n',
     replace: '',
   },
   {

@@ -460,7 +460,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
     case 'runCompleted':
     case 'aborted':
     case 'approvalDetached':
-    case 'yesRevoked':
+    case 'ruleRevoked':
     case 'causeNoted':
       return known;
   }

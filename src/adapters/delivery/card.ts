@@ -265,11 +265,11 @@ export function answersTo({ agent, isAside, question: asked }: FloorQuestion): r
   const whole: CardButton = { ...button('Whole input', status), opens: { what: 'input' } };
   if (about?.answer !== undefined) {
     const { form } = about;
-    const [yes, decline] = about.danger === true ? (['danger', 'good'] as const) : (['good', 'danger'] as const);
+    const [accept, decline] = about.danger === true ? (['danger', 'good'] as const) : (['good', 'danger'] as const);
     const answer: CardButton =
       form === undefined
-        ? button('Done', `/answer ${question} ${about.answer}`, yes)
-        : { ...button('Answer…', `/answer ${question}`, yes), opens: { what: 'form', of: form } };
+        ? button('Done', `/answer ${question} ${about.answer}`, accept)
+        : { ...button('Answer…', `/answer ${question}`, accept), opens: { what: 'form', of: form } };
     const declined = button('Decline', no, decline);
     return about.danger === true ? [declined, whole, answer] : [answer, declined, whole];
   }

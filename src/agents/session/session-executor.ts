@@ -124,7 +124,7 @@ export class SessionExecutor {
   #untrusted: string | null = null;
   #lastCause: string | null = null;
   #ping: { readonly session: AgentSession; missed: number } | null = null;
-  /** True once the session is stopped for good with its counters reset. */
+  /** True once the session is stopped for good. Its counters start at zero after that. */
   #isLeaving = false;
   #closed = false;
 

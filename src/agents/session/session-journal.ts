@@ -117,7 +117,7 @@ export class SessionRecord {
   }
 }
 
-/** Throws when the move is in no row of the table: a bug. */
+/** Returns the session's state after a move. Throws when the table has no row for the move, which is a bug. */
 function after({ type: _type, from, trigger: by, to, cause, ...counted }: RecordedMove): KeptSession {
   const isRow = SESSION_TRANSITIONS.some(
     (row) =>

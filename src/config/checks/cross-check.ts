@@ -209,7 +209,7 @@ const checkWording = (kind: string, wording: unknown, tell: Tell): void => {
   const builtIn = Object.entries(ANNOUNCEMENTS).find(([each]) => each === kind)?.[1].text;
   if (builtIn === undefined || typeof wording !== 'string') return;
   const names = [...new Set([...namesIn(builtIn), ...(MORE_NAMES[kind] ?? [])])];
-  const known = names.length === 0 ? 'nothing is filled in here' : `known are ${names.map(braced).join(', ')}`;
+  const known = names.length === 0 ? 'this announcement has no values' : `known are ${names.map(braced).join(', ')}`;
   for (const name of namesIn(wording).filter((each) => !names.includes(each))) {
     const meant = nearest(name.trim(), names);
     const hint = meant === null ? `; ${known}` : `: did you mean ${braced(meant)}?`;

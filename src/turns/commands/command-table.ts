@@ -107,7 +107,7 @@ export const COMMANDS = [
   changes(
     'floor extend',
     'Give the holder more time',
-    [optional('seconds', 'seconds', 'how long (60 if left out)')],
+    [optional('seconds', 'seconds', 'how many seconds (60 if left out)')],
     '120',
   ),
   changes('floor pause', 'Grant no new turns until /floor resume'),
@@ -164,7 +164,7 @@ export const COMMANDS = [
   changes(
     'reject',
     'Deny a request; without a number, show the open requests',
-    [QUESTION, optional('why', 'words', 'the reason: recorded, and read by models', REST)],
+    [QUESTION, optional('why', 'words', 'the reason: recorded, and sent to the agent if it can read it', REST)],
     '8',
     SHOWS_WITHOUT_ARGUMENTS,
   ),

@@ -92,7 +92,9 @@ const FIELDS = {
   undelivered: { agent, why: z.string() },
   /** A request for approval. `until`: when it is denied if nobody decides. */
   approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
-  /** The decision that replaces a request. `approval`: its id in the run. `callOutcome`: the call's outcome, once known. */
+  /**
+   * The decision that replaces a request. `approval`: its id in the run. `callOutcome`: the call's outcome, once known.
+   */
   answered: {
     agent,
     ...answerSchema.shape,

@@ -126,7 +126,7 @@ const EVOLUTION: Evolution = {
   runLeft: (floor) => floor,
   questionShown: (floor, { agent }) => changeWait(floor, agent, shownWait),
   questionClosed: (floor, fact, at) =>
-    // The generation continues. After a restart, the turn resumes instead.
+    // Without a restart, the generation continues. After one, the wait stores the decision for the next prompt.
     changeWaiting(floor, fact.agent, (turn) => {
       const wait = answeredWait(turn.wait, fact);
       return wait === null ? active(floor, turn, at) : { ...turn, wait };

@@ -100,7 +100,7 @@ const KINDS: readonly Obstacle['why'][] = [
 ];
 const WITH_SOMEBODY = KINDS.filter((why) => why !== 'nobody-available');
 
-/** The obstacle of this kind; of the three limits, the one that is reached. `null` when there is none. */
+/** Returns the obstacle of a kind; `null` for none. Any of the three limit kinds returns the limit that is reached. */
 function find(why: Obstacle['why'], floor: Floor, at: Instant): Obstacle | null {
   switch (why) {
     case 'catching-up':

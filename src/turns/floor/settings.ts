@@ -55,7 +55,7 @@ export const aboutSchema = z.strictObject({
   says: z.string().nullable(),
   /** Who may decide, if not every operator. */
   who: z.string().exactOptional(),
-  /** The call could send data out, with text from an untrusted source. */
+  /** Set when the session has read untrusted text and the call could send data out. */
   danger: z.literal(true).exactOptional(),
   /** An example of an answer, for a request that is answered in words. */
   answer: z.string().exactOptional(),

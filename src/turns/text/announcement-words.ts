@@ -247,7 +247,7 @@ const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], stri
   cancelled: '⏹ Review cancelled',
 };
 
-/** "qa reviews dev's work". */
+/** Returns what a turn of a review is for: "qa reviews dev's work". */
 function reviewTurnWords(
   { agent, primary, purpose }: Pick<AnnouncementOf<'review'>, 'agent' | 'primary' | 'purpose'>,
   name: NameOf,

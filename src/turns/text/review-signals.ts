@@ -9,7 +9,7 @@ export const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
 /** The most findings that a reviewer may report in one verdict. */
 export const MOST_FINDINGS = 50;
 
-/** The pass word while a review is open: the configured ones may be verdicts. */
+/** The word to pass a turn while a review is open. A configured pass word could be read as a verdict. */
 export const REVIEW_PASS_WORD = 'SKIP';
 
 const string = z.string();

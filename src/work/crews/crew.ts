@@ -141,7 +141,7 @@ const workerSchema = z.strictObject({
   maxSteps: count,
   lastStepAt: instant.nullable(),
   usage: z.strictObject({ input: z.number(), output: z.number(), costMicros: z.number() }),
-  /** The part of that cost after which a person has raised the budget. */
+  /** The cost, in `usage`, at which a person last raised the budget. The budget counts from there. */
   budgetFrom: z.number(),
   step: stepSchema.nullable(),
   /** Set on a worker that is done: the part that is next. */

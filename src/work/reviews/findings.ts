@@ -24,7 +24,7 @@ export function unanswered({ findings }: Review, answers: readonly Answer[]): re
   return findings.filter(({ id, blocks, status }) => blocks && status !== 'fixed' && !known.has(id));
 }
 
-/** Whether a finding was disputed as often as it may be, and is ledgerAfter all the same. */
+/** Whether a finding has reached the limit of disputes and is still not fixed. */
 export function isDisputedAgain({ disputes, status }: Finding): boolean {
   return disputes >= MOST_DISPUTES && status !== 'fixed';
 }

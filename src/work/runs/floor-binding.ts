@@ -189,7 +189,7 @@ function decided(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly Run
 
 function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
   const { key, run, unknown } = state;
-  if (fact.type === 'yesRevoked') return toldRevoked(fact, key);
+  if (fact.type === 'ruleRevoked') return toldRevoked(fact, key);
   if (run?.type === 'background') return besideFloor(fact, state, run);
   if (run === null || run.type !== 'conversational') return [];
   const { channel, agent } = seatOfRuns(key);
@@ -220,7 +220,7 @@ function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
 }
 
 /** Announces a revoked rule in its channel, in the same transaction. */
-function toldRevoked({ told }: Extract<RunFact, { type: 'yesRevoked' }>, key: string): readonly CommandFor[] {
+function toldRevoked({ told }: Extract<RunFact, { type: 'ruleRevoked' }>, key: string): readonly CommandFor[] {
   const { channel, agent } = seatOfRuns(key);
   const command: Command | null = told === undefined ? null : { type: 'tellRevoked', agent, ...told };
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];

@@ -6,7 +6,7 @@ import type {
   AuditSource,
   AuditStanding,
   OpenApproval,
-  RememberedYes,
+  AlwaysAllowRule,
   ToolCallRow,
 } from '../../turns/tool-calls.ts';
 import { counted } from '../../turns/commands/clock-words.ts';
@@ -68,7 +68,7 @@ const MOVES: ReadonlySet<RunFact['type']> = new Set([
   'resumed',
   'aborted',
   'approvalClosed',
-  'yesRevoked',
+  'ruleRevoked',
   'callRequested',
 ]);
 
@@ -92,11 +92,11 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
     question: floor === null ? null : (askedBy(floor, id)?.question ?? null),
   }));
   const journals = () => runKeysOf({ channel, agent }).map((each) => runs.newest(each));
-  const yes = remembered.map(({ id, rule, by, at, until }): RememberedYes => {
+  const rules = remembered.map(({ id, rule, by, at, until }): AlwaysAllowRule => {
     const revoke = `/run revoke ${agent}${aside === true ? '+' : ''} ${id.slice(id.lastIndexOf('#'))}`;
     return { channel, agent, rule, by, at, until, revoke, ...usesOf(id, journals(), at) };
   });
-  return { asked, remembered: yes };
+  return { asked, remembered: rules };
 }
 
 /**
@@ -168,20 +168,20 @@ const STRETCH = 200;
 const LOOKED_AT = 2_000;
 
 /** How often an always-allow rule allowed a call, and when last, in each of these journals. */
-function usesOf(yes: string, journals: readonly Iterable<Entry>[], since: Instant): Uses {
+function usesOf(ruleId: string, journals: readonly Iterable<Entry>[], since: Instant): Uses {
   const used: Instant[] = [];
   for (const newest of journals) {
     let read = 0;
     for (const { fact, at } of newest) {
       read += 1;
       if (at < since || read > LOOKED_AT) break;
-      if (fact.type === 'callRequested' && fact.call.remembered === yes) used.push(at);
+      if (fact.type === 'callRequested' && fact.call.remembered === ruleId) used.push(at);
     }
   }
   return { uses: used.length, usedAt: used.length === 0 ? null : Math.max(...used) };
 }
 
-type Uses = Pick<RememberedYes, 'uses' | 'usedAt'>;
+type Uses = Pick<AlwaysAllowRule, 'uses' | 'usedAt'>;
 
 /**
  * The narrowest offered rules that people allowed at least three times, with the counts. Rules in force are left out.
@@ -200,7 +200,7 @@ export function habits(
     if (fact.type === 'approvalClosed' && fact.state === 'allowed' && rule !== '')
       times.set(rule, (times.get(rule) ?? 0) + 1);
   }
-  return [...times].filter(([rule, count]) => count >= HABIT && !remembered.some((yes) => yes.rule === rule));
+  return [...times].filter(([rule, count]) => count >= HABIT && !remembered.some((stored) => stored.rule === rule));
 }
 
 const HABIT = 3;

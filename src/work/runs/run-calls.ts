@@ -307,7 +307,7 @@ function approvalOf({ approval }: OpenCall): Pick<OpenCall, 'approval'> {
   return defined({ approval });
 }
 
-/** Row 6, and the end of row 5: pauses the run until people decide, or until the deadline. */
+/** Pauses the run until people decide, or until the deadline (row 6, and the end of row 5, of the table). */
 export function pauseRun(decision: RunDecision, reason: Of<'PAUSE'>['reason'], context: string | null): void {
   decision.record({ type: 'paused', reason, context, until: untilOf(decision), approval: null });
 }

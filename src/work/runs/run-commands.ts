@@ -125,13 +125,13 @@ const DO: Readonly<Record<Verb, Doing>> = {
     // A button names its rule by key, because numbers change.
     const key = keyNamed(agent, request);
     const { remembered = [] } = ports.runs.state(key) ?? {};
-    const yes = remembered.find(({ id }, index) => words === `${index + 1}` || `${key}${words}` === id);
-    if (yes === undefined)
+    const stored = remembered.find(({ id }, index) => words === `${index + 1}` || `${key}${words}` === id);
+    if (stored === undefined)
       return { ok: false, text: `${ports.nameOf(agent)} has no such rule: /run approvals shows them.` };
-    const command = { type: 'REVOKE', id: yes.id, by: request.person.id, name: request.person.name } as const;
+    const command = { type: 'REVOKE', id: stored.id, by: request.person.id, name: request.person.name } as const;
     const revoked = await ports.runs.apply(key, command, ports.clock.now());
     if (!revoked.ok) return refused(revoked.refusal, agent, ports);
-    return { ok: true, text: `Revoked: ${yes.rule}. Such calls need approval again.` };
+    return { ok: true, text: `Revoked: ${stored.rule}. Such calls need approval again.` };
   },
   pause: (agent, request, ports) => {
     const context = IN_WORDS.paused(request.person.name);
@@ -347,7 +347,7 @@ function listed(
     // Seats that only read another agent's text have no runs.
     .filter(({ run }) => run !== null);
   const lines = states.flatMap((state) =>
-    verb === 'status' ? statusLines(state, ports) : [...yesLines(state, ports), ...habitLines(state, ports)],
+    verb === 'status' ? statusLines(state, ports) : [...ruleLines(state, ports), ...habitLines(state, ports)],
   );
   return {
     ok: true,
@@ -376,7 +376,7 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
   ];
 }
 
-function yesLines({ key, run, remembered }: RunState, { nameOf, time, clock }: RunCommandPorts): readonly string[] {
+function ruleLines({ key, run, remembered }: RunState, { nameOf, time, clock }: RunCommandPorts): readonly string[] {
   const { agent, aside } = seatOfRuns(key);
   const mark = aside === true ? '+' : '';
   const asked = run?.pause?.approval ?? null;

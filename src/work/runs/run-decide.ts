@@ -142,7 +142,7 @@ function transition(decision: RunDecision, command: Of<RunEventName>): RunRefusa
   }
 }
 
-/** Rows 1 and 15 of the specification's table. */
+/** Starts a run: rows 1 and 15 of the specification's table. */
 function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   const { task, runType, prompt, session, by, requestedBy, waitMs, allowedTools, model } = command;
   if (task === null || !RUN_GUARDS.hasValidTask(command)) return 'TASK_NOT_FOUND';
@@ -165,7 +165,7 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   return null;
 }
 
-/** Rows 2, 4 and 5. A first step that is also the last is row 2 and then row 6. */
+/** Begins a step: rows 2, 4 and 5 of the table. A first step that is also the last is row 2 and then row 6. */
 function step(decision: RunDecision, command: Of<'STEP'>): RunRefusal | null {
   const { run } = decision;
   if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
@@ -189,7 +189,7 @@ function keep(decision: RunDecision, command: Of<'KEEP'>): RunRefusal | null {
   return null;
 }
 
-/** Rows 11 and 13. */
+/** Continues a paused run, or retries a failed one: rows 11 and 13 of the table. */
 function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null {
   const { state, run } = decision;
   if (state.status === 'error' && (run.lastError === null || !RUN_GUARDS.isRecoverable(run.lastError))) {
@@ -207,14 +207,14 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   return null;
 }
 
-/** Rows 3, 8 and 9. */
+/** Ends the run with an error: rows 3, 8 and 9 of the table. */
 function fail(decision: RunDecision, command: Of<'ERROR'>): RunRefusal | null {
   if (!RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
   failRun(decision, command.error);
   return null;
 }
 
-/** Row 7. */
+/** Completes the run: row 7 of the table. */
 function complete(decision: RunDecision, command: Of<'COMPLETE'>): RunRefusal | null {
   const { run } = decision;
   if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
@@ -225,7 +225,10 @@ function complete(decision: RunDecision, command: Of<'COMPLETE'>): RunRefusal | 
   return null;
 }
 
-/** Rows 10, 12 and 14, and the one of the matrix. Calls that Conch still runs are settled when they end. */
+/**
+ * Aborts a run: rows 10, 12 and 14 of the table, and `starting` of the matrix. Calls that Conch still runs are settled
+ * when they end.
+ */
 function abort(decision: RunDecision, { reason, by }: { readonly reason: string; readonly by: string | null }): void {
   closeApproval(decision, 'void');
   dropCalls(decision, 'DROPPED');
@@ -233,9 +236,9 @@ function abort(decision: RunDecision, { reason, by }: { readonly reason: string;
 }
 
 function revoke(decision: RunDecision, { id, by, name }: Of<'REVOKE'>): RunRefusal | null {
-  const yes = decision.state.remembered.find((each) => each.id === id);
-  if (yes === undefined) return 'RULE_UNKNOWN';
-  decision.record({ type: 'yesRevoked', id, by, told: { rule: yes.rule, name } });
+  const stored = decision.state.remembered.find((each) => each.id === id);
+  if (stored === undefined) return 'RULE_UNKNOWN';
+  decision.record({ type: 'ruleRevoked', id, by, told: { rule: stored.rule, name } });
   return null;
 }
 

@@ -231,7 +231,7 @@ export const runFactSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('approvalDetached'), id }),
   /** `told`: what the channel is told, with the person's name. */
   z.strictObject({
-    type: z.literal('yesRevoked'),
+    type: z.literal('ruleRevoked'),
     id,
     by: text,
     told: z.strictObject({ rule: text, name: text }).exactOptional(),

@@ -14,7 +14,7 @@ const REMEMBERED_MS = 30 * 86_400_000;
 /** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
 export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState {
   if (fact.type === 'runStarted') return started(state, fact);
-  if (fact.type === 'yesRevoked') return { ...state, remembered: state.remembered.filter(({ id }) => id !== fact.id) };
+  if (fact.type === 'ruleRevoked') return { ...state, remembered: state.remembered.filter(({ id }) => id !== fact.id) };
   if (fact.type === 'tainted')
     return { ...state, [fact.label === 'private' ? 'secret' : 'taint']: { since: at, from: fact.from } };
   if (fact.type === 'cleansed') return cleansed(state, at);

@@ -29,7 +29,7 @@ const RUN_TEXTS: FactFields = {
   callRequested: ['call.input', ...ASKED_WORDS.map((field) => `call.words.${field}`), 'taint'],
   callSettled: ['output'],
   approvalClosed: ['by', 'reason'],
-  yesRevoked: ['by', 'told.name'],
+  ruleRevoked: ['by', 'told.name'],
   tainted: ['from'],
   grantUsed: ['said.by', 'said.reason'],
   checkpoint: ['run.calls.input', ...ASKED_WORDS.map((field) => `run.calls.words.${field}`), 'run.pause.context'],

@@ -104,7 +104,7 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     case 'cleansed':
     case 'numbersSkipped':
     case 'delayed':
-    case 'yesRevoked':
+    case 'ruleRevoked':
     case 'causeNoted':
       return [];
   }

@@ -13,7 +13,7 @@ import type { Answer } from '../../../src/turns/commands/context.ts';
 import type { Intake, FloorQueries } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
-import type { AuditRow, AuditSource, OpenApproval, RememberedYes } from '../../../src/turns/tool-calls.ts';
+import type { AuditRow, AuditSource, OpenApproval, AlwaysAllowRule } from '../../../src/turns/tool-calls.ts';
 import type { FloorView, JournalEntry, Line, Outlook, ReviewView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';
@@ -134,7 +134,7 @@ export type FakeAudit = AuditSource & {
   /** Oldest first. */
   readonly rows: AuditRow[];
   asked: readonly OpenApproval[];
-  remembered: readonly RememberedYes[];
+  remembered: readonly AlwaysAllowRule[];
   /** The number of rows read in all. */
   read: number;
   /** Adds rows, or replaces rows with the same place and seat. */

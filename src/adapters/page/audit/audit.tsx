@@ -4,7 +4,7 @@ import type { JSX } from 'preact';
 import { visible } from '../../../lib/visible.ts';
 import { askedId } from '../../../turns/floor/seats.ts';
 import { CALL_ENDINGS, DECISIONS } from '../../../turns/tool-calls.ts';
-import type { AuditWanted, OpenApproval, RememberedYes } from '../../../turns/tool-calls.ts';
+import type { AuditWanted, OpenApproval, AlwaysAllowRule } from '../../../turns/tool-calls.ts';
 import { pagePart } from '../access.tsx';
 
 import { showOpen } from '../frame/attention.tsx';
@@ -219,7 +219,7 @@ function Rules(): JSX.Element | null {
   );
 }
 
-function Rule({ channel, agent, rule, by, at, until, uses, usedAt, revoke }: RememberedYes): JSX.Element {
+function Rule({ channel, agent, rule, by, at, until, uses, usedAt, revoke }: AlwaysAllowRule): JSX.Element {
   const [isSure, setSure] = useState(false);
   const isOver = until <= now.value;
   const used =

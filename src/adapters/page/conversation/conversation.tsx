@@ -97,7 +97,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
       {!isOpen && !isFurther && <Message message={message} goesOn={!beginsDay && goesOn(before, message)} />}
       {answersBetween(seq, next?.seq)}
       {
-        // The messages of another platform's channel do not include Conch's own.
+        // In a channel of another platform, the messages lack Conch's own, so decisions are inserted here by time.
         (writable.value ? [] : answered.value)
           .filter(({ at }) => at >= sentAt && at < (next?.sentAt ?? Infinity))
           .map((one) => (

@@ -33,7 +33,7 @@ export function gatedCall(
     detail,
     accounts,
     // Nobody can allow the call, so it is denied even where a rule allows it, and people are told.
-    ...(sent('allow', options) === null ? { caution: NO_YES, unaskable: NO_YES } : { caution: null }),
+    ...(sent('allow', options) === null ? { caution: NO_ALLOW_ONCE, unaskable: NO_ALLOW_ONCE } : { caution: null }),
   };
 }
 
@@ -129,7 +129,7 @@ const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {
   allow: ['allow_once'],
   reject: ['reject_once', 'reject_always'],
 };
-const NO_YES = 'its agent takes no yes for this once alone';
+const NO_ALLOW_ONCE = 'its agent cannot allow this call only once';
 
 /** Of several options the last one: agents list the widest first (Qwen's "Yes, restore previous mode (yolo)"). */
 function sent(choice: Choice, options: readonly PermissionOption[]): PermissionOption | null {
@@ -213,9 +213,9 @@ function placeWords({ locations }: ToolCall): string {
 function answerWords(options: readonly PermissionOption[]): string {
   const words = (choice: Choice): string => {
     const option = sent(choice, options);
-    return option === null ? 'not known to it' : `sent as ${JSON.stringify(option.name)}`;
+    return option === null ? 'not offered by the agent' : `sent as ${JSON.stringify(option.name)}`;
   };
-  return `A yes is ${words('allow')}, a no is ${words('reject')}.`;
+  return `Allow is ${words('allow')}, deny is ${words('reject')}.`;
 }
 
 const contentBlock = z.discriminatedUnion('type', [

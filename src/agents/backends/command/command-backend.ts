@@ -22,8 +22,8 @@ export type CommandOptions = {
   /** A name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
   /**
-   * The arguments. An argument `{session}` becomes `--session-id <id>` in the first prompt of a session and `--resume
-   * <id>` afterwards. The id is the variable `CONCH_SESSION`; without it the argument is left out.
+   * The arguments. An argument `{session}` becomes `--session-id <id>` in the first prompt of a session and
+   * `--resume <id>` afterwards. The id is the value of `CONCH_SESSION`; when it is not set, the argument is left out.
    */
   readonly args: readonly string[];
   /** Default: the working folder of Conch. */

@@ -290,8 +290,8 @@ export function reportAll(decision: DecisionBuilder): void {
 }
 
 /**
- * Whether as many turns failed as the exchange allows. Failed turns are not counted, so repeated crashes need a limit
- * of their own.
+ * Whether as many turns have failed as the exchange allows turns. The exchange's limit leaves failed turns out, so
+ * repeated crashes need this second limit.
  */
 function failsForEver({ usageSincePerson, settings }: Floor): boolean {
   return (usageSincePerson.failed ?? 0) >= settings.maxTurns;

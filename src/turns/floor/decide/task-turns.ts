@@ -31,7 +31,7 @@ export function askTaskTurn(decision: DecisionBuilder, command: CommandOf<'askTa
   return null;
 }
 
-/** Announces the state of a task. A review that asks people asks for no turn meanwhile. */
+/** Announces the state of a task. While a review waits for people's decision, its requested turn is dropped. */
 export function tellTask(decision: DecisionBuilder, { announcement }: CommandOf<'tellTask'>): Refusal | null {
   if (announcement.kind !== 'ticket' && decision.floor.task?.id !== announcement.id) return 'not-asked';
   decision.announce(announcement);

@@ -197,7 +197,7 @@ describe('a request for a tool', () => {
     const only: FakeAct = { ...leave, kinds: kinds.toSpliced(1, 1), ids: ids.toSpliced(1, 1) };
     const { over, asked } = turn([only], 'reject');
     await over;
-    expect(asked.map(({ unaskable }) => unaskable)).toEqual(['its agent takes no yes for this once alone']);
+    expect(asked.map(({ unaskable }) => unaskable)).toEqual(['its agent cannot allow this call only once']);
     expect(rig!.told.choices).toEqual(['allow_once', 'reject_once']);
     expect(rig!.told.chosen).toEqual(['exitPlanDefault', 'plan']);
   });

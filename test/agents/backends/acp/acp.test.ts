@@ -453,7 +453,7 @@ describe('a permission request', () => {
     rig!.play({ do: 'ask', title: 'Delete it', kinds: ['allow_always', 'reject_once'] });
     const turn = begin('Clean up', 'reject');
     await turn.over;
-    expect(turn.asked).toMatchObject([{ unaskable: 'its agent takes no yes for this once alone' }]);
+    expect(turn.asked).toMatchObject([{ unaskable: 'its agent cannot allow this call only once' }]);
     expect(rig!.told.choices).toEqual(['reject_once']);
   });
 

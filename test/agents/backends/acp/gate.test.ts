@@ -120,7 +120,7 @@ describe('a coding agent with a gate', () => {
     expect(told).toEqual([
       'step',
       'ask execute {"command":"npm test"}',
-      '⚠ its agent takes no yes for this once alone',
+      '⚠ its agent cannot allow this call only once',
     ]);
   });
 

@@ -85,7 +85,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       locations: [],
     },
     options: OPENCODE,
-    shows: [`command: ${COMMAND}`, 'description: Removes old logs', 'A yes is sent as "Allow once"'],
+    shows: [`command: ${COMMAND}`, 'description: Removes old logs', 'Allow is sent as "Allow once"'],
     allow: 'once',
     reject: 'reject',
   },
@@ -133,7 +133,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       content: [{ type: 'content', content: { type: 'text', text: 'Removes old logs' } }],
     },
     options: CLAUDE,
-    shows: ['tool: Bash', `command: ${COMMAND}`, 'A yes is sent as "Allow", a no is sent as "Reject"'],
+    shows: ['tool: Bash', `command: ${COMMAND}`, 'Allow is sent as "Allow", deny is sent as "Reject"'],
     allow: 'allow',
     reject: 'reject',
   },
@@ -166,7 +166,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       { optionId: 'approved', name: 'Yes', kind: 'allow_once' },
       { optionId: 'abort', name: 'No, provide feedback', kind: 'reject_once' },
     ],
-    shows: [JSON.stringify(COMMAND), 'cwd: /work', 'a no is sent as "No, provide feedback"'],
+    shows: [JSON.stringify(COMMAND), 'cwd: /work', 'deny is sent as "No, provide feedback"'],
     allow: 'approved',
     reject: 'abort',
   },
@@ -237,7 +237,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       { optionId: 'proceed_once', name: 'Yes, and manually approve edits', kind: 'allow_once' },
       { optionId: 'cancel', name: 'No, keep planning (esc)', kind: 'reject_once' },
     ],
-    shows: ['1. Delete the logs\n2. Push', 'A yes is sent as "Yes, and manually approve edits"'],
+    shows: ['1. Delete the logs\n2. Push', 'Allow is sent as "Yes, and manually approve edits"'],
     allow: 'proceed_once',
     reject: 'cancel',
   },
@@ -315,7 +315,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       { optionId: 'allow_always', name: 'Always allow', kind: 'allow_always' },
       { optionId: 'reject_once', name: 'Deny', kind: 'reject_once' },
     ],
-    shows: [`command: ${COMMAND}`, 'Remove old logs', 'a no is sent as "Deny"'],
+    shows: [`command: ${COMMAND}`, 'Remove old logs', 'deny is sent as "Deny"'],
     allow: 'allow_once',
     reject: 'reject_once',
   },
@@ -395,7 +395,7 @@ describe('T21 people see everything that would run', () => {
       '',
       'at /work/app.ts:1',
       '',
-      'A yes is sent as "Allow", a no is sent as "Reject".',
+      'Allow is sent as "Allow", deny is sent as "Reject".',
     ]);
   });
 
@@ -432,7 +432,7 @@ describe('T21 people see everything that would run', () => {
       { optionId: 'y', name: 'Allow"\nEverything', kind: 'reject_once' },
     ];
     const { request, outcome } = await asked({ toolCall: { toolCallId: 't1' }, options }, 'allow');
-    expect(request?.detail).toContain('A yes is sent as "Reject", a no is sent as "Allow\\"\\nEverything".');
+    expect(request?.detail).toContain('Allow is sent as "Reject", deny is sent as "Allow\\"\\nEverything".');
     expect(outcome).toEqual({ outcome: 'selected', optionId: 'x' });
   });
 });
