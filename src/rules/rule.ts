@@ -58,10 +58,10 @@ export type ToolRule = {
   readonly spec: RuleSpec | null;
 };
 
-/** True when a text fits. */
+/** Returns true when a text matches the pattern. */
 export type Wildcard = (text: string) => boolean;
 
-/** True when a relative path fits. */
+/** Returns true when a relative path matches the pattern. */
 export type Paths = (path: string) => boolean;
 
 type RuleReading = { readonly ok: true; readonly rule: ToolRule } | { readonly ok: false; readonly message: string };

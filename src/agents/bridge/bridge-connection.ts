@@ -12,7 +12,7 @@ type ConnectionParts = {
   readonly url: string;
   readonly token: string;
   readonly relay: BridgeRelay;
-  /** Closes the connection. */
+  /** Closes the connection when aborted. */
   readonly signal: AbortSignal;
   readonly say: (line: string) => void;
 };

@@ -43,12 +43,12 @@ export type CrewWork = {
   place(worker: string, ticket: string): Pick<Assigned, 'worktree' | 'branch'>;
   /** Makes the worktree, and runs what prepares it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
-  /** Measures the worktree. `commits`: first commits what is not committed. */
+  /** Measures the worktree. `commits`: commits uncommitted changes first. */
   measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
   test(ticket: Assigned): Promise<TestResult>;
   /** Merges a commit of the branch. Calls `started` before it changes anything. */
   merge(ticket: Assigned, tip: string, started: (main: string) => Promise<boolean>): Promise<MergeEnd>;
-  /** Stores what is not merged under a private ref, and removes the worktree. Resolves with the ref; `null` for none. */
+  /** Stores unmerged work under a private ref, and removes the worktree. Resolves with the ref; `null` for none. */
   clear(ticket: Assigned, worker: string, why: NonNullable<Worker['leaving']>['why']): Promise<string | null>;
   /** Whether the worktree is there. */
   exists(ticket: Assigned): Promise<boolean>;
@@ -58,9 +58,9 @@ export type CrewWork = {
   kept(): Promise<readonly string[]>;
   /** Shows the changes of stored work, or deletes its ref. Resolves with `null` when there is no such ref. */
   keptWork(ref: string, drops: boolean): Promise<string | null>;
-  /** Tells the tickets' own place that a ticket is closed. */
+  /** Marks a ticket as closed in its source, such as a file or an issue tracker. */
   closed(ticket: string, commit: string | null): Promise<void>;
-  /** Gives back what the crew holds of the repository. */
+  /** Removes the crew's worktree for merges and releases the repository's lock. */
   release(): Promise<void>;
 };
 

@@ -14,7 +14,7 @@ type Rule = {
   readonly name: string;
   readonly file: string;
   readonly command: string;
-  /** Whether the file's text shows tests. Default: the file alone does. */
+  /** Matches the file's text when the repository has such tests. Absent: the existence of the file is enough. */
   readonly shows?: RegExp;
 };
 

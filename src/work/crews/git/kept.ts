@@ -269,7 +269,7 @@ async function keepSubmodule(
   return commit;
 }
 
-/** Equal work in a submodule gives an equal commit. */
+/** Fixed dates, so that equal work in a submodule gives a commit with the same hash. */
 const FIXED_DATE = { GIT_AUTHOR_DATE: '2000-01-01T00:00:00Z', GIT_COMMITTER_DATE: '2000-01-01T00:00:00Z' };
 
 function identityOf({ name, email }: { readonly name: string; readonly email: string }): Record<string, string> {
