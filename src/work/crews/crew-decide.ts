@@ -378,6 +378,8 @@ function mergeStarted(decision: CrewDecision, command: CrewCommandOf<'MERGE_STAR
     const { merging } = decision.crew;
     if (merging !== null && merging.worker !== found.name) return 'MERGE_UNDER_WAY';
     if (found.status !== 'done' || found.next !== 'merge' || found.leaving !== null) return 'INVALID_TRANSITION';
+    // Only the commit that was tested, or accepted by a person, is merged.
+    if (found.work?.tip !== tip) return 'INVALID_TRANSITION';
     if (merging !== null && merging.tip === tip && merging.main === main) return 'UNCHANGED';
     return decision.record({ type: 'mergeStarted', worker: found.name, tip, main });
   });

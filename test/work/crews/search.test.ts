@@ -1,0 +1,173 @@
+import { expect, test } from 'vitest';
+import { decideCrew } from '../../../src/work/crews/crew-decide.ts';
+import type { CrewCommand } from '../../../src/work/crews/crew-events.ts';
+import { crewSchema, emptyCrew, isStepping, isTransition, jobOf } from '../../../src/work/crews/crew.ts';
+import type { Crew, CrewSettings, Worker, WorktreeState } from '../../../src/work/crews/crew.ts';
+
+/** Equal seeds give equal numbers from 0 to 1. */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) % 4_294_967_296;
+    return state / 4_294_967_296;
+  };
+}
+
+const SETTINGS: CrewSettings = {
+  channel: 'console:crew',
+  maxWorkers: 1,
+  maxSteps: 4,
+  patience: 2,
+  merge: 'auto',
+  ticketCostMicros: null,
+  main: 'main',
+};
+const WORKERS = ['A', 'B'];
+const TICKETS = Array.from({ length: 200 }, (_, index) => `c-${index}`);
+
+/** What happened outside the machine, as its shell would know it. */
+type World = { crew: Crew; at: number; epoch: number; green: Map<string, string>; tip: number };
+
+function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Value[]) => Value): CrewCommand {
+  const name = pick(WORKERS);
+  const worker = crew.workers.find((each) => each.name === name);
+  const held = worker?.step?.epoch ?? epoch;
+  const late = pick([held, held, held, held - 1]);
+  const id = worker?.ticket?.id ?? pick(TICKETS);
+  const slot = pick([0, 1]);
+  const place = { worktree: `/r/${name}-${id}`, branch: `agent/${name}-${id}`, base: 'b', thread: `t/${id}` };
+  const work: WorktreeState = {
+    tree: pick(['1', '2', `x${tip}`]),
+    tip: `tip-${tip}`,
+    ahead: pick([0, 1, 1, 1]),
+    dirty: pick([false, false, true]),
+    unmerged: pick([[], [], ['a.ts']]),
+  };
+  const verdict = pick(['green', 'green', 'flaky', 'red', 'none'] as const);
+  const result = { worker: name, tip: pick([worker?.work?.tip ?? '', 'other']), main: 'b' };
+  const all: readonly CrewCommand[] = [
+    { type: 'RUN', by: 'ann' },
+    { type: 'STOP', by: 'ann' },
+    { type: 'BASE', tip: 'b', verdict: pick(['green', 'green', 'red']), why: '' },
+    { type: 'ACCEPT_BASE', by: 'ann' },
+    { type: 'ASSIGN', worker: name, ticket: { id: pick(TICKETS), title: '', text: '', session: 's', slot, ...place } },
+    { type: 'PREPARED', worker: name, ticket: id },
+    { type: 'SEATED', worker: name, ticket: id },
+    { type: 'UNSTARTED', worker: name, ticket: id, why: 'no' },
+    { type: 'GRANTED', worker: name, epoch },
+    { type: 'SAID', worker: name, epoch: late, text: pick(['DONE', 'DONE', 'I am DONE', 'no']) },
+    {
+      type: 'ENDED',
+      worker: name,
+      epoch: late,
+      how: pick(['completed', 'completed', 'failed', 'timedOut', 'stopped']),
+      why: 'x',
+    },
+    { type: 'CAUSE', worker: name, why: pick(['crash', 'usage limit', 'session is already in use']) },
+    { type: 'MEASURED', worker: name, epoch: late, work },
+    { type: 'TESTED', worker: name, tip: result.tip, verdict, output: '', weakened: pick(['', '', 'less']) },
+    { type: 'MERGE_STARTED', ...result },
+    { type: 'MERGED', worker: name, ticket: id, commit: `m${tip}` },
+    { type: 'CONFLICT', worker: name, files: ['a'], landed: [] },
+    { type: 'MERGED_RED', worker: name, output: '', landed: [] },
+    { type: 'REFUSED', worker: name, why: 'no' },
+    { type: 'MOVED', worker: name },
+    { type: 'CLEARED', worker: name, ticket: id, kept: null },
+    { type: 'LOST', worker: name, why: 'gone' },
+    { type: 'KILL', worker: name, by: 'ann' },
+    { type: 'RETRY', worker: name, by: 'ann', words: '' },
+    { type: 'MERGE', worker: name, by: 'ann' },
+    { type: 'ANSWER', worker: name, by: 'ann', choice: pick(['merge', 'continue', 'keep', 'unchanged']) },
+    { type: 'TICK' },
+  ];
+  if (worker === undefined || pick([true, false, false, false])) return pick(all);
+  const likely = likelyTypes(worker, crew);
+  return pick(all.filter(({ type }) => likely.includes(type)));
+}
+
+/** The commands that a worker waits for. */
+function likelyTypes(
+  { status, ticket, prepared, step, waiting, leaving, retryAt, next, name }: Worker,
+  crew: Crew,
+): readonly CrewCommand['type'][] {
+  if (leaving !== null) return ['CLEARED'];
+  if (waiting !== null) return ['ANSWER'];
+  if (retryAt !== null) return ['TICK', 'CAUSE'];
+  if (ticket === null) return ['ASSIGN', 'ASSIGN', 'BASE', 'ACCEPT_BASE', 'RUN'];
+  if (status === 'stuck') return ['RETRY', 'RETRY', 'KILL'];
+  if (status === 'ready' && step === null) return prepared ? ['SEATED'] : ['PREPARED'];
+  if (step?.queued === true) return ['RUN', 'TICK'];
+  if (step?.over === true) return ['MEASURED'];
+  if (step?.epoch === null) return ['GRANTED'];
+  if (step !== null) return ['SAID', 'SAID', 'ENDED'];
+  if (next === 'test') return ['TESTED'];
+  return crew.merging?.worker === name ? ['MERGED', 'CONFLICT', 'MERGED_RED', 'REFUSED', 'MOVED'] : ['MERGE_STARTED'];
+}
+
+/** The promises that hold after every command. */
+function broken(before: Crew, after: Crew, command: CrewCommand, green: World['green']): string | null {
+  const held = after.workers.flatMap(({ ticket }) => ticket?.id ?? []);
+  if (new Set(held).size !== held.length) return 'two workers have one ticket';
+  const done = after.finished.map(({ id }) => id);
+  if (new Set(done).size !== done.length) return 'a ticket is finished twice';
+  if (after.workers.filter(isStepping).length > SETTINGS.maxWorkers) return 'more steps at once than allowed';
+  if (command.type === 'MERGED' && after.finished.length > before.finished.length) {
+    const tip = before.merging?.tip ?? '';
+    if (green.get(tip) === undefined) return `${tip} was merged, and nobody tested or accepted it`;
+  }
+  for (const worker of after.workers) {
+    const was = before.workers.find(({ name }) => name === worker.name);
+    const why = brokenBy(was, worker, after);
+    if (why !== null) return `${worker.name}: ${why}`;
+  }
+  return null;
+}
+
+function brokenBy(was: Worker | undefined, worker: Worker, crew: Crew): string | null {
+  const { status, step, waiting, leaving, ticket, retryAt, next, errors } = worker;
+  if (was !== undefined && was.status !== status && !isTransition(was.status, status)) {
+    // One command may lead through two states.
+    const isThrough = isTransition(was.status, 'working') && isTransition('working', status);
+    if (!isThrough) return `it moved from ${was.status} to ${status}`;
+  }
+  if (status === 'idle') return ticket === null && step === null && waiting === null ? null : 'idle with a ticket';
+  if (ticket === null) return `${status} without a ticket`;
+  if (step !== null && (waiting !== null || leaving !== null || status === 'done' || status === 'stuck'))
+    return `a step is asked while it is ${status}${waiting === null ? '' : ' and waits'}`;
+  if (status === 'stuck') return leaving !== null || errors > 0 || worker.conflicts > 3 ? null : 'stuck for nothing';
+  const isAwaited = step !== null || waiting !== null || retryAt !== null || jobOf(crew, worker) !== null;
+  const isMerging = status === 'done' && next === 'merge' && crew.merging !== null;
+  return isAwaited || isMerging ? null : `${status}, and nothing would ever happen`;
+}
+
+test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
+  'a crew keeps its promises in any order of commands (seed %i)',
+  (seed) => {
+    const random = randomOf(seed);
+    const pick = <Value>(all: readonly Value[]): Value => all[Math.floor(random() * all.length)] as Value;
+    const world: World = { crew: emptyCrew('web'), at: 0, epoch: 0, green: new Map(), tip: 0 };
+    const give = (command: CrewCommand): void => {
+      world.at += Math.floor(random() * 40_000);
+      const decided = decideCrew(world.crew, command, world.at);
+      if (!decided.ok) return;
+      const before = world.crew;
+      world.crew = decided.state ?? before;
+      for (const fact of decided.facts) {
+        if (fact.type === 'mergeAsked') {
+          const worker = world.crew.workers.find(({ name }) => name === fact.worker);
+          if (worker?.work != null) world.green.set(worker.work.tip, fact.worker);
+        }
+      }
+      const why = broken(before, world.crew, command, world.green);
+      if (why !== null) throw new Error(`${why}, after ${JSON.stringify(command)}`);
+    };
+    give({ type: 'CONFIGURE', settings: SETTINGS });
+    give({ type: 'SPAWN', workers: WORKERS.map((name) => ({ name, agent: `web-${name.toLowerCase()}` })) });
+    for (let count = 0; count < 1_500; count += 1) {
+      if (random() < 0.3) world.epoch += 1;
+      if (random() < 0.3) world.tip += 1;
+      give(commandsOf(world, pick));
+    }
+    expect(crewSchema.parse(world.crew)).toEqual(world.crew);
+  },
+);
