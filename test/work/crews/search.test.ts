@@ -15,15 +15,15 @@ function randomOf(seed: number): () => number {
 
 const SETTINGS: CrewSettings = {
   channel: 'console:crew',
-  maxWorkers: 1,
+  maxWorkers: 2,
   maxSteps: 4,
   patience: 2,
   merge: 'auto',
   ticketCostMicros: null,
   main: 'main',
 };
-const WORKERS = ['A', 'B'];
-const TICKETS = Array.from({ length: 200 }, (_, index) => `c-${index}`);
+const WORKERS = ['A', 'B', 'C'];
+const TICKETS = Array.from({ length: 60 }, (_, index) => `c-${index}`);
 
 /** What happened outside the machine, as its shell would know it. */
 type World = { crew: Crew; at: number; epoch: number; green: Map<string, string>; tip: number };
@@ -34,7 +34,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
   const held = worker?.step?.epoch ?? epoch;
   const late = pick([held, held, held, held - 1]);
   const id = worker?.ticket?.id ?? pick(TICKETS);
-  const slot = pick([0, 1]);
+  const slot = pick([0, 1, 2]);
   const place = { worktree: `/r/${name}-${id}`, branch: `agent/${name}-${id}`, base: 'b', thread: `t/${id}` };
   const work: WorktreeState = {
     tree: pick(['1', '2', `x${tip}`]),
@@ -110,6 +110,13 @@ function broken(before: Crew, after: Crew, command: CrewCommand, green: World['g
   if (new Set(held).size !== held.length) return 'two workers have one ticket';
   const done = after.finished.map(({ id }) => id);
   if (new Set(done).size !== done.length) return 'a ticket is finished twice';
+  if (
+    command.type === 'ASSIGN' &&
+    held.some((id) => done.includes(id) && !before.workers.some(({ ticket }) => ticket?.id === id))
+  )
+    return 'a finished ticket starts again';
+  if (before.merging !== null && after.merging !== null && before.merging.worker !== after.merging.worker)
+    return 'two merges at once';
   if (after.workers.filter(isStepping).length > SETTINGS.maxWorkers) return 'more steps at once than allowed';
   if (command.type === 'MERGED' && after.finished.length > before.finished.length) {
     const tip = before.merging?.tip ?? '';
@@ -153,10 +160,10 @@ test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
       const before = world.crew;
       world.crew = decided.state ?? before;
       for (const fact of decided.facts) {
-        if (fact.type === 'mergeAsked') {
-          const worker = world.crew.workers.find(({ name }) => name === fact.worker);
-          if (worker?.work != null) world.green.set(worker.work.tip, fact.worker);
-        }
+        if (fact.type === 'tested' && fact.verdict !== 'red') world.green.set(fact.tip, fact.worker);
+        const asked = before.workers.find(({ name }) => 'worker' in fact && name === fact.worker);
+        if (fact.type === 'waitOver' && fact.choice === 'merge' && asked?.work != null)
+          world.green.set(asked.work.tip, fact.worker);
       }
       const why = broken(before, world.crew, command, world.green);
       if (why !== null) throw new Error(`${why}, after ${JSON.stringify(command)}`);
