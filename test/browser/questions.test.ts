@@ -291,7 +291,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     const line = { line: 1, at: at - 9, author, text: 'Publish', attachments: [], message: 'm1', change: null };
     stage.queries.spoken.push(line);
     await page.locator(`[data-testid="channel"][data-channel="${elsewhere}"]`).click();
-    stage.queries.entries.push(told(1, {}), told(2, { came: { status: 'complete', ms: 2_100 } }));
+    stage.queries.entries.push(told(1, {}), told(2, { callOutcome: { status: 'complete', ms: 2_100 } }));
     stage.hold(elsewhere, agent);
     await expect
       .poll(() => page.getByTestId('answered').allInnerTexts(), WITHIN)
