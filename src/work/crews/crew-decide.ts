@@ -289,16 +289,23 @@ function failed(decision: CrewDecision, worker: Worker, why: string): null {
  */
 function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
-    const { name, retryAt, errors } = found;
-    if (errors === 0 || (retryAt === null && found.status !== 'stuck')) return 'UNCHANGED';
+    if (found.errorAt !== decision.at) return 'UNCHANGED';
     const until = limitIn(why, { at: decision.at, limits: decision.crew.limits });
-    if (retryAt === null || (until === null && !SESSION_IN_USE.test(why)))
-      return decision.record({ type: 'errorExplained', worker: name, why });
-    decision.record({ type: 'errorForgiven', worker: name });
+    if (until === null && !SESSION_IN_USE.test(why))
+      return decision.record({ type: 'errorExplained', worker: found.name, why });
+    forgive(decision, found);
     if (until === null) return renew(decision, decision.now(found), why);
     const { paused } = decision.crew;
     return paused === null || paused.until < until ? decision.record({ type: 'paused', until, why }) : null;
   });
+}
+
+/** Takes back the error that was just counted. A worker that it made stuck works on. */
+function forgive(decision: CrewDecision, worker: Worker): void {
+  decision.record({ type: 'errorForgiven', worker: worker.name });
+  if (worker.status !== 'stuck') return;
+  decision.move(worker, 'working', 'the last error was not its own');
+  goOn(decision, worker);
 }
 
 function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf<'MEASURED'>): CrewRefusal | null {
@@ -307,7 +314,8 @@ function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf
     if (step?.over !== true || step.epoch !== epoch || leaving !== null) return 'NOT_ITS_STEP';
     const isSame = found.work?.tree === work.tree && found.work.tip === work.tip;
     const unchanged = isSame ? found.unchanged + 1 : 0;
-    const unfinished = step.signalled !== true && found.stepCount >= found.maxSteps;
+    const isDone = step.signalled === true && work.unmerged.length === 0;
+    const unfinished = !isDone && found.stepCount >= found.maxSteps;
     decision.record({ type: 'workMeasured', worker: found.name, work, unchanged, unfinished });
     return afterStep(decision, decision.now(found), step, work);
   });
@@ -355,9 +363,12 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
 /** What people decide before a merge; `null` for nothing. */
 function questionBefore(
   { settings }: CrewDecision,
-  { unfinished, stepCount }: Worker,
+  { unfinished, stepCount, work }: Worker,
   { verdict, weakened }: { readonly verdict: string; readonly weakened: string },
 ): { readonly for: WorkerWait; readonly why: string } | null {
+  const unmerged = work?.unmerged ?? [];
+  if (unfinished && unmerged.length > 0)
+    return { for: 'unfinished', why: `its steps are used up, with unresolved conflicts in ${unmerged.join(', ')}` };
   if (unfinished) return { for: 'unfinished', why: `${stepCount} steps were used without DONE` };
   if (weakened !== '') return { for: 'weakened', why: weakened };
   if (verdict === 'none') return { for: 'untested', why: 'no tests were found' };
@@ -379,7 +390,7 @@ function mergeStarted(decision: CrewDecision, command: CrewCommandOf<'MERGE_STAR
     if (merging !== null && merging.worker !== found.name) return 'MERGE_UNDER_WAY';
     if (found.status !== 'done' || found.next !== 'merge' || found.leaving !== null) return 'INVALID_TRANSITION';
     // Only the commit that was tested, or accepted by a person, is merged.
-    if (found.work?.tip !== tip) return 'INVALID_TRANSITION';
+    if (found.waiting !== null || found.work?.tip !== tip) return 'INVALID_TRANSITION';
     if (merging !== null && merging.tip === tip && merging.main === main) return 'UNCHANGED';
     return decision.record({ type: 'mergeStarted', worker: found.name, tip, main });
   });
@@ -403,6 +414,9 @@ function conflict(decision: CrewDecision, { worker, files, landed }: CrewCommand
       decision.move(found, 'stuck', `${MOST_CONFLICTS} rounds of conflicts: ${about}`);
       return null;
     }
+    // Others caused the conflict: the last step is followed by one more.
+    if (found.stepCount >= found.maxSteps)
+      decision.record({ type: 'stepsAdded', worker: found.name, maxSteps: found.stepCount + 1 });
     decision.move(found, 'working', 'the merge met a conflict');
     return next(decision, found, 'conflict', about);
   });

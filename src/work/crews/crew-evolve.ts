@@ -115,15 +115,16 @@ const EVOLUTION: Evolution = {
   stepOver: over,
   stepPutBack: (worker) => ({ ...worker, ...again(worker) }),
   spent: (worker, used) => ({ ...worker, usage: together(worker.usage, used) }),
-  errorCounted: (worker, { errors, retryAt, why }) => ({
+  errorCounted: (worker, { errors, retryAt, why }, at) => ({
     ...worker,
     ...again(worker),
     errors,
+    errorAt: at,
     retryAt,
     lastError: why,
   }),
   errorExplained: (worker, { why }) => ({ ...worker, lastError: why }),
-  errorForgiven: (worker) => ({ ...worker, errors: worker.errors - 1, retryAt: null }),
+  errorForgiven: (worker) => ({ ...worker, errors: worker.errors - 1, errorAt: null, retryAt: null }),
   retryDue: (worker) => ({ ...worker, retryAt: null }),
   sessionRenewed: (worker, { retryAt, why }) => ({
     ...worker,

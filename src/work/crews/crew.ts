@@ -146,11 +146,13 @@ const workerSchema = z.strictObject({
   step: stepSchema.nullable(),
   /** Set on a worker that is done: the part that is next. */
   next: z.enum(['test', 'merge']).nullable(),
-  /** The last step was used without DONE. The merge then waits for a person. */
+  /** The last step was used without DONE, or left conflicts. The merge then waits for a person. */
   unfinished: z.boolean(),
   /** Errors in a row, and when the next try is due. */
   errors: count,
   retryAt: instant.nullable(),
+  /** When the last error was counted. */
+  errorAt: instant.nullable(),
   lastError: text,
   /** How often its session was replaced on this ticket. `timedOut`: a step timed out and is tried once more. */
   renewals: count,
@@ -254,6 +256,7 @@ export function idleWorker({ name, agent, startedAt }: Pick<Worker, 'name' | 'ag
     unfinished: false,
     errors: 0,
     retryAt: null,
+    errorAt: null,
     lastError: '',
     renewals: 0,
     timedOut: false,

@@ -38,7 +38,7 @@ function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
   return { tree, tip: `tip-${tree}`, ahead: 1, dirty: false, unmerged: [], ...more };
 }
 
-/** Plays commands, one second apart. Throws at the first that is refused. */
+/** Plays commands, one second apart; a cause at the instant of its end. Throws at the first that is refused. */
 class Play {
   crew: Crew = emptyCrew('web');
   at = 0;
@@ -52,7 +52,7 @@ class Play {
   }
 
   refusal(command: CrewCommand): CrewRefusal | null {
-    this.at += 1_000;
+    if (command.type !== 'CAUSE') this.at += 1_000;
     const decided = decideCrew(this.crew, command, this.at);
     if (!decided.ok) return decided.refusal;
     this.crew = decided.state ?? this.crew;
@@ -426,6 +426,22 @@ describe('errors of steps', () => {
     );
     expect(play.worker()).toMatchObject({ errors: 0, renewals: 1 });
   });
+
+  test('are not counted for a limit of the provider, not even as the fifth in a row', () => {
+    const play = stuck().give({ type: 'CAUSE', worker: 'A', why: 'usage limit reached, try again in 20 s' });
+    expect(play.worker()).toMatchObject({ status: 'working', errors: 4, step: { queued: true } });
+    expect(play.crew.paused?.until).toBe(play.at + 20_000);
+  });
+
+  test('stay counted when the session ends later for another reason', () => {
+    const play = ready().give(
+      { type: 'GRANTED', worker: 'A', epoch: 1 },
+      { type: 'ENDED', worker: 'A', epoch: 1, how: 'failed', why: 'crash' },
+    );
+    play.at += 1;
+    expect(play.refusal({ type: 'CAUSE', worker: 'A', why: 'usage limit reached' })).toBe('UNCHANGED');
+    expect(play.worker()).toMatchObject({ errors: 1, step: { queued: true } });
+  });
 });
 
 test.each([
@@ -508,6 +524,32 @@ describe('a worker that is done', () => {
     play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: ['c-2 by B'] });
     expect(play.worker().status).toBe('stuck');
     expect(play.crew.merging).toBeNull();
+  });
+
+  test('gets one more step for a conflict after its last one', () => {
+    const play = ready({ maxSteps: 1 }).step('DONE', work('1')).give(tested('green'), MERGE);
+    play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: [] });
+    expect(play.worker()).toMatchObject({ status: 'working', stepCount: 1, maxSteps: 2, step: { kind: 'conflict' } });
+  });
+
+  test('with conflicts after its last step waits for people, also when it said DONE', () => {
+    const play = ready({ maxSteps: 1 }).step('DONE', work('1', { unmerged: ['a.ts'] }));
+    expect(play.worker()).toMatchObject({ status: 'done', unfinished: true });
+    play.give(tested('green'));
+    expect(play.worker().waiting).toMatchObject({ for: 'unfinished', why: expect.stringContaining('a.ts') as string });
+  });
+
+  test('is not merged at another commit than the tested one', () => {
+    const play = done().give(tested('green'));
+    expect(play.refusal({ type: 'MERGE_STARTED', worker: 'A', tip: 'tip-0', main: 'b0' })).toBe('INVALID_TRANSITION');
+    expect(play.refusal(MERGE)).toBeNull();
+  });
+
+  test('is not merged while people are asked', () => {
+    const play = merging().give({ type: 'REFUSED', worker: 'A', why: 'the copy has changed files' });
+    expect(play.refusal(MERGE)).toBe('INVALID_TRANSITION');
+    play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' });
+    expect(play.refusal(MERGE)).toBeNull();
   });
 
   test('returns to work when the merged tree is red', () => {
