@@ -3,6 +3,8 @@ import { describe, test } from 'vitest';
 import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
+import { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
+import { CREW_STARTS, searchCrew } from './crews.ts';
 import { searchReviewed } from './reviews.ts';
 import { BESIDE } from './beside.ts';
 import { CUT, searchJoined } from './joined.ts';
@@ -37,6 +39,15 @@ test('every order of what happens to a floor and its review breaks no promise', 
   const { found, transitions } = searchReviewed({ floorWithWork, reviewOnFloor }, { depth: 8, first: false });
   assert.deepEqual(found, []);
   assert(transitions > 20_000, `only ${transitions} transitions were searched`);
+});
+
+describe('every order of what happens to a crew and the floors of its tickets', () => {
+  test.for(CREW_STARTS.map((start) => [start.name, start] as const))('breaks no promise: %s', ([, start]) => {
+    const core = { floorWithWork, crewOnFloor };
+    const { found, transitions } = searchCrew(core, start, { depth: start.smallDepth, first: false });
+    assert.deepEqual(found, []);
+    assert(transitions > 4_000, `only ${transitions} transitions were searched`);
+  });
 });
 
 describe('everybody who clicks on what an agent asks, in every order', () => {

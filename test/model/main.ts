@@ -1,6 +1,8 @@
 import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
 import { catchInReviews } from './planted-reviews.ts';
 import { searchReviewed } from './reviews.ts';
+import { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
+import { searchCrews } from './crews.ts';
 import { parseArgs } from 'node:util';
 import { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
@@ -67,6 +69,10 @@ for (const { invariant, what, trace } of [...joined.found, ...cut.found, ...besi
 const reviewed = searchReviewed({ floorWithWork, reviewOnFloor }, { depth: values.small ? 7 : 10, first: false });
 log(`${reviewed.states} states of a floor with its review, ${reviewed.transitions} transitions`);
 for (const { invariant, what, trace } of reviewed.found) log(`${invariant} ${what}: ${JSON.stringify(trace)}`);
+const crewed = searchCrews({ floorWithWork, crewOnFloor }, { small: values.small, first: false });
+log(`${crewed.states} states of a crew with its floors, ${crewed.transitions} transitions`);
+for (const { invariant, what, where, trace } of crewed.found)
+  log(`${invariant} ${what}: ${JSON.stringify(trace)}, from "${where}"`);
 const clicks = await searchClicks({ createOperators, createRunCommands }, { first: false });
 log(`${clicks.clicks} clicks of everybody on what agents ask`);
 for (const { invariant, what, trace } of clicks.found) log(`${invariant} ${what}: ${trace.join(', ')}`);
@@ -97,6 +103,7 @@ const result = {
     cut.states +
     beside.states +
     reviewed.states +
+    crewed.states +
     folders.states,
   transitions:
     sum((one) => one.transitions) +
@@ -105,6 +112,7 @@ const result = {
     cut.transitions +
     beside.transitions +
     reviewed.transitions +
+    crewed.transitions +
     folders.transitions,
   diameter: Math.max(...explored.map((one) => one.diameter)),
   schedules: rounds.schedules,
@@ -116,6 +124,7 @@ const result = {
     cut.found.length +
     beside.found.length +
     reviewed.found.length +
+    crewed.found.length +
     clicks.found.length +
     folders.found.length,
   planted: planted.length,

@@ -1,0 +1,264 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
+import type { CrewCommand, CrewFact } from '../../src/work/crews/crew-events.ts';
+import { STUCK_AT, WORKER_TRANSITIONS, findWorker, idleWorker, isStepping, jobOf } from '../../src/work/crews/crew.ts';
+import type { Crew, Worker } from '../../src/work/crews/crew.ts';
+
+/** The words by which a session ends, and what they mean for its worker. */
+export const CAUSES = { gone: 'gone', limit: 'usage limit reached', inUse: 'Session a is already in use' } as const;
+
+/** What an onlooker knows of a worker's ticket, read by another way than the machine's. */
+export type CrewNote = {
+  /** The floor of the ticket was told of the task, and not of its end. */
+  readonly open: boolean;
+  /** Steps that ended well, and whether one is under way. */
+  readonly ended: number;
+  readonly underWay: boolean;
+  /** The last text of the step's present epoch. */
+  readonly heard: 'done' | 'text' | null;
+  /** Errors in a row, and whether the next timeout counts as one. */
+  readonly errors: number;
+  readonly renewed: boolean;
+  /** Whether the last measured step ended with DONE and without conflicts. */
+  readonly isDone: boolean;
+  /** The commit whose tests were green, and the one that people want merged. */
+  readonly green: string | null;
+  readonly allowed: string | null;
+};
+
+/** A crew with the floors of its tickets, by their channels, and the onlooker's notes, by the workers' names. */
+export type CrewScene = {
+  readonly crew: Crew;
+  readonly floors: Readonly<Record<string, Floor>>;
+  readonly notes: Readonly<Record<string, CrewNote>>;
+  /** Turns that were granted to steps. */
+  readonly turns: number;
+};
+
+export class Broken extends Error {}
+
+export function must(holds: boolean, what: string): asserts holds {
+  if (!holds) throw new Broken(what);
+}
+
+const NOTHING: CrewNote = {
+  open: false,
+  ended: 0,
+  underWay: false,
+  heard: null,
+  errors: 0,
+  renewed: false,
+  isDone: false,
+  green: null,
+  allowed: null,
+};
+
+export function noteOf({ notes }: Pick<CrewScene, 'notes'>, name: string): CrewNote {
+  return notes[name] ?? NOTHING;
+}
+
+function changed<S extends CrewScene>(scene: S, name: string, change: Partial<CrewNote>): S {
+  return { ...scene, notes: { ...scene.notes, [name]: { ...noteOf(scene, name), ...change } } };
+}
+
+/** Notes the facts of a decision of a ticket's floor. */
+export function notedFloor<S extends CrewScene>(scene: S, channel: string, facts: readonly Fact[]): S {
+  const worker = scene.crew.workers.find(({ name, ticket }) => ticket?.thread === channel && noteOf(scene, name).open);
+  if (worker === undefined) return scene;
+  const { name, agent } = worker;
+  const cause = facts.find((fact) => fact.type === 'seatMoved' && fact.agent === agent && fact.cause !== undefined);
+  const why = cause?.type === 'seatMoved' ? (cause.cause ?? '') : '';
+  let after = scene;
+  for (const fact of facts) {
+    if (!('agent' in fact) || fact.agent !== agent) continue;
+    const note = noteOf(after, name);
+    if (fact.type === 'turnGranted' && fact.forTask === true)
+      after = changed({ ...after, turns: after.turns + 1 }, name, { underWay: true, heard: null });
+    if (!note.underWay) continue;
+    if (fact.type === 'turnResumed') after = changed(after, name, { heard: null });
+    if (fact.type === 'said') after = changed(after, name, { heard: /(^|\n)DONE$/.test(fact.text) ? 'done' : 'text' });
+    if (fact.type === 'turnEnded') after = changed(after, name, overNote(note, fact.outcome, why));
+  }
+  return after;
+}
+
+function overNote(
+  { ended, errors, renewed }: CrewNote,
+  outcome: Extract<Fact, { type: 'turnEnded' }>['outcome'],
+  why: string,
+): Partial<CrewNote> {
+  const over = { underWay: false };
+  switch (outcome) {
+    case 'expired':
+      return renewed ? { ...over, errors: errors + 1 } : { ...over, renewed: true };
+    case 'forfeited':
+      if (why === CAUSES.limit) return over;
+      return why === CAUSES.inUse ? { ...over, renewed: true } : { ...over, errors: errors + 1 };
+    case 'revoked':
+      return over;
+    default:
+      return { ...over, ended: ended + 1 };
+  }
+}
+
+/** Checks a fact of the crew before it is applied, and notes it. `given`: the move's own command. */
+export function notedCrew<S extends CrewScene>(scene: S, fact: CrewFact, given: CrewCommand | null): S {
+  if (!('worker' in fact) || fact.type === 'workerAdded') return scene;
+  const worker = findWorker(scene.crew, fact.worker);
+  if (worker === undefined) throw new Broken(`${fact.type} of a worker that is not there`);
+  const note = noteOf(scene, worker.name);
+  checkFact(scene, worker, fact, given);
+  switch (fact.type) {
+    case 'ticketAssigned':
+      return changed(scene, worker.name, NOTHING);
+    case 'workerSeated':
+      return changed(scene, worker.name, { open: true });
+    case 'leaving':
+      return changed(scene, worker.name, { open: false, underWay: false });
+    case 'workMeasured': {
+      const isDone = note.heard === 'done' && fact.work.unmerged.length === 0;
+      return changed(scene, worker.name, { errors: 0, renewed: false, green: null, isDone });
+    }
+    case 'workerMoved':
+      return fact.to === 'working' ? changed(scene, worker.name, { green: null }) : scene;
+    case 'tested': {
+      const isGreen = given?.type === 'TESTED' && given.verdict === 'green' && given.weakened === '';
+      return changed(scene, worker.name, { green: isGreen ? fact.tip : null });
+    }
+    case 'waitOver':
+      return fact.choice === 'merge' ? changed(scene, worker.name, { allowed: worker.work?.tip ?? null }) : scene;
+    case 'mergeAsked':
+      return given?.type === 'MERGE' ? changed(scene, worker.name, { allowed: worker.work?.tip ?? null }) : scene;
+    default:
+      return scene;
+  }
+}
+
+function checkFact({ crew, notes }: CrewScene, worker: Worker, fact: CrewFact, given: CrewCommand | null): void {
+  const note = noteOf({ notes }, worker.name);
+  switch (fact.type) {
+    case 'workerMoved': {
+      const isListed = WORKER_TRANSITIONS.some(({ from, to }) => from === worker.status && to === fact.to);
+      must(isListed && fact.from === worker.status, `${worker.status} to ${fact.to}`);
+      must(fact.to !== 'done' || note.heard === 'done' || worker.stepCount >= worker.maxSteps, 'done without DONE');
+      return;
+    }
+    case 'ticketAssigned': {
+      must(worker.status === 'idle' && worker.ticket === null, 'a worker gets a second ticket');
+      must(!crew.workers.some(({ ticket }) => ticket?.id === fact.ticket.id), 'two workers have one ticket');
+      must(!crew.finished.some(({ id }) => id === fact.ticket.id), 'a finished ticket is given again');
+      return;
+    }
+    case 'stepSent':
+      must(crew.running && crew.paused === null, 'a step is asked while the crew rests');
+      return;
+    case 'workMeasured':
+      must(given?.type === 'MEASURED' && given.epoch === worker.step?.epoch, 'an older step is measured');
+      return;
+    case 'tested':
+      must(worker.work?.tip === fact.tip, 'tests of another commit count');
+      return;
+    case 'mergeStarted':
+      checkMerge(crew, worker, note, fact.tip);
+      return;
+    case 'merged':
+      must(given?.type === 'MERGED' && crew.merging?.worker === worker.name, 'merged, and no merge was made');
+      must(crew.merging.tip === worker.work?.tip, 'another commit than the tested one is merged');
+      must(!crew.finished.some(({ id }) => id === fact.ticket), 'a ticket is finished twice');
+      return;
+    default:
+  }
+}
+
+function checkMerge({ merging, settings }: Crew, worker: Worker, note: CrewNote, tip: string): void {
+  must(merging === null || merging.worker === worker.name, 'two merges at once');
+  must(worker.status === 'done' && worker.waiting === null && worker.leaving === null, 'it merges, and is not done');
+  must(worker.work?.tip === tip, 'another commit than the tested one is merged');
+  const isGood = note.green === tip && note.isDone && settings?.merge === 'auto';
+  must(isGood || note.allowed === tip, 'it merges without green tests, and nobody allowed it');
+}
+
+/** The promises of a crew and its floors, after each move. */
+export function checkScene(scene: CrewScene): void {
+  const { crew, floors, turns } = scene;
+  const { workers, settings } = crew;
+  const tickets = workers.flatMap(({ ticket }) => ticket?.id ?? []);
+  must(new Set(tickets).size === tickets.length, 'two workers have one ticket');
+  const ids = crew.finished.map(({ id }) => id);
+  must(new Set(ids).size === ids.length, 'a ticket is finished twice');
+  const held = Object.values(floors).filter(({ turn, task }) => turn?.brief !== undefined || task?.next != null);
+  const most = settings?.maxWorkers ?? 0;
+  must(Math.max(held.length, workers.filter(isStepping).length) <= most, 'more workers step than allowed');
+  must(crew.usage.steps === turns, `${crew.usage.steps} steps of the crew after ${turns} turns`);
+  const merger = crew.merging === null ? undefined : findWorker(crew, crew.merging.worker);
+  must(crew.merging === null || (merger?.status === 'done' && merger.leaving === null), 'a merge outlives its worker');
+  for (const worker of workers) checkWorker(scene, worker);
+  for (const [channel, floor] of Object.entries(floors)) {
+    const worker = workers.find(({ name, ticket }) => ticket?.thread === channel && noteOf(scene, name).open);
+    must((floor.task === undefined) === (worker === undefined), 'floor and crew disagree whether a task is open');
+    must(floor.task?.primary === worker?.agent, 'the task is of another worker');
+    if (worker === undefined) must(floor.turn?.brief === undefined, 'the turn of a step outlives its task');
+    else checkStep(floor, worker, noteOf(scene, worker.name));
+  }
+}
+
+function checkWorker({ crew, notes }: CrewScene, worker: Worker): void {
+  const { status, ticket, step, waiting, leaving, retryAt } = worker;
+  if (status === 'idle') {
+    const { name, agent, startedAt } = worker;
+    must(isDeepStrictEqual(worker, idleWorker({ name, agent, startedAt })), 'an idle worker keeps something');
+    return;
+  }
+  must(ticket !== null, `a worker is ${status} without a ticket`);
+  must(
+    step === null || ((status === 'ready' || status === 'working') && waiting === null && leaving === null),
+    `a step is asked of a worker that is ${leaving !== null ? 'leaving' : waiting !== null ? 'waiting' : status}`,
+  );
+  const isInLine = worker.next === 'merge' && crew.merging !== null && crew.merging.worker !== worker.name;
+  must(
+    step !== null || jobOf(crew, worker) !== null || waiting !== null || status === 'stuck' || isInLine,
+    `a worker that is ${status} waits for ever`,
+  );
+  must(worker.stepCount <= worker.maxSteps, 'more steps than allowed');
+  if (leaving !== null) return;
+  const note = noteOf({ notes }, worker.name);
+  must(worker.errors === note.errors, `${worker.errors} errors are counted after ${note.errors} in a row`);
+  must(retryAt === null || step?.queued === true, 'an error is waited out, and no step is asked');
+  if (step?.queued !== true) return;
+  const { running, paused, settings, workers } = crew;
+  const isFull = workers.filter(isStepping).length >= (settings?.maxWorkers ?? 0);
+  must(!running || paused !== null || retryAt !== null || isFull, 'a step stays queued for ever');
+}
+
+/** Five errors in a row are stuck, when the fifth was counted just now. */
+export function checkStuck(before: CrewScene, after: CrewScene): void {
+  for (const worker of after.crew.workers) {
+    const { errors } = noteOf(after, worker.name);
+    const isFifth = errors > noteOf(before, worker.name).errors && errors % STUCK_AT === 0;
+    must(!isFifth || worker.status === 'stuck', `${errors} errors in a row, and it is ${worker.status}`);
+    const isNew = worker.status === 'stuck' && findWorker(before.crew, worker.name)?.status === 'working';
+    must(!isNew || isFifth, `stuck after ${errors} errors`);
+  }
+}
+
+/** Floor and crew agree which step is asked or under way, how many there were, and what was heard. */
+function checkStep(floor: Floor, worker: Worker, note: CrewNote): void {
+  const { step, stepCount, agent } = worker;
+  const { turn, task } = floor;
+  const granted = turn?.brief === undefined ? null : turn;
+  const isAsked = isStepping(worker) && step?.epoch === null;
+  must(isAsked === (task?.next != null), 'floor and crew disagree whether a step is asked');
+  must(granted === null || granted.agent === agent, 'another agent has the turn of a step');
+  const isGranted = isStepping(worker) && step?.epoch !== null;
+  must(isGranted === (granted !== null), 'floor and crew disagree whether a step is under way');
+  must(granted === null || granted.epoch === step?.epoch, 'floor and crew know other epochs');
+  must(note.underWay === isGranted, 'a step began or ended, and the crew does not know');
+  must(stepCount === note.ended + (note.underWay ? 1 : 0), `step ${stepCount} after ${note.ended} steps`);
+  if (isGranted)
+    must((step?.signalled === true) === (note.heard === 'done'), 'DONE is heard otherwise than it was said');
+  if (!isAsked || turn !== null || floor.catchingUp || floor.stopped || floor.condition === 'paused') return;
+  const seat = floor.seats.find((each) => each.agent === agent);
+  const isThere = seat?.present === true && seat.status === 'QUEUED';
+  must(!isThere || floor.limit !== null, 'the worker is there, and nobody is granted its step');
+}

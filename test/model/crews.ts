@@ -1,0 +1,529 @@
+import type { CommandFor } from '../../src/engine/machine.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
+import type { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
+import type { CrewCommand } from '../../src/work/crews/crew-events.ts';
+import { WORKER_CHOICES, crewDeadline, jobOf } from '../../src/work/crews/crew.ts';
+import type { CrewSettings, Worker, WorktreeState } from '../../src/work/crews/crew.ts';
+import type { floorWithWork } from '../../src/work/floor-with-work.ts';
+import { Broken, CAUSES, checkScene, checkStuck, must, noteOf, notedCrew, notedFloor } from './crew-onlooker.ts';
+import type { CrewScene } from './crew-onlooker.ts';
+
+/** The machines that are searched together. */
+export type Crewed = { readonly floorWithWork: typeof floorWithWork; readonly crewOnFloor: typeof crewOnFloor };
+
+/** A command to the crew, or to the floor of a ticket's thread. */
+type Given =
+  | { readonly to: 'crew'; readonly command: CrewCommand }
+  | { readonly to: 'floor'; readonly channel: string; readonly command: Command };
+
+/** Commands that are given one after the other. */
+export type CrewMove = readonly Given[];
+
+/** A broken promise, and the moves that lead to it. */
+export type FoundCrewed = {
+  readonly invariant: string;
+  readonly what: string;
+  readonly where: string;
+  readonly trace: readonly CrewMove[];
+};
+
+/** Where a search begins, and how far it goes. */
+export type CrewStart = {
+  readonly name: string;
+  readonly settings?: Partial<CrewSettings>;
+  readonly opening: readonly CrewMove[];
+  readonly smallDepth: number;
+  readonly depth: number;
+};
+
+type World = CrewScene & { readonly at: number; readonly trace: readonly CrewMove[] };
+
+const CREW = 'web';
+const NOON = 43_200_000;
+const TICKETS = ['c-1', 'c-2'] as const;
+const WORKERS = ['A', 'B'] as const;
+const SETTINGS: CrewSettings = {
+  channel: 'console:hall',
+  maxWorkers: 2,
+  maxSteps: 2,
+  patience: 1,
+  merge: 'auto',
+  ticketCostMicros: null,
+  main: 'main',
+};
+
+const threadOf = (ticket: string): string => `console:${ticket}`;
+const agentOf = (worker: string): string => `web-${worker.toLowerCase()}`;
+const crew = (...commands: readonly CrewCommand[]): CrewMove => commands.map((command) => ({ to: 'crew', command }));
+const onFloor = (channel: string, ...commands: readonly Command[]): CrewMove =>
+  commands.map((command) => ({ to: 'floor', channel, command }));
+
+function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
+  return { tree, tip: `tip-${tree}`, ahead: 1, dirty: false, unmerged: [], ...more };
+}
+
+function assign(worker: string, id: string): CrewMove {
+  const place = { worktree: `/w/${id}`, branch: `agent/${id}`, base: 'b0', thread: threadOf(id) };
+  const ticket = { id, title: id, text: id, session: `s-${id}`, slot: WORKERS.indexOf(worker as 'A'), ...place };
+  return crew({ type: 'ASSIGN', worker, ticket });
+}
+
+/** The channel of a ticket gets a seat for its worker alone, or (`null`) none. */
+function seats(ticket: string, worker: string | null): CrewMove {
+  const seat = { priority: 10, timeoutMs: 600_000, rejoin: 'auto' as const };
+  const all = worker === null ? [] : [{ agent: agentOf(worker), ...seat }];
+  return onFloor(threadOf(ticket), { type: 'configure', settings: PLAIN_SETTINGS, seats: all });
+}
+
+function joins(ticket: string, worker: string): CrewMove {
+  return onFloor(threadOf(ticket), { type: 'join', agent: agentOf(worker) });
+}
+
+/** The first step of a worker is granted. */
+function begins(worker: string, ticket: string): readonly CrewMove[] {
+  return [
+    assign(worker, ticket),
+    crew({ type: 'PREPARED', worker, ticket }),
+    [...seats(ticket, worker), ...joins(ticket, worker), ...crew({ type: 'SEATED', worker, ticket })],
+  ];
+}
+
+/** The first step of a worker is done with DONE. `epoch`: the epoch of its turn. */
+function says(worker: string, ticket: string, epoch: number, left: WorktreeState = work('a')): readonly CrewMove[] {
+  const turn = { agent: agentOf(worker), epoch };
+  return [
+    onFloor(threadOf(ticket), { type: 'say', ...turn, text: 'It works.\nDONE', mentions: [] }),
+    onFloor(threadOf(ticket), { type: 'end', ...turn, outcome: 'completed', signalled: true }),
+    crew({ type: 'MEASURED', worker, epoch, work: left }),
+  ];
+}
+
+function tested(worker: string, verdict: 'green' | 'red', more: { tip?: string; weakened?: string } = {}): CrewMove {
+  const { tip = 'tip-a', weakened = '' } = more;
+  return crew({ type: 'TESTED', worker, tip, verdict, output: '', weakened });
+}
+
+/** A step fails, its error is waited out, and the agent comes back. */
+function fails(worker: string, ticket: string): readonly CrewMove[] {
+  return [
+    onFloor(threadOf(ticket), { type: 'leave', agent: agentOf(worker), cause: CAUSES.gone }),
+    crew({ type: 'TICK' }),
+    joins(ticket, worker),
+  ];
+}
+
+const MERGE = { tip: 'tip-a', main: 'b0' } as const;
+const CONFLICT = { files: ['list.js'], landed: [] };
+
+function conflicts(rounds: number): readonly CrewMove[] {
+  return Array.from({ length: rounds }, (_, round) => [
+    crew({ type: 'MERGE_STARTED', worker: 'A', ...MERGE }),
+    crew({ type: 'CONFLICT', worker: 'A', ...CONFLICT }),
+    ...says('A', 'c-1', round + 2),
+    tested('A', 'green'),
+  ]).flat();
+}
+
+/** The places from which crews are searched. */
+export const CREW_STARTS: readonly CrewStart[] = [
+  { name: 'a crew without tickets', opening: [], smallDepth: 5, depth: 8 },
+  {
+    name: 'two workers, of whom one may step',
+    settings: { maxWorkers: 1, maxSteps: 3 },
+    opening: [...begins('A', 'c-1'), ...begins('B', 'c-2')],
+    smallDepth: 4,
+    depth: 6,
+  },
+  {
+    name: 'four errors in a row',
+    settings: { maxSteps: 3 },
+    opening: [...begins('A', 'c-1'), ...[1, 2, 3, 4].flatMap(() => fails('A', 'c-1'))],
+    smallDepth: 4,
+    depth: 7,
+  },
+  {
+    name: 'two workers that are done',
+    settings: { maxSteps: 3 },
+    opening: [...begins('A', 'c-1'), ...says('A', 'c-1', 1), ...begins('B', 'c-2'), ...says('B', 'c-2', 1, work('b'))],
+    smallDepth: 4,
+    depth: 7,
+  },
+  {
+    name: 'a third round of conflicts',
+    settings: { maxSteps: 9 },
+    opening: [...begins('A', 'c-1'), ...says('A', 'c-1', 1), tested('A', 'green'), ...conflicts(2)],
+    smallDepth: 5,
+    depth: 8,
+  },
+  {
+    name: 'merges that people decide',
+    settings: { maxSteps: 2, merge: 'ask' },
+    opening: [...begins('A', 'c-1'), ...says('A', 'c-1', 1)],
+    smallDepth: 5,
+    depth: 8,
+  },
+  {
+    name: 'the last step',
+    settings: { maxSteps: 1 },
+    opening: begins('A', 'c-1'),
+    smallDepth: 5,
+    depth: 8,
+  },
+];
+
+/** Searches every order of moves from a start to this depth. Checks each state that it reaches. */
+export function searchCrew(
+  core: Crewed,
+  start: CrewStart,
+  { depth, first }: { readonly depth: number; readonly first: boolean },
+) {
+  const found: FoundCrewed[] = [];
+  const begun = began(core, start, found);
+  let [frontier, states, transitions]: [readonly World[], number, number] = [begun === null ? [] : [begun], 1, 0];
+  const seen = new Set<string>();
+  for (let step = 0; step < depth; step += 1) {
+    const next: World[] = [];
+    for (const world of frontier) {
+      for (const move of movesOf(world)) {
+        transitions += 1;
+        const reached = tried(core, world, move, { found, where: start.name });
+        if (first && found.length > 0) return { found, states, transitions };
+        if (reached === null) continue;
+        const key = keyOf(reached);
+        if (seen.has(key)) continue;
+        seen.add(key);
+        states += 1;
+        next.push(reached);
+      }
+    }
+    frontier = next;
+  }
+  return { found, states, transitions };
+}
+
+/** All starts, each to its depth. */
+export function searchCrews(core: Crewed, { small, first }: { readonly small: boolean; readonly first: boolean }) {
+  const all = { found: [] as FoundCrewed[], states: 0, transitions: 0 };
+  for (const start of CREW_STARTS) {
+    const { found, states, transitions } = searchCrew(core, start, {
+      depth: small ? start.smallDepth : start.depth,
+      first,
+    });
+    all.found.push(...found);
+    all.states += states;
+    all.transitions += transitions;
+    if (first && found.length > 0) break;
+  }
+  return all;
+}
+
+function began(core: Crewed, { name, settings, opening }: CrewStart, found: FoundCrewed[]): World | null {
+  const empty: World = {
+    crew: core.crewOnFloor.empty(CREW),
+    floors: Object.fromEntries(TICKETS.map((id) => [threadOf(id), core.floorWithWork.empty(threadOf(id))])),
+    notes: {},
+    turns: 0,
+    at: NOON,
+    trace: [],
+  };
+  const moves: readonly CrewMove[] = [
+    crew(
+      { type: 'CONFIGURE', settings: { ...SETTINGS, ...settings } },
+      { type: 'SPAWN', workers: WORKERS.map((worker) => ({ name: worker, agent: agentOf(worker) })) },
+      { type: 'BASE', tip: 'b0', verdict: 'green', why: '' },
+      { type: 'RUN', by: 'ann' },
+    ),
+    ...opening,
+  ];
+  let world: World = empty;
+  for (const move of moves) {
+    const reached = tried(core, world, move, { found, where: name });
+    if (reached === null) return null;
+    world = reached;
+  }
+  return world;
+}
+
+function tried(
+  core: Crewed,
+  world: World,
+  move: CrewMove,
+  { found, where }: { readonly found: FoundCrewed[]; readonly where: string },
+): World | null {
+  try {
+    const reached = take(core, world, move);
+    if (reached === null) return null;
+    checkScene(reached);
+    checkStuck(world, reached);
+    checkMove(core, world, reached, move);
+    return reached;
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error);
+    const invariant = error instanceof Broken ? 'C1' : 'Error';
+    if (!found.some((each) => each.what === what))
+      found.push({ invariant, what, where, trace: [...world.trace, move] });
+    return null;
+  }
+}
+
+/** What one move alone promises. */
+function checkMove(core: Crewed, before: World, after: World, move: CrewMove): void {
+  for (const { command } of move) {
+    if (command.type === 'CLEARED') {
+      const was = before.crew.workers.find(({ name }) => name === command.worker);
+      const now = after.crew.workers.find(({ name }) => name === command.worker);
+      must(now?.status === 'idle', 'a worker that was reset is not idle');
+      const isOpen = was?.leaving?.why === 'killed' && after.crew.running;
+      const again = isOpen ? take(core, after, assign(command.worker, command.ticket)) : after;
+      must(again !== null, 'a ticket whose worker was killed is not given again');
+    }
+    if (command.type === 'MEASURED') checkDone(before, after, command);
+  }
+}
+
+/** DONE with a clean tree and a commit makes the worker done. */
+function checkDone(
+  before: World,
+  after: World,
+  { worker: name, work: left }: Extract<CrewCommand, { type: 'MEASURED' }>,
+): void {
+  const worker = after.crew.workers.find((each) => each.name === name);
+  const isDone = noteOf(before, name).heard === 'done' && !left.dirty && left.ahead > 0 && left.unmerged.length === 0;
+  if (isDone) must(worker?.status === 'done', 'DONE is not heard');
+  if (worker?.status === 'working') must(worker.step !== null || worker.waiting !== null, 'no step follows');
+}
+
+function movesOf(world: World): readonly CrewMove[] {
+  const { workers, running } = world.crew;
+  const moves: CrewMove[] = [crew({ type: running ? 'STOP' : 'RUN', by: 'ann' })];
+  if (crewDeadline(world.crew) !== null) moves.push(crew({ type: 'TICK' }));
+  for (const worker of workers) moves.push(...movesOfWorker(world, worker));
+  for (const [channel, floor] of Object.entries(world.floors)) moves.push(...movesOfFloor(channel, floor));
+  const isOff = Object.values(world.floors).some(({ catchingUp }) => catchingUp);
+  const type = isOff ? 'catchUp' : 'restart';
+  moves.push(TICKETS.flatMap((id) => onFloor(threadOf(id), { type })));
+  return moves;
+}
+
+function movesOfWorker(world: World, worker: Worker): readonly CrewMove[] {
+  const { name, ticket, status, waiting, leaving } = worker;
+  if (ticket === null) return TICKETS.map((id) => assign(name, id));
+  const { id } = ticket;
+  const moves: CrewMove[] = [...jobMoves(world, worker, id), ...TICKETS.map((other) => assign(name, other))];
+  const person = { worker: name, by: 'ann' } as const;
+  moves.push(crew({ type: 'KILL', ...person }));
+  if (leaving === null && status !== 'done') moves.push(crew({ type: 'LOST', worker: name, why: 'gone' }));
+  if (status === 'stuck') moves.push(crew({ type: 'RETRY', ...person, words: '' }));
+  if (status === 'done') moves.push(crew({ type: 'MERGE', ...person }));
+  if (waiting !== null) for (const choice of WORKER_CHOICES) moves.push(crew({ type: 'ANSWER', ...person, choice }));
+  return moves;
+}
+
+/** The results of jobs, also such that nobody waits for. */
+function jobMoves({ crew: state }: World, worker: Worker, ticket: string): readonly CrewMove[] {
+  const { name, step, status, work: known, leaving } = worker;
+  const moves: CrewMove[] = [];
+  if (leaving !== null) {
+    const kept = leaving.why === 'merged' ? null : 'refs/conch/kept/1';
+    return [[...seats(ticket, null), ...crew({ type: 'CLEARED', worker: name, ticket, kept })]];
+  }
+  const job = jobOf(state, worker);
+  if (job === 'prepare')
+    moves.push(
+      crew({ type: 'PREPARED', worker: name, ticket }),
+      crew({ type: 'UNSTARTED', worker: name, ticket, why: 'no' }),
+    );
+  if (job === 'seat') {
+    const seated = crew({ type: 'SEATED', worker: name, ticket });
+    moves.push([...seats(ticket, name), ...seated], [...seats(ticket, name), ...joins(ticket, name), ...seated]);
+  }
+  if (step !== null && step.epoch !== null) moves.push(...measures(name, step.epoch, known?.tree === 'a' ? 'b' : 'a'));
+  if (status === 'done' && known !== null) {
+    const { tip } = known;
+    moves.push(
+      tested(name, 'green', { tip }),
+      tested(name, 'red', { tip }),
+      tested(name, 'green', { tip, weakened: 'a test is gone' }),
+      tested(name, 'green', { tip: 'tip-old' }),
+      ...mergeMoves(name, ticket, tip),
+    );
+    if (job === 'merge') moves.push(crew({ type: 'REFUSED', worker: name, why: 'no' }));
+  }
+  return moves;
+}
+
+function measures(worker: string, epoch: number, other: string): readonly CrewMove[] {
+  const same = other === 'a' ? 'b' : 'a';
+  const trees = [
+    work(other),
+    work(same),
+    work(other, { dirty: true }),
+    work(other, { ahead: 0 }),
+    work(other, { unmerged: ['list.js'] }),
+  ];
+  const said = { type: 'SAID', worker, epoch: epoch - 1, text: 'DONE' } as const;
+  const ended = { type: 'ENDED', worker, epoch: epoch - 1, how: 'completed', why: '' } as const;
+  return [
+    ...trees.map((left) => crew({ type: 'MEASURED', worker, epoch, work: left })),
+    crew({ type: 'MEASURED', worker, epoch: epoch - 1, work: work(other) }),
+    crew(said),
+    crew(ended),
+  ];
+}
+
+function mergeMoves(worker: string, ticket: string, tip: string): readonly CrewMove[] {
+  return [
+    crew({ type: 'MERGE_STARTED', worker, tip, main: 'b0' }),
+    crew({ type: 'MERGE_STARTED', worker, tip: 'tip-old', main: 'b0' }),
+    crew({ type: 'MERGED', worker, ticket, commit: 'm1' }),
+    crew({ type: 'CONFLICT', worker, ...CONFLICT }),
+    crew({ type: 'MERGED_RED', worker, output: '', landed: [] }),
+    crew({ type: 'MOVED', worker }),
+  ];
+}
+
+const TEXTS = ['It works.\nDONE', 'It is not DONE'];
+
+function movesOfFloor(channel: string, floor: Floor): readonly CrewMove[] {
+  const { turn } = floor;
+  const moves: Command[] = [];
+  for (const { agent, present } of floor.seats) if (!present) moves.push({ type: 'join', agent });
+  if (turn?.status === 'active') {
+    const { agent, epoch, words = '' } = turn;
+    for (const text of TEXTS) if (!words.includes(text)) moves.push({ type: 'say', agent, epoch, text, mentions: [] });
+    if (words === '' && epoch > 1)
+      moves.push({ type: 'say', agent, epoch: epoch - 1, text: TEXTS[0] ?? '', mentions: [] });
+    moves.push({ type: 'end', agent, epoch, outcome: 'completed', signalled: true });
+    for (const cause of Object.values(CAUSES)) moves.push({ type: 'leave', agent, cause });
+    moves.push({ type: 'skip', by: 'ann' }, { type: 'stop', by: 'ann' });
+  }
+  if (turn !== null) moves.push({ type: 'tick' });
+  const free = floor.seats.find(({ present, status }) => present && status === 'QUEUED');
+  if (turn === null && floor.task !== undefined && free !== undefined)
+    moves.push({ type: 'grant', by: 'ann', agent: free.agent });
+  if (floor.stopped)
+    moves.push({ type: 'receive', id: `m${floor.lines}`, order: '1'.padStart(12, '0'), addressed: [] });
+  return moves.map((command) => onFloor(channel, command));
+}
+
+/** Carries out a move with all that it causes. `null` when all its commands were refused. */
+function take(core: Crewed, world: World, move: CrewMove): World | null {
+  const { crewOnFloor: machine, floorWithWork: floors } = core;
+  let reached: World = { ...world, at: instantOf(core, world, move), trace: [...world.trace, move] };
+  let isTaken = move.length === 0;
+  for (const given of move) {
+    const key = given.to === 'crew' ? CREW : given.channel;
+    const name = given.to === 'crew' ? machine.name : floors.name;
+    const open: CommandFor[] = [{ machine: name, key, command: given.command }];
+    const own = given.to === 'crew' ? given.command : null;
+    for (let count = 0; open.length > 0; count += 1) {
+      must(count < 50, 'a chain of commands does not end');
+      const command = open.shift();
+      if (command === undefined) break;
+      const [next, caused, ok] =
+        command.machine === machine.name ? byCrew(core, reached, command, own) : byFloor(core, reached, command);
+      if (ok && count === 0) isTaken = true;
+      reached = next;
+      open.push(...caused);
+    }
+  }
+  return isTaken ? reached : null;
+}
+
+function instantOf({ crewOnFloor: machine, floorWithWork: floors }: Crewed, world: World, move: CrewMove): number {
+  const [given] = move;
+  const isTick = given?.command.type === 'TICK' || given?.command.type === 'tick';
+  if (given === undefined || !isTick) return world.at + 1;
+  const floor = given.to === 'floor' ? world.floors[given.channel] : undefined;
+  const due = floor === undefined ? machine.nextDeadline(world.crew) : floors.nextDeadline(floor);
+  return Math.max(world.at + 1, due ?? 0);
+}
+
+type Taken = readonly [world: World, caused: readonly CommandFor[], isTaken: boolean];
+
+function byFloor({ floorWithWork: machine }: Crewed, world: World, { key, command }: CommandFor): Taken {
+  const before = world.floors[key];
+  if (before === undefined) return [world, [], false];
+  const decision = machine.decide(before, machine.command.parse(command), world.at);
+  if (!decision.ok) return [world, [], false];
+  const floor = decision.facts.reduce((each, fact) => machine.evolve(each, machine.fact.parse(fact), world.at), before);
+  const after = notedFloor({ ...world, floors: { ...world.floors, [key]: floor } }, key, decision.facts);
+  return [after, decision.facts.flatMap((fact) => machine.causes(fact, floor)), true];
+}
+
+function byCrew(
+  { crewOnFloor: machine }: Crewed,
+  world: World,
+  { command }: CommandFor,
+  given: CrewCommand | null,
+): Taken {
+  const decision = machine.decide(world.crew, machine.command.parse(command), world.at);
+  if (!decision.ok) return [world, [], false];
+  let reached = world;
+  for (const fact of decision.facts) {
+    reached = notedCrew(reached, fact, given);
+    reached = { ...reached, crew: machine.evolve(reached.crew, machine.fact.parse(fact), world.at) };
+  }
+  const causing = decision.facts.filter(({ type }) => machine.causing.has(type));
+  return [reached, causing.flatMap((fact) => machine.causes(fact, reached.crew)), true];
+}
+
+function keyOf({ crew: state, floors, notes }: World): string {
+  const workers = state.workers.map((worker) =>
+    workerKey(worker, worker.ticket === null ? 0 : (floors[worker.ticket.thread]?.epoch ?? 0)),
+  );
+  return JSON.stringify([
+    workers,
+    [
+      state.running,
+      state.merging,
+      state.paused === null,
+      state.finished.map(({ id }) => id),
+      state.refused.map(({ id }) => id),
+    ],
+    Object.values(floors).map(floorKey),
+    notes,
+  ]);
+}
+
+function workerKey(worker: Worker, offset: number): unknown {
+  const { status, ticket, prepared, stepCount, maxSteps, step, next, unfinished, errors, retryAt } = worker;
+  const { timedOut, work: left, unchanged, conflicts: rounds, accepted, waiting, leaving } = worker;
+  const asked =
+    step === null
+      ? null
+      : [
+          step.kind,
+          step.queued,
+          step.epoch === null ? null : step.epoch - offset,
+          step.signalled,
+          step.broken,
+          step.over,
+        ];
+  return [
+    [status, ticket?.id, prepared, stepCount, maxSteps, asked, next, unfinished, errors, retryAt !== null],
+    [timedOut, left, Math.min(unchanged, 2), rounds, accepted, waiting?.for, leaving?.why],
+  ];
+}
+
+function floorKey({
+  turn,
+  task,
+  seats: all,
+  queue,
+  catchingUp,
+  condition,
+  stopped,
+  exchange,
+  held,
+  limit,
+}: Floor): unknown {
+  const holder = turn === null ? null : [turn.agent, turn.status, turn.words, turn.brief !== undefined];
+  const seated = all.map(({ agent, status, present, taken }) => [agent, status, present, taken]);
+  return [
+    [holder, task === undefined ? null : [task.primary, task.next === null], seated, queue],
+    [catchingUp, condition, stopped, exchange === null, held.length, limit],
+  ];
+}
