@@ -1,3 +1,5 @@
+import { basename } from 'node:path';
+import { parseEnv } from 'node:util';
 import { systemClock, systemTimers } from '../../lib/time.ts';
 import type { Instant, Clock, Timer, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
@@ -340,12 +342,19 @@ function powersOf({ can, note }: FoundFile): string {
 }
 
 /** The beginning of a text; `null` when nothing can be shown. */
-function cut({ text, size }: FoundFile, clean: (text: string) => string, most: number): string | null {
+function cut({ path, text, size }: FoundFile, clean: (text: string) => string, most: number): string | null {
   if (text === null || most <= 0) return null;
-  const whole = visible(clean(text.replaceAll('\r\n', '\n')));
+  const whole = visible(clean(withoutValues(path, text.replaceAll('\r\n', '\n'))));
   if (whole.length <= most && Buffer.byteLength(text) >= (size ?? 0)) return whole;
   const beginning = whole.slice(0, most).toWellFormed();
   return `${beginning}\n[cut here: the first ${beginning.length} characters of ${(size ?? 0).toLocaleString('en-US')} bytes]`;
+}
+
+/** The names of the variables in a file such as `.env`: the values may be secrets. Other texts are not changed. */
+function withoutValues(path: string, text: string): string {
+  if (!/^\.env/i.test(basename(path))) return text;
+  const names = Object.keys(parseEnv(text));
+  return names.length === 0 ? '(values are not shown)' : `${names.join(', ')} (values are not shown)`;
 }
 
 /** A name on one line, cut to a limit. */

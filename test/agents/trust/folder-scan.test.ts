@@ -122,6 +122,15 @@ describe('T72 the files that an agent obeys', () => {
     expect(await pathsIn(newFolder(['.env', ' '.repeat(MOST_TEXT + 1)]), env)).toEqual(['.env']);
   });
 
+  test('show the names of the variables in an environment file, and no value', async () => {
+    const text = 'API_KEY=canary-1\nexport OTHER = "canary-2\ncanary=3"\n# canary-4\n';
+    const folder = newFolder(['.env', text], ['.gemini/.ENV.local', 'canary-5']);
+    const scan = await scanFolder(folder, [file('.env'), file('.gemini/.env.*')], { home: ROOM });
+    const detail = foundDetail(scan, (shown) => shown);
+    expect(detail).toContain('API_KEY, OTHER (values are not shown)');
+    expect(detail).not.toContain('canary');
+  });
+
   test('are shown completely, with secrets redacted, and long contents cut with their size', async () => {
     const folder = newFolder(['.claude/settings.json', `{"a":"key-123\u202E"}${'x'.repeat(9_000)}`]);
     const detail = foundDetail(await scanFolder(folder, [SETTINGS]), (text) => text.replaceAll('key-123', '[secret]'));
