@@ -64,7 +64,7 @@ export function warnOfUnchecked({
 export type Backends = {
   /** The backend of an agent of a loaded configuration. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
-  /** Loads the code of the configured backends, and of no others. */
+  /** Loads the code of the backends of configured agents and crews, and of no others. */
   load(config: Config): Promise<void>;
   /** Starts the server for remote agents, if there are any. Rejects when its port is not available. */
   start(): Promise<void>;
@@ -80,7 +80,7 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const shared = { ...parts, inForce: () => inForce.config };
   const load = async (config: Config): Promise<void> => {
     inForce.config = config;
-    for (const { backend } of config.agents)
+    for (const { backend } of [...config.agents, ...config.crews])
       if (!makers.has(backend.kind)) makers.set(backend.kind, await makerOf(backend.kind, shared, doors));
   };
   await load(parts.config);

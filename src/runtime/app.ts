@@ -105,7 +105,7 @@ export class App {
       adapterOf: (channel: ChannelId) => this.#adapterOf(channel),
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textCleaner(parts),
-      reviewedFor: (channel: ChannelId) => this.reviews.state(channel)?.review?.by ?? null,
+      askedFor: (channel: ChannelId) => this.#askedFor(channel),
     };
     this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
     this.#show = createShowing(parts.adapters, this.#floors);
@@ -159,6 +159,13 @@ export class App {
       people,
     };
     return createOperators(createCommandContext(context));
+  }
+
+  /** The id of the person who asked for the task of a channel's floor; `null` for none. */
+  #askedFor(channel: ChannelId): string | null {
+    const task = this.#manager.floor(channel)?.task;
+    if (task?.kind === 'ticket') return this.crews.state(task.key)?.askedBy ?? null;
+    return this.reviews.state(channel)?.review?.by ?? null;
   }
 
   #createCrews(): CrewHost {

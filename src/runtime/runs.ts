@@ -44,8 +44,8 @@ type RunsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'floors' | 'message' | 'lines' | 'keyValues'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
-  /** The person who asked for the open review of a channel; `null` when none is open. */
-  readonly reviewedFor: (channel: ChannelId) => string | null;
+  /** The id of the person who asked for the task of a channel, such as a review; `null` for none. */
+  readonly askedFor: (channel: ChannelId) => string | null;
   /** Ids of operators without an entry in the configuration: the user of this machine's page. */
   readonly localOperators: readonly string[];
   readonly config: () => Config;
@@ -238,7 +238,7 @@ export class Runs {
     if (by !== undefined) return [{ id: by, name: by }];
     const floor = manager.floor(channel);
     const turn = floor === null ? null : findTurn(floor, agent);
-    const asker = turn?.brief === undefined ? null : this.#ports.reviewedFor(channel);
+    const asker = turn?.brief === undefined ? null : this.#ports.askedFor(channel);
     if (asker !== null) {
       const authors = givenTo(turn).flatMap((id) => authorIn(store, id) ?? []);
       return [{ id: asker, name: asker }, ...authors.filter(({ id }) => id !== asker)];

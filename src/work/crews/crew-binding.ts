@@ -19,7 +19,7 @@ export type CrewStore = MachineStore<Crew, CrewCommand, CrewFact, never, CrewRef
 
 /** Texts that people or agents wrote, and the ids of people. */
 const CREW_TEXTS: FactFields = {
-  runnerSet: ['by'],
+  runnerSet: ['by', 'askedBy'],
   noted: ['text'],
   ticketAssigned: ['ticket.title', 'ticket.text'],
   stepAsked: ['about'],

@@ -41,7 +41,7 @@ export function createCrewCommands(ports: CrewCommandsPorts): CrewCommands {
 }
 
 const RUNS: Readonly<Record<CrewVerb, Run>> = {
-  run: (runner, { person }) => give(runner, { type: 'RUN', by: person.name }, 'The crew works.'),
+  run: (runner, { person }) => give(runner, { type: 'RUN', by: person.name, askedBy: person.id }, 'The crew works.'),
   stop: (runner, { person }) =>
     give(runner, { type: 'STOP', by: person.name }, 'The crew stops: steps under way end as usual.'),
   spawn,

@@ -30,8 +30,9 @@ type Deciders = {
 const DECIDERS: Deciders = {
   CONFIGURE: configure,
   SPAWN: spawn,
-  RUN: (decision, { by }) => setRunner(decision, true, by),
-  STOP: (decision, { by }) => setRunner(decision, false, by),
+  RUN: run,
+  STOP: (decision, { by }) =>
+    decision.crew.running ? decision.record({ type: 'runnerSet', running: false, by }) : 'UNCHANGED',
   BASE: (decision, { tip, verdict, why }) => decision.record({ type: 'baseTested', tip, verdict, why }),
   ACCEPT_BASE: acceptBase,
   ASSIGN: assign,
@@ -153,8 +154,9 @@ function spawn(decision: CrewDecision, { workers }: CrewCommandOf<'SPAWN'>): Cre
   return workers.length === 0 ? 'UNCHANGED' : null;
 }
 
-function setRunner(decision: CrewDecision, running: boolean, by: string): CrewRefusal | null {
-  return decision.crew.running === running ? 'UNCHANGED' : decision.record({ type: 'runnerSet', running, by });
+function run(decision: CrewDecision, { by, askedBy }: CrewCommandOf<'RUN'>): CrewRefusal | null {
+  if (decision.crew.running) return 'UNCHANGED';
+  return decision.record({ type: 'runnerSet', running: true, by, ...(askedBy === undefined ? {} : { askedBy }) });
 }
 
 /** Asks floors for the steps that are queued, while the runner runs and fewer than `maxWorkers` workers step. */

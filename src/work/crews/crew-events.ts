@@ -25,7 +25,8 @@ const COMMANDS = {
   CONFIGURE: { settings: crewSettingsSchema },
   /** Adds idle workers. `agent` is the id of each one's agent. */
   SPAWN: { workers: z.array(z.strictObject({ name: text, agent: text })) },
-  RUN: { by },
+  /** `askedBy`: the id of the operator who asks for it. */
+  RUN: { by, askedBy: text.exactOptional() },
   STOP: { by },
   /** The tests of main at a commit. */
   BASE: { tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
@@ -78,7 +79,7 @@ const COMMANDS = {
 /** The fields of each fact as stored. */
 export const CREW_FACTS = {
   crewConfigured: COMMANDS.CONFIGURE,
-  runnerSet: { running: z.boolean(), by },
+  runnerSet: { running: z.boolean(), by, askedBy: text.exactOptional() },
   workerAdded: { worker, agent: text },
   baseTested: { tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text },
   ticketAssigned: { worker, ticket: assignedSchema, maxSteps: z.int() },

@@ -23,7 +23,7 @@ function changed(crew: Crew, fact: CrewWideFact): Crew {
     case 'crewConfigured':
       return { ...crew, settings: fact.settings };
     case 'runnerSet':
-      return { ...crew, running: fact.running };
+      return runnerSet(crew, fact);
     case 'baseTested':
       return { ...crew, base: { tip: fact.tip, verdict: fact.verdict, why: fact.why } };
     case 'paused':
@@ -33,6 +33,10 @@ function changed(crew: Crew, fact: CrewWideFact): Crew {
     case 'noted':
       return crew;
   }
+}
+
+function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>): Crew {
+  return { ...crew, running, ...(askedBy === undefined ? {} : { askedBy }) };
 }
 
 function added(crew: Crew, { worker: name, agent }: CrewFactOf<'workerAdded'>, at: Instant): Crew {

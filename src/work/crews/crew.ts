@@ -192,6 +192,8 @@ export const crewSchema = z.strictObject({
   settings: crewSettingsSchema.nullable(),
   /** Whether the runner assigns tickets and asks for steps. */
   running: z.boolean(),
+  /** The id of the operator who started it last. Its workers act for that person. */
+  askedBy: text.exactOptional(),
   workers: z.array(workerSchema),
   finished: z.array(finishedSchema),
   /** Tickets that are not started until a person asks for it, with the reason. */

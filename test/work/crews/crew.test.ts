@@ -136,6 +136,15 @@ function stuck(): Play {
   return play;
 }
 
+test('a crew acts for the operator who started it last', () => {
+  const play = new Play().give({ type: 'CONFIGURE', settings: SETTINGS }, { type: 'RUN', by: 'Ann', askedBy: 'u-1' });
+  expect(play.crew.askedBy).toBe('u-1');
+  expect(play.refusal({ type: 'RUN', by: 'Bob', askedBy: 'u-2' })).toBe('UNCHANGED');
+  play.give({ type: 'STOP', by: 'Bob' });
+  expect(play.crew.askedBy).toBe('u-1');
+  expect(play.give({ type: 'RUN', by: 'Bob', askedBy: 'u-2' }).crew.askedBy).toBe('u-2');
+});
+
 describe('the states of a worker', () => {
   test("have the specification's symbols", () => {
     expect(WORKER_SYMBOLS).toEqual({ idle: '○', ready: '◐', working: '●', done: '✓', stuck: '!' });

@@ -93,7 +93,8 @@ export function isForOwnTool(
 }
 
 /**
- * The call as requests for rules: each account with an input, or the last account, under all its names and kinds. The
+ * The call as requests for rules: each account with an input, or the last account, under all its names and kinds. Some
+ * agents tell the fields of one input in several accounts: fields that an account lacks are taken from the others. The
  * title is no name, because models write it.
  */
 export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolRequest[] {
@@ -105,7 +106,12 @@ export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolReque
     kinds.add('fetch');
   const accounts = updates.map((call) => ({ input: call.rawInput, locations: pathsOf(call) }));
   const speaking = accounts.filter(({ input, locations }) => (input ?? null) !== null || locations.length > 0);
-  return (speaking.length > 0 ? speaking : accounts.slice(-1)).flatMap((account) =>
+  const told = Object.assign({}, ...speaking.flatMap(({ input }) => (isRecord(input) ? [input] : [])));
+  const whole = speaking.map(({ input, locations }) => ({
+    input: isRecord(input) ? { ...told, ...input } : input,
+    locations,
+  }));
+  return (whole.length > 0 ? whole : accounts.slice(-1)).flatMap((account) =>
     orNull(names).flatMap((name) => orNull(kinds).map((kind) => ({ ...account, name, kind }))),
   );
 }

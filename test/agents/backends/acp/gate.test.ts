@@ -162,6 +162,17 @@ describe('a coding agent with a gate', () => {
     expect(uses).toContain('fetch');
   });
 
+  test('is judged by the whole input when its fields are told in several accounts', () => {
+    const told = [{ cwd: '/work' }, { command: 'npm test' }, { command: 'npm publish' }].map((rawInput) =>
+      toolCallOf({ toolCallId: 't', title: 'Run', kind: 'execute', rawInput }),
+    );
+    expect(toolRequestsOf(told).map(({ input }) => input)).toEqual([
+      { cwd: '/work', command: 'npm publish' },
+      { cwd: '/work', command: 'npm test' },
+      { cwd: '/work', command: 'npm publish' },
+    ]);
+  });
+
   test('is interrupted once when it continues while its run is paused', async () => {
     const { told, update, stands } = generation();
     update({ ...begun, kind: 'read' });
