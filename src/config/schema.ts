@@ -543,7 +543,10 @@ const crew = z.strictObject({
   patience: integer(1, 100, 'Steps in a row without a changed file, after which people are asked.').default(3),
   ticketCostUsd: price('US dollars that a ticket may cost before people are asked; null is no limit.'),
   tools: tools.exactOptional().describe('What its workers may do with tools, besides the general rules.'),
-  trusted: flag(false, 'Start workers although files in the repository act before anybody is asked.'),
+  trusted: flag(
+    false,
+    'Start workers although files in the repository act before anybody is asked, or their program changes files without asking.',
+  ),
 });
 
 const operators = z.strictObject({

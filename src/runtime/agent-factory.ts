@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
 import { uncheckedWords } from '../agents/backends/check-record.ts';
 import { folderOf } from '../agents/trust/agent-folder.ts';
+import { OPEN_GATE } from '../agents/trust/folder-trust.ts';
 import type { FolderGate, FolderTrust } from '../agents/trust/folder-trust.ts';
 import type { ServerLogins } from '../agents/mcp/server-logins.ts';
 import type { AgentSandbox } from '../agents/mcp/mcp-connection.ts';
@@ -315,6 +316,7 @@ async function command(parts: BackendsParts): Promise<Maker> {
 
 /** The gate before the folder of a local agent. */
 function gateOf({ trust }: BackendsParts, agent: AgentConfig): { readonly gate?: FolderGate } {
+  if (agent.crew !== undefined && agent.trusted === true) return { gate: OPEN_GATE };
   const folder = folderOf(agent);
   return trust === undefined || folder === null ? {} : { gate: trust.gateFor(agent.id, folder, agent.crew) };
 }

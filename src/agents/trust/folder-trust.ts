@@ -236,6 +236,9 @@ export function closedGate(folder: AgentFolder): FolderGate {
   return trust.gateFor('', folder);
 }
 
+/** A check that every folder passes: for workers of a crew whose repository the configuration trusts. */
+export const OPEN_GATE: FolderGate = { admit: async () => {}, glance: async () => {} };
+
 /** Who decides, and where. */
 type Asked = { readonly channel: ChannelId; readonly person: Person };
 
