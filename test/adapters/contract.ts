@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { restore } from '../../src/engine/sqlite/backup.ts';
 import { answer, seeEqual } from './program.ts';
-import type { ProgramOptions } from './program.ts';
+import type { Program, ProgramOptions } from './program.ts';
 import type { Rig, Seen, Stage, Ways } from './rig.ts';
 import { play } from './scene.ts';
 import type { Act, Start } from './scene.ts';
@@ -645,6 +645,26 @@ function threads({ rig: { ways }, on }: Suite): void {
       release('pm');
       await program.rests();
       expect((await talk()).filter((line) => line.startsWith('PM'))).toEqual(['PM: PM is done']);
+    }),
+  );
+
+  test.runIf(ways.threads)(
+    'of a ticket is opened once, under a message of the program, also when an answer is lost or the program is killed',
+    on(ALONE, async ({ stage, program, again, talk }) => {
+      stage.loseAnswers(1, 't-1 Paint');
+      const opened = async (life: Program): Promise<string> =>
+        life.openThread('t-1 Paint the bridge', 'web/t-1').catch(() => '');
+      await expect.poll(() => opened(program), { timeout: 10_000 }).not.toBe('');
+      const thread = await opened(program);
+      expect(await program.openThread('t-2 Light the bridge', 'web/t-2')).not.toBe(thread);
+      await program.kill();
+      const next = await again(ALONE);
+      expect(await next.openThread('t-1 Paint the bridge', 'web/t-1')).toBe(thread);
+      const roots = (await stage.read()).filter(({ text }) => text.includes('the bridge'));
+      expect(roots.map(({ text }) => text)).toEqual(['t-1 Paint the bridge', 't-2 Light the bridge']);
+      const place = thread.split(/[:/]/).at(-1) ?? '';
+      await stage.write('ann', 'Which colour?', { thread: place });
+      await seeEqual(async () => (await talk(place)).at(-1), `PM: ${answer('PM', 'Which colour?')}`);
     }),
   );
 

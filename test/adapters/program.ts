@@ -252,6 +252,8 @@ export type Program = {
   view(channel?: ChannelId): FloorView;
   isCatchingUp(): boolean;
   message(id: MessageId): InboxRow | null;
+  /** Opens a thread of the channel, as a crew does for a ticket. Resolves with its id. */
+  openThread(name: string, key: string): Promise<ChannelId>;
   /** Resolves when the floor rests and everything visible was sent. */
   rests(channel?: ChannelId): Promise<void>;
   /** Stops the program in order. */
@@ -306,15 +308,16 @@ export async function begin(
     return known;
   };
   let running = true;
+  const adapters = [stage, ...(options.beside ?? [])].map((each) =>
+    each.adapter({ memory: memoryOf(store, each), clock, timers, log }),
+  );
   const app = new App({
     config,
     store,
     clock,
     timers,
     log,
-    adapters: [stage, ...(options.beside ?? [])].map((each) =>
-      each.adapter({ memory: memoryOf(store, each), clock, timers, log }),
-    ),
+    adapters,
     backendFor: ({ id }) => backendOf(id),
     trust,
     localOperators: [],
@@ -345,6 +348,11 @@ export async function begin(
     view,
     isCatchingUp: () => view().obstacles.some(({ why }) => why === 'catching-up'),
     message: (id) => store.message(id),
+    async openThread(name, key) {
+      const thread = await adapters[0]?.openThread?.(channel, name, key);
+      if (thread === undefined) throw new Error('the platform opens no threads');
+      return thread.id;
+    },
     async rests(where = channel) {
       const open = () => {
         const { holder, condition } = view(where);

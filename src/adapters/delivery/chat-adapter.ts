@@ -20,11 +20,12 @@ import type {
   OutgoingPost,
   PostButton,
   Speaker,
+  Thread,
 } from '../port.ts';
 import { Drafts, Posts, createReceipts, StaleMessages } from './posts.ts';
 import type { ChannelAccess } from './channel-access.ts';
 import { FloorCards } from './floor-cards.ts';
-import type { Content, MessageClient, MessageSender } from './message-client.ts';
+import type { Content, MessageClient, MessageRef, MessageSender } from './message-client.ts';
 import { RateLimits } from './rate-limits.ts';
 
 /** A platform after Conch has signed in. */
@@ -36,6 +37,8 @@ export type OpenPlatform = {
   disconnect(): Promise<void>;
   readHistory(channel: ChannelId, after: Position | null): Promise<History>;
   readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
+  /** Opens the thread under a message of Conch, or finds the one that is there. Resolves with the thread's id. */
+  readonly threadUnder: (message: MessageRef, name: string) => Promise<ChannelId>;
 };
 
 /** What an adapter of a platform consists of. */
@@ -91,6 +94,8 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
       connected('receipt', channel).sender.receipt(channel, message, receipt),
     draft: (channel, speaker, epoch, text) => state.platform?.sender.draft(channel, speaker, epoch, text),
     card: (channel, view) => state.platform?.sender.card(channel, view),
+    openThread: (channel, name, key) =>
+      call('openThread', channel, (here) => openThreadIn(here, { channel, name, key })),
     catchUp: (channel, after) =>
       call('catchUp', channel, async (here) => {
         const history = await here.readHistory(channel, after);
@@ -98,6 +103,19 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
         return history;
       }),
   };
+}
+
+/**
+ * Opens a thread under a message with its name. The message is found again when an earlier call posted it and was
+ * ended before the thread was open.
+ */
+async function openThreadIn(
+  { sender, threadUnder }: OpenPlatform,
+  { channel, name, key }: { readonly channel: ChannelId; readonly name: string; readonly key: string },
+): Promise<Thread> {
+  const root = { outboxId: `thread ${key}`, speaker: null, text: name, afterId: null, epoch: null };
+  const id = (await sender.find(channel, root)) ?? (await sender.post(channel, root));
+  return { id: await threadUnder({ channel, id }, name), parent: channel, name };
 }
 
 type State = {

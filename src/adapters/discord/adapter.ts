@@ -34,6 +34,7 @@ import type { Places } from './places.ts';
 import { createIdentities, Webhooks } from './identity.ts';
 import type { Identities } from './identity.ts';
 import { createMessageClient, createStatuses } from './message-client.ts';
+import { createThreadOpener } from './threads.ts';
 
 export type AdapterOptions = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
   readonly token: string;
@@ -125,6 +126,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
       return readHistory(history, channel, after);
     },
     access: membership,
+    threadUnder: createThreadOpener(calls),
   };
 }
 

@@ -209,6 +209,7 @@ export const CODES = {
   missingAccess: 50_001,
   missingPermissions: 50_013,
   reactionBlocked: 90_001,
+  threadExists: 160_004,
 } as const;
 
 /** Discord's error answer without the request. Webhook URLs are secrets, and request bodies do not belong in logs. */

@@ -8,7 +8,7 @@ import { AdapterError } from '../port.ts';
 import type { AdapterParts, Capabilities, ChatAdapter } from '../port.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
-import { createClient, createPeople, untilSlack } from './client.ts';
+import { channelId, createClient, createPeople, platformMessage, untilSlack } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { createGroups } from './commands.ts';
 import type { CommandPorts } from './commands.ts';
@@ -140,6 +140,11 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
       return readHistory({ ...shared, people }, channel, after);
     },
     access: membership,
+    // A thread of Slack is there as soon as somebody writes under its message.
+    threadUnder: async ({ id }) => {
+      const { channel, ts } = platformMessage(id);
+      return channelId(channel, ts);
+    },
   };
   return { platform, connection };
 }

@@ -92,10 +92,12 @@ export class CrewHost {
     );
     if (added.length === 0) return config;
     const { secrets, agents, channels } = config;
+    const seats = new Set(added.map(({ channel }) => channel.id));
     const complete = {
       ...config,
       agents: [...agents, ...added.map(({ agent }) => agent)],
-      channels: [...channels, ...added.map(({ channel }) => channel)],
+      // A thread in which people wrote before the worker was seated is a channel like its parent.
+      channels: [...channels.filter(({ id }) => !seats.has(id)), ...added.map(({ channel }) => channel)],
     };
     return Object.freeze(Object.defineProperty({ ...complete, secrets }, 'secrets', { enumerable: false }));
   }
