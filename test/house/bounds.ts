@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 56_900,
-  files: 334,
+  linesOfCode: 57_400,
+  files: 340,
   filesPerMessage: 45,
   functionsPerMessage: 680,
 };

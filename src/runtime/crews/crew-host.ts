@@ -13,10 +13,8 @@ import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
 import { openCrewWork } from '../../work/crews/crew-work.ts';
 import { slotEnvironment } from '../../work/crews/checks/slots.ts';
-import { filesTickets } from '../../work/crews/tickets/files-tickets.ts';
-import type { TicketSource } from '../../work/crews/tickets/ticket.ts';
-import type { Repository } from '../../work/crews/git/repository.ts';
 import { commandRunner } from './run-command.ts';
+import { ticketsOf } from './ticket-sources.ts';
 import type { Log } from '../log.ts';
 
 /** What the crews of a program need. */
@@ -131,7 +129,7 @@ export class CrewHost {
       const work = await openCrewWork(crew, {
         env: process.env,
         run: commandRunner(timers),
-        tickets: (repository) => ticketsOf(crew, repository),
+        tickets: (repository) => ticketsOf(crew, repository, clock),
         ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
         say: (words) => this.#note(id, words),
       });
@@ -249,13 +247,4 @@ function backendOf(crew: CrewConfig, worker: Worker, resumes: boolean): AgentCon
     ...(resumes ? { CONCH_SESSION_RESUMES: '1' } : {}),
   };
   return { ...backend, cwd: resolve(ticket.worktree), set };
-}
-
-function ticketsOf({ id, tickets }: CrewConfig, repository: Repository): TicketSource {
-  switch (tickets.kind) {
-    case 'files':
-      return filesTickets(repository, tickets.dir);
-    default:
-      throw new Error(`crew ${id}: tickets of the kind "${tickets.kind}" cannot be read yet`);
-  }
 }

@@ -106,7 +106,8 @@ async function assign(runner: CrewRunner, { values }: Request): Promise<Answer> 
   if (refusal === null) return { ok: true, text: `${worker} takes ${ticket}.` };
   if (refusal !== 'NO_TICKET') return { ok: false, text: REFUSED[refusal] };
   const why =
-    runner.listed.find(({ id }) => id === ticket)?.why ?? 'it is unknown, closed, or waits for another ticket';
+    runner.listed.find(({ id }) => id === ticket)?.why ??
+    'it is unknown, closed, in progress, or waits for another ticket';
   return { ok: false, text: `${ticket} cannot start: ${why}.` };
 }
 

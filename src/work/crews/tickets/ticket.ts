@@ -29,7 +29,7 @@ export type SortedTickets = { readonly ready: readonly Ticket[]; readonly listed
 
 /**
  * Sorts tickets. A ticket is ready when it is open, nobody works on it and each dependency is merged; by priority, then
- * id. An unknown dependency and a cycle are listed with the reason. `isMerged`: whether a ticket's work is in the base.
+ * id. A ticket that somebody else works on is left alone. An unknown dependency and a cycle are listed with the reason. `isMerged`: whether a ticket's work is in the base.
  */
 export function sortTickets(
   { tickets, unreadable }: Awaited<ReturnType<TicketSource['list']>>,
@@ -41,7 +41,7 @@ export function sortTickets(
   const listed: ListedTicket[] = [...unreadable];
   const ready: Ticket[] = [];
   for (const ticket of tickets.toSorted((a, b) => a.priority - b.priority || compare(a.id, b.id))) {
-    if (ticket.status === 'closed' || running.includes(ticket.id) || isMerged(ticket)) continue;
+    if (ticket.status !== 'open' || running.includes(ticket.id) || isMerged(ticket)) continue;
     const why = problemOf(ticket, byId);
     if (why !== null) listed.push({ id: ticket.id, why });
     const isFree = !ticket.touches.some((glob) => touched.some((other) => overlaps(glob, other)));

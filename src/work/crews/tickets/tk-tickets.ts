@@ -1,0 +1,37 @@
+import type { TicketSource } from './ticket.ts';
+
+/** Runs the program tk with arguments. Resolves with its output, and rejects with words for people. */
+export type AskTk = (args: readonly string[]) => Promise<string>;
+
+/**
+ * Tickets of the program tk. Their files are read as those of the kind "files", and only tickets that `tk ready` lists
+ * as open are started.
+ */
+export function tkTickets(files: TicketSource, ask: AskTk): TicketSource {
+  return {
+    async list() {
+      const [found, ready] = [await files.list(), readyIn(await ask(['ready']))];
+      const tickets = found.tickets.map((ticket) =>
+        ticket.status === 'open' && !ready.has(ticket.id) && ticket.deps.length === 0
+          ? { ...ticket, status: 'in_progress' as const }
+          : ticket,
+      );
+      return { tickets, unreadable: found.unreadable };
+    },
+    closingFile: (id, commit) => files.closingFile(id, commit),
+    closed: (id, commit) => files.closed(id, commit),
+  };
+}
+
+/** The ids of open tickets in the output of `tk ready`. It also lists tickets that somebody works on. */
+function readyIn(output: string): ReadonlySet<string> {
+  const ids = new Set<string>();
+  for (const line of output.split('\n')) {
+    if (line.trim() === '') continue;
+    const [, id = '', status] = /^(\S+)\s+(?:\[P\d\])?\[(\w+)\] - /.exec(line) ?? [];
+    if (status === undefined)
+      throw new Error(`"tk ready" answered with a line that cannot be read: ${JSON.stringify(line.slice(0, 80))}`);
+    if (status === 'open') ids.add(id);
+  }
+  return ids;
+}
