@@ -148,7 +148,7 @@ export const RECIPES: readonly Recipe[] = [
     check: `
       import { createBackends } from './src/runtime/agent-factory.ts';
       const repeater = { id: 'echo', name: 'echo', backend: { kind: 'echo' } };
-      const backends = await createBackends({ config: { agents: [repeater] } });
+      const backends = await createBackends({ config: { agents: [repeater], crews: [] } });
       const session = await backends.backendFor(repeater).open({});
       const heard = [];
       await session.prompt({ text: 'hello' }, { text: (chunk) => heard.push(chunk) });
