@@ -541,6 +541,17 @@ const crew = z.strictObject({
   stepTimeoutSeconds: number(1, 86_400, 'Seconds after which a step ends.').default(3_600),
   quietSeconds: number(1, 86_400, 'Seconds without a sign of work after which a step ends.').default(900),
   patience: integer(1, 100, 'Steps in a row without a changed file, after which people are asked.').default(3),
+  review: z
+    .strictObject({
+      by: agentId.describe('The agent that reviews. It needs no seat in the channel.'),
+      maxIterations: integer(1, 100, 'The most turns of the reviewer for one review.').default(10),
+    })
+    .exactOptional()
+    .describe('Reviews of the work between its tests and its merge.'),
+  costUsd: price(
+    'US dollars that the crew may cost before it stops; null is no limit. `/crew run` allows as much again.',
+  ),
+  dayCostUsd: price('US dollars that the crew may cost on one day (UTC) before it stops; null is no limit.'),
   ticketCostUsd: price('US dollars that a ticket may cost before people are asked; null is no limit.'),
   tools: tools.exactOptional().describe('What its workers may do with tools, besides the general rules.'),
   trusted: flag(

@@ -143,7 +143,7 @@ export type Causes<State, Fact> = {
   readonly commands: (fact: Fact, state: State) => readonly CommandFor[];
 };
 
-/** The machine with what its facts cause in others. */
+/** The machine with what its facts cause in others, besides what they cause by themselves. */
 export function withCauses<
   State,
   Command,
@@ -152,12 +152,12 @@ export function withCauses<
   Refusal extends string,
   M extends Machine<State, Command, Fact, Effect, Refusal>,
 >(machine: M & Machine<State, Command, Fact, Effect, Refusal>, all: readonly Causes<State, Fact>[]) {
-  const causing = new Set(all.flatMap(({ types }) => types));
+  const causing = new Set([...(machine.causing ?? []), ...all.flatMap(({ types }) => types)]);
   return {
     ...machine,
     causing,
     causes(fact: Fact, state: State): readonly CommandFor[] {
-      const commands: CommandFor[] = [];
+      const commands: CommandFor[] = [...(isCausing(machine, fact) ? (machine.causes?.(fact, state) ?? []) : [])];
       for (const { types, within, commands: caused } of all) {
         if (within !== undefined && state[within] === undefined) continue;
         if (types.includes(String((fact as { readonly type?: unknown }).type))) commands.push(...caused(fact, state));

@@ -174,6 +174,7 @@ export class App {
       config: () => this.#configured,
       openThread: (channel, name, key) => this.#openThread(channel, name, key),
       reseat: () => this.#reconfigure(),
+      finishedWork: (review, agent) => this.reviews.finishedWork(review, agent),
       restart: (agent) => this.#agents.restart(agent),
     });
   }

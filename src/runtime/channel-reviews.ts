@@ -7,7 +7,7 @@ import type { ReviewCommands } from '../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { ReviewView } from '../turns/view.ts';
-import { reviewOnFloor } from '../work/reviews/review-binding.ts';
+import { reviewWithCrew } from '../work/floor-with-work.ts';
 import { createReviewCommands } from '../work/reviews/review-commands.ts';
 import { LONGEST_TASK, openFindings } from '../work/reviews/review.ts';
 import type { Review, ReviewSettings } from '../work/reviews/review.ts';
@@ -35,7 +35,7 @@ export class ChannelReviews extends Reviews {
   constructor({ store, floors, config, clock, timers, log }: ChannelReviewsPorts) {
     const { dataDir } = config();
     super({
-      reviews: store.host(reviewOnFloor),
+      reviews: store.host(reviewWithCrew),
       clock,
       timers,
       view: (channel) => floors.view(channel),

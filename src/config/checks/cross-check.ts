@@ -22,6 +22,7 @@ export const crossCheck = (draft: Draft, tell: Tell): void => {
   checkIds(channels, 'channels', tell);
   checkTimes(general, {}, below(tell, 'turnConfig'));
   checkCrews(draft, channels, tell);
+  checkCrewReviews(draft, agents, tell);
   for (const [kind, wording] of Object.entries(announcements)) checkWording(kind, wording, tell);
   for (const [index, channel] of channels.entries()) {
     const site = { channel, general, agents };
@@ -51,6 +52,15 @@ const checkCrews = ({ crews = [] }: Draft, channels: readonly ChannelDraft[], te
     const first = crews.findIndex((other) => typeof repo === 'string' && other.repo === repo);
     if (first !== -1 && first !== index)
       tell(['crews', index, 'repo'], `crews[${first}] works in "${repo}" already: a repository has one crew`);
+  }
+};
+
+/** The agent that reviews the work of a crew exists. */
+const checkCrewReviews = ({ crews = [] }: Draft, agents: readonly Id[], tell: Tell): void => {
+  for (const [index, { review }] of crews.entries()) {
+    const by = review?.by;
+    if (typeof by === 'string' && !agents.includes(by))
+      tell(['crews', index, 'review', 'by'], `"${by}" is not the id of an agent${meantOr(by, agents)}`);
   }
 };
 

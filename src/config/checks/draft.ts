@@ -95,7 +95,7 @@ const draft = lenient({
   tools: lists,
   mcp: names,
   crews: z
-    .array(lenient({ id: text, channel: text, repo: text, folder: text }))
+    .array(lenient({ id: text, channel: text, repo: text, folder: text, review: lenient({ by: text }) }))
     .optional()
     .catch([]),
   announcements: names,

@@ -1,9 +1,12 @@
 import { resolve } from 'node:path';
 import type { AgentConfig, ChannelConfig, Config, CrewConfig } from '../../config/config.ts';
 import { channelIn, seatSettingsOf } from '../../config/config.ts';
+import { defined } from '../../lib/defined.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
 import type { FloorStore } from '../../turns/floor-store.ts';
+import { CREW_SIGNALS } from '../../work/crews/crew-decide.ts';
+import type { ReviewedWork, ReviewSettings } from '../../work/reviews/review.ts';
 import { createCrewCommands } from '../../work/crews/crew-commands.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
@@ -29,6 +32,8 @@ type CrewHostPorts = {
   readonly openThread: (channel: string, name: string, key: string) => Promise<string>;
   /** Applies the configuration anew, with the workers that have tickets now. */
   readonly reseat: () => Promise<void>;
+  /** Stores the work of an agent for a review, and shows it to reviewers. */
+  readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
   readonly restart: (agent: string) => Promise<unknown>;
 };
 
@@ -85,7 +90,8 @@ export class CrewHost {
       (this.#crews.state(crew.id)?.workers ?? []).flatMap((worker) => {
         const parent = channelIn(config, crew.channel);
         const isSeated = worker.ticket !== null && worker.prepared && worker.leaving === null;
-        return isSeated && parent !== undefined ? [seatOf(crew, worker, parent, this.#resumes(worker))] : [];
+        if (!isSeated || parent === undefined) return [];
+        return [seatOf(crew, worker, { parent, reviewer: reviewerOf(config, crew, worker) }, this.#resumes(worker))];
       }),
     );
     if (added.length === 0) return config;
@@ -139,11 +145,12 @@ export class CrewHost {
         clock,
         timers,
         work,
-        settings: settingsOf(crew),
+        settings: settingsOf(crew, this.#waitMs(crew)),
         workers: crew.workers,
         agentOf: (worker) => `${id}-${worker}`.toLowerCase(),
         openThread: (ticket) => this.#thread(crew, ticket),
         seat: () => this.#seat(),
+        finishedWork: this.#ports.finishedWork,
         restart: async (agent) => void (await restart(agent)),
         failed,
       });
@@ -155,6 +162,12 @@ export class CrewHost {
       this.#closed.set(id, words);
       log.error({ crew: id }, `crew ${id} cannot work: ${words}`);
     }
+  }
+
+  /** How long a review waits for agents and people. */
+  #waitMs({ channel }: CrewConfig): number {
+    const config = this.#ports.config();
+    return (channelIn(config, channel) ?? config).turnConfig.waitTimeoutSeconds * 1_000;
   }
 
   /** Tells people in the crew's channel. */
@@ -185,17 +198,40 @@ export class CrewHost {
   }
 }
 
-function settingsOf(crew: CrewConfig): CrewSettings {
-  const { channel, maxWorkers, maxSteps, patience, merge, ticketCostUsd, main } = crew;
-  const ticketCostMicros = ticketCostUsd === null ? null : Math.round(ticketCostUsd * MICROS);
-  return { channel, maxWorkers, maxSteps, patience, merge, ticketCostMicros, main };
+function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {
+  const { channel, maxWorkers, maxSteps, patience, merge, review, main } = crew;
+  const micros = (usd: number | null) => (usd === null ? undefined : Math.round(usd * MICROS));
+  return {
+    channel,
+    maxWorkers,
+    maxSteps,
+    patience,
+    merge,
+    ticketCostMicros: micros(crew.ticketCostUsd) ?? null,
+    ...defined({
+      costMicros: micros(crew.costUsd),
+      dayCostMicros: micros(crew.dayCostUsd),
+      review: review && { by: review.by, settings: reviewSettings(review.maxIterations, waitMs) },
+    }),
+    main,
+  };
+}
+
+/** Only the reviewer's PASS completes the review of a ticket. */
+function reviewSettings(maxIterations: number, waitMs: number): ReviewSettings {
+  return { maxIterations, until: 'review', onFail: 'stop', signals: CREW_SIGNALS, patience: 2, waitMs };
+}
+
+/** The agent that reviews the worker's work now; `undefined` for none. */
+function reviewerOf({ agents }: Config, { review }: CrewConfig, { next }: Worker): AgentConfig | undefined {
+  return next === 'review' ? agents.find(({ id }) => id === review?.by) : undefined;
 }
 
 /** The agent of a worker, whose folder is the worktree, and the channel of its ticket. */
 function seatOf(
   crew: CrewConfig,
   worker: Worker,
-  parent: ChannelConfig,
+  { parent, reviewer }: { readonly parent: ChannelConfig; readonly reviewer: AgentConfig | undefined },
   resumes: boolean,
 ): { readonly agent: AgentConfig; readonly channel: ChannelConfig } {
   const { ticket } = worker;
@@ -222,13 +258,14 @@ function seatOf(
     interruptResponder: null,
     defaultAgent: null,
   };
+  const seated = reviewer === undefined ? [agent] : [agent, reviewer];
   const channel: ChannelConfig = {
     ...parent,
     id: ticket.thread,
     name: `${ticket.id} ${ticket.title}`.slice(0, 90),
     parent: parent.id,
-    agents: [agent.id],
-    seats: [seatSettingsOf(agent, turnConfig)],
+    agents: seated.map(({ id }) => id),
+    seats: seated.map((each) => seatSettingsOf(each, turnConfig)),
     turnConfig,
   };
   return { agent, channel };

@@ -107,7 +107,7 @@ const EVOLUTION: Evolution = {
     ...floor,
     limit: null,
     stopped: false,
-    task: { ...task, next: null, told: 0 },
+    task: { ...task, next: null, told: 0, ...(floor.task === undefined ? {} : { outer: floor.task }) },
   }),
   taskTurnAsked: (floor, { agent, brief }) =>
     changeTask(floor, ({ held: _held, ...task }) => ({ ...task, next: { agent, brief } })),
@@ -154,8 +154,13 @@ function changeTask(floor: Floor, change: (task: FloorTask) => FloorTask): Floor
   return { ...floor, task: change(floor.task) };
 }
 
-/** The rounds of an exchange end with the task in it. */
-function taskOver({ task: _task, ...floor }: Floor): Floor {
+/** The rounds of an exchange end with the task in it. The task around it goes on. */
+function taskOver(before: Floor, { id }: FactOf<'taskOver'>): Floor {
+  const { task, ...floor } = before;
+  if (task?.outer !== undefined) {
+    const { outer, ...inner } = task;
+    return { ...floor, task: outer.id === id ? inner : outer };
+  }
   if (floor.exchange === null) return floor;
   const { rounds } = floor.settings;
   return { ...floor, seats: floor.seats.map((seat) => ({ ...seat, taken: Math.max(seat.taken, rounds) })) };

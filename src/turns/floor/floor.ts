@@ -226,6 +226,7 @@ const trustSchema = z.strictObject({
 /**
  * A task on a floor: a review, or a ticket of a crew. Until its end it decides who speaks next. `key`: the key of its
  * machine. `primary`: the agent that works; `reviewer`: the agent that reviews, if any. `signals`: their words.
+ * `within`: the id of the open task that rests until this one is over.
  */
 export const taskPartsSchema = z.strictObject({
   kind: z.enum(['review', 'ticket']),
@@ -234,10 +235,11 @@ export const taskPartsSchema = z.strictObject({
   primary: agent,
   reviewer: agent.exactOptional(),
   signals: z.strictObject({ done: z.string(), pass: z.string(), fail: z.string() }),
+  within: z.string().exactOptional(),
 });
 
-/** The open task, as far as the floor needs it. */
-const openTaskSchema = z.strictObject({
+/** One open task, as far as the floor needs it. */
+const oneTaskSchema = z.strictObject({
   ...taskPartsSchema.shape,
   /** The turn that the task asks for; `null` while it asks for none, or while that turn is under way. */
   next: z.strictObject({ agent, brief: z.string() }).nullable(),
@@ -246,6 +248,9 @@ const openTaskSchema = z.strictObject({
   /** How often the card of the task was posted or edited. */
   told: z.number(),
 });
+
+/** The open task. `outer`: the task that rests meanwhile. */
+const openTaskSchema = z.strictObject({ ...oneTaskSchema.shape, outer: oneTaskSchema.exactOptional() });
 
 /** The stored state of a floor, as plain JSON. */
 export const floorSchema = z.strictObject({

@@ -12,7 +12,10 @@ import { evolveCrew } from './crew-evolve.ts';
 import { ticketLineOf } from './crew-words.ts';
 import { crewDeadline, crewSchema, emptyCrew, findWorker, jobOf } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
-import { promptFor } from './prompts.ts';
+import { reviewMachine } from '../reviews/review-binding.ts';
+import type { ReviewCommand, ReviewFact } from '../reviews/review-events.ts';
+import type { ReviewState } from '../reviews/review.ts';
+import { promptFor, reviewTask } from './prompts.ts';
 
 /** The crews of a program, by their ids. */
 export type CrewStore = MachineStore<Crew, CrewCommand, CrewFact, never, CrewRefusal>;
@@ -26,6 +29,9 @@ const CREW_TEXTS: FactFields = {
   stepHeard: ['broken'],
   stepPutBack: ['why'],
   tested: ['output'],
+  reviewDue: ['question.why'],
+  reviewOver: ['why'],
+  reviewCut: ['by'],
   waited: ['why'],
   waitOver: ['by'],
   leaving: ['words'],
@@ -106,15 +112,19 @@ export const crewOnFloor = {
     const lines =
       told === null
         ? []
-        : [...new Set([told.thread, crew.settings?.channel ?? told.thread])].map((channel) =>
-            lineFor(channel, crew, told),
-          );
+        : [
+            ...new Set([told.thread, told.onlyThread === true ? told.thread : (crew.settings?.channel ?? told.thread)]),
+          ].map((channel) => lineFor(channel, crew, told));
     if (!('worker' in fact)) return lines;
     const worker = findWorker(crew, fact.worker);
     const channel = worker?.ticket?.thread;
     if (worker === undefined || channel === undefined) return lines;
     const commands = floorCommands(fact, crew, worker);
-    return [...commands.map((command) => ({ machine: floorMachine.name, key: channel, command })), ...lines];
+    return [
+      ...reviewCommands(fact, crew, worker).map((command) => ({ machine: reviewMachine.name, key: channel, command })),
+      ...commands.map((command) => ({ machine: floorMachine.name, key: channel, command })),
+      ...lines,
+    ];
   },
   causing: new Set<CrewFact['type']>([
     'ticketAssigned',
@@ -126,6 +136,9 @@ export const crewOnFloor = {
     'paused',
     'noted',
     'tested',
+    'reviewBegun',
+    'reviewOver',
+    'reviewCut',
     'waited',
     'conflicted',
     'mergeDropped',
@@ -144,6 +157,42 @@ function lineFor(
   const announcement = { kind: 'ticket' as const, id: `${crew.key}/${ticket}`, about, text };
   return { machine: floorMachine.name, key: channel, command: { type: 'tellTask', announcement } satisfies Command };
 }
+
+/** The review of a ticket begins with what its worker finished, and ends with the worker's ticket. */
+function reviewCommands(fact: CrewFact, crew: Crew, { ticket, agent, review }: Worker): readonly ReviewCommand[] {
+  const { settings, key } = crew;
+  switch (fact.type) {
+    case 'reviewBegun': {
+      if (ticket === null || settings?.review === undefined) return [];
+      const { by: reviewer, settings: ways } = settings.review;
+      const order = { id: fact.review, primary: agent, reviewer, task: reviewTask(ticket), by: crew.askedBy ?? '' };
+      const task = { crew: key, task: `${key}/${ticket.id}` };
+      return [{ type: 'START', ...order, settings: ways, ticket: task, work: fact.work }];
+    }
+    case 'reviewCut':
+      return [{ type: 'CANCEL', by: fact.by, reason: 'people merge it' }];
+    case 'leaving':
+      return review?.id == null ? [] : [{ type: 'CANCEL', by: '', reason: fact.words }];
+    default:
+      return [];
+  }
+}
+
+/** The facts of a review that its crew is told. */
+export const TICKET_REVIEW_CAUSES = {
+  types: ['spent', 'reviewEnded'],
+  commands: (fact: ReviewFact, { review }: ReviewState): readonly CommandFor[] => {
+    if (review?.ticket === undefined) return [];
+    const { id, primary: worker, ticket, outcome, work } = review;
+    const tell = (command: CrewCommand) => [{ machine: crewMachine.name, key: ticket.crew, command }];
+    if (fact.type === 'spent')
+      return tell({ type: 'SPENT', worker, input: fact.tokens, output: 0, costMicros: fact.costMicros });
+    if (fact.type !== 'reviewEnded' || outcome === null) return [];
+    const passed = review.status === 'complete';
+    const why = passed ? outcome.why : `${outcome.kind}: ${outcome.why}`;
+    return tell({ type: 'REVIEWED', worker, review: id, passed, why, tree: work?.tree ?? null });
+  },
+} as const satisfies Causes<ReviewState, ReviewFact>;
 
 function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Command[] {
   const { key } = crew;

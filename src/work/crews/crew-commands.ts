@@ -196,12 +196,19 @@ function workerLine(worker: Worker): string {
   return `${symbol} · ${ticket.id} ${excerpt(ticket.title, 60)} · step ${stepCount} of ${maxSteps} · ${tokens}${stateWords(worker)}`;
 }
 
+const NEXT_WORDS = {
+  test: 'tests run',
+  review: 'is reviewed',
+  recheck: 'is measured after its review',
+  merge: 'waits for its merge',
+} as const satisfies Readonly<Record<NonNullable<Worker['next']>, string>>;
+
 function stateWords(worker: Worker): string {
   const { waiting, retryAt, lastError, next, leaving, step } = worker;
   if (leaving !== null) return ` · leaves: ${leaving.words}`;
   if (waiting !== null) return `\n  ${workerQuestion(worker)}`;
   if (retryAt !== null || worker.status === 'stuck') return ` · ${lastError}`;
-  if (next !== null) return next === 'test' ? ' · tests run' : ' · waits for its merge';
+  if (next !== null) return ` · ${NEXT_WORDS[next]}`;
   return step?.queued === true ? ' · waits for its turn' : '';
 }
 

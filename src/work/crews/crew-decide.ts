@@ -1,8 +1,27 @@
 import type { MachineDecision } from '../../engine/machine.ts';
 import type { Instant } from '../../lib/time.ts';
 import { signalOfPrimary } from '../../turns/text/review-signals.ts';
-import { CHOICES_FOR, MOST_CONFLICTS, STUCK_AT, stepBackoffMs, findWorker, isStepping, isTransition } from './crew.ts';
-import type { Crew, CrewSettings, WorkerWait, WorktreeState, Worker, WorkerStatus, WorkerStep } from './crew.ts';
+import {
+  CHOICES_FOR,
+  MOST_CONFLICTS,
+  STUCK_AT,
+  budgetUsed,
+  stepBackoffMs,
+  findWorker,
+  isStepping,
+  isTransition,
+  jobOf,
+} from './crew.ts';
+import type {
+  Crew,
+  CrewSettings,
+  WorkerQuestion,
+  WorkerWait,
+  WorktreeState,
+  Worker,
+  WorkerStatus,
+  WorkerStep,
+} from './crew.ts';
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
 import { limitIn } from './limits.ts';
@@ -48,6 +67,8 @@ const DECIDERS: Deciders = {
   CAUSE: explained,
   MEASURED: measured,
   TESTED: tested,
+  REVIEWING: reviewing,
+  REVIEWED: reviewed,
   MERGE_STARTED: mergeStarted,
   MERGED: merged,
   CONFLICT: conflict,
@@ -155,7 +176,10 @@ function spawn(decision: CrewDecision, { workers }: CrewCommandOf<'SPAWN'>): Cre
 }
 
 function run(decision: CrewDecision, { by, askedBy }: CrewCommandOf<'RUN'>): CrewRefusal | null {
-  if (decision.crew.running) return 'UNCHANGED';
+  const { running, paused } = decision.crew;
+  const isOutOfBudget = paused?.budget === true;
+  if (running && !isOutOfBudget) return 'UNCHANGED';
+  if (isOutOfBudget) decision.record({ type: 'pauseOver' });
   return decision.record({ type: 'runnerSet', running: true, by, ...(askedBy === undefined ? {} : { askedBy }) });
 }
 
@@ -163,12 +187,23 @@ function run(decision: CrewDecision, { by, askedBy }: CrewCommandOf<'RUN'>): Cre
 function sendSteps(decision: CrewDecision): void {
   const { running, paused, workers, settings } = decision.crew;
   if (!running || paused !== null || settings === null) return;
+  if (workers.every(({ step }) => step?.queued !== true)) return;
+  const used = budgetUsed(decision.crew, decision.at);
+  if (used !== null) return stopForBudget(decision, used);
   let room = settings.maxWorkers - workers.filter(isStepping).length;
   for (const { name, step, retryAt } of workers) {
     if (step?.queued !== true || retryAt !== null || room <= 0) continue;
     decision.record({ type: 'stepSent', worker: name });
     room -= 1;
   }
+}
+
+/** Steps under way end as usual. */
+function stopForBudget(decision: CrewDecision, { why, until }: NonNullable<ReturnType<typeof budgetUsed>>): void {
+  const words = `${why}; /crew run allows as much again`;
+  if (until !== null) return void decision.record({ type: 'paused', until, why: words, budget: true });
+  decision.record({ type: 'runnerSet', running: false, by: '' });
+  decision.record({ type: 'noted', text: `The crew stops: ${words}` });
 }
 
 function acceptBase(decision: CrewDecision, { by }: CrewCommandOf<'ACCEPT_BASE'>): CrewRefusal | null {
@@ -313,6 +348,7 @@ function forgive(decision: CrewDecision, worker: Worker): void {
 function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf<'MEASURED'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     const { step, leaving } = found;
+    if (epoch === null) return rechecked(decision, found, work);
     if (step?.over !== true || step.epoch !== epoch || leaving !== null) return 'NOT_ITS_STEP';
     const isSame = found.work?.tree === work.tree && found.work.tip === work.tip;
     const unchanged = isSame ? found.unchanged + 1 : 0;
@@ -355,11 +391,53 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
     if (found.work?.tip !== tip) return 'UNCHANGED';
     decision.record({ type: 'tested', worker: found.name, tip, verdict, output });
     if (verdict === 'red') return red(decision, found, output);
-    const question = questionBefore(decision, found, { verdict, weakened });
-    return question === null || found.accepted === tip
-      ? decision.record({ type: 'mergeAsked', worker: found.name })
-      : decision.wait(found, question.for, question.why);
+    const asked = questionBefore(decision, found, { verdict, weakened });
+    const question = found.accepted === tip ? null : asked;
+    const isReviewed = decision.settings.review === undefined || found.review?.passed === found.work.tree;
+    // People decide about unfinished work first.
+    if (isReviewed || found.accepted === tip || question?.for === 'unfinished')
+      return conclude(decision, found, question);
+    return decision.record({ type: 'reviewDue', worker: found.name, question });
   });
+}
+
+/** Asks people, or merges. */
+function conclude(decision: CrewDecision, { name }: Worker, question: WorkerQuestion | null): null {
+  if (question === null) return decision.record({ type: 'mergeAsked', worker: name });
+  return decision.wait({ name }, question.for, question.why);
+}
+
+function reviewing(decision: CrewDecision, command: CrewCommandOf<'REVIEWING'>): CrewRefusal | null {
+  const { worker, review, tip, work } = command;
+  return decision.of(worker, (found) => {
+    if (jobOf(decision.crew, found) !== 'review' || found.work?.tip !== tip) return 'INVALID_TRANSITION';
+    return decision.record({ type: 'reviewBegun', worker: found.name, review, work });
+  });
+}
+
+/** The work is measured again, because the review may have changed it. */
+function reviewed(decision: CrewDecision, command: CrewCommandOf<'REVIEWED'>): CrewRefusal | null {
+  const { worker, review, passed, why, tree } = command;
+  return decision.of(worker, (found) => {
+    if (found.review?.id !== review || found.leaving !== null) return 'UNCHANGED';
+    return decision.record({ type: 'reviewOver', worker: found.name, passed, why, tree });
+  });
+}
+
+/**
+ * After a review that passed, work as it was tested goes on to its merge, and other work is tested again. After one that
+ * did not pass, people decide.
+ */
+function rechecked(decision: CrewDecision, worker: Worker, work: WorktreeState): CrewRefusal | null {
+  const { name, next: due, leaving, review } = worker;
+  if (due !== 'recheck' || leaving !== null) return 'NOT_ITS_STEP';
+  decision.record({ type: 'workMeasured', worker: name, work, unchanged: 0, unfinished: false });
+  if (work.ahead === 0) return decision.wait(worker, 'nothing', 'the review left nothing to merge');
+  if (work.unmerged.length > 0)
+    return decision.wait(worker, 'review', `the review left conflicts in ${work.unmerged.join(', ')}`);
+  const question = review?.question ?? null;
+  const isTestedAgain = question?.for !== 'review' && decision.now(worker).next === 'test';
+  return isTestedAgain ? null : conclude(decision, worker, question);
 }
 
 /** What people decide before a merge; `null` for nothing. */
@@ -367,7 +445,7 @@ function questionBefore(
   { settings }: CrewDecision,
   { unfinished, stepCount, work }: Worker,
   { verdict, weakened }: { readonly verdict: string; readonly weakened: string },
-): { readonly for: WorkerWait; readonly why: string } | null {
+): WorkerQuestion | null {
   const unmerged = work?.unmerged ?? [];
   if (unfinished && unmerged.length > 0)
     return { for: 'unfinished', why: `its steps are used up, with unresolved conflicts in ${unmerged.join(', ')}` };
@@ -379,7 +457,9 @@ function questionBefore(
 
 /** Red tests go back to the worker, unless its steps are used up. */
 function red(decision: CrewDecision, worker: Worker, output: string): null {
-  const { stepCount, maxSteps } = decision.now(worker);
+  const { stepCount, maxSteps, unchanged } = decision.now(worker);
+  if (unchanged >= decision.settings.patience)
+    return decision.wait(worker, 'progress', `the tests are red, and ${unchanged} steps in a row changed no file`);
   if (stepCount >= maxSteps) return decision.wait(worker, 'unfinished', 'its steps are used up, and the tests are red');
   decision.move(worker, 'working', 'tests failed');
   return next(decision, worker, 'test', output);
@@ -482,6 +562,8 @@ function mergeNow(decision: CrewDecision, { worker, by }: CrewCommandOf<'MERGE'>
   return decision.of(worker, (found) => {
     if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';
     if (found.waiting !== null) return answered(decision, found, { by, choice: 'merge' });
+    const review = found.review?.id ?? null;
+    if (review !== null) decision.record({ type: 'reviewCut', worker: found.name, review, by });
     return found.next === 'merge' ? 'UNCHANGED' : decision.record({ type: 'mergeAsked', worker: found.name });
   });
 }

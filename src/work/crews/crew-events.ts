@@ -8,8 +8,10 @@ import {
   WORKER_SYMBOLS,
   assignedSchema,
   crewSettingsSchema,
+  workerQuestionSchema,
   worktreeSchema,
 } from './crew.ts';
+import { workSchema } from '../reviews/review.ts';
 import type { WorkerStatus } from './crew.ts';
 
 const text = z.string();
@@ -49,8 +51,13 @@ const COMMANDS = {
   SPENT: { worker, input: z.number(), output: z.number(), costMicros: z.number() },
   /** Why the session of a turn that just failed ended. */
   CAUSE: { worker, why: text },
-  MEASURED: { worker, epoch, work: worktreeSchema },
+  /** `epoch`: the turn of the step that is over; `null` after a review. */
+  MEASURED: { worker, epoch: epoch.nullable(), work: worktreeSchema },
   TESTED: { worker, tip: text, verdict, output: text, weakened: text },
+  /** What is reviewed next, and the id of the review. `tip`: the commit that was tested. */
+  REVIEWING: { worker, review: text, tip: text, work: workSchema },
+  /** The review is over. `tree`: the digest of the files that it saw last. */
+  REVIEWED: { worker, review: text, passed: z.boolean(), why: text, tree: text.nullable() },
   MERGE_STARTED: { worker, tip: text, main: text },
   MERGED: { worker, ticket: text, commit: text },
   CONFLICT: { worker, files: z.array(text), landed: z.array(text) },
@@ -100,7 +107,8 @@ export const CREW_FACTS = {
   errorExplained: { worker, why: text },
   /** The error that was just counted is none. */
   errorForgiven: { worker },
-  paused: { until: instant, why: text },
+  /** `budget`: the crew waits for the next day, not for the agents' provider. */
+  paused: { until: instant, why: text, budget: z.literal(true).exactOptional() },
   pauseOver: {},
   noted: { text },
   retryDue: { worker },
@@ -108,6 +116,12 @@ export const CREW_FACTS = {
   sessionRenewed: { worker, retryAt: instant, why: text },
   workMeasured: { worker, work: worktreeSchema, unchanged: z.int(), unfinished: z.boolean() },
   tested: { worker, tip: text, verdict, output: text },
+  /** The work is reviewed before it is merged. `question`: what people are asked after the review. */
+  reviewDue: { worker, question: workerQuestionSchema.nullable() },
+  reviewBegun: { worker, review: text, work: workSchema },
+  reviewOver: { worker, passed: z.boolean(), why: text, tree: text.nullable() },
+  /** People merge the work without waiting for the review. */
+  reviewCut: { worker, review: text, by },
   waited: { worker, for: z.enum(WORKER_WAITS), why: text },
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES) },
   stepsAdded: { worker, maxSteps: z.int() },

@@ -1,5 +1,5 @@
 import type { Instant } from '../../lib/time.ts';
-import { findWorker, idleWorker, isTransition } from './crew.ts';
+import { dayOf, findWorker, idleWorker, isTransition } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
@@ -9,7 +9,7 @@ type CrewWideFact = Exclude<CrewFact, WorkerFact>;
 
 /** The state after a fact. Throws "impossible: …" when the two do not fit. */
 export function evolveCrew(crew: Crew, fact: CrewFact, at: Instant): Crew {
-  if (!('worker' in fact)) return changed(crew, fact);
+  if (!('worker' in fact)) return changed(crew, fact, at);
   if (fact.type === 'workerAdded') return added(crew, fact, at);
   const worker = findWorker(crew, fact.worker);
   if (worker === undefined) throw new Error(`impossible: ${fact.type} for ${fact.worker}, who is not in ${crew.key}`);
@@ -18,16 +18,16 @@ export function evolveCrew(crew: Crew, fact: CrewFact, at: Instant): Crew {
   return besides({ ...crew, workers }, worker, fact, at);
 }
 
-function changed(crew: Crew, fact: CrewWideFact): Crew {
+function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
   switch (fact.type) {
     case 'crewConfigured':
       return { ...crew, settings: fact.settings };
     case 'runnerSet':
-      return runnerSet(crew, fact);
+      return runnerSet(crew, fact, at);
     case 'baseTested':
       return { ...crew, base: { tip: fact.tip, verdict: fact.verdict, why: fact.why } };
     case 'paused':
-      return { ...crew, paused: { until: fact.until, why: fact.why }, limits: crew.limits + 1 };
+      return { ...crew, paused: pauseOf(fact), limits: crew.limits + (fact.budget ? 0 : 1) };
     case 'pauseOver':
       return { ...crew, paused: null };
     case 'noted':
@@ -35,8 +35,15 @@ function changed(crew: Crew, fact: CrewWideFact): Crew {
   }
 }
 
-function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>): Crew {
-  return { ...crew, running, ...(askedBy === undefined ? {} : { askedBy }) };
+function pauseOf({ until, why, budget }: CrewFactOf<'paused'>): Crew['paused'] {
+  return { until, why, ...(budget === true ? { budget } : {}) };
+}
+
+/** Whoever starts the crew allows its budgets anew. */
+function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>, at: Instant): Crew {
+  const { costMicros } = crew.usage;
+  const budget = { from: costMicros, day: dayOf(at), dayFrom: costMicros };
+  return { ...crew, running, ...(running ? { budget } : {}), ...(askedBy === undefined ? {} : { askedBy }) };
 }
 
 function added(crew: Crew, { worker: name, agent }: CrewFactOf<'workerAdded'>, at: Instant): Crew {
@@ -53,7 +60,9 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
       return fact.kept === null ? crew : { ...crew, kept: [...crew.kept, { ticket: fact.ticket, ref: fact.kept }] };
     case 'spent': {
       const { steps, ...usage } = crew.usage;
-      return { ...crew, usage: { steps, ...together(usage, fact) } };
+      const { budget = { from: 0, day: 0, dayFrom: 0 } } = crew;
+      const day = budget.day === dayOf(at) ? budget : { ...budget, day: dayOf(at), dayFrom: usage.costMicros };
+      return { ...crew, budget: day, usage: { steps, ...together(usage, fact) } };
     }
     case 'stepBegun': {
       const isNew = worker.step?.epoch === null;
@@ -118,7 +127,7 @@ const EVOLUTION: Evolution = {
   stepHeard: heard,
   stepOver: over,
   stepPutBack: (worker) => ({ ...worker, ...again(worker) }),
-  spent: (worker, used) => ({ ...worker, usage: together(worker.usage, used) }),
+  spent: (worker, used) => (worker.ticket === null ? worker : { ...worker, usage: together(worker.usage, used) }),
   errorCounted: (worker, { errors, retryAt, why }, at) => ({
     ...worker,
     ...again(worker),
@@ -143,11 +152,29 @@ const EVOLUTION: Evolution = {
     work,
     unchanged,
     unfinished,
+    // A review may have led to other work, which is tested like all work.
+    next: worker.next === 'recheck' && worker.work?.tip !== work.tip ? 'test' : null,
     step: null,
     errors: 0,
     timedOut: false,
   }),
   tested: (worker) => ({ ...worker, next: null }),
+  reviewDue: (worker, { question }) => ({
+    ...worker,
+    next: 'review',
+    review: { ...(worker.review ?? NO_REVIEW), question },
+  }),
+  reviewBegun: (worker, { review: id }) =>
+    changeReview(worker, (review) => ({ ...review, id, number: review.number + 1 })),
+  reviewOver: (worker, { passed, why, tree }) => ({
+    ...changeReview(worker, (review) =>
+      passed
+        ? { ...review, id: null, passed: tree }
+        : { ...review, id: null, question: { for: 'review' as const, why } },
+    ),
+    next: 'recheck',
+  }),
+  reviewCut: (worker) => ({ ...changeReview(worker, (review) => ({ ...review, id: null })), next: null }),
   waited: (worker, { for: reason, why }, at) => ({ ...worker, waiting: { for: reason, why, since: at }, step: null }),
   waitOver: answered,
   stepsAdded: (worker, { maxSteps }) => ({ ...worker, maxSteps }),
@@ -173,6 +200,16 @@ function workerAfter<T extends WorkerFact['type']>(
   { fact, at }: { readonly fact: CrewFactOf<T>; readonly at: Instant },
 ): Worker {
   return EVOLUTION[type](worker, fact, at);
+}
+
+const NO_REVIEW: NonNullable<Worker['review']> = { number: 0, id: null, passed: null, question: null };
+
+function changeReview(
+  worker: Worker,
+  change: (review: NonNullable<Worker['review']>) => NonNullable<Worker['review']>,
+): Worker {
+  if (worker.review === undefined) throw new Error(`impossible: the work of ${worker.name} is not reviewed`);
+  return { ...worker, review: change(worker.review) };
 }
 
 /** After an answer to `budget`, the budget counts anew. After `merge`, people have accepted the commit as it is. */

@@ -11,7 +11,12 @@ export type TicketLine = {
   readonly thread: string;
   readonly about: string;
   readonly text: string;
+  /** The line stands in the ticket's thread alone. Other lines stand in the crew's channel too. */
+  readonly onlyThread?: true;
 };
+
+/** What people read in the thread alone, so that the crew's channel has at most four messages of a ticket. */
+const ONLY_THREAD = new Set(['tests', 'review']);
 
 /** The questions of a crew, and what people type to answer them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
@@ -23,6 +28,7 @@ const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
   progress: 'It makes no progress. What next?',
   refused: 'The merge was not made. What next?',
   budget: 'Its budget is used up. What next?',
+  review: 'The review did not pass it. What next?',
 };
 
 const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
@@ -51,7 +57,7 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (said === null) return null;
   const { id, thread } = worker.ticket;
   const [about, text] = said;
-  return { ticket: id, thread, about, text };
+  return { ticket: id, thread, about, text, ...(ONLY_THREAD.has(about) ? { onlyThread: true } : {}) };
 }
 
 function notedLine({ settings }: Crew, { text }: CrewFactOf<'noted'>): TicketLine | null {
@@ -88,6 +94,12 @@ function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text:
       ];
     case 'tested':
       return ['tests', `${VERDICTS[fact.verdict]} for ${ticket}`];
+    case 'reviewBegun':
+      return ['review', `🔁 The work of ${ticket} is reviewed`];
+    case 'reviewOver':
+      return ['review', `${fact.passed ? '✓' : '✗'} The review of ${ticket} ${fact.passed ? 'passed' : fact.why}`];
+    case 'reviewCut':
+      return ['review', `✓ ${ticket} is merged without its review, says ${fact.by}`];
     case 'waited':
       return ['question', `${ticket}: ${workerQuestion(worker)}`];
     case 'conflicted':
@@ -138,6 +150,12 @@ export function factLine(fact: CrewFact): string | null {
       return `step again: ${fact.why}`;
     case 'tested':
       return `tests ${fact.verdict}${fact.output === '' ? '' : `\n${fact.output}`}`;
+    case 'reviewBegun':
+      return `review of commit ${fact.work.commit ?? fact.work.tree}`;
+    case 'reviewOver':
+      return `review ${fact.passed ? 'passed' : 'did not pass'}: ${fact.why}`;
+    case 'reviewCut':
+      return `${fact.by} did not wait for the review`;
     case 'waited':
       return `waits for people: ${fact.why}`;
     case 'waitOver':

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Frozen } from '../../lib/tagged.ts';
+import { settingsSchema as reviewSettingsSchema } from '../reviews/review.ts';
 
 /** The five states of a worker, with the symbols of the specification. Idle, ready and working workers are active. */
 export const WORKER_SYMBOLS = { idle: '○', ready: '◐', working: '●', done: '✓', stuck: '!' } as const;
@@ -64,6 +65,7 @@ export const WORKER_WAITS = [
   'progress',
   'refused',
   'budget',
+  'review',
 ] as const;
 /** What people can choose for a worker that waits for them. */
 export const WORKER_CHOICES = ['merge', 'continue', 'keep', 'unchanged'] as const;
@@ -79,6 +81,7 @@ export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonl
     progress: ['continue', 'keep'],
     refused: ['merge', 'continue', 'keep'],
     budget: ['continue', 'keep'],
+    review: ['merge', 'continue', 'keep'],
   };
 
 /** The state of a worktree at the end of a step. */
@@ -127,6 +130,20 @@ export const assignedSchema = z.strictObject({
   at: instant,
 });
 
+/** What a worker asks people, and why. */
+export const workerQuestionSchema = z.strictObject({ for: z.enum(WORKER_WAITS), why: text });
+
+/** The reviews of a worker's ticket. */
+const ticketReviewSchema = z.strictObject({
+  /** How many began, and the id of the open one. */
+  number: count,
+  id: text.nullable(),
+  /** The digest of the files that passed last. They need no other review. */
+  passed: text.nullable(),
+  /** What people are asked after the review. */
+  question: workerQuestionSchema.nullable(),
+});
+
 const workerSchema = z.strictObject({
   name: text,
   /** The id of its agent. */
@@ -144,8 +161,10 @@ const workerSchema = z.strictObject({
   /** The cost, in `usage`, at which a person last raised the budget. The budget counts from there. */
   budgetFrom: z.number(),
   step: stepSchema.nullable(),
-  /** Set on a worker that is done: the part that is next. */
-  next: z.enum(['test', 'merge']).nullable(),
+  /** Set on a worker that is done: the part that is next. `recheck`: the worktree is measured after a review. */
+  next: z.enum(['test', 'review', 'recheck', 'merge']).nullable(),
+  /** Absent before the first review of the ticket. */
+  review: ticketReviewSchema.exactOptional(),
   /** The last step was used without DONE, or left conflicts. The merge then waits for a person. */
   unfinished: z.boolean(),
   /** Errors in a row, and when the next try is due. */
@@ -180,6 +199,11 @@ export const crewSettingsSchema = z.strictObject({
   merge: z.enum(['auto', 'ask']),
   /** The most money of a ticket, in millionths of a dollar; `null`: no limit. */
   ticketCostMicros: z.number().nullable(),
+  /** The most money of the crew, and of one day of it (UTC), in millionths of a dollar; absent for no limit. */
+  costMicros: z.number().exactOptional(),
+  dayCostMicros: z.number().exactOptional(),
+  /** The agent that reviews work between its tests and its merge. Absent: no reviews. */
+  review: z.strictObject({ by: text, settings: reviewSettingsSchema }).exactOptional(),
   /** The name of the branch into which work is merged. */
   main: text,
 });
@@ -205,7 +229,9 @@ export const crewSchema = z.strictObject({
   /** The last commit of main whose tests were run, or accepted by a person. */
   base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
   /** No step is asked for until then, because the agents' provider is at its limit. */
-  paused: z.strictObject({ until: instant, why: text }).nullable(),
+  paused: z.strictObject({ until: instant, why: text, budget: z.literal(true).exactOptional() }).nullable(),
+  /** The cost, in `usage`, at the last start and at the begin of `day`. The budgets count from there. */
+  budget: z.strictObject({ from: z.number(), day: count, dayFrom: z.number() }).exactOptional(),
   /** How often in a row that happened without a good step in between. */
   limits: count,
   /** Usage of all tickets. */
@@ -220,6 +246,7 @@ export type WorktreeState = NonNullable<Worker['work']>;
 export type WorkerStep = NonNullable<Worker['step']>;
 export type WorkerChoice = (typeof WORKER_CHOICES)[number];
 export type WorkerWait = (typeof WORKER_WAITS)[number];
+export type WorkerQuestion = Frozen<z.infer<typeof workerQuestionSchema>>;
 
 /** A crew without workers. */
 export function emptyCrew(key: string): Crew {
@@ -283,7 +310,7 @@ export function workerName(index: number): string {
 }
 
 /** What the program does for a worker outside the store. Each job can be repeated after a crash. */
-export type Job = 'prepare' | 'seat' | 'measure' | 'test' | 'merge' | 'clear';
+export type Job = 'prepare' | 'seat' | 'measure' | 'test' | 'review' | 'merge' | 'clear';
 
 /** The job that a worker waits for; `null` for none. Merges come one after the other, in the order of the list. */
 export function jobOf(crew: Crew, worker: Worker): Job | null {
@@ -293,12 +320,40 @@ export function jobOf(crew: Crew, worker: Worker): Job | null {
   if (worker.step?.over === true) return 'measure';
   if (worker.status !== 'done') return null;
   if (worker.next === 'test') return 'test';
+  if (worker.next === 'recheck') return 'measure';
+  if (worker.next === 'review') return worker.review?.id == null ? 'review' : null;
   return worker.next === 'merge' && (crew.merging === null || crew.merging.worker === worker.name) ? 'merge' : null;
+}
+
+/** The id of the next review of a worker's ticket. It is the same after a crash. */
+export function nextReviewId({ ticket, review }: Pick<Worker, 'ticket' | 'review'>): string {
+  if (ticket === null) throw new Error('impossible: a review without a ticket');
+  return `${ticket.thread}-${ticket.session.slice(0, 8)}-${(review?.number ?? 0) + 1}`;
 }
 
 /** Whether the floor was asked for the worker's step, and the step is not over. */
 export function isStepping({ step }: Worker): boolean {
   return step !== null && step.over === undefined && step.queued === undefined;
+}
+
+const DAY_MS = 86_400_000;
+
+/** The number of a day, since 1970 in UTC. */
+export function dayOf(at: number): number {
+  return Math.floor(at / DAY_MS);
+}
+
+/** The budget that is used up, and the instant until which the crew waits then: `null` until people start it again. */
+export function budgetUsed(
+  { settings, usage, budget }: Crew,
+  at: number,
+): { readonly why: string; readonly until: number | null } | null {
+  const { costMicros, dayCostMicros } = settings ?? {};
+  if (costMicros !== undefined && usage.costMicros - (budget?.from ?? 0) >= costMicros)
+    return { why: 'the budget of the crew is used up', until: null };
+  const today = budget?.day === dayOf(at) ? usage.costMicros - budget.dayFrom : 0;
+  if (dayCostMicros === undefined || today < dayCostMicros) return null;
+  return { why: 'the budget of the day is used up', until: (dayOf(at) + 1) * DAY_MS };
 }
 
 /** The next instant at which a crew changes by itself; `null` for none. */

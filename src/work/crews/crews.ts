@@ -3,7 +3,8 @@ import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
-import { crewDeadline, findWorker, jobOf, workerName } from './crew.ts';
+import type { ReviewedWork } from '../reviews/review.ts';
+import { crewDeadline, findWorker, jobOf, nextReviewId, workerName } from './crew.ts';
 import type { Assigned, Crew, CrewSettings, Job, WorktreeState, Worker } from './crew.ts';
 
 /** A ticket that may be started, with its place in the repository. */
@@ -80,6 +81,8 @@ export type CrewPorts = {
   readonly openThread: (ticket: StartableTicket) => Promise<string>;
   /** Seats the agents of the workers that have tickets. */
   readonly seat: () => Promise<void>;
+  /** Stores the work of an agent for the review with this id, and shows it to the reviewer. */
+  readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
   /** Starts the sessions of an agent anew. */
   readonly restart: (agent: string) => Promise<void>;
   /** Called with an error that is no result of the work. The job is tried again. */
@@ -270,6 +273,8 @@ export class CrewRunner {
         return this.#measure(worker, ticket);
       case 'test':
         return this.#test(worker, ticket);
+      case 'review':
+        return this.#review(worker);
       case 'merge':
         return this.#merge(worker, ticket);
       case 'clear':
@@ -292,11 +297,11 @@ export class CrewRunner {
   }
 
   async #measure({ name, step, stepCount, maxSteps }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
-    if (step === null || step.epoch === null) return null;
-    const commits = step.signalled === true && (step.kind === 'commit' || stepCount >= maxSteps);
+    // After a review there is no step, and nobody is left to commit.
+    const commits = step === null || stepCount >= maxSteps || (step.signalled === true && step.kind === 'commit');
     try {
-      const work = await this.#ports.work.measure(ticket, name, commits || stepCount >= maxSteps);
-      return { type: 'MEASURED', worker: name, epoch: step.epoch, work };
+      const work = await this.#ports.work.measure(ticket, name, commits);
+      return { type: 'MEASURED', worker: name, epoch: step?.epoch ?? null, work };
     } catch (error) {
       if (await this.#ports.work.exists(ticket)) throw error;
       return { type: 'LOST', worker: name, why: wordsOf(error) };
@@ -307,6 +312,16 @@ export class CrewRunner {
     if (work === null) return null;
     const result = await this.#ports.work.test(ticket);
     return { type: 'TESTED', worker: name, tip: work.tip, ...result };
+  }
+
+  /** The reviewer gets its seat, and sees the work that was tested. */
+  async #review(worker: Worker): Promise<CrewCommand | null> {
+    const { name, agent, work } = worker;
+    if (work === null) return null;
+    await this.#ports.seat();
+    const review = nextReviewId(worker);
+    const finished = await this.#ports.finishedWork(review, agent);
+    return { type: 'REVIEWING', worker: name, review, tip: work.tip, work: finished };
   }
 
   async #merge({ name, work }: Worker, ticket: Assigned): Promise<CrewCommand | null> {

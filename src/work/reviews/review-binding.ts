@@ -1,6 +1,7 @@
 import type { Causes, CommandFor, FactFields, Machine } from '../../engine/machine.ts';
 import type { MachineStore } from '../../engine/port.ts';
 import type { Instant } from '../../lib/time.ts';
+import { defined } from '../../lib/defined.ts';
 import { counted } from '../../turns/commands/clock-words.ts';
 import type { AnnouncementOf } from '../../turns/floor/announcement.ts';
 import type { Command } from '../../turns/floor/command.ts';
@@ -171,10 +172,22 @@ export const reviewOnFloor = {
 } satisfies Machine<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
 
 function floorCommands(fact: ReviewFact, channel: string, review: Review): readonly Command[] {
-  const { id, primary, reviewer, settings } = review;
+  const { id, primary, reviewer, settings, ticket } = review;
+  const within = defined({ within: ticket?.task });
   switch (fact.type) {
     case 'reviewStarted':
-      return [{ type: 'beginTask', kind: 'review', id, key: channel, primary, reviewer, signals: settings.signals }];
+      return [
+        {
+          type: 'beginTask',
+          kind: 'review',
+          id,
+          key: channel,
+          primary,
+          reviewer,
+          signals: settings.signals,
+          ...within,
+        },
+      ];
     case 'turnAsked':
       // The last turn that a decision asks for counts: `review` is the state after all its facts.
       if (review.turn === null || review.turn.agent !== fact.agent || review.turn.purpose !== fact.purpose) return [];

@@ -81,6 +81,11 @@ async function start(
   };
   const refusal = await ports.reviews.start(channel, order);
   if (refusal === null) return { ok: true, text: `${ports.nameOf(primary)} works, ${ports.nameOf(reviewer)} reviews.` };
+  if (refusal === 'TICKET')
+    return {
+      ok: false,
+      text: 'This thread belongs to a ticket. Its crew asks for reviews: "review" of the crew in turnConfig.json.',
+    };
   if (typeof refusal === 'string') return { ok: false, text: REFUSED[refusal] };
   const name = ports.nameOf(refusal.notSeated);
   return { ok: false, text: `${name} has no seat here. To add it: /floor add ${refusal.notSeated}` };

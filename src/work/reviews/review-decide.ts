@@ -29,7 +29,7 @@ type Deciders = {
 
 const DECIDERS: Deciders = {
   START: start,
-  READY: (decision) => ifWaitingFor(decision, 'agents', () => beginIteration(decision)),
+  READY: (decision) => ifWaitingFor(decision, 'agents', () => begin(decision)),
   UNABLE: unable,
   LOST: lose,
   BACK: (decision) => ifWaitingFor(decision, 'agent', () => {}),
@@ -126,6 +126,16 @@ function ifWaitingFor(
   decision.record({ type: 'waitOver', by: null });
   then();
   return null;
+}
+
+/** Asks the primary agent for its first turn; the reviewer, when there is finished work to be reviewed. */
+function begin(decision: ReviewDecision): void {
+  const { work, reviewer } = decision.review;
+  if (work === null) return beginIteration(decision);
+  decision.move('working');
+  decision.record({ type: 'iterationBegun', iteration: 1 });
+  decision.move('reviewing');
+  decision.ask(reviewer, 'review');
 }
 
 /** Counts the next iteration and asks the primary agent for its turn. At the limit the review fails instead. */

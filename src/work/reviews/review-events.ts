@@ -9,6 +9,7 @@ import {
   WAITS,
   findingSchema,
   settingsSchema,
+  ticketSchema,
   workSchema,
 } from './review.ts';
 import {
@@ -41,6 +42,9 @@ const COMMANDS = {
     by,
     settings: settingsSchema,
     textOnly: z.literal(true).exactOptional(),
+    ticket: ticketSchema.exactOptional(),
+    /** Finished work: the review begins with the turn of the reviewer. */
+    work: workSchema.exactOptional(),
   },
   /** Both agents are in the queue with an open session. */
   READY: {},

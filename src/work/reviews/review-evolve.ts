@@ -25,7 +25,7 @@ function started(state: ReviewState, fact: ReviewFactOf<'reviewStarted'>, at: In
     iterations: [],
     turn: null,
     waiting: null,
-    work: null,
+    work: given.work ?? null,
     reviewed: null,
     verdict: null,
     done: null,

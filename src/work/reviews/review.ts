@@ -89,6 +89,9 @@ export const workSchema = z.strictObject({
   folder: text.exactOptional(),
 });
 
+/** The crew that asked for a review, and the id of its ticket's task on the floor. */
+export const ticketSchema = z.strictObject({ crew: text, task: text });
+
 export const settingsSchema = z.strictObject({
   maxIterations: z.int().min(1).max(MOST_ITERATIONS),
   until: z.enum(UNTILS),
@@ -156,6 +159,8 @@ export const reviewSchema = z.strictObject({
   by: text,
   /** The agents work in no folder: what the primary agent says is the work. */
   textOnly: z.literal(true).exactOptional(),
+  /** The crew and the task of the floor that the review is a part of. */
+  ticket: ticketSchema.exactOptional(),
   settings: settingsSchema,
   status: z.enum(REVIEW_STATUSES),
   startedAt: instant,

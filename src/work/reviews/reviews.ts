@@ -7,7 +7,7 @@ import type { ReviewCommand, ReviewRefusal } from './review-events.ts';
 import { reviewMachine } from './review-binding.ts';
 import type { ReviewStore } from './review-binding.ts';
 import { isOpen } from './review.ts';
-import type { Review, ReviewSettings, ReviewState } from './review.ts';
+import type { Review, ReviewSettings, ReviewState, ReviewedWork } from './review.ts';
 import { dropWork, hideWork, measureWork, reviewPath, showWork } from './work-tree.ts';
 
 /** What the reviews of a program need. */
@@ -39,8 +39,8 @@ export type ReviewOrder = {
   readonly settings: ReviewSettings;
 };
 
-/** Why a review was not started. `not-seated` names the agent. */
-export type StartRefusal = ReviewRefusal | { readonly notSeated: string };
+/** Why a review was not started. `notSeated` names the agent. "TICKET": the thread belongs to a ticket of a crew. */
+export type StartRefusal = ReviewRefusal | 'TICKET' | { readonly notSeated: string };
 
 /** Carries out what reviews need outside the store: measures the work after each turn, and keeps their deadlines. */
 export class Reviews {
@@ -91,7 +91,8 @@ export class Reviews {
 
   /** Starts a review. Returns why it cannot start, or `null`. */
   async start(channel: string, order: ReviewOrder): Promise<StartRefusal | null> {
-    const seats = this.#ports.view(channel)?.seats ?? [];
+    const { seats = [], task } = this.#ports.view(channel) ?? {};
+    if (task?.kind === 'ticket') return 'TICKET';
     const notSeated = [order.primary, order.reviewer].find((each) => !seats.some(({ agent }) => agent === each));
     if (notSeated !== undefined) return { notSeated };
     const { count = 0, review = null } = this.state(channel) ?? {};
@@ -112,6 +113,16 @@ export class Reviews {
   #startOf(id: string, order: ReviewOrder): ReviewCommand {
     const isText = this.#ports.folderOf(order.primary) === null;
     return { type: 'START', id, ...order, ...(isText ? { textOnly: true as const } : {}) };
+  }
+
+  /**
+   * Stores finished work of an agent as the first work of the review with this id, and shows it to reviewers. Throws
+   * when the agent works in no repository.
+   */
+  async finishedWork(id: string, agent: string): Promise<ReviewedWork> {
+    const work = await this.#storedWork(id, agent, '0', null);
+    if (work === null) throw new Error(`${agent} works in no git repository, so its work cannot be reviewed`);
+    return work;
   }
 
   /** Gives a command to the review of a channel. Returns why it was refused, or `null`. */
@@ -145,13 +156,21 @@ export class Reviews {
     }
   }
 
-  async #workOf(review: Review) {
-    const { id, primary, iteration, turn, reviewed } = review;
-    const folder = this.#ports.folderOf(primary);
+  #workOf({ id, primary, iteration, turn, reviewed }: Review): Promise<ReviewedWork | null> {
+    const name = `${iteration}${turn?.agent === primary ? '' : '-after'}`;
+    return this.#storedWork(id, primary, name, reviewed);
+  }
+
+  /** `name`: the last part of the ref. `before`: the work to compare with. */
+  async #storedWork(
+    id: string,
+    agent: string,
+    name: string,
+    before: ReviewedWork | null,
+  ): Promise<ReviewedWork | null> {
+    const folder = this.#ports.folderOf(agent);
     if (folder === null) return null;
-    const isPrimary = turn?.agent === primary;
-    const ref = `${this.#refsOf(id)}/${iteration}${isPrimary ? '' : '-after'}`;
-    const work = await measureWork(this.#ports.env, folder, ref, reviewed, this.#ports.dataDir);
+    const work = await measureWork(this.#ports.env, folder, `${this.#refsOf(id)}/${name}`, before, this.#ports.dataDir);
     if (work === null || work.commit === null) return work;
     const place = this.#placeOf(id);
     await showWork(this.#ports.env, folder, work.commit, place);
@@ -172,7 +191,10 @@ export class Reviews {
     if (folder !== null) void dropWork(this.#ports.env, folder, `${this.#refsOf(id)}/*`).catch(this.#ports.failed);
   }
 
-  #clear({ id, primary }: Review): void {
+  /** The work of a ticket is on its branch, so its commits need no refs of their own. */
+  #clear(review: Review): void {
+    const { id, primary, ticket } = review;
+    if (ticket !== undefined) this.#forget(review);
     const folder = this.#ports.folderOf(primary);
     if (folder !== null) void hideWork(this.#ports.env, folder, this.#placeOf(id)).catch(this.#ports.failed);
   }

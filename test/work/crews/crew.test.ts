@@ -355,6 +355,16 @@ describe('a step', () => {
     expect(play.worker()).toMatchObject({ errors: 0, stepCount: 0, step: { kind: 'init', epoch: null } });
   });
 
+  test('after the patience is used up with red tests asks people', () => {
+    const play = done({ patience: 2 }).give(tested('red'));
+    play.step('DONE', work('1')).give(tested('red'));
+    expect(play.worker()).toMatchObject({ status: 'working', waiting: null });
+    play.step('DONE', work('1')).give(tested('red'));
+    expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'progress' } });
+    play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+    expect(play.worker()).toMatchObject({ status: 'working', unchanged: 0, step: { kind: 'step' } });
+  });
+
   test("at a provider's limit is requeued, and all steps wait until the stated time", () => {
     const play = ready().give(
       { type: 'GRANTED', worker: 'A', epoch: 1 },
@@ -364,6 +374,32 @@ describe('a step', () => {
     expect(play.worker()).toMatchObject({ errors: 0, stepCount: 0, step: { queued: true } });
     expect(play.crew.paused?.until).toBe(play.at + 20_000);
     play.at += 20_000;
+    play.give({ type: 'TICK' });
+    expect(play.crew.paused).toBeNull();
+    expect(play.worker().step?.queued).toBeUndefined();
+  });
+
+  const spend = (costMicros: number): CrewCommand => ({ type: 'SPENT', worker: 'A', input: 1, output: 1, costMicros });
+
+  test("above the crew's budget waits until people start the crew again, and the budget counts from zero", () => {
+    const play = ready({ costMicros: 100 }).give(spend(100)).step('one', work('1'));
+    expect(play.crew.running).toBe(false);
+    expect(play.worker().step).toMatchObject({ queued: true });
+    play.give({ type: 'RUN', by: 'ann' });
+    expect(play.worker().step?.queued).toBeUndefined();
+    play.give(spend(99)).step('two', work('2'));
+    expect(play.crew.running).toBe(true);
+    play.give(spend(1)).step('three', work('3'));
+    expect(play.crew.running).toBe(false);
+  });
+
+  test('above the budget of the day waits for the next day (UTC), or until people start the crew again', () => {
+    const play = ready({ dayCostMicros: 100 }).give(spend(100)).step('one', work('1'));
+    expect(play.crew).toMatchObject({ running: true, limits: 0, paused: { until: 86_400_000, budget: true } });
+    play.give({ type: 'RUN', by: 'ann' });
+    expect(play.worker().step?.queued).toBeUndefined();
+    play.give(spend(100)).step('two', work('2'));
+    play.at = 86_400_000;
     play.give({ type: 'TICK' });
     expect(play.crew.paused).toBeNull();
     expect(play.worker().step?.queued).toBeUndefined();

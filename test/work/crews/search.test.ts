@@ -22,11 +22,38 @@ const SETTINGS: CrewSettings = {
   ticketCostMicros: null,
   main: 'main',
 };
+/** The same crew with reviews and budgets. */
+const REVIEWED: CrewSettings = {
+  ...SETTINGS,
+  merge: 'ask',
+  ticketCostMicros: 60,
+  costMicros: 200,
+  dayCostMicros: 100,
+  review: {
+    by: 'qa',
+    settings: {
+      maxIterations: 3,
+      until: 'review',
+      onFail: 'stop',
+      signals: { done: 'DONE', pass: 'PASS', fail: 'FAIL' },
+      patience: 2,
+      waitMs: 60_000,
+    },
+  },
+};
 const WORKERS = ['A', 'B', 'C'];
 const TICKETS = Array.from({ length: 60 }, (_, index) => `c-${index}`);
 
 /** What happened outside the machine, as its shell would know it. */
-type World = { crew: Crew; at: number; epoch: number; green: Map<string, string>; tip: number };
+type World = {
+  crew: Crew;
+  at: number;
+  epoch: number;
+  green: Map<string, string>;
+  /** Digests of files that passed a review, and commits that people merge without one. */
+  reviewed: Set<string>;
+  tip: number;
+};
 
 function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Value[]) => Value): CrewCommand {
   const name = pick(WORKERS);
@@ -65,6 +92,23 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
     },
     { type: 'CAUSE', worker: name, why: pick(['crash', 'usage limit', 'session is already in use']) },
     { type: 'MEASURED', worker: name, epoch: late, work },
+    { type: 'MEASURED', worker: name, epoch: null, work },
+    {
+      type: 'REVIEWING',
+      worker: name,
+      review: `r${(worker?.review?.number ?? 0) + 1}`,
+      tip: result.tip,
+      work: { tree: work.tree, commit: 'c' },
+    },
+    {
+      type: 'REVIEWED',
+      worker: name,
+      review: pick([worker?.review?.id ?? '', 'r0']),
+      passed: pick([true, false]),
+      why: 'x',
+      tree: worker?.work?.tree ?? null,
+    },
+    { type: 'SPENT', worker: name, input: 1, output: 1, costMicros: pick([0, 1, 5]) },
     { type: 'TESTED', worker: name, tip: result.tip, verdict, output: '', weakened: pick(['', '', 'less']) },
     { type: 'MERGE_STARTED', ...result },
     { type: 'MERGED', worker: name, ticket: id, commit: `m${tip}` },
@@ -87,7 +131,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
 
 /** The commands that a worker waits for. */
 function likelyTypes(
-  { status, ticket, prepared, step, waiting, leaving, retryAt, next, name }: Worker,
+  { status, ticket, prepared, step, waiting, leaving, retryAt, next, name, review }: Worker,
   crew: Crew,
 ): readonly CrewCommand['type'][] {
   if (leaving !== null) return ['CLEARED'];
@@ -101,11 +145,13 @@ function likelyTypes(
   if (step?.epoch === null) return ['GRANTED'];
   if (step !== null) return ['SAID', 'SAID', 'ENDED'];
   if (next === 'test') return ['TESTED'];
+  if (next === 'review') return review?.id == null ? ['REVIEWING'] : ['REVIEWED', 'REVIEWED', 'MERGE'];
+  if (next === 'recheck') return ['MEASURED'];
   return crew.merging?.worker === name ? ['MERGED', 'CONFLICT', 'MERGED_RED', 'REFUSED', 'MOVED'] : ['MERGE_STARTED'];
 }
 
 /** The promises that hold after every command. */
-function broken(before: Crew, after: Crew, command: CrewCommand, green: World['green']): string | null {
+function broken(before: Crew, after: Crew, command: CrewCommand, { green, reviewed }: World): string | null {
   const held = after.workers.flatMap(({ ticket }) => ticket?.id ?? []);
   if (new Set(held).size !== held.length) return 'two workers have one ticket';
   const done = after.finished.map(({ id }) => id);
@@ -121,6 +167,11 @@ function broken(before: Crew, after: Crew, command: CrewCommand, green: World['g
   if (command.type === 'MERGED' && after.finished.length > before.finished.length) {
     const tip = before.merging?.tip ?? '';
     if (green.get(tip) === undefined) return `${tip} was merged, and nobody tested or accepted it`;
+  }
+  if (command.type === 'MERGED' && after.finished.length > before.finished.length && before.settings?.review) {
+    const merged = before.workers.find(({ name }) => name === before.merging?.worker);
+    if (!reviewed.has(merged?.work?.tree ?? '') && !reviewed.has(before.merging?.tip ?? ''))
+      return `${merged?.work?.tree} was merged, and nobody reviewed it`;
   }
   for (const worker of after.workers) {
     const was = before.workers.find(({ name }) => name === worker.name);
@@ -143,8 +194,9 @@ function brokenBy(was: Worker | undefined, worker: Worker, crew: Crew): string |
     return `a step is asked while it is ${status}${waiting === null ? '' : ' and waits'}`;
   if (status === 'stuck') return leaving !== null || errors > 0 || worker.conflicts > 3 ? null : 'stuck for nothing';
   const isAwaited = step !== null || waiting !== null || retryAt !== null || jobOf(crew, worker) !== null;
+  const isReviewed = next === 'review' && worker.review?.id != null;
   const isMerging = status === 'done' && next === 'merge' && crew.merging !== null;
-  return isAwaited || isMerging ? null : `${status}, and nothing would ever happen`;
+  return isAwaited || isMerging || isReviewed ? null : `${status}, and nothing would ever happen`;
 }
 
 test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
@@ -152,7 +204,7 @@ test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
   (seed) => {
     const random = randomOf(seed);
     const pick = <Value>(all: readonly Value[]): Value => all[Math.floor(random() * all.length)] as Value;
-    const world: World = { crew: emptyCrew('web'), at: 0, epoch: 0, green: new Map(), tip: 0 };
+    const world: World = { crew: emptyCrew('web'), at: 0, epoch: 0, green: new Map(), reviewed: new Set(), tip: 0 };
     const give = (command: CrewCommand): void => {
       world.at += Math.floor(random() * 40_000);
       const decided = decideCrew(world.crew, command, world.at);
@@ -164,11 +216,19 @@ test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
         const asked = before.workers.find(({ name }) => 'worker' in fact && name === fact.worker);
         if (fact.type === 'waitOver' && fact.choice === 'merge' && asked?.work != null)
           world.green.set(asked.work.tip, fact.worker);
+        const { accepted = null, work = null } = world.crew.workers.find(({ name }) => name === asked?.name) ?? {};
+        if (accepted !== null) world.reviewed.add(accepted);
+        // The operator who merges it has accepted it as it is. The merged tree is tested all the same.
+        if (command.type === 'MERGE' && work !== null) {
+          world.reviewed.add(work.tip);
+          world.green.set(work.tip, 'a person');
+        }
+        if (fact.type === 'reviewOver' && fact.passed && fact.tree !== null) world.reviewed.add(fact.tree);
       }
-      const why = broken(before, world.crew, command, world.green);
+      const why = broken(before, world.crew, command, world);
       if (why !== null) throw new Error(`${why}, after ${JSON.stringify(command)}`);
     };
-    give({ type: 'CONFIGURE', settings: SETTINGS });
+    give({ type: 'CONFIGURE', settings: seed % 2 === 0 ? SETTINGS : REVIEWED });
     give({ type: 'SPAWN', workers: WORKERS.map((name) => ({ name, agent: `web-${name.toLowerCase()}` })) });
     for (let count = 0; count < 1_500; count += 1) {
       if (random() < 0.3) world.epoch += 1;

@@ -5,11 +5,12 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { closeExchange, finish, openExchange, recall } from './decision-builder.ts';
 import { advance, goOn } from './turns.ts';
 
-/** Begins a task. A turn that is under way goes on to its end. */
+/** Begins a task, in a resting task if `within` names it. A turn that is under way goes on to its end. */
 export function beginTask(decision: DecisionBuilder, command: CommandOf<'beginTask'>): Refusal | null {
   const { type: _type, ...parts } = command;
-  const { primary, reviewer } = parts;
-  if (decision.floor.task !== undefined) return 'already';
+  const { primary, reviewer, within } = parts;
+  const { task } = decision.floor;
+  if (task !== undefined && (task.id !== within || task.next !== null || task.outer !== undefined)) return 'already';
   const agents = reviewer === undefined ? [primary] : [primary, reviewer];
   if (agents.some((agent) => findSeat(decision.floor, agent) === undefined)) return 'not-seated';
   decision.record({ type: 'usageReset', why: 'person' });
@@ -43,7 +44,13 @@ export function tellTask(decision: DecisionBuilder, { announcement }: CommandOf<
 
 /** Ends the task with its turn, and announces its report. Messages that waited for its agents go on by the channel's order. */
 export function endTask(decision: DecisionBuilder, { report }: CommandOf<'endTask'>): Refusal | null {
-  if (decision.floor.task?.id !== report.id) return 'not-asked';
+  const { task } = decision.floor;
+  if (task?.outer?.id === report.id) {
+    decision.record({ type: 'taskOver', id: report.id });
+    decision.announce(report);
+    return null;
+  }
+  if (task?.id !== report.id) return 'not-asked';
   const { turn } = decision.floor;
   if (turn?.brief !== undefined) finish(decision, turn, { outcome: 'revoked', trigger: 'SKIPPED', to: 'QUEUED' });
   decision.record({ type: 'taskOver', id: report.id });

@@ -1,0 +1,164 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect } from 'vitest';
+import type { AgentBackend, TurnPrompt } from '../../../src/agents/backends/backend.ts';
+import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
+import { systemClock, systemTimers } from '../../../src/lib/time.ts';
+import { openFloorStore } from '../../../src/turns/floor-store.ts';
+import { floorWithWork } from '../../../src/work/floor-with-work.ts';
+import { completeTexts } from '../../../src/config/announcements.ts';
+import { announcementText } from '../../../src/turns/text/announcement-words.ts';
+import { load } from '../../config/world.ts';
+import { startApp } from '../../runtime/start-app.ts';
+import { until } from '../reviews/stage.ts';
+
+export const CHANNEL = 'console:web';
+
+/** What a worker does in a step: changes its worktree, and answers. */
+export type Work = (folder: string, turn: TurnPrompt, step: number, agent: string) => string | Promise<string>;
+
+export const opened: { stop(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const room of opened.splice(0)) await room.stop();
+});
+
+export function git(folder: string, ...args: readonly string[]): string {
+  return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+}
+
+export function ticketText(
+  id: string,
+  { deps = [], text = '' }: { readonly deps?: readonly string[]; readonly text?: string } = {},
+): string {
+  return `---\nid: ${id}\nstatus: open\ndeps: [${deps.join(', ')}]\npriority: 2\n---\n# Title of ${id}\n\n${text}\n`;
+}
+
+/** A repository with tickets, and tests that fail when a file says so. */
+export function repository(tickets: Readonly<Record<string, string>>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-crew-repo-'));
+  git(folder, 'init', '-q', '-b', 'main');
+  git(folder, 'config', 'user.name', 'Ann');
+  git(folder, 'config', 'user.email', 'ann@example.org');
+  mkdirSync(join(folder, '.tickets'));
+  for (const [id, text] of Object.entries(tickets)) writeFileSync(join(folder, `.tickets/${id}.md`), text);
+  writeFileSync(join(folder, 'list.txt'), 'first\n');
+  git(folder, 'add', '.');
+  git(folder, 'commit', '-q', '-m', 'Begin');
+  return folder;
+}
+
+/** The whole program with one crew, whose workers are played by a function. */
+export async function stage(repo: string, work: Work, crew: object = {}, path = ':memory:') {
+  const clock = systemClock();
+  const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-data-'));
+  const posts: string[] = [];
+  const store = openFloorStore({
+    path,
+    machine: floorWithWork,
+    clock,
+    textLimit: () => 4_000,
+    words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), (id) => id, repeat),
+  });
+  const { app, broken, intake } = await startApp({
+    config: load(
+      {
+        turnConfig: { coalesceMs: 0, receipts: false },
+        agents: [{ id: 'pm', backend: { kind: 'command', command: 'unused' } }],
+        channels: [{ id: CHANNEL, agents: ['pm'] }],
+        crews: [
+          {
+            id: 'web',
+            repo,
+            channel: CHANNEL,
+            backend: { kind: 'command', command: 'unused' },
+            workers: 1,
+            test: '! grep -q broken list.txt',
+            ...crew,
+          },
+        ],
+      },
+      { CONCH_DATA_DIR: dataDir },
+    ),
+    store,
+    time: { clock, timers: systemTimers },
+    adapter: {
+      name: 'console',
+      capabilities: { textLimit: 4_000, edits: true, drafts: false },
+      openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
+      post: async (channel, { speaker, text }) => String(posts.push(`${channel} ${speaker?.name ?? 'Conch'}: ${text}`)),
+    },
+    backendFor: (agent) => played(agent.id, 'cwd' in agent.backend ? (agent.backend.cwd ?? '') : '', work),
+    logged: () => {},
+  });
+  const ann = { id: 'ada', name: 'Ada', roles: [] };
+  const made = {
+    app,
+    store,
+    posts,
+    broken,
+    repo,
+    command: (line: string, channel = CHANNEL) => intake().command(channel, ann, line),
+    async write(channel: string, text: string): Promise<void> {
+      const id = `w${(written += 1)}`;
+      const message = { id, channel, author: ann, text, sentAt: clock.now(), addressed: [], attachments: [] };
+      await intake().message({ ...message, order: String(written).padStart(6, '0') });
+    },
+    async stop(): Promise<void> {
+      await app.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+  opened.push(made);
+  return made;
+}
+
+let written = 0;
+
+function played(agent: string, folder: string, work: Work): AgentBackend {
+  let step = 0;
+  return {
+    kind: 'played',
+    needsSignal: false,
+    promisesToAsk: true,
+    open: async () => ({
+      async prompt(turn, report) {
+        const tools = new FloorTools(report, agent, turn);
+        tools.text(await work(folder, turn, (step += 1), agent));
+        return tools.ending;
+      },
+      inject: async () => 'next-prompt',
+      interrupt: async () => {},
+      ping: async () => {},
+      close: async () => {},
+    }),
+  };
+}
+
+export function add(folder: string, file: string, line: string): void {
+  const path = join(folder, file);
+  writeFileSync(path, `${existsSync(path) ? readFileSync(path, 'utf8') : ''}${line}\n`);
+  git(folder, 'add', '.');
+  git(folder, 'commit', '-q', '-m', `Add ${line}`);
+}
+
+/** Resolves when this many tickets are finished and all workers are idle. */
+export async function finished(room: Awaited<ReturnType<typeof stage>>, tickets: number): Promise<void> {
+  const state = () => room.app.crews.state('web');
+  await until(() => state()?.finished.length === tickets);
+  await until(() => state()?.workers.every(({ status }) => status === 'idle') === true);
+  expect(room.broken).toEqual([]);
+}
+
+export function mainTickets(repo: string): readonly string[] {
+  const log = git(
+    repo,
+    'log',
+    '--first-parent',
+    '--reverse',
+    '--format=%(trailers:key=Conch-Ticket,valueonly)',
+    'main',
+  );
+  return log.split('\n').filter((line) => line !== '');
+}
