@@ -6,9 +6,14 @@ import { dirname, join } from 'node:path';
 /** A word that stands in the ignored `.env` alone. It may appear nowhere else. */
 export const CANARY = 'canary-7f3b1c9d';
 
+/** Equal repositories have equal commits. */
+const DATE = '2026-11-01T10:00:00Z';
+const ENV = { ...process.env, GIT_AUTHOR_DATE: DATE, GIT_COMMITTER_DATE: DATE };
+
 /** Runs git in a folder, and returns what it prints. */
 export function git(folder: string, ...args: readonly string[]): string {
-  return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  const stdio: ['ignore', 'pipe', 'pipe'] = ['ignore', 'pipe', 'pipe'];
+  return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', stdio, env: ENV }).trim();
 }
 
 /** The tickets that can be worked on, with what each depends on. */
@@ -79,7 +84,8 @@ export function makeRepository(filler = 0): string {
 }
 
 const FILES: Readonly<Record<string, string>> = {
-  'package.json': '{\n  "name": "shop",\n  "type": "module",\n  "scripts": { "test": "node --test" }\n}\n',
+  'package.json':
+    '{\n  "name": "shop",\n  "type": "module",\n  "scripts": { "test": "node --test --test-isolation=none" }\n}\n',
   'README.md': '# Shop\n',
   'notes.txt': 'notes\n',
   'CHANGELOG.md': '# Changelog\n\n- base\n',
@@ -144,6 +150,8 @@ function addSubmodule(root: string, folder: string): void {
   git(vendor, 'add', '.');
   git(vendor, '-c', 'user.name=Ann', '-c', 'user.email=ann@example.org', 'commit', '-q', '-m', 'Begin');
   git(folder, '-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', vendor, 'vendor');
+  // The folder has another name each time. The configuration of the repository keeps the true address.
+  git(folder, 'config', '--file', '.gitmodules', 'submodule.vendor.url', '../vendor');
 }
 
 function write(folder: string, path: string, text: string): void {

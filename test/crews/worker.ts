@@ -5,7 +5,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 /**
  * A scripted worker: a program that reads a prompt, changes its folder and answers, as `claude -p` does. It looks at
- * the tree and not at memory, so a step that is repeated after a kill does no edit twice.
+ * the tree and not at memory, so a step that is repeated after a kill does no edit twice. Lists are kept in order, so
+ * the tickets lead to the same tree in any order.
  */
 const folder = process.cwd();
 const ticket = process.env['CONCH_TICKET'] ?? '';
@@ -37,15 +38,19 @@ function named(): string {
   return read('src/names.js').includes('newName') ? 'newName' : 'oldName';
 }
 
-function addToList(word: string): void {
-  if (!read('src/list.js').includes(`'${word}'`))
-    write('src/list.js', read('src/list.js').replace('[\n', `[\n  '${word}',\n`));
-  if (!read('CHANGELOG.md').includes(`- ${word}\n`))
-    write('CHANGELOG.md', read('CHANGELOG.md').replace('# Changelog\n\n', `# Changelog\n\n- ${word}\n`));
+/** Adds a line to those that a pattern finds, and sorts them. */
+function addLine(path: string, pattern: RegExp, line: string): void {
+  const lines = read(path).split('\n');
+  const found = lines.filter((each) => pattern.test(each));
+  const at = lines.findIndex((each) => pattern.test(each));
+  const others = lines.filter((each) => !pattern.test(each));
+  others.splice(at === -1 ? 0 : at, 0, ...[...new Set([...found, line])].toSorted());
+  write(path, others.join('\n'));
 }
 
-function addExport(path: string, name: string): void {
-  if (!read(path).includes(name)) write(path, `${read(path)}export const ${name} = 1;\n`);
+function addToList(word: string): void {
+  addLine('src/list.js', /^ {2}'/, `  '${word}',`);
+  addLine('CHANGELOG.md', /^- /, `- ${word}`);
 }
 
 const EDITS: Readonly<Record<string, () => void>> = {
@@ -69,12 +74,12 @@ const EDITS: Readonly<Record<string, () => void>> = {
   },
   't-08': () =>
     write('src/caller.js', `import { ${named()} } from './names.js';\n\nexport const caller = () => ${named()}();\n`),
-  't-09': () => addExport('src/same.js', 'nine'),
-  't-10': () => addExport('src/same.js', 'ten'),
+  't-09': () => addLine('src/same.js', /^export/, 'export const nine = 1;'),
+  't-10': () => addLine('src/same.js', /^export/, 'export const ten = 1;'),
   't-11': () => rmSync(join(folder, 'src/legacy.js'), { force: true }),
   't-12': () => {
     if (existsSync(join(folder, 'src/legacy.js'))) write('src/legacy.js', "export const legacy = () => 'changed';\n");
-    else write('src/modern.js', "export const modern = () => 'changed';\n");
+    write('src/modern.js', "export const modern = () => 'changed';\n");
   },
 };
 

@@ -225,7 +225,9 @@ export async function updateSubmodules(
     const from = ['-c', `submodule.${name}.url=${copy}`, '-c', 'protocol.file.allow=always'];
     try {
       await git([...from, 'submodule', '--quiet', 'update', '--checkout', '--', path]);
-      await git(['submodule', '--quiet', 'sync', '--', path]);
+      // "submodule sync" would overwrite the address that people set in the shared configuration.
+      const address = await unless(1, git(['config', '--get', `submodule.${name}.url`]));
+      if (address !== null) await gitIn(join(worktree, path), env)(['remote', 'set-url', 'origin', address.trim()]);
     } catch (error) {
       if (!(error instanceof GitError)) throw error;
       missing.push({ path, reason: error.message });
