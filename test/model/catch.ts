@@ -1,3 +1,4 @@
+import { catchInCrews } from './planted-crews.ts';
 import { catchInFolders } from './planted-folders.ts';
 import { catchInClicks, catchInJoined } from './planted-joined.ts';
 import { catchInReviews } from './planted-reviews.ts';
@@ -18,6 +19,7 @@ const KINDS: Readonly<Record<string, Catch>> = {
   joined: () => catchInJoined(ways),
   clicks: catchInClicks,
   reviews: catchInReviews,
+  crews: catchInCrews,
   folders: catchInFolders,
 };
 

@@ -185,6 +185,8 @@ export function checkScene(scene: CrewScene): void {
   const { workers, settings } = crew;
   const tickets = workers.flatMap(({ ticket }) => ticket?.id ?? []);
   must(new Set(tickets).size === tickets.length, 'two workers have one ticket');
+  const slots = workers.flatMap(({ ticket }) => ticket?.slot ?? []);
+  must(new Set(slots).size === slots.length, 'two workers have one slot');
   const ids = crew.finished.map(({ id }) => id);
   must(new Set(ids).size === ids.length, 'a ticket is finished twice');
   const held = Object.values(floors).filter(({ turn, task }) => turn?.brief !== undefined || task?.next != null);

@@ -4,7 +4,7 @@ import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
 import type { CrewCommand } from '../../src/work/crews/crew-events.ts';
-import { WORKER_CHOICES, crewDeadline, jobOf } from '../../src/work/crews/crew.ts';
+import { MOST_CONFLICTS, WORKER_CHOICES, crewDeadline, jobOf } from '../../src/work/crews/crew.ts';
 import type { CrewSettings, Worker, WorktreeState } from '../../src/work/crews/crew.ts';
 import type { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { Broken, CAUSES, checkScene, checkStuck, must, noteOf, notedCrew, notedFloor } from './crew-onlooker.ts';
@@ -64,9 +64,9 @@ function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
   return { tree, tip: `tip-${tree}`, ahead: 1, dirty: false, unmerged: [], ...more };
 }
 
-function assign(worker: string, id: string): CrewMove {
+function assign(worker: string, id: string, slot = WORKERS.indexOf(worker as 'A')): CrewMove {
   const place = { worktree: `/w/${id}`, branch: `agent/${id}`, base: 'b0', thread: threadOf(id) };
-  const ticket = { id, title: id, text: id, session: `s-${id}`, slot: WORKERS.indexOf(worker as 'A'), ...place };
+  const ticket = { id, title: id, text: id, session: `s-${id}`, slot, ...place };
   return crew({ type: 'ASSIGN', worker, ticket });
 }
 
@@ -151,9 +151,9 @@ export const CREW_STARTS: readonly CrewStart[] = [
     depth: 7,
   },
   {
-    name: 'a third round of conflicts',
+    name: 'a fourth round of conflicts',
     settings: { maxSteps: 9 },
-    opening: [...begins('A', 'c-1'), ...says('A', 'c-1', 1), tested('A', 'green'), ...conflicts(2)],
+    opening: [...begins('A', 'c-1'), ...says('A', 'c-1', 1), tested('A', 'green'), ...conflicts(3)],
     smallDepth: 5,
     depth: 8,
   },
@@ -279,6 +279,16 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
       const again = isOpen ? take(core, after, assign(command.worker, command.ticket)) : after;
       must(again !== null, 'a ticket whose worker was killed is not given again');
     }
+    if (command.type === 'CONFLICT') {
+      const worker = after.crew.workers.find(({ name }) => name === command.worker);
+      const isOver = (worker?.conflicts ?? 0) > MOST_CONFLICTS;
+      must(!isOver || worker?.status === 'stuck', 'more rounds of conflicts than allowed');
+    }
+    if (command.type === 'ASSIGN') {
+      must(before.crew.running, 'a ticket is given while the crew rests');
+      const was = before.crew.workers.find(({ name }) => name === command.worker);
+      must(was?.ticket === null, 'a worker with a ticket gets another');
+    }
     if (command.type === 'MEASURED') checkDone(before, after, command);
   }
 }
@@ -292,6 +302,13 @@ function checkDone(
   const worker = after.crew.workers.find((each) => each.name === name);
   const isDone = noteOf(before, name).heard === 'done' && !left.dirty && left.ahead > 0 && left.unmerged.length === 0;
   if (isDone) must(worker?.status === 'done', 'DONE is not heard');
+  const was = before.crew.workers.find((each) => each.name === name);
+  if (worker?.status === 'done' && was?.status === 'working') {
+    const isLast = worker.stepCount >= worker.maxSteps;
+    must(left.ahead > 0, 'a worker is done without a commit');
+    must(!left.dirty || isLast || was.step?.kind === 'commit', 'a worker is done with uncommitted work');
+    must(left.unmerged.length === 0 || isLast, 'a worker is done with conflicts');
+  }
   if (worker?.status === 'working') must(worker.step !== null || worker.waiting !== null, 'no step follows');
 }
 
@@ -309,14 +326,14 @@ function movesOf(world: World): readonly CrewMove[] {
 
 function movesOfWorker(world: World, worker: Worker): readonly CrewMove[] {
   const { name, ticket, status, waiting, leaving } = worker;
-  if (ticket === null) return TICKETS.map((id) => assign(name, id));
+  if (ticket === null) return TICKETS.flatMap((id) => WORKERS.map((_, slot) => assign(name, id, slot)));
   const { id } = ticket;
-  const moves: CrewMove[] = [...jobMoves(world, worker, id), ...TICKETS.map((other) => assign(name, other))];
+  const moves: CrewMove[] = [...jobMoves(world, worker, id), ...TICKETS.map((other) => assign(name, other, 2))];
   const person = { worker: name, by: 'ann' } as const;
   moves.push(crew({ type: 'KILL', ...person }));
   if (leaving === null && status !== 'done') moves.push(crew({ type: 'LOST', worker: name, why: 'gone' }));
   if (status === 'stuck') moves.push(crew({ type: 'RETRY', ...person, words: '' }));
-  if (status === 'done') moves.push(crew({ type: 'MERGE', ...person }));
+  if (status === 'done') moves.push(crew({ type: 'MERGE', ...person }), crew({ type: 'CLEANUP', ...person }));
   if (waiting !== null) for (const choice of WORKER_CHOICES) moves.push(crew({ type: 'ANSWER', ...person, choice }));
   return moves;
 }

@@ -1,4 +1,5 @@
 import { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
+import { catchInCrews } from './planted-crews.ts';
 import { catchInReviews } from './planted-reviews.ts';
 import { searchReviewed } from './reviews.ts';
 import { crewOnFloor } from '../../src/work/crews/crew-binding.ts';
@@ -86,6 +87,7 @@ const planted = [
   ...(await catchInClicks()).map(({ bug, found }) => ({ bug, found, where: 'clicks' })),
   ...(await catchInJoined()).map(({ bug, found }) => ({ bug, found, where: found?.where ?? '' })),
   ...(await catchInReviews()).map(({ bug, found }) => ({ bug, found, where: 'reviews' })),
+  ...(await catchInCrews()).map(({ bug, found }) => ({ bug, found, where: found?.where ?? '' })),
   ...(await catchInFolders()).map(({ bug, found }) => ({ bug, found, where: "an agent's folder" })),
 ];
 for (const caught of planted) log(plantedRowOf(caught));

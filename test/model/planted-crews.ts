@@ -1,0 +1,301 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { CREW_STARTS, searchCrew } from './crews.ts';
+import type { Crewed, FoundCrewed } from './crews.ts';
+import { change, copyRooms, inScratch } from './plant.ts';
+import type { Planted } from './planted.ts';
+
+const BINDING = 'work/crews/crew-binding.ts';
+const DECIDE = 'work/crews/crew-decide.ts';
+const EVOLVE = 'work/crews/crew-evolve.ts';
+
+/** Bugs of crews: each works twice, merges what nobody tested, loses count, or stands still. */
+export const PLANTED_CREWS: readonly Planted[] = [
+  {
+    name: 'two workers take one ticket',
+    file: DECIDE,
+    find: 'other.ticket?.id === ticket.id || other.ticket?.slot === ticket.slot',
+    replace: 'other.ticket?.slot === ticket.slot',
+  },
+  {
+    name: 'two workers share a slot',
+    file: DECIDE,
+    find: 'other.ticket?.id === ticket.id || other.ticket?.slot === ticket.slot',
+    replace: 'other.ticket?.id === ticket.id',
+  },
+  {
+    name: 'a finished ticket is given again',
+    file: DECIDE,
+    find: "if (finished.some(({ id }) => id === ticket.id)) return 'TICKET_FINISHED';",
+    replace: '',
+  },
+  {
+    name: 'a stopped crew gives tickets',
+    file: DECIDE,
+    find: "if (!running) return 'NOT_RUNNING';",
+    replace: '',
+  },
+  {
+    name: 'a worker with a ticket gets another',
+    file: DECIDE,
+    find: "if (found.status !== 'idle' || found.leaving !== null) return 'NOT_IDLE';",
+    replace: '',
+  },
+  {
+    name: 'more workers step than allowed',
+    file: DECIDE,
+    find: 'let room = settings.maxWorkers - workers.filter(isStepping).length;',
+    replace: 'let room = settings.maxWorkers;',
+  },
+  {
+    name: 'a stopped crew asks for steps',
+    file: DECIDE,
+    find: 'if (!running || paused !== null || settings === null) return;',
+    replace: 'if (paused !== null || settings === null) return;',
+  },
+  {
+    name: 'a paused crew asks for steps',
+    file: DECIDE,
+    find: 'if (!running || paused !== null || settings === null) return;',
+    replace: 'if (!running || settings === null) return;',
+  },
+  {
+    name: 'a step is asked while its error is waited out',
+    file: DECIDE,
+    find: 'if (step?.queued !== true || retryAt !== null || room <= 0) continue;',
+    replace: 'if (step?.queued !== true || room <= 0) continue;',
+  },
+  {
+    name: 'a late DONE counts',
+    file: DECIDE,
+    find: 'return step !== null && step.over === undefined && step.epoch === epoch;',
+    replace: 'return step !== null && step.over === undefined && step.epoch !== null;',
+  },
+  {
+    name: 'DONE in prose counts',
+    file: DECIDE,
+    find: '{ ...CREW_SIGNALS, fail: CREW_SIGNALS.done });\n',
+    replace:
+      "{ ...CREW_SIGNALS, fail: CREW_SIGNALS.done });\n    if (text.includes('DONE')) return decision.record({ type: 'stepHeard', worker: found.name, epoch, signalled: true });\n",
+  },
+  {
+    name: 'a stopped step counts as an error',
+    file: DECIDE,
+    find: "return decision.record({ type: 'stepPutBack', worker: found.name, why });",
+    replace: 'return failed(decision, found, why);',
+  },
+  {
+    name: 'the second timeout counts no error',
+    file: DECIDE,
+    find: 'return found.timedOut ? failed(decision, found, why) : renew(decision, found, why);',
+    replace: 'return renew(decision, found, why);',
+  },
+  {
+    name: 'six errors make a worker stuck',
+    file: DECIDE,
+    find: 'const isStuck = errors % STUCK_AT === 0 &&',
+    replace: 'const isStuck = errors % (STUCK_AT + 1) === 0 &&',
+  },
+  {
+    name: 'a limit of the provider counts as an error',
+    file: DECIDE,
+    find: '    forgive(decision, found);\n    if (until === null) return renew',
+    replace: '    if (until === null) return renew',
+  },
+  {
+    name: 'a good step does not reset the errors',
+    file: EVOLVE,
+    find: '    step: null,\n    errors: 0,\n    timedOut: false,',
+    replace: '    step: null,\n    timedOut: false,',
+  },
+  {
+    name: 'a step that was put back is counted twice',
+    file: EVOLVE,
+    find: 'stepCount: epoch === null ? stepCount : stepCount - 1 };',
+    replace: 'stepCount };',
+  },
+  {
+    name: 'a step that goes on after a restart is counted twice',
+    file: EVOLVE,
+    find: 'const stepCount = worker.stepCount + (step.epoch === null ? 1 : 0);',
+    replace: 'const stepCount = worker.stepCount + 1;',
+  },
+  {
+    name: 'a worker leaves with its step',
+    file: EVOLVE,
+    find: '    ...worker,\n    step: null,\n    waiting: null,\n    retryAt: null,\n    next: null,\n    leaving: { why, words },',
+    replace: '    ...worker,\n    waiting: null,\n    retryAt: null,\n    next: null,\n    leaving: { why, words },',
+  },
+  {
+    name: 'the crew is not told of a step that goes on under a new epoch',
+    file: BINDING,
+    find: "    case 'turnGranted':\n    case 'turnResumed':",
+    replace: "    case 'turnGranted':",
+  },
+  {
+    name: 'the crew is not told that a step was stopped',
+    file: BINDING,
+    find: "revoked: { how: 'stopped', why: 'a person stopped it' },",
+    replace: "revoked: { how: 'completed', why: '' },",
+  },
+  {
+    name: 'the crew is not told why a session ended',
+    file: BINDING,
+    find: "return fact.cause === undefined ? null : { type: 'CAUSE', worker, why: fact.cause };",
+    replace: 'return null;',
+  },
+  {
+    name: 'the floor keeps the task of a worker that left',
+    file: BINDING,
+    find: "      return [{ type: 'endTask', report:",
+    replace: "      return fact.why === 'killed' ? [] : [{ type: 'endTask', report:",
+  },
+  {
+    name: 'the floor is not asked for a second step',
+    file: BINDING,
+    find: "    case 'stepSent':\n      return [",
+    replace: "    case 'stepSent':\n      return worker.stepCount > 0 ? [] : [",
+  },
+  {
+    name: 'uncommitted work is done',
+    file: DECIDE,
+    find: "if (work.dirty && step.kind !== 'commit' && !isLast) return next(decision, worker, 'commit');",
+    replace: '',
+  },
+  {
+    name: 'DONE without a commit is done',
+    file: DECIDE,
+    find: 'if (work.ahead === 0) return nothingDone(decision, worker, step, isLast);',
+    replace: '',
+  },
+  {
+    name: 'DONE with conflicts is done',
+    file: DECIDE,
+    find: '  if (work.unmerged.length > 0 && !isLast)\n    return next(',
+    replace: '  if (work.unmerged.length > 1 && !isLast)\n    return next(',
+  },
+  {
+    name: 'a worker goes on after its last step',
+    file: DECIDE,
+    find: 'if (step.signalled !== true && !isLast) return notDone',
+    replace: 'if (step.signalled !== true) return notDone',
+  },
+  {
+    name: 'unfinished work is merged without a person',
+    file: DECIDE,
+    find: 'const unfinished = !isDone && found.stepCount >= found.maxSteps;',
+    replace: 'const unfinished = false;',
+  },
+  {
+    name: 'tests of an older commit count',
+    file: DECIDE,
+    find: "if (found.work?.tip !== tip) return 'UNCHANGED';\n    decision.record({ type: 'tested'",
+    replace: "if (found.work === null) return 'UNCHANGED';\n    decision.record({ type: 'tested'",
+  },
+  {
+    name: 'work with red tests is merged',
+    file: DECIDE,
+    find: "if (verdict === 'red') return red(decision, found, output);",
+    replace: '',
+  },
+  {
+    name: 'weakened tests are merged without a person',
+    file: DECIDE,
+    find: "if (weakened !== '') return { for: 'weakened', why: weakened };",
+    replace: '',
+  },
+  {
+    name: 'work is merged before people say so',
+    file: DECIDE,
+    find: "return settings.merge === 'ask' ? { for: 'merge', why: 'the tests are green' } : null;",
+    replace: 'return null;',
+  },
+  {
+    name: 'a commit that nobody tested is merged',
+    file: DECIDE,
+    find: "if (found.waiting !== null || found.work?.tip !== tip) return 'INVALID_TRANSITION';",
+    replace: "if (found.waiting !== null) return 'INVALID_TRANSITION';",
+  },
+  {
+    name: 'a merge starts while people are asked',
+    file: DECIDE,
+    find: "if (found.status !== 'done' || found.next !== 'merge' || found.leaving !== null) return 'INVALID_TRANSITION';\n    // Only",
+    replace: "if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';\n    // Only",
+  },
+  {
+    name: 'two merges at once',
+    file: DECIDE,
+    find: "if (merging !== null && merging.worker !== found.name) return 'MERGE_UNDER_WAY';",
+    replace: '',
+  },
+  {
+    name: 'a merge that did not start is recorded',
+    file: DECIDE,
+    find: "(this.crew.merging?.worker === worker.name ? then(worker) : 'NOT_MERGING')",
+    replace: '(then(worker))',
+  },
+  {
+    name: 'a conflict keeps the merge',
+    file: DECIDE,
+    find: "    decision.drop(found.name, 'conflict');\n",
+    replace: '',
+  },
+  {
+    name: 'a killed worker keeps the merge',
+    file: DECIDE,
+    find: 'if (this.crew.merging?.worker === name) this.drop(name, words);',
+    replace: '',
+  },
+  {
+    name: 'conflicts never make a worker stuck',
+    file: DECIDE,
+    find: 'if (round > MOST_CONFLICTS) {',
+    replace: 'if (round > MOST_CONFLICTS + 9) {',
+  },
+  {
+    name: 'a merged worker keeps its ticket',
+    file: DECIDE,
+    find: "    return decision.record({ type: 'leaving', worker: found.name, why: 'merged', words: commit });",
+    replace: '    return null;',
+  },
+  {
+    name: 'a worker that was reset is not idle',
+    file: DECIDE,
+    find: "    decision.move(found, 'idle', leaving.words);\n",
+    replace: '',
+  },
+  {
+    name: 'a retry asks for no step',
+    file: DECIDE,
+    find: '    return goOn(decision, found, words);',
+    replace: '    return null;',
+  },
+];
+
+/** Plants every bug in a copy of the code of its own, and searches each until the first broken promise. */
+export async function catchInCrews(): Promise<
+  readonly { readonly bug: Planted; readonly found: FoundCrewed | null }[]
+> {
+  return inScratch(async (folder) => {
+    const caught: { bug: Planted; found: FoundCrewed | null }[] = [];
+    for (const [index, bug] of PLANTED_CREWS.entries()) {
+      const dir = join(folder, `${index}`);
+      await copyRooms(dir, bug.file);
+      await change(dir, bug);
+      const load = (file: string): Promise<unknown> => import(pathToFileURL(join(dir, file)).href);
+      const core = { ...Object(await load('work/floor-with-work.ts')), ...Object(await load(BINDING)) } as Crewed;
+      caught.push({ bug, found: firstFound(core) });
+    }
+    return caught;
+  });
+}
+
+/** Every start, farther each time round. */
+function firstFound(core: Crewed): FoundCrewed | null {
+  for (const less of [3, 1, 0])
+    for (const start of CREW_STARTS) {
+      const [found] = searchCrew(core, start, { depth: start.smallDepth - less, first: true }).found;
+      if (found !== undefined) return found;
+    }
+  return null;
+}
