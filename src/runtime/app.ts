@@ -171,6 +171,7 @@ export class App {
   #createCrews(): CrewHost {
     return new CrewHost({
       ...this.#parts,
+      floors: this.#floors,
       config: () => this.#configured,
       openThread: (channel, name, key) => this.#openThread(channel, name, key),
       reseat: () => this.#reconfigure(),

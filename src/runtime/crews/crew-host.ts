@@ -18,11 +18,14 @@ import { openCrewWork } from '../../work/crews/crew-work.ts';
 import { slotEnvironment } from '../../work/crews/checks/slots.ts';
 import { commandRunner } from './run-command.ts';
 import { ticketsOf } from './ticket-sources.ts';
+import { whyHeld } from '../../turns/commands/read.ts';
 import type { Log } from '../log.ts';
+import type { ReadModel } from '../read-model.ts';
 
 /** What the crews of a program need. */
 type CrewHostPorts = {
   readonly store: Pick<FloorStore, 'host' | 'keyValues' | 'floors' | 'lines'>;
+  readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
   /** The configuration without the workers and threads of crews. */
   readonly config: () => Config;
   readonly clock: Clock;
@@ -55,14 +58,36 @@ export class CrewHost {
   constructor(ports: CrewHostPorts) {
     this.#ports = ports;
     this.#crews = ports.store.host(crewOnFloor);
+    this.#crews.onChange(({ key, facts }) => this.#pauseOthers(key, facts));
     this.commands = createCrewCommands({
       crewAt: (channel) => this.#at(channel),
       facts: (crew, limit) => this.#crews.journal(crew, limit),
+      whyHeld: (channel) => {
+        const view = ports.floors.view(channel);
+        return view === null ? null : whyHeld(view, (agent) => ports.floors.speaker(agent)?.name ?? agent);
+      },
       lines: (channel, limit) => {
         const last = ports.store.floors.state(channel)?.lines ?? 0;
         return ports.store.lines(channel, Math.max(0, last - limit), last);
       },
     });
+  }
+
+  /** All crews whose agents have the same provider wait for it. */
+  #pauseOthers(crew: string, facts: readonly CrewFact[]): void {
+    const { config, clock, log } = this.#ports;
+    const { crews } = config();
+    const provider = providerOf(crews.find(({ id }) => id === crew));
+    for (const fact of facts) {
+      if (fact.type !== 'paused' || fact.budget === true) continue;
+      const { until, why } = fact;
+      for (const other of crews) {
+        if (other.id === crew || providerOf(other) !== provider || !this.#runners.has(other.id)) continue;
+        this.#crews.apply(other.id, { type: 'PAUSE', until, why }, clock.now()).catch((error: unknown) => {
+          log.error({ crew: other.id, err: error }, 'a pause could not be stored');
+        });
+      }
+    }
   }
 
   /** Opens the crews. One that cannot be opened is told to people, and the others go on. */
@@ -196,6 +221,14 @@ export class CrewHost {
     await keyValues.remember(THREADS, key, opened);
     return opened;
   }
+}
+
+/** The program or service that runs the workers of a crew. */
+function providerOf(crew: CrewConfig | undefined): string {
+  if (crew === undefined) return '';
+  const { backend } = crew;
+  const name = 'profile' in backend ? backend.profile : 'provider' in backend ? backend.provider : '';
+  return [backend.kind, name, 'command' in backend ? backend.command : ''].join(' ');
 }
 
 function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {

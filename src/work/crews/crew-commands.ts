@@ -6,7 +6,7 @@ import { utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { factLine, workerQuestion } from './crew-words.ts';
-import { CHOICES_FOR, WORKER_CHOICES, WORKER_SYMBOLS, findWorker } from './crew.ts';
+import { CHOICES_FOR, WORKER_CHOICES, WORKER_SYMBOLS, findWorker, isStepping } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import type { CrewRunner } from './crews.ts';
 import { sessionOf } from './crews.ts';
@@ -17,6 +17,8 @@ type CrewCommandsPorts = {
   readonly crewAt: (channel: string) => CrewRunner | string | null;
   /** The last facts of a crew, oldest first. */
   readonly facts: (crew: string, limit: number) => readonly StoredFact<CrewFact>[];
+  /** Why nobody speaks in a channel, in words; `null` when nothing prevents it. */
+  readonly whyHeld: (channel: string) => string | null;
   /** The last lines of a channel's conversation, oldest first. */
   readonly lines: (channel: string, limit: number) => readonly Line[];
 };
@@ -46,8 +48,8 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
     give(runner, { type: 'STOP', by: person.name }, 'The crew stops: steps under way end as usual.'),
   spawn,
   assign,
-  ps: (runner) => ({ ok: true, text: `${workersText(runner.state())}${problemText(runner)}` }),
-  dashboard: (runner) => ({ ok: true, text: dashboardText(runner) }),
+  ps: (runner, _request, ports) => ({ ok: true, text: `${workersText(runner.state(), ports)}${problemText(runner)}` }),
+  dashboard: (runner, _request, ports) => ({ ok: true, text: dashboardText(runner, ports) }),
   peek: (runner, request, ports) => logOf(runner, request, ports, PEEK_LINES),
   logs: (runner, request, ports) => logOf(runner, request, ports, LOG_LINES),
   export: (runner) => ({ ok: true, text: JSON.stringify({ agents: runner.state().workers.map(stateOf) }, null, 2) }),
@@ -176,16 +178,23 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
 };
 
 /** One line for each worker. */
-export function workersText(crew: Crew): string {
+export function workersText(crew: Crew, { whyHeld }: Pick<CrewCommandsPorts, 'whyHeld'>): string {
   if (crew.workers.length === 0) return 'The crew has no workers. To add some: /crew spawn 3';
   return [
     crew.running ? 'The crew works.' : 'The crew is stopped. To start it: /crew run',
-    ...crew.workers.map(workerLine),
+    ...crew.workers.map((worker) => `${workerLine(worker)}${heldWords(worker, whyHeld)}`),
   ].join('\n');
 }
 
 function problemText({ problem }: CrewRunner): string {
   return problem === null ? '' : `\n⚠ No ticket can start: ${problem}`;
+}
+
+/** What the floor of the ticket waits for while its worker is asked for a step, such as an approval. */
+function heldWords(worker: Worker, whyHeld: CrewCommandsPorts['whyHeld']): string {
+  if (worker.ticket === null || !isStepping(worker)) return '';
+  const why = whyHeld(worker.ticket.thread);
+  return why === null ? '' : ` · ${why}`;
 }
 
 function workerLine(worker: Worker): string {
@@ -212,12 +221,12 @@ function stateWords(worker: Worker): string {
   return step?.queued === true ? ' · waits for its turn' : '';
 }
 
-function dashboardText(runner: CrewRunner): string {
+function dashboardText(runner: CrewRunner, ports: Pick<CrewCommandsPorts, 'whyHeld'>): string {
   const crew = runner.state();
   const { finished, usage, paused, base, kept } = crew;
   const merged = finished.filter(({ commit }) => commit !== null).length;
   const lines = [
-    `${workersText(crew)}${problemText(runner)}`,
+    `${workersText(crew, ports)}${problemText(runner)}`,
     `Merged ${merged}, closed without a change ${finished.length - merged}, in work ${crew.workers.filter(({ ticket }) => ticket !== null).length}`,
     `${counted(usage.steps, 'step')}, ${counted(usage.input + usage.output, 'token')}, $${(usage.costMicros / 1_000_000).toFixed(2)}`,
     ...(base === null ? [] : [`Tests of main: ${base.verdict}`]),

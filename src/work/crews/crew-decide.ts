@@ -86,6 +86,7 @@ const DECIDERS: Deciders = {
   RETRY: retry,
   MERGE: mergeNow,
   ANSWER: answer,
+  PAUSE: pause,
   NOTE: (decision, { text }) => decision.record({ type: 'noted', text }),
   TICK: tick,
 };
@@ -332,9 +333,19 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
       return decision.record({ type: 'errorExplained', worker: found.name, why });
     forgive(decision, found);
     if (until === null) return renew(decision, decision.now(found), why);
-    const { paused } = decision.crew;
-    return paused === null || paused.until < until ? decision.record({ type: 'paused', until, why }) : null;
+    pause(decision, { until, why });
+    return null;
   });
+}
+
+/** Waits at least until then. A crew that waits as long already stays as it is. */
+function pause(
+  decision: CrewDecision,
+  { until, why }: Pick<CrewCommandOf<'PAUSE'>, 'until' | 'why'>,
+): CrewRefusal | null {
+  const { paused } = decision.crew;
+  if (until <= decision.at || (paused !== null && paused.until >= until)) return 'UNCHANGED';
+  return decision.record({ type: 'paused', until, why });
 }
 
 /** Takes back the error that was just counted. A worker that it made stuck works on. */

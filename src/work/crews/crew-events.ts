@@ -80,6 +80,8 @@ const COMMANDS = {
   ANSWER: { worker, by, choice: z.enum(WORKER_CHOICES) },
   /** Tells people something about the repository. */
   NOTE: { text },
+  /** The agents' provider takes no work until then, as another crew has found out. */
+  PAUSE: { until: instant, why: text },
   TICK: {},
 };
 

@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { isoTime } from '../../lib/time.ts';
 import type { GitEnvironment } from '../../lib/git.ts';
@@ -159,12 +159,17 @@ class RepositoryWork implements CrewWork {
     const hooks = await hooksProblem(repository, worktree);
     if (hooks !== null) this.#say(ticket, hooks);
     await this.#instruct(ticket, worker);
-    const used = await portsInUse(this.#plan.id, ticket.slot);
-    if (used.length > 0) this.#say(ticket, `other programs use ports of its slot: ${used.join(', ')}`);
     for (const line of this.#plan.prepare) {
       const { code, output } = await this.#run(line, worktree, ticket.slot);
       if (code !== 0) throw new Error(`"${line}" failed: ${lastLines(output, 10)}`);
     }
+    const missing = await this.#missingFolders(worktree);
+    if (missing.length > 0)
+      this.#say(ticket, `its worktree has no ${missing.join(', ')}. To make it there, set "prepare" of the crew`);
+  }
+
+  async isFree(slot: number): Promise<boolean> {
+    return (await portsInUse(this.#plan.id, slot)).length === 0;
   }
 
   async measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState> {
@@ -209,6 +214,8 @@ class RepositoryWork implements CrewWork {
       '--no-renames',
       `${main}...HEAD`,
     ]);
+    const changed = zeroSeparated(await git(['diff', '--name-only', '-z', '--no-renames', `${main}...HEAD`]));
+    await this.#noteOutside(ticket, changed);
     const weakened = weakenedParts(diff).map(({ file, reason, hunk }) => `${file} ${reason}:\n${hunk.slice(0, 2_000)}`);
     return { ...(await this.#testIn(worktree, slot)), weakened: weakened.join('\n') };
   }
@@ -421,6 +428,24 @@ class RepositoryWork implements CrewWork {
       await advanceMain(this.#repository, { from: tip, to: fetched.commit });
   }
 
+  /** Folders of dependencies that the user's copy has, that git ignores, and that the worktree lacks. */
+  async #missingFolders(worktree: string): Promise<readonly string[]> {
+    const { root, git } = this.#repository;
+    const found = DEPENDENCIES.filter((name) => existsSync(join(root, name)) && !existsSync(join(worktree, name)));
+    if (found.length === 0) return [];
+    const ignored = await unless(1, git(['check-ignore', ...found]));
+    return (ignored ?? '').split('\n').filter((line) => line !== '');
+  }
+
+  /** Tells people which changed files are outside the patterns that the ticket names. The merge goes on. */
+  async #noteOutside({ id }: Assigned, changed: readonly string[]): Promise<void> {
+    const { tickets } = await this.#tickets.list();
+    const { touches = [] } = tickets.find((each) => each.id === id) ?? {};
+    const outside =
+      touches.length === 0 ? [] : changed.filter((path) => !touches.some((glob) => matchesGlob(path, glob)));
+    if (outside.length > 0) this.#ports.say(`${id}: it changes more than its "touches" name: ${shortList(outside)}`);
+  }
+
   /** Tells people when settings, hooks or stashes of their copy changed during a step. Agents have no part in them. */
   async #guard(): Promise<void> {
     const now = await pictureOf(this.#repository);
@@ -463,6 +488,16 @@ class RepositoryWork implements CrewWork {
     this.#last = done.catch(() => undefined);
     return done;
   }
+}
+
+/** Folders in which programs of other languages keep what they depend on. */
+const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
+/** More paths than this are only counted. */
+const PATHS_SHOWN = 10;
+
+function shortList(paths: readonly string[]): string {
+  const more = paths.length - PATHS_SHOWN;
+  return `${paths.slice(0, PATHS_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 function lastLines(output: string, lines = LINES_SHOWN): string {

@@ -42,6 +42,8 @@ export type CrewWork = {
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
   /** The names of a worker's worktree and branch for a ticket. */
   place(worker: string, ticket: string): Pick<Assigned, 'worktree' | 'branch'>;
+  /** Whether no other program uses the ports of a slot. */
+  isFree(slot: number): Promise<boolean>;
   /** Makes the worktree, and runs what prepares it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
   /** Measures the worktree. `commits`: commits uncommitted changes first. */
@@ -89,6 +91,8 @@ export type CrewPorts = {
   readonly failed: (error: unknown, words: string) => void;
 };
 
+/** More slots than this are not looked at. */
+const MOST_SLOTS = 1_000;
 /** Time between two looks for new tickets, in milliseconds. */
 const LOOK_MS = 5_000;
 /** Types of facts after which other tickets may be ready. */
@@ -403,12 +407,18 @@ export class CrewRunner {
     const { workers, base } = this.state();
     if (base === null) return 'BASE_RED';
     const thread = await openThread(ticket);
-    const taken = new Set(workers.map((each) => each.ticket?.slot));
-    let slot = 0;
-    while (taken.has(slot)) slot += 1;
+    const slot = await this.#freeSlot(workers);
     const { id, title, text } = ticket;
     const place = { ...work.place(worker, id), base: base.tip, slot, thread, session: randomUUID() };
     return this.give({ type: 'ASSIGN', worker, ticket: { id, title, text, ...place } });
+  }
+
+  /** The first slot that no worker has, and whose ports no other program uses. */
+  async #freeSlot(workers: readonly Worker[]): Promise<number> {
+    const taken = new Set(workers.map((each) => each.ticket?.slot));
+    for (let slot = 0; slot < MOST_SLOTS; slot += 1)
+      if (!taken.has(slot) && (await this.#ports.work.isFree(slot))) return slot;
+    throw new Error('the ports of every slot are in use by other programs');
   }
 
   #restart(crew: Crew, name: string): void {

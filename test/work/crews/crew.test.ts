@@ -379,6 +379,15 @@ describe('a step', () => {
     expect(play.worker().step?.queued).toBeUndefined();
   });
 
+  test("at the limit of another crew's provider wait as long as that crew, never shorter than before", () => {
+    const play = ready().give({ type: 'PAUSE', until: 60_000, why: 'limit' });
+    expect(play.refusal({ type: 'PAUSE', until: 50_000, why: 'limit' })).toBe('UNCHANGED');
+    expect(play.crew.paused?.until).toBe(60_000);
+    play.at = 60_000;
+    play.give({ type: 'TICK' });
+    expect(play.crew.paused).toBeNull();
+  });
+
   const spend = (costMicros: number): CrewCommand => ({ type: 'SPENT', worker: 'A', input: 1, output: 1, costMicros });
 
   test("above the crew's budget waits until people start the crew again, and the budget counts from zero", () => {

@@ -1,8 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { slotEnvironment } from '../../../src/work/crews/checks/slots.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
 
@@ -350,4 +352,62 @@ test('a worker that changes a setting of the repository is told of to people', a
   await room.command('/crew run');
   await finished(room, 1);
   await expect.poll(() => room.posts.join('\n')).toContain('core.hookspath');
+});
+
+test('names the files outside what a ticket touches, and the folders that its worktree lacks', async () => {
+  const touches = ticketText('c-1').replace('priority: 2', 'priority: 2\ntouches: [src/**, "*.md"]');
+  const repo = repository({ 'c-1': touches });
+  add(repo, '.gitignore', 'node_modules/\nagents/');
+  mkdirSync(join(repo, 'node_modules'));
+  const room = await stage(repo, (folder) => {
+    mkdirSync(join(folder, 'src/deep'), { recursive: true });
+    add(folder, 'src/deep/a.ts', 'a');
+    add(folder, 'one.md', 'one');
+    add(folder, 'one.txt', 'one');
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  const told = room.posts.filter((post) => post.startsWith(`${CHANNEL} `)).join('\n');
+  expect(told).toContain('c-1: it changes more than its "touches" name: one.txt');
+  expect(told).toContain('c-1: its worktree has no node_modules. To make it there, set "prepare" of the crew');
+});
+
+test('gives no slot whose ports another program uses', async () => {
+  const slots: string[] = [];
+  const work = (folder: string) => {
+    slots.push(readFileSync(join(folder, '.conch/ticket.md'), 'utf8'));
+    add(folder, 'one.txt', 'one');
+    return 'DONE';
+  };
+  const taken = createServer();
+  const { CONCH_PORT_BASE: base } = slotEnvironment('web', 0);
+  await new Promise<void>((resolve) => taken.listen(Number(base) + 3, '127.0.0.1', resolve));
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), work);
+  let slot: number | undefined;
+  room.store.floors.onChange(() => (slot ??= room.app.crews.state('web')?.workers[0]?.ticket?.slot));
+  await room.command('/crew run');
+  await finished(room, 1);
+  taken.close();
+  expect(slot).toBe(1);
+});
+
+test('/crew ps tells why a worker does not get its step', async () => {
+  const hold = Promise.withResolvers<void>();
+  let steps = 0;
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), async (folder) => {
+    if ((steps += 1) > 1) return 'DONE';
+    await hold.promise;
+    add(folder, 'one.txt', 'one');
+    return 'One step.';
+  });
+  await room.command('/crew run');
+  await until(() => steps === 1);
+  const thread = room.app.crews.state('web')?.workers[0]?.ticket?.thread ?? '';
+  expect(await room.command('/floor pause', thread)).toMatchObject({ ok: true });
+  hold.resolve();
+  await until(() => room.app.crews.state('web')?.workers[0]?.step?.kind === 'step');
+  expect(await room.command('/crew ps')).toMatchObject({ text: expect.stringContaining('paused') });
+  await room.command('/floor resume', thread);
+  await finished(room, 1);
 });
