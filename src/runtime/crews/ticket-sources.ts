@@ -1,16 +1,24 @@
 import { execFile } from 'node:child_process';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { childEnvironment } from '../../agents/process/process-group.ts';
 import type { CrewConfig } from '../../config/config.ts';
+import { defined } from '../../lib/defined.ts';
+import { shortDigest } from '../../lib/digest.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Repository } from '../../work/crews/git/repository.ts';
 import { beadsTickets } from '../../work/crews/tickets/beads-tickets.ts';
 import { filesTickets } from '../../work/crews/tickets/files-tickets.ts';
+import { gitHubTickets } from '../../work/crews/tickets/github-tickets.ts';
 import type { TicketSource } from '../../work/crews/tickets/ticket.ts';
 import { tkTickets } from '../../work/crews/tickets/tk-tickets.ts';
 
-/** The tickets of a crew, by its configuration. Throws for a kind that cannot be read. */
-export function ticketsOf({ id, tickets }: CrewConfig, repository: Repository, clock: Clock): TicketSource {
+/** The tickets of a crew, by its configuration. */
+export async function ticketsOf(
+  { id, tickets }: CrewConfig,
+  repository: Repository,
+  clock: Clock,
+): Promise<TicketSource> {
   switch (tickets.kind) {
     case 'files':
       return filesTickets(repository, tickets.dir);
@@ -21,9 +29,32 @@ export function ticketsOf({ id, tickets }: CrewConfig, repository: Repository, c
     case 'beads':
       return beadsTickets(join(repository.root, tickets.file), () => clock.now());
     case 'github':
-      throw new Error(`crew ${id}: tickets of the kind "github" cannot be read yet: use "files", "tk" or "beads"`);
+      return gitHubTicketsOf(id, tickets, repository, clock);
   }
 }
+
+/** The official client is loaded only where it is configured. */
+async function gitHubTicketsOf(
+  crew: string,
+  { repository: name, label, token, baseUrl }: Extract<CrewConfig['tickets'], { kind: 'github' }>,
+  repository: Repository,
+  clock: Clock,
+): Promise<TicketSource> {
+  const { Octokit } = await import('@octokit/core');
+  const client = new Octokit({ auth: token, ...defined({ baseUrl }), log: SILENT });
+  const [owner = '', repo = ''] = name.split('/');
+  const claimant = `${crew}-${shortDigest(hostname(), repository.commonDir)}`;
+  return gitHubTickets((route, parameters) => client.request(route, { ...parameters }), {
+    owner,
+    repo,
+    label,
+    claimant,
+    now: () => clock.now(),
+  });
+}
+
+/** The client's own warnings go nowhere: every refusal is told as an error. */
+const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** The longest that the program of tickets may take, in milliseconds, and the most that it may write, in bytes. */
 const LONGEST_MS = 30_000;

@@ -106,10 +106,10 @@ async function assign(runner: CrewRunner, { values }: Request): Promise<Answer> 
   const { worker = '', words: ticket = '' } = values;
   const refusal = await runner.assign(worker, ticket);
   if (refusal === null) return { ok: true, text: `${worker} takes ${ticket}.` };
-  if (refusal !== 'NO_TICKET') return { ok: false, text: REFUSED[refusal] };
-  const why =
-    runner.listed.find(({ id }) => id === ticket)?.why ??
-    'it is unknown, closed, in progress, or waits for another ticket';
+  const listed = runner.listed.find(({ id }) => id === ticket)?.why;
+  if (refusal !== 'NO_TICKET' && (refusal !== 'TICKET_TAKEN' || listed === undefined))
+    return { ok: false, text: REFUSED[refusal] };
+  const why = listed ?? 'it is unknown, closed, in progress, or waits for another ticket';
   return { ok: false, text: `${ticket} cannot start: ${why}.` };
 }
 

@@ -60,7 +60,7 @@ export type CrewWorkPorts = {
     folder: string,
     options: { readonly set: Readonly<Record<string, string>>; readonly limitMs: number },
   ) => Promise<CommandRun>;
-  readonly tickets: (repository: Repository) => TicketSource;
+  readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** The folder of the tickets' files, which agents do not change; `null` for none. */
   readonly ticketsDir: string | null;
   /** Tells people in the crew's channel. */
@@ -87,7 +87,12 @@ export async function openCrewWork(plan: CrewPlan, ports: CrewWorkPorts): Promis
     env: ports.env,
     folder: isInside ? plan.folder : null,
   });
-  return new RepositoryWork(repository, plan, ports);
+  try {
+    return new RepositoryWork(repository, await ports.tickets(repository), plan, ports);
+  } catch (error) {
+    repository.release();
+    throw error;
+  }
 }
 
 class RepositoryWork implements CrewWork {
@@ -103,11 +108,11 @@ class RepositoryWork implements CrewWork {
   /** The user's copy when a step was measured last. */
   #picture: CopyPicture | null = null;
 
-  constructor(repository: Repository, plan: CrewPlan, ports: CrewWorkPorts) {
+  constructor(repository: Repository, tickets: TicketSource, plan: CrewPlan, ports: CrewWorkPorts) {
     this.#repository = repository;
     this.#plan = plan;
     this.#ports = ports;
-    this.#tickets = ports.tickets(repository);
+    this.#tickets = tickets;
     this.#folder = resolve(repository.root, plan.folder);
     this.#integration = join(this.#folder, '_main');
   }
@@ -119,6 +124,7 @@ class RepositoryWork implements CrewWork {
     const merged = new Map(finished.map(({ id, commit }) => [id, commit]));
     const inBase = new Set<string>();
     const listed = await this.#tickets.list();
+    await this.#closeMerged(listed.tickets, finished);
     for (const { id, status } of listed.tickets) {
       const commit = merged.get(id);
       const isMerged =
@@ -246,6 +252,7 @@ class RepositoryWork implements CrewWork {
       rmSync(worktree, { recursive: true, force: true });
       await removeWorktree(repository, worktree);
     }
+    if (why !== 'merged' && why !== 'unchanged') await this.#giveBack(id);
     const tip = await tipOf(repository, branch);
     const isSafe = tip !== null && (kept !== null || !(await this.#isAhead(branch)));
     if (tip !== null && isSafe) await deleteBranch(repository, branch, tip);
@@ -275,6 +282,10 @@ class RepositoryWork implements CrewWork {
     return `${ref} is deleted. Its commit was ${found.commit}.`;
   }
 
+  async claim(ticket: string): Promise<string | null> {
+    return (await this.#tickets.claim?.(ticket)) ?? null;
+  }
+
   async closed(ticket: string, commit: string | null): Promise<void> {
     await this.#tickets.closed(ticket, commit);
   }
@@ -284,6 +295,22 @@ class RepositoryWork implements CrewWork {
     const repository = this.#repository;
     await unless(128, repository.git(['worktree', 'remove', '--force', '--force', this.#integration]));
     repository.release();
+  }
+
+  /** Gives the claim of a ticket back. A claim that stays runs out by itself. */
+  async #giveBack(ticket: string): Promise<void> {
+    try {
+      await this.#tickets.released?.(ticket);
+    } catch (error) {
+      this.#ports.say(`${ticket} is still claimed: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  /** Closes the tickets that are merged and still open, because closing failed before. */
+  async #closeMerged(tickets: readonly Ticket[], finished: Crew['finished']): Promise<void> {
+    if (this.#tickets.closesLater !== true) return;
+    const open = new Set(tickets.filter(({ status }) => status !== 'closed').map(({ id }) => id));
+    for (const { id, commit } of finished) if (open.has(id)) await this.#tickets.closed(id, commit);
   }
 
   async #mergeOnce(ticket: Assigned, commit: string, started: (main: string) => Promise<boolean>): Promise<MergeEnd> {

@@ -61,6 +61,8 @@ export type CrewWork = {
   kept(): Promise<readonly string[]>;
   /** Shows the changes of stored work, or deletes its ref. Resolves with `null` when there is no such ref. */
   keptWork(ref: string, drops: boolean): Promise<string | null>;
+  /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
+  claim(ticket: string): Promise<string | null>;
   /** Marks a ticket as closed in its source, such as a file or an issue tracker. */
   closed(ticket: string, commit: string | null): Promise<void>;
   /** Removes the crew's worktree for merges and releases the repository's lock. */
@@ -406,6 +408,11 @@ export class CrewRunner {
     const { work, openThread } = this.#ports;
     const { workers, base } = this.state();
     if (base === null) return 'BASE_RED';
+    const why = await work.claim(ticket.id);
+    if (why !== null) {
+      this.#listed = [...this.#listed, { id: ticket.id, why }];
+      return 'TICKET_TAKEN';
+    }
     const thread = await openThread(ticket);
     const slot = await this.#freeSlot(workers);
     const { id, title, text } = ticket;

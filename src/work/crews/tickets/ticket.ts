@@ -20,6 +20,12 @@ export type TicketSource = {
   list(): Promise<{ readonly tickets: readonly Ticket[]; readonly unreadable: readonly ListedTicket[] }>;
   /** The change of a file that closes a ticket in its merge commit; `null` when no tracked file has it. */
   closingFile(id: string, commit: string): Promise<{ readonly path: string; readonly text: string } | null>;
+  /** Claims a ticket before its work starts. Resolves with why it cannot be had; `null` when it is claimed. */
+  claim?(id: string): Promise<string | null>;
+  /** Gives the claim back, because the work was given up. */
+  released?(id: string): Promise<void>;
+  /** True when a ticket is closed by itself and not in its merge commit. Closing is tried again until it succeeds. */
+  readonly closesLater?: boolean;
   /** Called after the merge is verified. `commit` is `null` when nothing was needed. May be called again. */
   closed(id: string, commit: string | null): Promise<void>;
 };

@@ -1,0 +1,337 @@
+import { z } from 'zod';
+import { instantOf, isoTime } from '../../../lib/time.ts';
+import type { Ticket, TicketSource } from './ticket.ts';
+
+/** One request to GitHub, as the official client makes it. Rejects with the client's error. */
+export type AskGitHub = (
+  route: string,
+  parameters: Readonly<Record<string, unknown>>,
+) => Promise<{ readonly data: unknown }>;
+
+export type GitHubPlan = {
+  readonly owner: string;
+  readonly repo: string;
+  readonly label: string;
+  /** Names this crew in claims: another crew has another name. */
+  readonly claimant: string;
+  readonly now: () => number;
+};
+
+const PAGE = 100;
+/** More pages than this are not read: 2,000 issues, or 2,000 comments of one. */
+const MOST_PAGES = 20;
+/** The issues are asked for once in this time, in milliseconds: GitHub allows 5,000 requests an hour. */
+const FRESH_MS = 30_000;
+const LEASE_MS = 7 * 24 * 3_600_000;
+/** How long requests wait after a refusal that names no time, in milliseconds. */
+const PAUSE_MS = 60_000;
+
+const userSchema = z.looseObject({ login: z.string() });
+const issueSchema = z.looseObject({
+  number: z.int(),
+  title: z.string(),
+  body: z.string().nullish(),
+  state: z.enum(['open', 'closed']),
+  updated_at: z.string(),
+  pull_request: z.unknown().optional(),
+});
+const eventSchema = z.looseObject({
+  event: z.string(),
+  actor: userSchema.nullish(),
+  label: z.looseObject({ name: z.string() }).nullish(),
+});
+const commentSchema = z.looseObject({
+  id: z.int(),
+  body: z.string().nullish(),
+  author_association: z.string().default('NONE'),
+});
+const permissionSchema = z.looseObject({ permission: z.string() });
+
+type Issue = z.infer<typeof issueSchema>;
+type Comment = z.infer<typeof commentSchema>;
+
+const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
+/** Whose comments count as claims. Anybody can comment on a public issue. */
+const TRUSTED: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR']);
+
+/**
+ * Issues of a repository on GitHub that have a label, if somebody who may write set it. A ticket is claimed by one
+ * comment with a lease of seven days; of several claims, the comment that GitHub numbered first counts. "Depends on #12"
+ * or "Blocked by #12" in a line of the text is a dependency.
+ */
+export function gitHubTickets(ask: AskGitHub, plan: GitHubPlan): TicketSource {
+  return new GitHubTickets(ask, plan);
+}
+
+type Listed = Awaited<ReturnType<TicketSource['list']>>;
+
+class GitHubTickets implements TicketSource {
+  readonly closesLater = true;
+  readonly #ask: AskGitHub;
+  readonly #plan: GitHubPlan;
+  /** Whether a label was set by somebody who may write, by issue and its last change. */
+  readonly #labelled = new Map<string, string | null>();
+  #last: { readonly at: number; readonly listed: Listed } | null = null;
+  #pause: { readonly until: number; readonly why: string } | null = null;
+
+  constructor(ask: AskGitHub, plan: GitHubPlan) {
+    this.#ask = ask;
+    this.#plan = plan;
+  }
+
+  async list(): Promise<Listed> {
+    const { label, now } = this.#plan;
+    if (this.#last !== null && now() - this.#last.at < FRESH_MS) return this.#last.listed;
+    const issues = (
+      await this.#pages('GET /repos/{owner}/{repo}/issues', { labels: label, state: 'open' }, issueSchema)
+    ).filter(({ pull_request: pull }) => pull === undefined);
+    const tickets: Ticket[] = [];
+    const unreadable: { id: string; why: string }[] = [];
+    for (const issue of issues) {
+      const why = await this.#whyNotTaken(issue);
+      if (why === null) tickets.push(ticketOf(issue));
+      else unreadable.push({ id: idOf(issue.number), why });
+    }
+    tickets.push(...(await this.#others(tickets)));
+    const listed = { tickets, unreadable };
+    this.#last = { at: now(), listed };
+    return listed;
+  }
+
+  async closingFile(): Promise<null> {
+    return null;
+  }
+
+  async claim(id: string): Promise<string | null> {
+    const number = numberOf(id);
+    const before = await this.#holder(number);
+    if (before?.by === this.#plan.claimant) return null;
+    if (before !== null) return `${before.by} has claimed it until ${before.until}`;
+    const until = isoTime(this.#plan.now() + LEASE_MS);
+    const body = `<!-- conch claim by=${this.#plan.claimant} until=${until} -->\nA crew of Conch works on this issue.`;
+    const route = '/repos/{owner}/{repo}/issues/{issue_number}/comments';
+    const made = commentSchema.parse((await this.#request(`POST ${route}`, { issue_number: number, body })).data);
+    const after = await this.#holder(number);
+    if (after?.by === this.#plan.claimant) {
+      await this.#assign(number);
+      return null;
+    }
+    await this.#deleteComment(made.id);
+    return after === null ? 'its claim was not kept by GitHub' : `${after.by} has claimed it until ${after.until}`;
+  }
+
+  async released(id: string): Promise<void> {
+    for (const { id: comment, body } of await this.#comments(numberOf(id)))
+      if (CLAIM.exec(body ?? '')?.[1] === this.#plan.claimant) await this.#deleteComment(comment);
+  }
+
+  async closed(id: string, commit: string | null): Promise<void> {
+    const number = numberOf(id);
+    const marker = `<!-- conch closed by=${this.#plan.claimant} -->`;
+    const told = (await this.#comments(number)).some(({ body }) => body?.includes(marker) === true);
+    const words = commit === null ? 'No change was needed.' : `Merged as ${commit}.`;
+    const where = { issue_number: number };
+    if (!told)
+      await this.#request('POST /repos/{owner}/{repo}/issues/{issue_number}/comments', {
+        ...where,
+        body: `${marker}\n${words}`,
+      });
+    await this.#request('PATCH /repos/{owner}/{repo}/issues/{issue_number}', {
+      ...where,
+      state: 'closed',
+      state_reason: 'completed',
+    });
+    this.#last = null;
+  }
+
+  /** The issues that tickets depend on, and that the label does not list. */
+  async #others(tickets: readonly Ticket[]): Promise<readonly Ticket[]> {
+    const known = new Set(tickets.map(({ id }) => id));
+    const missing = new Set(tickets.flatMap(({ deps }) => deps).filter((id) => !known.has(id)));
+    const found: Ticket[] = [];
+    for (const id of missing) {
+      const issue = await this.#issue(numberOf(id));
+      // An open issue without the label is nobody's ticket here: it is waited for.
+      if (issue !== null)
+        found.push({ ...ticketOf(issue), deps: [], status: issue.state === 'closed' ? 'closed' : 'in_progress' });
+    }
+    return found;
+  }
+
+  async #issue(number: number): Promise<Issue | null> {
+    try {
+      const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}';
+      return issueSchema.parse((await this.#request(route, { issue_number: number })).data);
+    } catch (error) {
+      if (error instanceof GitHubRefusal && error.status === 404) return null;
+      throw error;
+    }
+  }
+
+  /** Why an issue is not taken, in words; `null` when somebody who may write set its label. */
+  async #whyNotTaken({ number, updated_at: changed }: Issue): Promise<string | null> {
+    const key = `${number} ${changed}`;
+    const known = this.#labelled.get(key);
+    if (known !== undefined) return known;
+    const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/events';
+    const events = await this.#pages(route, { issue_number: number }, eventSchema);
+    const last = events.findLast(({ event, label }) => event === 'labeled' && label?.name === this.#plan.label);
+    const by = last?.actor?.login;
+    const why =
+      by === undefined
+        ? `nobody is known who set the label "${this.#plan.label}"`
+        : (await this.#mayWrite(by))
+          ? null
+          : `${by}, who set the label "${this.#plan.label}", may not write to the repository`;
+    this.#labelled.set(key, why);
+    return why;
+  }
+
+  async #mayWrite(username: string): Promise<boolean> {
+    try {
+      const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission';
+      const { permission } = permissionSchema.parse((await this.#request(route, { username })).data);
+      return permission === 'admin' || permission === 'write' || permission === 'maintain';
+    } catch (error) {
+      if (error instanceof GitHubRefusal && error.status === 404) return false;
+      throw error;
+    }
+  }
+
+  /** Whose claim counts: that of the first comment whose lease has not run out; `null` for nobody. */
+  async #holder(number: number): Promise<{ readonly by: string; readonly until: string } | null> {
+    const comments = (await this.#comments(number)).toSorted((a, b) => a.id - b.id);
+    for (const { body, author_association: association } of comments) {
+      const [, by, until] = CLAIM.exec(body ?? '') ?? [];
+      if (by === undefined || until === undefined || !TRUSTED.has(association)) continue;
+      if ((instantOf(until) ?? 0) > this.#plan.now()) return { by, until };
+    }
+    return null;
+  }
+
+  #comments(number: number): Promise<readonly Comment[]> {
+    const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/comments';
+    return this.#pages(route, { issue_number: number }, commentSchema);
+  }
+
+  async #deleteComment(comment: number): Promise<void> {
+    await this.#request('DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}', { comment_id: comment });
+  }
+
+  /** The assignee is for people alone, so a token that may not assign is no obstacle. */
+  async #assign(number: number): Promise<void> {
+    try {
+      const { login } = userSchema.parse((await this.#request('GET /user', {})).data);
+      const route = 'POST /repos/{owner}/{repo}/issues/{issue_number}/assignees';
+      await this.#request(route, { issue_number: number, assignees: [login] });
+    } catch (error) {
+      if (!(error instanceof GitHubRefusal)) throw error;
+    }
+  }
+
+  async #pages<Row>(
+    route: string,
+    parameters: Readonly<Record<string, unknown>>,
+    row: z.ZodType<Row>,
+  ): Promise<readonly Row[]> {
+    const all: Row[] = [];
+    for (let page = 1; page <= MOST_PAGES; page += 1) {
+      const { data } = await this.#request(route, { ...parameters, per_page: PAGE, page });
+      const rows = z.array(row).safeParse(data);
+      if (!rows.success) throw new Error(`GitHub answered ${route} with something that is no list of its rows`);
+      all.push(...rows.data);
+      if (rows.data.length < PAGE) break;
+    }
+    return all;
+  }
+
+  /** Asks GitHub, unless it has said to wait. */
+  async #request(route: string, parameters: Readonly<Record<string, unknown>>): Promise<{ readonly data: unknown }> {
+    const { owner, repo, now } = this.#plan;
+    if (this.#pause !== null && now() < this.#pause.until) throw new Error(this.#pause.why);
+    try {
+      return await this.#ask(route, { owner, repo, ...parameters });
+    } catch (error) {
+      const refusal = refusalOf(error, route);
+      const until = waitIn(error, now());
+      if (until !== null) {
+        const why = `GitHub asks to wait until ${isoTime(until)}`;
+        this.#pause = { until, why };
+        throw new Error(why, { cause: error });
+      }
+      throw refusal;
+    }
+  }
+}
+
+/** An answer of GitHub that is no success. `status`: its HTTP status, or 0 when there was no answer. */
+export class GitHubRefusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const STATUS_WORDS: Readonly<Record<number, string>> = {
+  401: 'GitHub does not accept the token: check "token" of the crew\'s tickets',
+  403: 'the token may not do this: it needs to read and write issues',
+  404: 'GitHub knows no such repository or issue, or the token may not see it',
+};
+
+const errorSchema = z.looseObject({
+  status: z.number(),
+  message: z.string().default(''),
+  response: z.looseObject({ headers: z.record(z.string(), z.unknown()).default({}) }).optional(),
+});
+
+function refusalOf(error: unknown, route: string): GitHubRefusal {
+  const { success, data } = errorSchema.safeParse(error);
+  const cause = error instanceof Error ? error.message : String(error);
+  // The client reports a lost connection as status 500 without a response.
+  if (!success || data.response === undefined)
+    return new GitHubRefusal(0, `GitHub could not be reached: ${cause.slice(0, 200)}`);
+  const words = STATUS_WORDS[data.status] ?? data.message.slice(0, 200);
+  return new GitHubRefusal(data.status, `${route} failed with ${data.status}: ${words}`);
+}
+
+/** Until when GitHub takes no requests, when this error says so; `null` for other errors. */
+function waitIn(error: unknown, now: number): number | null {
+  const { success, data } = errorSchema.safeParse(error);
+  if (!success || (data.status !== 403 && data.status !== 429)) return null;
+  const headers = data.response?.headers ?? {};
+  const after = Number(headers['retry-after'] ?? Number.NaN);
+  if (Number.isFinite(after)) return now + after * 1_000;
+  if (String(headers['x-ratelimit-remaining']) === '0') {
+    const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) * 1_000;
+    return Number.isFinite(reset) && reset > now ? reset : now + PAUSE_MS;
+  }
+  return data.status === 429 || /rate limit/i.test(data.message) ? now + PAUSE_MS : null;
+}
+
+const DEPENDS = /^\s*(?:[-*]\s*)?(?:depends on|blocked by)\s*:?\s*(#\d+(?:\s*(?:,|and)\s*#\d+)*)/gim;
+
+function ticketOf({ number, title, body, state }: Issue): Ticket {
+  const text = body ?? '';
+  const deps = [...text.matchAll(DEPENDS)].flatMap(([, list = '']) => list.match(/\d+/g) ?? []);
+  return {
+    id: idOf(number),
+    title,
+    text,
+    status: state,
+    deps: [...new Set(deps.map((each) => idOf(Number(each))))],
+    priority: 2,
+    touches: [],
+  };
+}
+
+function idOf(number: number): string {
+  return `gh-${number}`;
+}
+
+function numberOf(id: string): number {
+  const [, number] = /^gh-(\d+)$/.exec(id) ?? [];
+  if (number === undefined) throw new Error(`${id} is no issue of GitHub`);
+  return Number(number);
+}

@@ -1,0 +1,289 @@
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { CrewConfig } from '../../../../src/config/config.ts';
+import { ticketsOf } from '../../../../src/runtime/crews/ticket-sources.ts';
+import type { Repository } from '../../../../src/work/crews/git/repository.ts';
+import type { TicketSource } from '../../../../src/work/crews/tickets/ticket.ts';
+
+const NOW = Date.UTC(2026, 10, 24, 8);
+const DAY_MS = 86_400_000;
+
+type Issue = {
+  number: number;
+  title: string;
+  body: string | null;
+  state: string;
+  updated_at: string;
+  labels: string[];
+};
+type Comment = { id: number; issue: number; body: string; author_association: string };
+type Answer = { readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> };
+
+/** The part of GitHub that a crew uses, on this machine. */
+class FakeGitHub {
+  readonly issues: Issue[] = [];
+  readonly labelled: Record<number, string> = {};
+  readonly comments: Comment[] = [];
+  readonly permissions: Record<string, string> = { ann: 'write', eve: 'read' };
+  readonly requests: string[] = [];
+  readonly assigned: string[] = [];
+  readonly tokens = new Set<string>();
+  /** Answers in place of the next ones. */
+  readonly refusals: Answer[] = [];
+  #server: Server | null = null;
+
+  async start(): Promise<string> {
+    this.#server = createServer((request, response) => {
+      void this.#serve(request, response);
+    });
+    await new Promise<void>((resolve) => this.#server?.listen(0, '127.0.0.1', resolve));
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async stop(): Promise<void> {
+    await new Promise((resolve) => this.#server?.close(resolve));
+  }
+
+  issue(number: number, body: string | null = null, by = 'ann'): Issue {
+    const issue = {
+      number,
+      title: `Issue ${number}`,
+      body,
+      state: 'open',
+      updated_at: `t${number}`,
+      labels: ['conch'],
+    };
+    this.issues.push(issue);
+    this.labelled[number] = by;
+    return issue;
+  }
+
+  claim(issue: number, by: string, until: number, association = 'COLLABORATOR'): void {
+    const body = `<!-- conch claim by=${by} until=${new Date(until).toISOString()} -->`;
+    this.comments.push({ id: this.comments.length + 1, issue, body, author_association: association });
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { status, body = {}, headers = {} } = await this.#answer(request);
+    response.writeHead(status, { 'content-type': 'application/json', ...headers });
+    response.end(status === 204 ? undefined : JSON.stringify(body));
+  }
+
+  async #answer(request: IncomingMessage): Promise<Answer> {
+    const url = new URL(request.url ?? '/', 'http://127.0.0.1');
+    const { method = 'GET' } = request;
+    this.requests.push(`${method} ${url.pathname}`);
+    this.tokens.add(request.headers.authorization ?? '');
+    const pieces: Buffer[] = [];
+    for await (const piece of request) pieces.push(piece as Buffer);
+    const refusal = this.refusals.shift();
+    if (refusal !== undefined) return refusal;
+    const text = Buffer.concat(pieces).toString('utf8');
+    const given = (text === '' ? {} : JSON.parse(text)) as Record<string, unknown>;
+    return this.#row(method, url, given);
+  }
+
+  #row(method: string, url: URL, given: Record<string, unknown>): Answer {
+    const path = url.pathname.replace('/repos/acme/shop', '');
+    const [, name, first = '', second = ''] = path.split('/');
+    const number = Number(first);
+    const page = (rows: readonly unknown[]): Answer => {
+      const from = (Number(url.searchParams.get('page') ?? '1') - 1) * 100;
+      return { status: 200, body: rows.slice(from, from + 100) };
+    };
+    if (path === '/user') return { status: 200, body: { login: 'conch-bot' } };
+    if (name === 'collaborators') return { status: 200, body: { permission: this.permissions[first] ?? 'none' } };
+    if (method === 'DELETE') {
+      const at = this.comments.findIndex(({ id }) => id === Number(second));
+      this.comments.splice(at, 1);
+      return { status: 204 };
+    }
+    if (first === '')
+      return page(this.issues.filter(({ labels, state }) => labels.includes('conch') && state === 'open'));
+    const issue = this.issues.find((each) => each.number === number);
+    if (issue === undefined) return { status: 404, body: { message: 'Not Found' } };
+    if (second === 'events')
+      return page([{ event: 'labeled', label: { name: 'conch' }, actor: { login: this.labelled[number] } }]);
+    if (second === 'assignees') {
+      this.assigned.push(...(given['assignees'] as string[]));
+      return { status: 201 };
+    }
+    if (second === 'comments' && method === 'POST') {
+      const id = (this.comments.at(-1)?.id ?? 0) + 1;
+      const comment = { id, issue: number, body: String(given['body']), author_association: 'COLLABORATOR' };
+      this.comments.push(comment);
+      return { status: 201, body: comment };
+    }
+    if (second === 'comments') return page(this.comments.filter(({ issue: of }) => of === number));
+    if (method === 'PATCH') issue.state = String(given['state']);
+    return { status: 200, body: issue };
+  }
+}
+
+const servers: FakeGitHub[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.stop();
+});
+
+let now = NOW;
+async function stage(): Promise<{ hub: FakeGitHub; open: (crew?: string) => Promise<TicketSource> }> {
+  now = NOW;
+  const hub = new FakeGitHub();
+  servers.push(hub);
+  const baseUrl = await hub.start();
+  const tickets = { kind: 'github', repository: 'acme/shop', label: 'conch', token: 'a-token', baseUrl };
+  const open = (crew = 'web') =>
+    ticketsOf({ id: crew, tickets } as unknown as CrewConfig, { commonDir: '/r/.git' } as Repository, {
+      now: () => now,
+    });
+  return { hub, open };
+}
+
+describe('issues of GitHub', () => {
+  test('are tickets with title, text and the issues that they depend on', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1, 'Do it.\n\nDepends on #2 and #3\n- blocked by: #4\nIt is not related to #5');
+    hub.issue(2);
+    hub.issue(3).labels = [];
+    Object.assign(hub.issue(4), { labels: [], state: 'closed' });
+    const { tickets, unreadable } = await (await open()).list();
+    expect(unreadable).toEqual([]);
+    expect(tickets[0]).toMatchObject({ id: 'gh-1', title: 'Issue 1', deps: ['gh-2', 'gh-3', 'gh-4'], status: 'open' });
+    expect(tickets.map(({ id, status }) => `${id} ${status}`)).toEqual([
+      'gh-1 open',
+      'gh-2 open',
+      'gh-3 in_progress',
+      'gh-4 closed',
+    ]);
+    expect([...hub.tokens]).toEqual(['token a-token']);
+  });
+
+  test('are read to the last page, without pull requests', async () => {
+    const { hub, open } = await stage();
+    for (let number = 1; number <= 205; number += 1) hub.issue(number);
+    Object.assign(hub.issues[7] ?? {}, { pull_request: { url: 'x' } });
+    expect((await (await open()).list()).tickets).toHaveLength(204);
+  });
+
+  test('whose label somebody without the right set are listed, and not taken', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1, null, 'eve');
+    hub.issue(2, null, 'stranger');
+    expect(await (await open()).list()).toEqual({
+      tickets: [],
+      unreadable: [
+        { id: 'gh-1', why: 'eve, who set the label "conch", may not write to the repository' },
+        { id: 'gh-2', why: 'stranger, who set the label "conch", may not write to the repository' },
+      ],
+    });
+  });
+
+  test('are asked for at most once in 30 seconds, and labels are looked up once for each change', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const source = await open();
+    await source.list();
+    const first = hub.requests.length;
+    await source.list();
+    expect(hub.requests).toHaveLength(first);
+    now += 30_000;
+    await source.list();
+    expect(hub.requests.slice(first)).toEqual(['GET /repos/acme/shop/issues']);
+  });
+
+  test('are claimed by one comment with a lease, by the same crew once', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const source = await open();
+    expect(await source.claim?.('gh-1')).toBeNull();
+    expect(await source.claim?.('gh-1')).toBeNull();
+    expect(hub.comments).toHaveLength(1);
+    expect(hub.comments[0]?.body).toContain(new Date(NOW + 7 * DAY_MS).toISOString().slice(0, 10));
+    expect(hub.assigned).toEqual(['conch-bot']);
+  });
+
+  test('that another crew has claimed are left to it, until the lease has run out', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    hub.claim(1, 'other', NOW + DAY_MS);
+    const source = await open();
+    expect(await source.claim?.('gh-1')).toContain('other has claimed it until');
+    expect(hub.comments).toHaveLength(1);
+    now += 2 * DAY_MS;
+    expect(await source.claim?.('gh-1')).toBeNull();
+  });
+
+  test('go to one of two crews that claim them at the same moment', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const [one, other] = [await open('one'), await open('other')];
+    const won = (await Promise.all([one.claim?.('gh-1'), other.claim?.('gh-1')])).filter((why) => why === null);
+    expect(won).toHaveLength(1);
+    expect(hub.comments).toHaveLength(1);
+  });
+
+  test('cannot be held by a comment of somebody without the right', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    hub.claim(1, 'eve', NOW + DAY_MS, 'NONE');
+    expect(await (await open()).claim?.('gh-1')).toBeNull();
+  });
+
+  test('are free again when the work is given up', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const source = await open();
+    await source.claim?.('gh-1');
+    await source.released?.('gh-1');
+    expect(hub.comments).toEqual([]);
+    expect(await (await open('other')).claim?.('gh-1')).toBeNull();
+  });
+
+  test('are closed with one comment that names the commit, also when closing is repeated', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    const source = await open();
+    hub.refusals.push({ status: 502, body: { message: 'bad gateway' } });
+    await expect(source.closed('gh-1', 'abc123')).rejects.toThrow('failed with 502');
+    await source.closed('gh-1', 'abc123');
+    await source.closed('gh-1', 'abc123');
+    expect(hub.issues[0]?.state).toBe('closed');
+    expect(hub.comments.map(({ body }) => body)).toEqual([expect.stringContaining('Merged as abc123.')]);
+  });
+
+  test.each([
+    [401, 'GitHub does not accept the token'],
+    [404, 'GitHub knows no such repository'],
+    [500, 'failed with 500'],
+  ])('answered with %i are an error that says what to do', async (status, words) => {
+    const { hub, open } = await stage();
+    hub.refusals.push({ status, body: { message: 'no' } });
+    await expect((await open()).list()).rejects.toThrow(words);
+  });
+
+  test.each([
+    ['retry-after', { 'retry-after': '120' }, 120_000],
+    ['the reset', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': `${NOW / 1_000 + 300}` }, 300_000],
+    ['no time', {}, 60_000],
+  ])('at a limit with %s are not asked for before that', async (_name, headers, ms) => {
+    const { hub, open } = await stage();
+    hub.refusals.push({ status: 429, headers, body: { message: 'slow down' } });
+    const source = await open();
+    await expect(source.list()).rejects.toThrow('GitHub asks to wait until');
+    now += ms - 1;
+    await expect(source.list()).rejects.toThrow('GitHub asks to wait until');
+    expect(hub.requests).toHaveLength(1);
+    now += 1;
+    expect((await source.list()).tickets).toEqual([]);
+  });
+
+  test('on a server that does not answer are an error that says so', async () => {
+    const { hub, open } = await stage();
+    const source = await open();
+    await servers.pop()?.stop();
+    await expect(source.list()).rejects.toThrow('GitHub could not be reached');
+    expect(hub.requests).toEqual([]);
+  });
+});
