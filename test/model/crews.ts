@@ -276,7 +276,7 @@ function checkMove(core: Crewed, before: World, after: World, move: CrewMove): v
       const now = after.crew.workers.find(({ name }) => name === command.worker);
       must(now?.status === 'idle', 'a worker that was reset is not idle');
       const isOpen = was?.leaving?.why === 'killed' && after.crew.running;
-      const again = isOpen ? take(core, after, assign(command.worker, command.ticket)) : after;
+      const again = isOpen ? take(core, after, assign(command.worker, command.ticket, 2)) : after;
       must(again !== null, 'a ticket whose worker was killed is not given again');
     }
     if (command.type === 'CONFLICT') {
