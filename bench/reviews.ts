@@ -25,7 +25,15 @@ const SETTINGS: ReviewSettings = {
 };
 
 /** Agents that work in no folder. */
-const NOWHERE = { view: () => null, folderOf: () => null, env: {}, owner: 'bench', dataDir: '', scratch: '' };
+const NOWHERE = {
+  view: () => null,
+  folderOf: () => null,
+  modelOf: () => null,
+  env: {},
+  owner: 'bench',
+  dataDir: '',
+  scratch: '',
+};
 
 type Grant = { readonly agent: string; readonly epoch: number };
 

@@ -465,6 +465,13 @@ export const reviewConfigSchema = z.strictObject({
     .enum(['stop', 'revise'])
     .describe('FAIL of the reviewer: "stop" ends the review, "revise" asks for another iteration.')
     .default('stop'),
+  session: z
+    .enum(['fresh', 'resume'])
+    .describe('The session of the reviewer: a new one for each iteration ("fresh"), or the same ("resume").')
+    .default('fresh'),
+  fallback: agentId
+    .exactOptional()
+    .describe("The agent that reviews when the reviewer's provider is at its limit or wants a login."),
   doneSignal: signalWord.describe('The word by which the agent that works says that it is finished.').default('DONE'),
   passSignal: signalWord.describe('The word by which the reviewer passes the work.').default('PASS'),
   failSignal: signalWord.describe('The word by which either says that the task has failed.').default('FAIL'),

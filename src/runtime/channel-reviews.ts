@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { channelIn, reviewConfigOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { HumanMessage } from '../engine/port.ts';
+import { defined } from '../lib/defined.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { ReviewCommands } from '../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
@@ -40,6 +41,7 @@ export class ChannelReviews extends Reviews {
       timers,
       view: (channel) => floors.view(channel),
       folderOf: (agent) => folderOf(config(), agent),
+      modelOf: (agent) => modelOf(config(), agent),
       env: process.env,
       owner: store.id,
       dataDir,
@@ -146,6 +148,12 @@ function folderOf(config: Config, agent: AgentId): string | null {
   return found === undefined ? null : (workPlaceOf(found, config)?.folder ?? null);
 }
 
+/** The model that an agent uses, with its provider; `null` when it is not known. */
+function modelOf(config: Config, agent: AgentId): string | null {
+  const backend = config.agents.find(({ id }) => id === agent)?.backend;
+  return backend?.kind === 'llm' ? `${backend.provider} ${backend.model}` : null;
+}
+
 /** The agents of the reviews that messages open in a channel; `null` when it names none. */
 function agentsOf(config: Config, channel: ChannelId): ReturnType<ReviewCommands['agents']> {
   const { primary, reviewer } = reviewConfigOf(config, channel);
@@ -153,8 +161,9 @@ function agentsOf(config: Config, channel: ChannelId): ReturnType<ReviewCommands
 }
 
 function settingsOf(config: Config, channel: ChannelId): ReviewSettings {
-  const { maxIterations, until, onFail, patience, ...words } = reviewConfigOf(config, channel);
+  const { maxIterations, until, onFail, patience, session, fallback, ...words } = reviewConfigOf(config, channel);
   const signals = { done: words.doneSignal, pass: words.passSignal, fail: words.failSignal };
   const { waitTimeoutSeconds } = (channelIn(config, channel) ?? config).turnConfig;
-  return { maxIterations, until, onFail, patience, signals, waitMs: waitTimeoutSeconds * 1_000 };
+  const times = { patience, waitMs: waitTimeoutSeconds * 1_000 };
+  return { maxIterations, until, onFail, signals, ...times, session, ...defined({ fallback }) };
 }

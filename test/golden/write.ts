@@ -47,7 +47,8 @@ async function floors(): Promise<readonly GoldenJournal[]> {
   missing.delete('stoodStill');
   missing.delete('runBegun');
   missing.delete('runLeft');
-  for (const type of missing) if (/^(?:aside|trust|task)/.test(type) || type === 'reported') missing.delete(type);
+  for (const type of missing)
+    if (/^(?:aside|trust|task|reviewer)/.test(type) || type === 'reported') missing.delete(type);
   if (missing.size > 0) throw new Error(`no seed has ${[...missing].join(', ')}`);
   return found.map((each, index) => (index === 0 ? restored(each) : each));
 }
@@ -174,6 +175,22 @@ async function reviews(): Promise<{ readonly floor: GoldenJournal; readonly revi
   await give({ type: 'MORE', by, iterations: 1 });
   await turn('pm', 'F1: disputed: it is meant so', 'c');
   await turn('dev', 'PASS', 'c');
+  // A second review, whose reviewer is replaced.
+  await floor({ type: 'configure', settings: PLAIN_SETTINGS, seats: [...seats, { ...seats[0]!, agent: 'ops' }] });
+  await floor({ type: 'join', agent: 'ops' });
+  const replaced = { ...settings, session: 'fresh', fallback: 'ops' } as const;
+  await give({
+    type: 'START',
+    id: `${HALL}-2`,
+    primary: 'pm',
+    reviewer: 'dev',
+    task: 'Mend it',
+    by,
+    settings: replaced,
+  });
+  await turn('pm', 'Mended.', 'd');
+  await floor({ type: 'leave', agent: 'dev', cause: 'usage limit reached' });
+  await turn('ops', 'PASS', 'd');
   const rowsOf = (entries: readonly { readonly at: number; readonly fact: unknown }[]) =>
     entries.map((entry) => ({ at: entry.at, facts: [entry.fact] }));
   const journals = {

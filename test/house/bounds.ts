@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 57_400,
+  linesOfCode: 57_900,
   files: 340,
   filesPerMessage: 45,
   functionsPerMessage: 680,

@@ -170,6 +170,8 @@ export type AgentBackend = {
   /** True when its agents connect to Conch. Idle sessions of such agents are not closed. */
   readonly connectsItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
+  /** The next session of this seat remembers nothing. Absent: no session remembers an earlier one. */
+  forget?(seat: Pick<SeatContext, 'channel' | 'agent'>): void;
 };
 
 /** Details of a failure besides its message. */

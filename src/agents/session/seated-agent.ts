@@ -35,6 +35,8 @@ export class SeatedAgent {
   #busyAt: Instant;
   /** Prompts and messages of this epoch and of earlier epochs are dropped. */
   #fence = 0;
+  /** The epoch for which the session was replaced last. */
+  #renewed = 0;
   /** Ids of the rows and messages passed to the session. Prevents that one is passed on twice. */
   readonly #delivered = new BoundedMap<string, true>(REMEMBERED);
 
@@ -70,6 +72,7 @@ export class SeatedAgent {
     if (this.#isPast(row, effect)) return CONFIRMED;
     await this.#former(effect.epoch);
     await this.executor.settled();
+    if (effect.fresh === true && !this.#isPast(row, effect)) await this.#renew(effect.epoch);
     if (this.#isPast(row, effect)) return CONFIRMED;
     const { session, state } = this.executor;
     if (state.phase.name === 'Stopped') return { state: 'failed', why: `${this.spec.id} is stopped` };
@@ -214,6 +217,14 @@ export class SeatedAgent {
   #isOnFloor(): boolean {
     const seats = this.#ports.floors.view(this.channel)?.seats ?? [];
     return seats.some(({ agent, status }) => agent === this.spec.id && status !== 'OFFLINE');
+  }
+
+  /** Replaces the session by one that remembers nothing, once for an epoch. The agent keeps its seat. */
+  async #renew(epoch: number): Promise<void> {
+    if (this.#renewed === epoch || this.executor.session === null) return;
+    this.#renewed = epoch;
+    this.spec.backend.forget?.({ channel: this.channel, agent: this.spec.id });
+    await this.executor.restart();
   }
 
   /** Waits for the end of an earlier epoch's generation, and interrupts it if nobody has. */

@@ -147,7 +147,7 @@ const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
 /** The agents of a channel's reviews have seats in it, and are two. */
 const checkReview = ({ channel, general }: Site, tell: Tell): void => {
   const { review, agents, id = 'the channel' } = channel;
-  for (const role of ['primary', 'reviewer'] as const) {
+  for (const role of ['primary', 'reviewer', 'fallback'] as const) {
     const named = review?.[role];
     if (typeof named === 'string' && !agents.includes(named))
       tell(['review', role], `"${named}" is not an agent of this channel${meantOr(named, agents)}`);

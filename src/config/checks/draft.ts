@@ -83,7 +83,7 @@ const channel = lenient({
   ...turn,
   id: text,
   tools: lists,
-  review: lenient({ primary: text, reviewer: text }),
+  review: lenient({ primary: text, reviewer: text, fallback: text }),
   agents: z.array(text).catch([]),
 });
 const names = z.record(z.string(), z.unknown()).catch({});

@@ -252,7 +252,15 @@ function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {
 
 /** Only the reviewer's PASS completes the review of a ticket. */
 function reviewSettings(maxIterations: number, waitMs: number): ReviewSettings {
-  return { maxIterations, until: 'review', onFail: 'stop', signals: CREW_SIGNALS, patience: 2, waitMs };
+  return {
+    maxIterations,
+    until: 'review',
+    onFail: 'stop',
+    signals: CREW_SIGNALS,
+    patience: 2,
+    waitMs,
+    session: 'fresh',
+  };
 }
 
 /** The agent that reviews the worker's work now; `undefined` for none. */

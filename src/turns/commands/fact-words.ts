@@ -129,6 +129,7 @@ const WORDS: Words = {
   taskBegun: ({ kind, primary, reviewer }, name) =>
     `a ${kind} began: ${name(primary)} works${reviewer === undefined ? '' : `, ${name(reviewer)} reviews`}`,
   taskTurnAsked: ({ agent }, name) => `the task asks for a turn of ${name(agent)}`,
+  reviewerSet: ({ reviewer }, name) => `${name(reviewer)} reviews from now on`,
   taskHeld: () => 'the task waits for people',
   taskOver: ({ id }) => `task ${id} is over`,
   turnStopped: ({ agent, epoch, forced }, name) =>

@@ -35,6 +35,8 @@ const reviewTurn = z.strictObject({
   agent,
   primary: agent,
   purpose: z.enum(['work', 'review', 'repair', 'answers']),
+  /** The model that both agents use. Absent: they use two, or it is not known. */
+  sameModel: z.string().exactOptional(),
 });
 
 /** A review waits for people. `positions`: what each agent said last. */

@@ -178,8 +178,13 @@ const SYSTEM = {
   dropTrust: { agent, keeps: z.string().nullable() },
   /** A review or a ticket begins: until its end it decides who speaks next. */
   beginTask: taskPartsSchema.shape,
-  /** The task asks for a turn of an agent. `brief`: what the agent has to do in it. */
-  askTaskTurn: { id: z.string(), agent, brief: z.string() },
+  /**
+   * The task asks for a turn of an agent. `brief`: what the agent has to do in it. `fresh`: the agent gets a new session
+   * for it, which remembers nothing.
+   */
+  askTaskTurn: { id: z.string(), agent, brief: z.string(), fresh: z.literal(true).exactOptional() },
+  /** Another agent reviews in the open task from now on. */
+  setReviewer: { id: z.string(), reviewer: agent },
   /** Announces the state of a task, or its request to people. While it waits for people, it asks for no turn. */
   tellTask: { announcement: taskTold },
   /** The task is over. `report`: its result, announced once. */

@@ -109,8 +109,9 @@ const EVOLUTION: Evolution = {
     stopped: false,
     task: { ...task, next: null, told: 0, ...(floor.task === undefined ? {} : { outer: floor.task }) },
   }),
-  taskTurnAsked: (floor, { agent, brief }) =>
-    changeTask(floor, ({ held: _held, ...task }) => ({ ...task, next: { agent, brief } })),
+  taskTurnAsked: (floor, { type: _type, ...next }) =>
+    changeTask(floor, ({ held: _held, ...task }) => ({ ...task, next })),
+  reviewerSet: (floor, { reviewer }) => changeTask(floor, (task) => ({ ...task, reviewer })),
   taskHeld: (floor) => changeTask(floor, (task) => ({ ...task, next: null, held: true })),
   taskOver,
   turnStopped: (floor, { agent }) => changeWait(floor, agent, stoppedWait),
@@ -627,6 +628,11 @@ function noSooner({ extendedTo = 0 }: Pick<ActiveTurn, 'extendedTo'>, endsAt: In
   return Math.max(extendedTo, endsAt);
 }
 
+/** What the open task asks the agent of its next turn. */
+function briefIn({ task }: Floor): { readonly brief?: string | undefined; readonly fresh?: true | undefined } {
+  return { brief: task?.next?.brief, fresh: task?.next?.fresh };
+}
+
 function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
   const floor = before.toldToName === undefined ? before : untold(before);
   if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
@@ -648,7 +654,7 @@ function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor
     answered: [],
     reprompts: 0,
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
-    ...defined({ feedback: fact.feedback, brief: fact.forTask && floor.task?.next?.brief }),
+    ...defined({ feedback: fact.feedback, ...(fact.forTask && briefIn(floor)) }),
   };
   const { usageSincePerson, task } = floor;
   const isAsked = fact.askedBy !== undefined;

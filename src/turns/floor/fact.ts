@@ -183,7 +183,8 @@ export const FACTS = {
   /** A task began. */
   taskBegun: taskPartsSchema.shape,
   /** The task asks for a turn. */
-  taskTurnAsked: { agent, brief: z.string() },
+  taskTurnAsked: { agent, brief: z.string(), fresh: z.literal(true).exactOptional() },
+  reviewerSet: { reviewer: agent },
   /** The task waits for people and asks for no turn. */
   taskHeld: {},
   /** The task is over. */

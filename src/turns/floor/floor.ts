@@ -132,6 +132,8 @@ const anyTurn = {
   feedback: feedbackSchema.exactOptional(),
   /** Set on a turn that the open task asked for: what the agent has to do in it. */
   brief: z.string().exactOptional(),
+  /** Set on such a turn when the agent gets a new session for it. */
+  fresh: z.literal(true).exactOptional(),
   /** The last allowed call of the turn's run until its outcome is known, and those before it. */
   allowed: allowedCall.exactOptional(),
   alsoAllowed: allowedCalls,
@@ -242,7 +244,7 @@ export const taskPartsSchema = z.strictObject({
 const oneTaskSchema = z.strictObject({
   ...taskPartsSchema.shape,
   /** The turn that the task asks for; `null` while it asks for none, or while that turn is under way. */
-  next: z.strictObject({ agent, brief: z.string() }).nullable(),
+  next: z.strictObject({ agent, brief: z.string(), fresh: z.literal(true).exactOptional() }).nullable(),
   /** Set while the task waits for people. The floor rests meanwhile. */
   held: z.literal(true).exactOptional(),
   /** How often the card of the task was posted or edited. */

@@ -12,7 +12,10 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
 
 /** The effects by type of fact. Other facts have none. */
 const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor) => readonly Effect[] } = {
-  turnGranted: (fact, floor) => [prompt(fact, 'grant', { ...fact, brief: findTurn(floor, fact.agent)?.brief })],
+  turnGranted: (fact, floor) => {
+    const { brief, fresh } = findTurn(floor, fact.agent) ?? {};
+    return [prompt(fact, 'grant', { ...fact, brief, fresh })];
+  },
   turnResumed: (fact, floor) => [
     { type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 },
     prompt(fact, 'resume', findTurn(floor, fact.agent)),
@@ -58,14 +61,18 @@ function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly
 function prompt(
   fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>,
   reason: PromptReason,
-  told: { readonly feedback?: Feedback | undefined; readonly brief?: string | undefined } | null = null,
+  told: {
+    readonly feedback?: Feedback | undefined;
+    readonly brief?: string | undefined;
+    readonly fresh?: true | undefined;
+  } | null = null,
 ): Effect {
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
   const open = fact.type === 'turnResumed' ? fact.open : [];
   const by = fact.type === 'turnGranted' && fact.askedBy !== undefined ? { askedBy: fact.askedBy } : {};
   const asked = fact.type === 'turnResumed' && fact.asked !== undefined ? { asked: fact.asked } : {};
   const decided = fact.type === 'turnResumed' && fact.decided !== undefined ? { decided: fact.decided } : {};
-  const said = defined({ feedback: told?.feedback, brief: told?.brief });
+  const said = defined({ feedback: told?.feedback, brief: told?.brief, fresh: told?.fresh });
   const of = { ...by, ...asked, ...decided, ...said };
   return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...of };
 }
@@ -176,6 +183,8 @@ export type Effect =
       readonly feedback?: Feedback;
       /** What the open task wants the agent to do in this turn. */
       readonly brief?: string;
+      /** The agent gets a new session for this turn, which remembers nothing. */
+      readonly fresh?: true;
     }
   | {
       readonly type: 'inject';

@@ -105,6 +105,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
     note: ({ iteration, most, ...turn }, name) =>
       `review, iteration ${iteration} of ${most}: ${reviewTurnWords(turn, name)}`,
     values: ({ iteration, most, ...turn }, name) => ({ iteration, most, what: reviewTurnWords(turn, name) }),
+    after: ({ sameModel }) => (sameModel === undefined ? '' : ` · both use ${inline(sameModel)}`),
     countless: true,
   },
   reviewAsks: {

@@ -24,7 +24,7 @@ import type {
 } from './crew.ts';
 import type { CrewCommand, CrewCommandOf, CrewFact, CrewFactOf, CrewRefusal } from './crew-events.ts';
 import { evolveCrew } from './crew-evolve.ts';
-import { limitIn } from './limits.ts';
+import { limitIn } from '../limits.ts';
 
 /** The words by which a worker signals. */
 export const CREW_SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };

@@ -31,6 +31,7 @@ const REVIEW_TEXTS: FactFields = {
   waited: ['why'],
   waitOver: ['by'],
   iterationsAdded: ['by'],
+  reviewerReplaced: ['why'],
   reviewEnded: ['why', 'by'],
 };
 
@@ -144,7 +145,8 @@ function attendance(
     const seat = findSeat(floor, agent);
     return seat?.present === true && seat.status !== 'OFFLINE' && seat.status !== 'IDLE';
   };
-  if (!members.every(isThere)) return isBegun ? lost(floor, review, causeOf(fact)) : [];
+  const isCaused = fact?.type === 'seatMoved' && fact.cause !== undefined;
+  if (!members.every(isThere)) return isBegun || isCaused ? lost(floor, review, causeOf(fact)) : [];
   if (isBegun) return [{ type: 'BACK' }];
   return members.every((agent) => findSeat(floor, agent)?.status === 'QUEUED') ? [{ type: 'READY' }] : [];
 }
@@ -168,7 +170,7 @@ export const reviewOnFloor = {
     review === null
       ? []
       : floorCommands(fact, channel, review).map((command) => ({ machine: floorMachine.name, key: channel, command })),
-  causing: new Set<ReviewFact['type']>(['reviewStarted', 'turnAsked', 'waited', 'reviewEnded']),
+  causing: new Set<ReviewFact['type']>(['reviewStarted', 'reviewerReplaced', 'turnAsked', 'waited', 'reviewEnded']),
 } satisfies Machine<ReviewState, ReviewCommand, ReviewFact, never, ReviewRefusal>;
 
 function floorCommands(fact: ReviewFact, channel: string, review: Review): readonly Command[] {
@@ -193,8 +195,10 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
       if (review.turn === null || review.turn.agent !== fact.agent || review.turn.purpose !== fact.purpose) return [];
       return [
         { type: 'tellTask', announcement: turnTold(review, fact) },
-        { type: 'askTaskTurn', id, agent: fact.agent, brief: briefOf(review) },
+        { type: 'askTaskTurn', id, agent: fact.agent, brief: briefOf(review), ...freshness(fact, settings) },
       ];
+    case 'reviewerReplaced':
+      return [{ type: 'setReviewer', id, reviewer: fact.by }];
     case 'waited':
       return fact.for === 'arbiter' || fact.for === 'fail'
         ? [{ type: 'tellTask', announcement: asked(review, fact, fact.for) }]
@@ -206,9 +210,15 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
   }
 }
 
+/** A repair belongs to the review before it, so the session stays. */
+function freshness({ purpose }: ReviewFactOf<'turnAsked'>, { session }: Review['settings']): { readonly fresh?: true } {
+  return purpose === 'review' && session === 'fresh' ? { fresh: true } : {};
+}
+
 function turnTold(review: Review, { agent, purpose }: ReviewFactOf<'turnAsked'>): AnnouncementOf<'review'> {
-  const { id, iteration, primary, settings } = review;
-  return { kind: 'review', id, iteration, most: settings.maxIterations, agent, primary, purpose };
+  const { id, iteration, primary, settings, sameModel } = review;
+  const told = { id, iteration, most: settings.maxIterations, agent, primary, purpose };
+  return { kind: 'review', ...told, ...defined({ sameModel }) };
 }
 
 function asked(

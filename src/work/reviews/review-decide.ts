@@ -6,6 +6,7 @@ import { answered, isDisputedAgain, ledgerAfter, reversal, unanswered } from './
 import { MOST_ITERATIONS, isOpen, openFindings, triggerOf } from './review.ts';
 import type { Heard, ReviewOutcome, Review, ReviewState, ReviewStatus, ReviewTurn, ReviewedWork } from './review.ts';
 import { answersIn, findingsIn, signalOfPrimary, verdictOfReviewer } from '../../turns/text/review-signals.ts';
+import { limitIn } from '../limits.ts';
 import { shortDigest } from '../../lib/digest.ts';
 
 /** Facts, or a refusal that changes nothing. */
@@ -155,10 +156,28 @@ function unable(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'UNABL
   return decision.end('failed', 'failed', `${agent}: ${why}`, null);
 }
 
+/** An agent at its provider's limit has failed nothing: its turn is asked again when the provider takes work. */
 function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>): ReviewRefusal | null {
-  const { waiting, settings } = decision.review;
-  if (!isMember(decision.review, agent) || waiting !== null) return 'UNCHANGED';
-  return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
+  const { waiting, settings, turn, reviewer } = decision.review;
+  if (!isMember(decision.review, agent)) return 'UNCHANGED';
+  const until = limitIn(why, { at: decision.at, limits: 0 });
+  if (until !== null && agent === reviewer && replaceReviewer(decision, why)) return null;
+  // The floor may have told first that the agent is away, and why only then.
+  if (waiting !== null && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
+  if (until !== null && turn?.agent === agent && turn.retried) decision.ask(agent, turn.purpose);
+  return decision.wait('agent', `${agent}: ${why}`, Math.max(until ?? 0, decision.at) + settings.waitMs);
+}
+
+/** Lets the fallback review in place of the reviewer. Returns false when there is none left. */
+function replaceReviewer(decision: ReviewDecision, why: string): boolean {
+  const { settings, primary, reviewer, turn, waiting } = decision.review;
+  const by = settings.fallback;
+  if (by === undefined || by === primary || by === reviewer) return false;
+  decision.record({ type: 'reviewerReplaced', by, why });
+  if (waiting?.for === 'agent') decision.record({ type: 'waitOver', by: null });
+  // A repair belongs to a review that the fallback has not given.
+  if (turn?.agent === reviewer) decision.ask(by, 'review');
+  return true;
 }
 
 function isMember({ primary, reviewer }: Review, agent: string): boolean {
@@ -363,6 +382,9 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
 function tick(decision: ReviewDecision): ReviewRefusal | null {
   const { waiting } = decision.review;
   if (waiting === null || waiting.until === null || decision.at < waiting.until) return 'NOT_DUE';
+  // Nobody was told why the reviewer is not there, so its fallback gets a try.
+  if (waiting.for === 'agents' && replaceReviewer(decision, waiting.why))
+    return decision.wait('agents', waiting.why, decision.at + decision.review.settings.waitMs);
   const kind = waiting.for === 'arbiter' ? 'stalled' : 'failed';
   return decision.end('failed', kind, waiting.why, null);
 }

@@ -42,6 +42,7 @@ const COMMANDS = {
     by,
     settings: settingsSchema,
     textOnly: z.literal(true).exactOptional(),
+    sameModel: text.exactOptional(),
     ticket: ticketSchema.exactOptional(),
     /** Finished work: the review begins with the turn of the reviewer. */
     work: workSchema.exactOptional(),
@@ -81,6 +82,8 @@ const COMMANDS = {
 export const REVIEW_FACTS = {
   reviewStarted: COMMANDS.START,
   reviewMoved: { from: z.enum(REVIEW_STATUSES), to: z.enum(REVIEW_STATUSES), trigger: text },
+  /** The reviewer is not available, and another agent reviews in its place. */
+  reviewerReplaced: { by: agent, why: text },
   iterationBegun: { iteration: z.int() },
   turnAsked: { agent, purpose: z.enum(['work', 'review', 'repair', 'answers']), retried: z.boolean() },
   turnGranted: { agent, epoch },

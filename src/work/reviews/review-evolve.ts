@@ -41,6 +41,8 @@ function changed(review: Review, fact: Exclude<ReviewFact, ReviewFactOf<'reviewS
   switch (fact.type) {
     case 'reviewMoved':
       return moved(review, fact, at);
+    case 'reviewerReplaced':
+      return { ...review, reviewer: fact.by };
     case 'iterationBegun':
       return begun(review, fact, at);
     case 'turnAsked':

@@ -47,6 +47,7 @@ export function statusOfRunState(runState: string): ReviewStatus {
 
 export const UNTILS = ['signal', 'review', 'consensus'] as const;
 export const ON_FAILS = ['stop', 'revise'] as const;
+export const SESSIONS = ['fresh', 'resume'] as const;
 /** What a review can wait for. `budget`: a limit of the channel was reached. */
 export const WAITS = ['agents', 'agent', 'arbiter', 'fail', 'budget'] as const;
 /** How a review ended. */
@@ -101,6 +102,10 @@ export const settingsSchema = z.strictObject({
   patience: z.int().min(1),
   /** How long a review waits for agents and people, in milliseconds. */
   waitMs: z.number(),
+  /** Whether the reviewer remembers its earlier turns ("resume") or gets a new session for each review ("fresh"). */
+  session: z.enum(SESSIONS).exactOptional(),
+  /** The agent that reviews when the reviewer's provider is at its limit or wants a login. */
+  fallback: text.exactOptional(),
 });
 
 const iterationSchema = z.strictObject({
@@ -159,6 +164,8 @@ export const reviewSchema = z.strictObject({
   by: text,
   /** The agents work in no folder: what the primary agent says is the work. */
   textOnly: z.literal(true).exactOptional(),
+  /** The model that both agents use. Absent: they use two, or it is not known. */
+  sameModel: text.exactOptional(),
   /** The crew and the task of the floor that the review is a part of. */
   ticket: ticketSchema.exactOptional(),
   settings: settingsSchema,

@@ -18,6 +18,8 @@ export type ReviewsPorts = {
   readonly view: (channel: string) => FloorView | null;
   /** The folder in which an agent works; `null` when it works in none of this machine. */
   readonly folderOf: (agent: string) => string | null;
+  /** The model that an agent uses, with its provider; `null` when it is not known. */
+  readonly modelOf: (agent: string) => string | null;
   /** The environment variables of git. */
   readonly env: GitEnvironment;
   /** The id of the database. It keeps the work of two programs in one repository apart. */
@@ -97,7 +99,7 @@ export class Reviews {
     if (notSeated !== undefined) return { notSeated };
     const { count = 0, review = null } = this.state(channel) ?? {};
     const id = `${channel}-${count + 1}`;
-    const refusal = await this.give(channel, this.#startOf(id, order));
+    const refusal = await this.give(channel, this.#startOf(id, this.#seatedOrder(channel, order)));
     if (refusal === null && review !== null) this.#forget(review);
     return refusal;
   }
@@ -106,13 +108,27 @@ export class Reviews {
   async startFor(message: string, channel: string, order: ReviewOrder): Promise<void> {
     const id = `${channel}-${(this.state(channel)?.count ?? 0) + 1}`;
     const { reviews, clock } = this.#ports;
-    await reviews.applyOnce(`message ${message}`, channel, this.#startOf(id, order), clock.now());
+    await reviews.applyOnce(
+      `message ${message}`,
+      channel,
+      this.#startOf(id, this.#seatedOrder(channel, order)),
+      clock.now(),
+    );
+  }
+
+  /** The order without a fallback that has no seat in the channel. */
+  #seatedOrder(channel: string, order: ReviewOrder): ReviewOrder {
+    const { fallback, ...settings } = order.settings;
+    const seats = this.#ports.view(channel)?.seats ?? [];
+    return seats.some(({ agent }) => agent === fallback) ? order : { ...order, settings };
   }
 
   /** Work in no folder is measured by its text, in the transaction that ends the turn. */
   #startOf(id: string, order: ReviewOrder): ReviewCommand {
     const isText = this.#ports.folderOf(order.primary) === null;
-    return { type: 'START', id, ...order, ...(isText ? { textOnly: true as const } : {}) };
+    const [model, other] = [order.primary, order.reviewer].map((agent) => this.#ports.modelOf(agent));
+    const same = model != null && model === other ? { sameModel: model } : {};
+    return { type: 'START', id, ...order, ...same, ...(isText ? { textOnly: true as const } : {}) };
   }
 
   /**

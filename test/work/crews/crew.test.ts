@@ -14,7 +14,7 @@ import {
   workerName,
 } from '../../../src/work/crews/crew.ts';
 import type { Crew, CrewSettings, WorktreeState, Worker, WorkerStatus } from '../../../src/work/crews/crew.ts';
-import { limitIn } from '../../../src/work/crews/limits.ts';
+import { limitIn } from '../../../src/work/limits.ts';
 import { promptFor } from '../../../src/work/crews/prompts.ts';
 
 const SETTINGS: CrewSettings = {

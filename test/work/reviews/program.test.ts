@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { openStage, until } from './stage.ts';
+import { BackendError } from '../../../src/agents/backends/backend.ts';
+import { CHANNEL, openStage, played, until } from './stage.ts';
 import type { Answers, StageOptions } from './stage.ts';
 
 let stage: Awaited<ReturnType<typeof openStage>> | null = null;
@@ -123,5 +124,73 @@ describe('a review in a channel', () => {
     await room.command('/review start dev qa write the parser');
     expect(await room.command('/stop')).toMatchObject({ ok: true });
     expect((await room.settled()).outcome?.kind).toBe('cancelled');
+  });
+});
+
+describe('the session of the reviewer', () => {
+  test.each([
+    ['fresh', ['dev', 'qa', 'qa', 'qa']],
+    ['resume', ['dev', 'qa']],
+  ])('is replaced for each review when it is "%s"', async (session, expected) => {
+    const opened: string[] = [];
+    const forgotten: string[] = [];
+    const answers = { dev: lines('One.', 'Two.\nF1: fixed'), qa: lines('[major] No\nREVISE', 'PASS') };
+    const room = await open({
+      agents: answers,
+      channel: { review: { session } },
+      backendFor: (id) => {
+        const backend = played(id, answers[id as 'dev' | 'qa']);
+        return {
+          ...backend,
+          open: (seat) => (opened.push(id), backend.open(seat)),
+          forget: ({ channel, agent }) => void forgotten.push(`${channel} ${agent}`),
+        };
+      },
+    });
+    await room.command('/review start dev qa write the parser');
+    expect((await room.settled()).outcome?.kind).toBe('passed');
+    expect(opened.toSorted()).toEqual(expected);
+    expect(new Set(forgotten)).toEqual(new Set(session === 'fresh' ? [`${CHANNEL} qa`] : []));
+  });
+
+  test('stays for the prompt that asks for a usable verdict', async () => {
+    const opened: string[] = [];
+    const answers = { dev: lines('One.'), qa: lines('It looks good.', 'PASS') };
+    const room = await open({
+      agents: answers,
+      backendFor: (id) => {
+        const backend = played(id, answers[id as 'dev' | 'qa']);
+        return { ...backend, open: (seat) => (opened.push(id), backend.open(seat)) };
+      },
+    });
+    await room.command('/review start dev qa write the parser');
+    expect((await room.settled()).outcome?.kind).toBe('passed');
+    expect(opened.toSorted()).toEqual(['dev', 'qa', 'qa']);
+  });
+});
+
+describe('a reviewer whose provider is at its limit', () => {
+  const atLimit = () => {
+    throw new BackendError('usage limit reached, try again in 20 s', { code: 'HTTP_429' });
+  };
+
+  test('is replaced by the fallback, and the iteration goes on', async () => {
+    const room = await open({
+      agents: { dev: lines('One.'), qa: atLimit, ops: lines('PASS') },
+      channel: { review: { fallback: 'ops' } },
+    });
+    await room.command('/review start dev qa write the parser');
+    const review = await room.settled();
+    expect([review.outcome?.kind, review.iteration, review.reviewer]).toEqual(['passed', 1, 'ops']);
+    expect(room.posts).toContain('ops: PASS');
+  });
+
+  test('without a fallback is waited for until the stated time, and has failed nothing', async () => {
+    const room = await open({ agents: { dev: lines('One.'), qa: atLimit } });
+    const before = Date.now();
+    await room.command('/review start dev qa write the parser');
+    await until(() => room.review.waiting?.for === 'agent');
+    expect(room.review).toMatchObject({ status: 'reviewing', iteration: 1, turn: { agent: 'qa', retried: false } });
+    expect((room.review.waiting?.until ?? 0) - before).toBeGreaterThanOrEqual(20_000);
   });
 });

@@ -120,7 +120,7 @@ function emptyFolder(): string {
   return mkdtempSync(join(tmpdir(), 'conch-review-stage-'));
 }
 
-function played(agent: string, answers: Answers): AgentBackend {
+export function played(agent: string, answers: Answers): AgentBackend {
   const session: AgentSession = {
     async prompt(turn, report) {
       const tools = new FloorTools(report, agent, turn);

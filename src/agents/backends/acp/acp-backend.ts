@@ -83,6 +83,7 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
       await session.open();
       return session;
     },
+    forget: (seat) => processes.forget(seat),
   };
 }
 
@@ -225,7 +226,7 @@ class Processes {
   }
 
   /** Makes the next session of this seat a new one. */
-  forget(seat: SeatContext): void {
+  forget(seat: Pick<SeatContext, 'channel' | 'agent' | 'model'>): void {
     this.#sessions.delete(sessionKeyOf(seat));
   }
 
@@ -284,7 +285,7 @@ class Processes {
 }
 
 /** The key includes the model, because a session cannot change its model. */
-function sessionKeyOf({ channel, agent, model = '' }: SeatContext): string {
+function sessionKeyOf({ channel, agent, model = '' }: Pick<SeatContext, 'channel' | 'agent' | 'model'>): string {
   return `${channel}\n${agent}\n${model}`;
 }
 

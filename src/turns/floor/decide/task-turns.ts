@@ -1,3 +1,4 @@
+import { defined } from '../../../lib/defined.ts';
 import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import { findSeat } from '../seats.ts';
@@ -21,14 +22,22 @@ export function beginTask(decision: DecisionBuilder, command: CommandOf<'beginTa
 
 /** Grants the turn that the task asks for, as soon as the floor is free. */
 export function askTaskTurn(decision: DecisionBuilder, command: CommandOf<'askTaskTurn'>): Refusal | null {
-  const { id, agent, brief } = command;
+  const { id, agent, brief, fresh } = command;
   if (decision.floor.task?.id !== id) return 'not-asked';
-  decision.record({ type: 'taskTurnAsked', agent, brief });
+  decision.record({ type: 'taskTurnAsked', agent, brief, ...defined({ fresh }) });
   recall(decision);
   const { exchange, condition, stopped, limit } = decision.floor;
   const isResting = exchange === null && condition !== 'paused' && !stopped && limit === null;
   if (isResting) openExchange(decision, null);
   advance(decision);
+  return null;
+}
+
+/** Another agent reviews in the open task from now on. */
+export function setReviewer(decision: DecisionBuilder, { id, reviewer }: CommandOf<'setReviewer'>): Refusal | null {
+  if (decision.floor.task?.id !== id) return 'not-asked';
+  if (findSeat(decision.floor, reviewer) === undefined) return 'not-seated';
+  decision.record({ type: 'reviewerSet', reviewer });
   return null;
 }
 

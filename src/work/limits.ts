@@ -1,5 +1,5 @@
-import { instantOf } from '../../lib/time.ts';
-import type { Instant } from '../../lib/time.ts';
+import { instantOf } from '../lib/time.ts';
+import type { Instant } from '../lib/time.ts';
 
 const LIMIT =
   /(?:usage|rate|token|request)[\s-]*limit|limit reached|too many requests|quota|insufficient (?:credit|balance|funds)|credit balance|billing|payment required|not logged in|please (?:log|sign) ?in|\/login|unauthori[sz]ed|invalid api key|\b(?:401|402|429)\b/i;
