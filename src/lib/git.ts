@@ -1,3 +1,4 @@
+import { copyFile, stat, utimes } from 'node:fs/promises';
 import { spawn } from 'node:child_process';
 import { isUnsafeVariable } from './unsafe-variables.ts';
 
@@ -206,4 +207,16 @@ function ended(args: readonly string[], env: GitEnvironment, options: GitOptions
     child.stderr.setEncoding('utf8').on('data', (text: string) => void (stderr = (stderr + text).slice(-STDERR_TAIL)));
     child.once('close', (code) => finish(code, false));
   });
+}
+
+/**
+ * Copies an index of git with its time of change. git compares that time with those of the files: a newer copy would
+ * take a file for unchanged that was changed in the second in which the index was written, with the same size. Rejects
+ * when there is no index.
+ */
+export async function copyIndex(from: string, to: string): Promise<void> {
+  const { mtimeMs } = await stat(from);
+  await copyFile(from, to);
+  const second = Math.floor(mtimeMs / 1_000);
+  await utimes(to, second, second);
 }

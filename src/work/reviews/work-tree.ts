@@ -1,8 +1,8 @@
-import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defined } from '../../lib/defined.ts';
-import { gitIn } from '../../lib/git.ts';
+import { copyIndex, gitIn } from '../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
 import type { ReviewedWork } from './review.ts';
 
@@ -39,7 +39,7 @@ export async function measureWork(
     const gitFolder = (await gitIn(root, environment)(['rev-parse', '--absolute-git-dir'])).trim();
     const index = join(scratch, 'index');
     const git = gitIn(root, environment, { ...AUTHOR, GIT_INDEX_FILE: index });
-    await copyFile(join(gitFolder, 'index'), index).catch(() => undefined);
+    await copyIndex(join(gitFolder, 'index'), index).catch(() => undefined);
     const isInside = without !== null && `${without}/`.startsWith(`${root}/`);
     await git([
       'add',
@@ -58,6 +58,24 @@ export async function measureWork(
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
+}
+
+/** The longest difference that people are shown, in UTF-16 units. */
+const LONGEST_DIFF = 60_000;
+
+/**
+ * The changes between two commits as git shows them, with a summary first; cut when they are long. `before`: `null` for
+ * the commit that the work began at. Throws when git fails.
+ */
+export async function changesShown(
+  environment: GitEnvironment,
+  folder: string,
+  before: string | null,
+  after: string,
+): Promise<string> {
+  const plain = ['--no-ext-diff', '--no-textconv', '--no-color', '--find-renames'];
+  const text = await gitIn(folder, environment)(['diff', '--stat', '--patch', ...plain, before ?? `${after}^`, after]);
+  return text.length <= LONGEST_DIFF ? text : `${text.slice(0, LONGEST_DIFF).toWellFormed()}\n… cut here`;
 }
 
 /** Deletes the refs that match a pattern of git, so that git can remove their commits. Does nothing outside a repository. */

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -62,6 +62,19 @@ describe('the work in a repository', () => {
     const third = await measureWork(process.env, root, 'refs/conch/review/r1/3', second);
     expect(third?.tree).not.toBe(second?.tree);
     expect(third?.changed).toEqual([{ file: 'a.txt', lines: [2, 3] }]);
+  });
+
+  test('holds a change of equal size in the second in which the index was written', async () => {
+    const at = new Date('2026-01-01T00:00:00Z');
+    git('config', 'core.trustctime', 'false');
+    write('a.txt', 'before');
+    utimesSync(join(root, 'a.txt'), at, at);
+    git('add', 'a.txt');
+    utimesSync(join(root, '.git/index'), at, at);
+    write('a.txt', 'change');
+    utimesSync(join(root, 'a.txt'), at, at);
+    const work = await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
+    expect(git('show', `${work?.commit}:a.txt`)).toBe('change');
   });
 
   test('runs no hooks, filters or monitors that an agent could have configured', async () => {

@@ -1,8 +1,8 @@
-import { copyFile, lstat, mkdtemp, readlink, realpath, rm } from 'node:fs/promises';
+import { lstat, mkdtemp, readlink, realpath, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
+import { GitError, copyIndex, gitIn, zeroSeparated } from '../../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../../lib/git.ts';
 import { commitOf, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
@@ -216,7 +216,7 @@ async function snapshot(repository: Repository, worktree: string, keep: string |
     const index = join(scratch, 'index');
     const git = gitIn(worktree, repository.env, { ...identityOf(CONCH), GIT_INDEX_FILE: index });
     const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
-    await copyFile(join(gitDir, 'index'), index).catch(async () => await git(['read-tree', 'HEAD']));
+    await copyIndex(join(gitDir, 'index'), index).catch(async () => await git(['read-tree', 'HEAD']));
     const indexTree = await unless(128, git([...DURABLE, 'write-tree']));
     await clearFlags(git, worktree);
     await git([...DURABLE, 'add', '--all', '--', ':/']);

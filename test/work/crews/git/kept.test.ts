@@ -6,6 +6,7 @@ import {
   rmSync,
   symlinkSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -35,6 +36,21 @@ function withWorktree(): Scene & { readonly tree: string; readonly put: (path: s
 }
 
 describe('stored work', () => {
+  test('holds a change of equal size in the second in which the index was written', async () => {
+    const { git, gitIn, open, tree, put } = withWorktree();
+    const at = new Date('2026-01-01T00:00:00Z');
+    git('config', 'core.trustctime', 'false');
+    const repository = await open();
+    put('a.txt', 'before');
+    utimesSync(join(tree, 'a.txt'), at, at);
+    gitIn(tree, 'add', 'a.txt');
+    utimesSync(gitIn(tree, 'rev-parse', '--git-path', 'index'), at, at);
+    put('a.txt', 'change');
+    utimesSync(join(tree, 'a.txt'), at, at);
+    await storeWork(repository, tree, REF);
+    expect(git('show', `${REF}/1:a.txt`)).toBe('change');
+  });
+
   test('holds staged, unstaged and new files, and changes neither index, files nor branch', async () => {
     const { git, gitIn, open, tree, put } = withWorktree();
     const repository = await open();
