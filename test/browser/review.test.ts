@@ -51,7 +51,9 @@ describe.runIf(hasBrowser)('a review on the page', () => {
 
       reviewed(stage, { waiting: null, agent: stage.agents[1] ?? '' });
       await review.getByText('reviews now.').waitFor();
-      expect(await review.getByRole('button').allInnerTexts()).toEqual(['Cancel']);
+      expect(await review.getByRole('button').allInnerTexts()).toEqual(['Cancel', 'Changes since the last look']);
+      await review.getByRole('button', { name: 'Changes since the last look' }).click();
+      await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/review diff');
       await review.getByRole('button', { name: 'Cancel (review)' }).click();
       await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/review cancel');
       expect(stage.intake.commands.at(-1)?.drawnFor).toBe(
@@ -61,7 +63,8 @@ describe.runIf(hasBrowser)('a review on the page', () => {
       reviewed(stage, { waiting: null, outcome: { kind: 'passed', why: 'The reviewer passed the work.' } });
       await review.getByText('Ended: passed').waitFor();
       expect(await review.getByTestId('findings').isVisible()).toBe(false);
-      expect(await review.getByRole('button').count()).toBe(0);
+      await review.getByText('Ended: passed').click();
+      expect(await review.getByRole('button').allInnerTexts()).toEqual(['Changes since the last look']);
     } finally {
       await stage.close();
     }

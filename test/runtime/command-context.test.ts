@@ -25,6 +25,7 @@ const nobody = {
     export: unused,
     agents: unused,
     cancel: unused,
+    diff: unused,
     accept: unused,
     uphold: unused,
     more: unused,

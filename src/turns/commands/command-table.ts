@@ -241,6 +241,7 @@ export const COMMANDS = [
   shows('review export', 'Show the review as JSON: state, ledger of findings, what was said', [
     optional('after', 'count', 'only lines after this one', { most: 1_000_000_000 }),
   ]),
+  changes('review diff', 'Show what changed since the reviewer looked last'),
   changes('review accept', 'Accept the work of a review'),
   changes('review uphold', 'Decide that the reviewer is right; the work goes on'),
   changes(

@@ -88,6 +88,8 @@ export type ReviewCommands = {
   status(request: Request): Answer;
   /** Shows it as JSON, with the lines of the conversation after the one that `count` names. */
   export(request: Request): Answer;
+  /** Shows what changed since the reviewer looked last. */
+  diff(request: Request): Promise<Answer>;
   /** The agents of the reviews that messages open in a channel; `null` when it names none. */
   agents(channel: ChannelId): { readonly primary: AgentId; readonly reviewer: AgentId } | null;
   cancel(request: Request): Promise<Answer>;

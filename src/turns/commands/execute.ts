@@ -170,6 +170,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   ),
   'review status': ofReviews((reviews, call) => reviews.status(call)),
   'review export': ofReviews((reviews, call) => reviews.export(call)),
+  'review diff': ofReviews((reviews, call) => reviews.diff(call)),
   'review accept': ofReviews((reviews, call) => reviews.accept(call)),
   'review uphold': ofReviews((reviews, call) => reviews.uphold(call)),
   'review more': ofReviews((reviews, call) => reviews.more(call)),

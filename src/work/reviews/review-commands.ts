@@ -11,7 +11,7 @@ import type { Review, ReviewSettings } from './review.ts';
 
 /** What commands about reviews need. */
 type ReviewCommandsPorts = {
-  readonly reviews: Pick<Reviews, 'start' | 'give' | 'state'>;
+  readonly reviews: Pick<Reviews, 'start' | 'give' | 'state' | 'diff'>;
   readonly nameOf: (agent: AgentId) => string;
   readonly now: () => number;
   /** The settings of a channel's reviews. */
@@ -48,6 +48,13 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
       if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
       const lines = ports.lines(channel, values.count ?? 0).filter(({ at }) => at >= review.startedAt);
       return { ok: true, text: JSON.stringify(manifestOf(review, lines)) };
+    },
+    async diff({ channel }) {
+      const review = ports.reviews.state(channel)?.review ?? null;
+      if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
+      const diff = await ports.reviews.diff(review);
+      if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
+      return { ok: true, text: diff === '' ? 'Nothing changed since the reviewer looked last.' : diff };
     },
     cancel: (request) =>
       give(

@@ -8,7 +8,7 @@ import { reviewMachine } from './review-binding.ts';
 import type { ReviewStore } from './review-binding.ts';
 import { isOpen } from './review.ts';
 import type { Review, ReviewSettings, ReviewState, ReviewedWork } from './review.ts';
-import { dropWork, hideWork, measureWork, reviewPath, showWork } from './work-tree.ts';
+import { changesShown, dropWork, hideWork, measureWork, reviewPath, showWork } from './work-tree.ts';
 
 /** What the reviews of a program need. */
 export type ReviewsPorts = {
@@ -139,6 +139,13 @@ export class Reviews {
     const work = await this.#storedWork(id, agent, '0', null);
     if (work === null) throw new Error(`${agent} works in no git repository, so its work cannot be reviewed`);
     return work;
+  }
+
+  /** The changes of the work since the reviewer looked last, as git shows them; `null` outside a repository. */
+  async diff({ primary, work, reviewed }: Pick<Review, 'primary' | 'work' | 'reviewed'>): Promise<string | null> {
+    const folder = this.#ports.folderOf(primary);
+    if (folder === null || work === null || work.commit === null) return null;
+    return await changesShown(this.#ports.env, folder, reviewed?.commit ?? null, work.commit);
   }
 
   /** Gives a command to the review of a channel. Returns why it was refused, or `null`. */

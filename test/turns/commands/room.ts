@@ -89,6 +89,7 @@ export function room(options: Options = {}) {
       accept: async () => ({ ok: true, text: 'accept' }),
       uphold: async () => ({ ok: true, text: 'uphold' }),
       more: async ({ values }) => ({ ok: true, text: `more ${values.count}` }),
+      diff: async () => ({ ok: true, text: 'diff' }),
       cancel: async ({ values }) => ({ ok: true, text: `cancel ${values.words}` }),
     },
     time: timeWords('UTC'),

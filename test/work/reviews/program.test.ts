@@ -86,6 +86,40 @@ describe('a review in a channel', () => {
     expect(room.review.turn?.agent).toBe('dev');
   });
 
+  test('shows what changed since the reviewer looked last', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'conch-review-diff-'));
+    const git = (...args: readonly string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' });
+    git('init', '--quiet');
+    writeFileSync(join(folder, 'a.txt'), 'before\n');
+    git('add', 'a.txt');
+    git('-c', 'user.name=Ann', '-c', 'user.email=ann@example.org', 'commit', '--quiet', '-m', 'Begin');
+    const shown: string[] = [];
+    let turn = 0;
+    const room: Awaited<ReturnType<typeof openStage>> = await open({
+      folder,
+      agents: {
+        dev: () => {
+          writeFileSync(join(folder, 'a.txt'), `work ${(turn += 1)}\n`);
+          return 'F1: fixed';
+        },
+        qa: async () => {
+          shown.push((await room.command('/review diff')).text);
+          return shown.length === 1 ? '[major] One\nREVISE' : 'PASS';
+        },
+      },
+    });
+    await room.command('/review start dev qa write it');
+    await room.settled();
+    expect(shown.map((text) => text.split('\n').filter((line) => /^[-+]\w/.test(line)))).toEqual([
+      ['-before', '+work 1'],
+      ['-work 1', '+work 2'],
+    ]);
+    expect(await room.command('/review diff')).toMatchObject({
+      text: 'Nothing changed since the reviewer looked last.',
+    });
+    rmSync(folder, { recursive: true });
+  });
+
   test('names the best work at its limit, and leaves the repository unchanged', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-review-best-'));
     const git = (...args: readonly string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' });
