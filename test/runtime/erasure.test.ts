@@ -317,7 +317,7 @@ test('posts a request for an erased person as [erased] when it was still pending
 const NOBODYS = new Set(
   `act addressed agent agentCall allowedTools also always answered approval askedBy backend call candidates cause code configuration
    cut definition digest example facilitator folder gap holder agents next via id key message messages mentions model named of open order origin others
-   about base branch channel files kept main thread ticket tip unmerged worker worktree
+   crew fallback review sameModel within about base branch channel files kept main thread ticket tip unmerged worker worktree
    commit done fail file pass primary program queue remembered reviewer returned rule run seats server session settings task to tool tree trigger unaskable why`.split(
     /\s+/u,
   ),

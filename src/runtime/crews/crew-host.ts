@@ -244,7 +244,7 @@ function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {
     ...defined({
       costMicros: micros(crew.costUsd),
       dayCostMicros: micros(crew.dayCostUsd),
-      review: review && { by: review.by, settings: reviewSettings(review.maxIterations, waitMs) },
+      review: review && { reviewer: review.by, settings: reviewSettings(review.maxIterations, waitMs) },
     }),
     main,
   };

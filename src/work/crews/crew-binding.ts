@@ -164,7 +164,7 @@ function reviewCommands(fact: CrewFact, crew: Crew, { ticket, agent, review }: W
   switch (fact.type) {
     case 'reviewBegun': {
       if (ticket === null || settings?.review === undefined) return [];
-      const { by: reviewer, settings: ways } = settings.review;
+      const { reviewer, settings: ways } = settings.review;
       const order = { id: fact.review, primary: agent, reviewer, task: reviewTask(ticket), by: crew.askedBy ?? '' };
       const task = { crew: key, task: `${key}/${ticket.id}` };
       return [{ type: 'START', ...order, settings: ways, ticket: task, work: fact.work }];

@@ -203,7 +203,7 @@ export const crewSettingsSchema = z.strictObject({
   costMicros: z.number().exactOptional(),
   dayCostMicros: z.number().exactOptional(),
   /** The agent that reviews work between its tests and its merge. Absent: no reviews. */
-  review: z.strictObject({ by: text, settings: reviewSettingsSchema }).exactOptional(),
+  review: z.strictObject({ reviewer: text, settings: reviewSettingsSchema }).exactOptional(),
   /** The name of the branch into which work is merged. */
   main: text,
 });

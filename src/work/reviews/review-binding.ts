@@ -198,7 +198,7 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
         { type: 'askTaskTurn', id, agent: fact.agent, brief: briefOf(review), ...freshness(fact, settings) },
       ];
     case 'reviewerReplaced':
-      return [{ type: 'setReviewer', id, reviewer: fact.by }];
+      return [{ type: 'setReviewer', id, reviewer: fact.reviewer }];
     case 'waited':
       return fact.for === 'arbiter' || fact.for === 'fail'
         ? [{ type: 'tellTask', announcement: asked(review, fact, fact.for) }]

@@ -173,7 +173,7 @@ function replaceReviewer(decision: ReviewDecision, why: string): boolean {
   const { settings, primary, reviewer, turn, waiting } = decision.review;
   const by = settings.fallback;
   if (by === undefined || by === primary || by === reviewer) return false;
-  decision.record({ type: 'reviewerReplaced', by, why });
+  decision.record({ type: 'reviewerReplaced', reviewer: by, why });
   if (waiting?.for === 'agent') decision.record({ type: 'waitOver', by: null });
   // A repair belongs to a review that the fallback has not given.
   if (turn?.agent === reviewer) decision.ask(by, 'review');

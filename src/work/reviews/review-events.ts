@@ -83,7 +83,7 @@ export const REVIEW_FACTS = {
   reviewStarted: COMMANDS.START,
   reviewMoved: { from: z.enum(REVIEW_STATUSES), to: z.enum(REVIEW_STATUSES), trigger: text },
   /** The reviewer is not available, and another agent reviews in its place. */
-  reviewerReplaced: { by: agent, why: text },
+  reviewerReplaced: { reviewer: agent, why: text },
   iterationBegun: { iteration: z.int() },
   turnAsked: { agent, purpose: z.enum(['work', 'review', 'repair', 'answers']), retried: z.boolean() },
   turnGranted: { agent, epoch },

@@ -42,7 +42,7 @@ function changed(review: Review, fact: Exclude<ReviewFact, ReviewFactOf<'reviewS
     case 'reviewMoved':
       return moved(review, fact, at);
     case 'reviewerReplaced':
-      return { ...review, reviewer: fact.by };
+      return { ...review, reviewer: fact.reviewer };
     case 'iterationBegun':
       return begun(review, fact, at);
     case 'turnAsked':

@@ -30,7 +30,7 @@ const REVIEWED: CrewSettings = {
   costMicros: 200,
   dayCostMicros: 100,
   review: {
-    by: 'qa',
+    reviewer: 'qa',
     settings: {
       maxIterations: 3,
       until: 'review',
