@@ -16,7 +16,7 @@ export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
   linesOfCode: 57_900,
-  files: 340,
+  files: 341,
   filesPerMessage: 45,
   functionsPerMessage: 680,
 };

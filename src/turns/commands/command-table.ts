@@ -266,6 +266,7 @@ export const COMMANDS = [
   shows('crew dashboard', 'Show workers, tickets, steps, tokens, cost, tests and merges'),
   shows('crew peek', 'Show the last 40 lines of a worker’s ticket', [WORKER], 'A'),
   shows('crew logs', 'Show all that was said and done for a worker’s ticket', [WORKER], 'A'),
+  shows('crew doctor', 'Compare the repository with what the crew knows; repairs nothing'),
   shows('crew export', 'Show the workers as JSON, in the form of state.json'),
   changes('crew answer', 'Decide what a worker asks: merge, continue, keep or unchanged', [WORKER, CHOICE], 'A merge'),
   changes('crew merge', 'Merge the work of a worker that is done', [WORKER], 'A'),

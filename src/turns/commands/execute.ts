@@ -192,6 +192,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'crew accept': ofCrews('accept'),
   'crew clean': ofCrews('clean'),
   'crew kept': ofCrews('kept'),
+  'crew doctor': ofCrews('doctor'),
   queue: shows((view, { context }) => queueText(view, context)),
   why({ channel, values: { message = '' }, context }) {
     const text = whyText(channel, message, context);

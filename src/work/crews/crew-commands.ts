@@ -78,6 +78,7 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
     give(runner, { type: 'ACCEPT_BASE', by: person.name }, 'Tickets start although the tests of main are red.'),
   clean,
   kept: keptWork,
+  doctor,
 };
 
 async function give(runner: CrewRunner, command: CrewCommand, done: string): Promise<Answer> {
@@ -135,6 +136,12 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
     ok: true,
     text: `The crew is stopped, and ${counted(busy.length, 'worker')} reset. Stored work stays under refs/conch/kept.`,
   };
+}
+
+/** Tells what git has and the crew does not know, or the other way round. Repairs nothing. */
+async function doctor(runner: CrewRunner): Promise<Answer> {
+  const found = await runner.work.check(runner.state());
+  return { ok: true, text: found.length === 0 ? 'git and the crew agree.' : found.join('\n') };
 }
 
 /** Lists stored work; "show" and "drop" are followed by a ref. */

@@ -9,6 +9,7 @@ import { portsInUse, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { Assigned, Crew, WorktreeState } from './crew.ts';
 import type { CrewWork, MergeEnd, Seen, TestResult } from './crews.ts';
+import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
 import type { CopyPicture } from './git/guard.ts';
 import { commitWork, dropKept, listKept, showKept, storeWork, treeOf } from './git/kept.ts';
@@ -280,6 +281,10 @@ class RepositoryWork implements CrewWork {
     if (!drops) return await showKept(this.#repository, found);
     await dropKept(this.#repository, found);
     return `${ref} is deleted. Its commit was ${found.commit}.`;
+  }
+
+  check(crew: Crew): Promise<readonly string[]> {
+    return checkRepository(this.#repository, crew, { folder: this.#folder, integration: this.#integration });
   }
 
   async claim(ticket: string): Promise<string | null> {

@@ -61,6 +61,8 @@ export type CrewWork = {
   kept(): Promise<readonly string[]>;
   /** Shows the changes of stored work, or deletes its ref. Resolves with `null` when there is no such ref. */
   keptWork(ref: string, drops: boolean): Promise<string | null>;
+  /** Compares what git has with what the crew knows. Resolves with one sentence for each difference. */
+  check(crew: Crew): Promise<readonly string[]>;
   /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
   claim(ticket: string): Promise<string | null>;
   /** Marks a ticket as closed in its source, such as a file or an issue tracker. */
@@ -151,7 +153,7 @@ export class CrewRunner {
   }
 
   /** The repository of the crew. */
-  get work(): Pick<CrewWork, 'kept' | 'keptWork'> {
+  get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'check'> {
     return this.#ports.work;
   }
 

@@ -411,3 +411,29 @@ test('/crew ps tells why a worker does not get its step', async () => {
   await room.command('/floor resume', thread);
   await finished(room, 1);
 });
+
+test('/crew doctor tells how git and the crew differ', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const hold = Promise.withResolvers<void>();
+  let begun = false;
+  const room = await stage(repo, async () => {
+    begun = true;
+    await hold.promise;
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await until(() => begun);
+  expect(await room.command('/crew doctor')).toMatchObject({ ok: true, text: 'git and the crew agree.' });
+  git(repo, 'worktree', 'add', '-q', '-b', 'agent/B-x', join(repo, 'agents/B-x'));
+  mkdirSync(join(repo, 'agents/mine'));
+  rmSync(join(repo, 'agents/A-c-1'), { recursive: true });
+  const { text } = await room.command('/crew doctor');
+  expect(text.split('\n')).toEqual([
+    `The worktree of A is missing: ${join(repo, 'agents/A-c-1')}.`,
+    `A worktree belongs to no worker: ${join(repo, 'agents/B-x')}. To remove it: git worktree remove ${join(repo, 'agents/B-x')}`,
+    `A folder is no worktree: ${join(repo, 'agents/mine')}. Conch leaves it alone.`,
+    'A branch belongs to no worker: agent/B-x, with 0 commits that main lacks.',
+  ]);
+  expect(existsSync(join(repo, 'agents/B-x'))).toBe(true);
+  hold.resolve();
+});

@@ -1,0 +1,50 @@
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Crew } from '../crew.ts';
+import { mainState } from './merge.ts';
+import { unless } from './repository.ts';
+import type { Repository } from './repository.ts';
+import { listWorktrees } from './worktrees.ts';
+
+/**
+ * Compares what git has with what the crew knows: worktrees, branches of workers, folders, merged work that waits.
+ * Returns one sentence for each difference, and changes nothing. `folder`: where worktrees are. `integration`: the one
+ * that no worker has.
+ */
+export async function checkRepository(
+  repository: Repository,
+  { workers }: Pick<Crew, 'workers'>,
+  { folder, integration }: { readonly folder: string; readonly integration: string },
+): Promise<readonly string[]> {
+  const { git } = repository;
+  const held = workers.flatMap(({ name, ticket, prepared }) => (ticket === null ? [] : [{ name, ticket, prepared }]));
+  const registered = (await listWorktrees(repository)).filter((one) => dirname(one.folder) === folder);
+  const known = new Set([integration, ...held.map(({ ticket }) => ticket.worktree)]);
+  const branches = (await git(['for-each-ref', '--format=%(refname:short)', 'refs/heads/agent/'])).split('\n');
+  const problems = [
+    ...held
+      .filter(({ prepared, ticket }) => prepared && !existsSync(join(ticket.worktree, '.git')))
+      .map(({ name, ticket }) => `The worktree of ${name} is missing: ${ticket.worktree}.`),
+    ...registered
+      .filter((one) => !known.has(one.folder))
+      .map((one) => `A worktree belongs to no worker: ${one.folder}. To remove it: git worktree remove ${one.folder}`),
+    ...(await strangersIn(folder, new Set([...known, ...registered.map((one) => one.folder)]))).map(
+      (path) => `A folder is no worktree: ${path}. Conch leaves it alone.`,
+    ),
+  ];
+  for (const branch of branches.filter((name) => name !== '' && !held.some(({ ticket }) => ticket.branch === name))) {
+    const count = (await unless(128, git(['rev-list', '--count', branch, `^${repository.main}`])))?.trim() ?? '?';
+    problems.push(`A branch belongs to no worker: ${branch}, with ${count} commits that ${repository.main} lacks.`);
+  }
+  const { main, tip, hasDiverged } = await mainState(repository);
+  if (hasDiverged) problems.push(`${repository.main} and the merged work have both gone on: git merge refs/conch/main`);
+  else if (main !== tip)
+    problems.push(`Merged work waits for your copy. To take it: git merge --ff-only refs/conch/main`);
+  return problems;
+}
+
+async function strangersIn(folder: string, known: ReadonlySet<string>): Promise<readonly string[]> {
+  const names = await readdir(folder).catch(() => [] as string[]);
+  return names.map((name) => join(folder, name)).filter((path) => !known.has(path));
+}
