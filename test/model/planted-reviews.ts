@@ -121,7 +121,7 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'a lost agent is waited for without a deadline',
     file: DECIDE,
-    find: "  return decision.wait('agent', `${agent}: ${why}`, Math.max(until ?? 0, decision.at) + settings.waitMs);",
+    find: "  return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);",
     replace: "  return decision.wait('agent', `${agent}: ${why}`, settings.waitMs > 0 ? null : decision.at);",
   },
   {

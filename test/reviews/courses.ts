@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { BackendError } from '../../src/agents/backends/backend.ts';
 import type { Answers } from '../work/reviews/stage.ts';
 import type { openStage } from '../work/reviews/stage.ts';
 
@@ -8,9 +9,14 @@ type Stage = Awaited<ReturnType<typeof openStage>>;
 /** A pair of agents that are played by scripts, and how their review must end. */
 export type Course = {
   readonly name: string;
-  /** The texts of the agent that works and of the reviewer, one for each turn. The last one is repeated. */
+  /**
+   * The texts of the agent that works and of the reviewer, one for each turn. The last one is repeated. After "!": why the
+   * agent's session ends in place of an answer.
+   */
   readonly dev: readonly string[];
   readonly qa: readonly string[];
+  /** The texts of a third agent, which has a seat only then. */
+  readonly ops?: readonly string[];
   /** Changes the work at each turn of dev. Default: a new text in `work.txt`. `same`: nothing. */
   readonly work?: 'same';
   readonly settings?: object;
@@ -139,14 +145,37 @@ export const COURSES: readonly Course[] = [
     settings: { passSignal: 'LGTM' },
     ends: 'passed 1',
   },
+  {
+    name: 'the fallback reviews for a reviewer at its limit',
+    dev: ['One.', 'F1: fixed'],
+    qa: [`${FINDING}\nREVISE`, '!usage limit reached, try again in 20 m'],
+    ops: ['PASS'],
+    settings: { fallback: 'ops' },
+    ends: 'passed 2',
+  },
+  {
+    name: 'a reviewer at its limit without a fallback is waited for',
+    dev: ['One.'],
+    qa: ['!usage limit reached, try again in 20 m'],
+    ends: 'waits for provider 1',
+  },
+  {
+    name: 'the reviewer keeps its session',
+    dev: ['One.', 'F1: fixed'],
+    qa: [`${FINDING}\nREVISE`, 'PASS'],
+    settings: { session: 'resume' },
+    ends: 'passed 2',
+  },
 ];
 
 /** The folder, agents and settings of a course. */
 export function played(course: Course, folder: string) {
-  const turns = { dev: 0, qa: 0 };
-  const next = (agent: 'dev' | 'qa'): string => {
-    const texts = course[agent];
-    return texts[Math.min(turns[agent]++, texts.length - 1)] ?? '';
+  const turns = { dev: 0, qa: 0, ops: 0 };
+  const next = (agent: 'dev' | 'qa' | 'ops'): string => {
+    const texts = course[agent] ?? [];
+    const text = texts[Math.min(turns[agent]++, texts.length - 1)] ?? '';
+    if (text.startsWith('!')) throw new BackendError(text.slice(1));
+    return text;
   };
   const agents: Readonly<Record<string, Answers>> = {
     dev: () => {
@@ -157,6 +186,7 @@ export function played(course: Course, folder: string) {
       if (turns.qa === 0) course.during?.(folder);
       return next('qa');
     },
+    ...(course.ops === undefined ? {} : { ops: () => next('ops') }),
   };
   return { agents, folder, turns, channel: { review: course.settings ?? {} } };
 }

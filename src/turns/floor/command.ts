@@ -183,6 +183,8 @@ const SYSTEM = {
    * for it, which remembers nothing.
    */
   askTaskTurn: { id: z.string(), agent, brief: z.string(), fresh: z.literal(true).exactOptional() },
+  /** The task waits, and asks for no turn until it asks for one anew. */
+  holdTask: { id: z.string() },
   /** Another agent reviews in the open task from now on. */
   setReviewer: { id: z.string(), reviewer: agent },
   /** Announces the state of a task, or its request to people. While it waits for people, it asks for no turn. */

@@ -20,7 +20,7 @@ import {
   withdraw,
 } from './decide/waits.ts';
 import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts';
-import { askTaskTurn, beginTask, endTask, setReviewer, tellTask } from './decide/task-turns.ts';
+import { askTaskTurn, beginTask, endTask, holdTask, setReviewer, tellTask } from './decide/task-turns.ts';
 import { catchUp, disconnect, raiseEpoch, restart, standstill, tick, undelivered } from './decide/recovery.ts';
 import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';
@@ -127,6 +127,7 @@ const DECIDERS: Deciders = {
   dropTrust,
   beginTask,
   askTaskTurn,
+  holdTask,
   setReviewer,
   tellTask,
   endTask,

@@ -200,6 +200,7 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
     case 'reviewerReplaced':
       return [{ type: 'setReviewer', id, reviewer: fact.reviewer }];
     case 'waited':
+      if (fact.for === 'provider') return [{ type: 'holdTask', id }];
       return fact.for === 'arbiter' || fact.for === 'fail'
         ? [{ type: 'tellTask', announcement: asked(review, fact, fact.for) }]
         : [];

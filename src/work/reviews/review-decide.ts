@@ -156,7 +156,7 @@ function unable(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'UNABL
   return decision.end('failed', 'failed', `${agent}: ${why}`, null);
 }
 
-/** An agent at its provider's limit has failed nothing: its turn is asked again when the provider takes work. */
+/** An agent at its provider's limit has failed nothing. Its turn is asked again when the provider takes work. */
 function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>): ReviewRefusal | null {
   const { waiting, settings, turn, reviewer } = decision.review;
   if (!isMember(decision.review, agent)) return 'UNCHANGED';
@@ -164,8 +164,8 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
   if (until !== null && agent === reviewer && replaceReviewer(decision, why)) return null;
   // The floor may have told first that the agent is away, and why only then.
   if (waiting !== null && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
-  if (until !== null && turn?.agent === agent && turn.retried) decision.ask(agent, turn.purpose);
-  return decision.wait('agent', `${agent}: ${why}`, Math.max(until ?? 0, decision.at) + settings.waitMs);
+  if (until !== null && turn?.agent === agent) return decision.wait('provider', `${agent}: ${why}`, until);
+  return decision.wait('agent', `${agent}: ${why}`, decision.at + settings.waitMs);
 }
 
 /** Lets the fallback review in place of the reviewer. Returns false when there is none left. */
@@ -379,9 +379,18 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
   return null;
 }
 
+/** The provider takes work again: the turn that it refused is asked again, and counts as no failure. */
+function askAgain(decision: ReviewDecision): null {
+  const { turn } = decision.review;
+  decision.record({ type: 'waitOver', by: null });
+  if (turn !== null) decision.ask(turn.agent, turn.purpose);
+  return null;
+}
+
 function tick(decision: ReviewDecision): ReviewRefusal | null {
   const { waiting } = decision.review;
   if (waiting === null || waiting.until === null || decision.at < waiting.until) return 'NOT_DUE';
+  if (waiting.for === 'provider') return askAgain(decision);
   // Nobody was told why the reviewer is not there, so its fallback gets a try.
   if (waiting.for === 'agents' && replaceReviewer(decision, waiting.why))
     return decision.wait('agents', waiting.why, decision.at + decision.review.settings.waitMs);

@@ -48,8 +48,11 @@ export function statusOfRunState(runState: string): ReviewStatus {
 export const UNTILS = ['signal', 'review', 'consensus'] as const;
 export const ON_FAILS = ['stop', 'revise'] as const;
 export const SESSIONS = ['fresh', 'resume'] as const;
-/** What a review can wait for. `budget`: a limit of the channel was reached. */
-export const WAITS = ['agents', 'agent', 'arbiter', 'fail', 'budget'] as const;
+/**
+ * What a review can wait for. `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no work
+ * until then.
+ */
+export const WAITS = ['agents', 'agent', 'provider', 'arbiter', 'fail', 'budget'] as const;
 /** How a review ended. */
 export const REVIEW_OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
 

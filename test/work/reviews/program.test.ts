@@ -219,12 +219,32 @@ describe('a reviewer whose provider is at its limit', () => {
     expect(room.posts).toContain('ops: PASS');
   });
 
+  test('is asked again when the stated time has come, and its session is not used before', async () => {
+    let asked = 0;
+    const room = await open({
+      agents: {
+        dev: lines('One.'),
+        qa: () => {
+          if ((asked += 1) === 1) throw new BackendError('usage limit reached, try again in 2 s');
+          return 'PASS';
+        },
+      },
+    });
+    await room.command('/review start dev qa write the parser');
+    const review = await room.over();
+    const waited = (review.outcome?.at ?? 0) - review.startedAt;
+    expect([review.outcome?.kind, review.iteration, asked]).toEqual(['passed', 1, 2]);
+    expect(waited).toBeGreaterThanOrEqual(2_000);
+  });
+
   test('without a fallback is waited for until the stated time, and has failed nothing', async () => {
     const room = await open({ agents: { dev: lines('One.'), qa: atLimit } });
     const before = Date.now();
     await room.command('/review start dev qa write the parser');
-    await until(() => room.review.waiting?.for === 'agent');
-    expect(room.review).toMatchObject({ status: 'reviewing', iteration: 1, turn: { agent: 'qa', retried: false } });
-    expect((room.review.waiting?.until ?? 0) - before).toBeGreaterThanOrEqual(20_000);
+    await until(() => room.review.waiting?.for === 'provider');
+    expect(room.review).toMatchObject({ status: 'reviewing', iteration: 1, turn: { agent: 'qa' } });
+    const left = (room.review.waiting?.until ?? 0) - before;
+    expect(left).toBeGreaterThanOrEqual(20_000);
+    expect(left).toBeLessThan(40_000);
   });
 });

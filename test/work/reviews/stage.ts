@@ -91,7 +91,9 @@ export async function openStage({
     /** Resolves when the review is over or waits for people. */
     async settled(): Promise<Review> {
       await until(
-        () => stage.review.outcome !== null || ['arbiter', 'fail', 'budget'].includes(stage.review.waiting?.for ?? ''),
+        () =>
+          stage.review.outcome !== null ||
+          ['arbiter', 'fail', 'budget', 'provider'].includes(stage.review.waiting?.for ?? ''),
       );
       return stage.review;
     },

@@ -33,6 +33,14 @@ export function askTaskTurn(decision: DecisionBuilder, command: CommandOf<'askTa
   return null;
 }
 
+/** The task waits: its requested turn is dropped. */
+export function holdTask(decision: DecisionBuilder, { id }: CommandOf<'holdTask'>): Refusal | null {
+  if (decision.floor.task?.id !== id) return 'not-asked';
+  decision.record({ type: 'taskHeld' });
+  goOn(decision);
+  return null;
+}
+
 /** Another agent reviews in the open task from now on. */
 export function setReviewer(decision: DecisionBuilder, { id, reviewer }: CommandOf<'setReviewer'>): Refusal | null {
   if (decision.floor.task?.id !== id) return 'not-asked';
