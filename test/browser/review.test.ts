@@ -51,8 +51,8 @@ describe.runIf(hasBrowser)('a review on the page', () => {
 
       reviewed(stage, { waiting: null, agent: stage.agents[1] ?? '' });
       await review.getByText('reviews now.').waitFor();
-      expect(await review.getByRole('button').allInnerTexts()).toEqual(['Cancel', 'Changes since the last look']);
-      await review.getByRole('button', { name: 'Changes since the last look' }).click();
+      expect(await review.getByRole('button').allInnerTexts()).toEqual(['Cancel', 'Show changes']);
+      await review.getByRole('button', { name: 'Show changes' }).click();
       await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/review diff');
       await review.getByRole('button', { name: 'Cancel (review)' }).click();
       await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/review cancel');
@@ -64,7 +64,7 @@ describe.runIf(hasBrowser)('a review on the page', () => {
       await review.getByText('Ended: passed').waitFor();
       expect(await review.getByTestId('findings').isVisible()).toBe(false);
       await review.getByText('Ended: passed').click();
-      expect(await review.getByRole('button').allInnerTexts()).toEqual(['Changes since the last look']);
+      expect(await review.getByRole('button').allInnerTexts()).toEqual(['Show changes']);
     } finally {
       await stage.close();
     }

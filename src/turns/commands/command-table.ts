@@ -241,7 +241,7 @@ export const COMMANDS = [
   shows('review export', 'Show the review as JSON: state, ledger of findings, what was said', [
     optional('after', 'count', 'only lines after this one', { most: 1_000_000_000 }),
   ]),
-  changes('review diff', 'Show what changed since the reviewer looked last'),
+  changes('review diff', 'Show changes since the last review'),
   changes('review accept', 'Accept the work of a review'),
   changes('review uphold', 'Decide that the reviewer is right; the work goes on'),
   changes(
@@ -266,7 +266,7 @@ export const COMMANDS = [
   shows('crew dashboard', 'Show workers, tickets, steps, tokens, cost, tests and merges'),
   shows('crew peek', 'Show the last 40 lines of a worker’s ticket', [WORKER], 'A'),
   shows('crew logs', 'Show all that was said and done for a worker’s ticket', [WORKER], 'A'),
-  shows('crew doctor', 'Compare the repository with what the crew knows; repairs nothing'),
+  shows('crew doctor', 'Compare git with what the crew knows'),
   shows('crew export', 'Show the workers as JSON, in the form of state.json'),
   changes('crew answer', 'Decide what a worker asks: merge, continue, keep or unchanged', [WORKER, CHOICE], 'A merge'),
   changes('crew merge', 'Merge the work of a worker that is done', [WORKER], 'A'),

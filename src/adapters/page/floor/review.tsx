@@ -41,8 +41,8 @@ function ReviewParts(shown: ReviewView): JSX.Element {
       )}
       {waiting?.until != null && <p class="faint">The wait ends in {clockText(waiting.until - now.value)}.</p>}
       {outcome === null && <ReviewChoices {...shown} />}
-      <Button kind="small-button" title="/review diff" onClick={() => sendCommand('/review diff')}>
-        Changes since the last look
+      <Button kind="small-button" onClick={() => sendCommand('/review diff')}>
+        Show changes
       </Button>
       <Iterations {...shown} />
       {findings.length > 0 && <Findings {...shown} />}
