@@ -189,6 +189,8 @@ export function checkScene(scene: CrewScene): void {
   must(new Set(slots).size === slots.length, 'two workers have one slot');
   const ids = crew.finished.map(({ id }) => id);
   must(new Set(ids).size === ids.length, 'a ticket is finished twice');
+  const last = crew.finished.findLast(({ commit }) => commit !== null)?.commit ?? 'b0';
+  must(crew.base === null || crew.base.tip === last, `the base is ${crew.base?.tip}, and main ${last}`);
   const held = Object.values(floors).filter(({ turn, task }) => turn?.brief !== undefined || task?.next != null);
   const most = settings?.maxWorkers ?? 0;
   must(Math.max(held.length, workers.filter(isStepping).length) <= most, 'more workers step than allowed');

@@ -232,7 +232,7 @@ function began(core: Crewed, { name, settings, opening }: CrewStart, found: Foun
     crew(
       { type: 'CONFIGURE', settings: { ...SETTINGS, ...settings } },
       { type: 'SPAWN', workers: WORKERS.map((worker) => ({ name: worker, agent: agentOf(worker) })) },
-      { type: 'BASE', tip: 'b0', verdict: 'green', why: '' },
+      { type: 'BASE', since: null, tip: 'b0', verdict: 'green', why: '' },
       { type: 'RUN', by: 'ann' },
     ),
     ...opening,
@@ -313,9 +313,11 @@ function checkDone(
 }
 
 function movesOf(world: World): readonly CrewMove[] {
-  const { workers, running } = world.crew;
+  const { workers, running, finished } = world.crew;
   const moves: CrewMove[] = [crew({ type: running ? 'STOP' : 'RUN', by: 'ann' })];
   if (crewDeadline(world.crew) !== null) moves.push(crew({ type: 'TICK' }));
+  // Tests of main that began at the start of the crew.
+  if (finished.length > 0) moves.push(crew({ type: 'BASE', since: 'b0', tip: 'b0', verdict: 'green', why: '' }));
   for (const worker of workers) moves.push(...movesOfWorker(world, worker));
   for (const [channel, floor] of Object.entries(world.floors)) moves.push(...movesOfFloor(channel, floor));
   const isOff = Object.values(world.floors).some(({ catchingUp }) => catchingUp);

@@ -12,6 +12,12 @@ const EVOLVE = 'work/crews/crew-evolve.ts';
 /** Bugs of crews: each works twice, merges what nobody tested, loses count, or stands still. */
 export const PLANTED_CREWS: readonly Planted[] = [
   {
+    name: 'tests of main that a merge has overtaken make an older commit the base',
+    file: DECIDE,
+    find: '(decision.crew.base?.tip ?? null) === since',
+    replace: 'since !== undefined',
+  },
+  {
     name: 'two workers take one ticket',
     file: DECIDE,
     find: 'other.ticket?.id === ticket.id || other.ticket?.slot === ticket.slot',

@@ -174,6 +174,7 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NOT_RUNNING: 'The crew is stopped. To start it: /crew run',
   TICKET_TAKEN: 'Another worker has this ticket. /crew ps shows it.',
   TICKET_FINISHED: 'This ticket is merged already.',
+  BASE_OUTDATED: 'Work was merged meanwhile, so these tests of main say nothing about it.',
   BASE_RED: 'The tests of main are red, so no ticket starts. Mend main, or decide with /crew accept.',
   NOT_ITS_STEP: 'Nothing changed: the worker is in another step.',
   INVALID_TRANSITION: 'kill takes working and stuck workers, merge takes done ones, retry takes stuck ones.',

@@ -52,7 +52,10 @@ const DECIDERS: Deciders = {
   RUN: run,
   STOP: (decision, { by }) =>
     decision.crew.running ? decision.record({ type: 'runnerSet', running: false, by }) : 'UNCHANGED',
-  BASE: (decision, { tip, verdict, why }) => decision.record({ type: 'baseTested', tip, verdict, why }),
+  BASE: (decision, { since, tip, verdict, why }) =>
+    (decision.crew.base?.tip ?? null) === since
+      ? decision.record({ type: 'baseTested', tip, verdict, why })
+      : 'BASE_OUTDATED',
   ACCEPT_BASE: acceptBase,
   ASSIGN: assign,
   PREPARED: prepared,

@@ -31,7 +31,8 @@ const COMMANDS = {
   RUN: { by, askedBy: text.exactOptional() },
   STOP: { by },
   /** The tests of main at a commit. */
-  BASE: { tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
+  /** `since`: the tip of the base when its tests began; `null` for none. A merge meanwhile makes them outdated. */
+  BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** An operator lets tickets start although the tests of main are red. */
   ACCEPT_BASE: { by },
   /** Gives a ticket to an idle worker. */
@@ -154,6 +155,7 @@ export const CREW_REFUSALS = [
   'TICKET_TAKEN',
   'TICKET_FINISHED',
   'BASE_RED',
+  'BASE_OUTDATED',
   'NOT_ITS_STEP',
   'INVALID_TRANSITION',
   'NOT_WAITING',

@@ -121,20 +121,23 @@ class RepositoryWork implements CrewWork {
   async look({ finished, workers }: Crew): Promise<Seen> {
     const repository = this.#repository;
     await this.#fetch();
-    const { tip } = await mainState(repository);
     const merged = new Map(finished.map(({ id, commit }) => [id, commit]));
+    const running = workers.flatMap(({ ticket }) => ticket?.id ?? []);
     const inBase = new Set<string>();
     const listed = await this.#tickets.list();
+    // Read after the tickets: a commit that closed one of them is in it.
+    const { tip } = await mainState(repository);
     await this.#closeMerged(listed.tickets, finished);
     for (const { id, status } of listed.tickets) {
       const commit = merged.get(id);
+      // A merge under way closes the ticket's file first, and moves main after it.
+      if (commit === undefined && running.includes(id)) continue;
       const isMerged =
         commit === undefined || commit === null
           ? commit === null || status === 'closed'
           : await isAncestor(repository, commit, tip);
       if (isMerged) inBase.add(id);
     }
-    const running = workers.flatMap(({ ticket }) => ticket?.id ?? []);
     const sorted = sortTickets(listed, running, ({ id }: Ticket) => inBase.has(id) || merged.has(id));
     const ready = sorted.ready.filter(({ deps }) => deps.every((id) => inBase.has(id)));
     return { tip, ready: ready.map(({ id, title, text }) => ({ id, title, text })), listed: sorted.listed };

@@ -225,9 +225,11 @@ export class CrewRunner {
 
   /** Gives a ticket to a worker, ready or listed. Returns why not, or `null`. */
   async assign(worker: string, id: string): Promise<CrewRefusal | 'NO_TICKET' | null> {
-    const { ready } = await this.#ports.work.look(this.state());
+    const { tip, ready } = await this.#ports.work.look(this.state());
     const ticket = ready.find((each) => each.id === id);
-    return ticket === undefined ? 'NO_TICKET' : this.#assign(worker, ticket);
+    if (ticket === undefined) return 'NO_TICKET';
+    await this.#testBase(tip);
+    return this.#assign(worker, ticket);
   }
 
   /** Starts what can be started now. Jobs of different workers run side by side. */
@@ -393,17 +395,21 @@ export class CrewRunner {
     const { work } = this.#ports;
     const { tip, ready, listed } = await work.look(this.state());
     this.#listed = listed;
-    const { base } = this.state();
-    if (ready.length > 0 && base?.tip !== tip) {
-      const tested = await work.testBase(tip);
-      await this.give({ type: 'BASE', tip, ...tested });
-    }
+    if (ready.length > 0) await this.#testBase(tip);
     for (const ticket of ready) {
       const { workers, refused, running } = this.state();
       const idle = workers.find(({ status, leaving }) => status === 'idle' && leaving === null);
       if (idle === undefined || !running || !this.#isRunning) return;
       if (!refused.some(({ id }) => id === ticket.id)) await this.#assign(idle.name, ticket);
     }
+  }
+
+  /** Tests main at the commit at which tickets were found ready, unless that commit is tested. */
+  async #testBase(tip: string): Promise<void> {
+    const since = this.state().base?.tip ?? null;
+    if (since === tip) return;
+    const tested = await this.#ports.work.testBase(tip);
+    await this.give({ type: 'BASE', since, tip, ...tested });
   }
 
   async #assign(worker: string, ticket: StartableTicket): Promise<CrewRefusal | null> {

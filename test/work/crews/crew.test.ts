@@ -88,7 +88,7 @@ function crew(settings: Partial<CrewSettings> = {}): Play {
       ],
     },
     { type: 'RUN', by: 'ann' },
-    { type: 'BASE', tip: 'b0', verdict: 'green', why: '' },
+    { type: 'BASE', since: null, tip: 'b0', verdict: 'green', why: '' },
   );
 }
 
@@ -208,10 +208,17 @@ describe('assigning', () => {
   });
 
   test('starts no ticket on a red base before an operator allows it', () => {
-    const play = crew().give({ type: 'BASE', tip: 'b1', verdict: 'red', why: 'a test fails' });
+    const play = crew().give({ type: 'BASE', since: 'b0', tip: 'b1', verdict: 'red', why: 'a test fails' });
     expect(play.refusal({ type: 'ASSIGN', worker: 'A', ticket: ticket('c-1') })).toBe('BASE_RED');
     play.give({ type: 'ACCEPT_BASE', by: 'ann' }, { type: 'ASSIGN', worker: 'A', ticket: ticket('c-1') });
     expect(play.worker().status).toBe('ready');
+  });
+
+  test('does not go back to a base whose tests began before a merge', () => {
+    const play = merging().give({ type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' });
+    const late = { type: 'BASE', since: 'b0', tip: 'b0', verdict: 'green', why: '' } as const;
+    expect(play.refusal(late)).toBe('BASE_OUTDATED');
+    expect(play.crew.base?.tip).toBe('m1');
   });
 
   test('does not start a finished ticket again', () => {

@@ -48,6 +48,32 @@ test('starts a ticket when the tickets that it depends on are in its base', asyn
   expect(text).toContain('c-3: it depends on c-9, which does not exist');
 });
 
+test('waits for a merge under way, whose ticket is closed before main has the commit', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2', { deps: ['c-1'] }) });
+  const file = join(repo, '.tickets/c-1.md');
+  const open = readFileSync(file, 'utf8');
+  let refused = '';
+  const room = await stage(
+    repo,
+    async (folder, turn) => {
+      if (turn.channel.includes('c-1')) {
+        writeFileSync(file, open.replace('status: open', 'status: closed'));
+        refused = JSON.stringify(await room.command('/crew assign B c-2'));
+        writeFileSync(file, open);
+      }
+      add(folder, `${turn.channel.slice(-3)}.txt`, 'x');
+      return 'DONE';
+    },
+    { workers: 2 },
+  );
+  await room.command('/crew run');
+  await finished(room, 2);
+  expect(refused).toContain('waits for another ticket');
+  expect(git(repo, 'log', '--format=%(trailers:key=Conch-Ticket,valueonly,separator=%x2C)', '--first-parent')).toMatch(
+    /c-2\nc-1/,
+  );
+});
+
 test('merges two tickets that change the same lines, the second after its worker resolved the conflict', async () => {
   let inside = 0;
   const both = Promise.withResolvers<void>();

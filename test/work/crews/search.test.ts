@@ -75,7 +75,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
   const all: readonly CrewCommand[] = [
     { type: 'RUN', by: 'ann' },
     { type: 'STOP', by: 'ann' },
-    { type: 'BASE', tip: 'b', verdict: pick(['green', 'green', 'red']), why: '' },
+    { type: 'BASE', since: crew.base?.tip ?? null, tip: 'b', verdict: pick(['green', 'green', 'red']), why: '' },
     { type: 'ACCEPT_BASE', by: 'ann' },
     { type: 'ASSIGN', worker: name, ticket: { id: pick(TICKETS), title: '', text: '', session: 's', slot, ...place } },
     { type: 'PREPARED', worker: name, ticket: id },
