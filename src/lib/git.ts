@@ -1,5 +1,7 @@
+import { readFileSync, statSync } from 'node:fs';
 import { copyFile, stat, utimes } from 'node:fs/promises';
 import { spawn } from 'node:child_process';
+import { join, resolve as resolvePath } from 'node:path';
 import { isUnsafeVariable } from './unsafe-variables.ts';
 
 /** The environment variables of git. */
@@ -19,6 +21,8 @@ export type GitOptions = {
   readonly limitMs?: number;
   /** The most bytes of output. Default: 64 MiB. */
   readonly mostOutput?: number;
+  /** Returns one character for each byte of output. Default: the output is read as UTF-8. */
+  readonly bytes?: true;
 };
 
 /** Runs one command of git in a folder. Returns standard output. Throws `GitError`. */
@@ -81,17 +85,15 @@ const ALWAYS: readonly string[] = [
 /**
  * Returns a function that runs git in a folder. No shell is used. Programs named by the repository's configuration do
  * not run: hooks, filters, monitors, merge drivers, credential helpers, commands for ssh. Those of the user's own
- * configuration run only for the connection to a remote. The configuration is read once, at the first command. The
- * environment loses every variable that changes git. `set`: variables added for every command.
+ * configuration run only for the connection to a remote. The configuration is read again whenever one of its files has
+ * changed. The environment loses every variable that changes git. `set`: variables added for every command.
  */
 export function gitIn(folder: string, environment: GitEnvironment, set: Readonly<Record<string, string>> = {}): Git {
-  let settings: Promise<Settings> | null = null;
   return async (args, options = {}) => {
     const env = { ...safeEnvironment(environment), ...set, ...options.set };
     if (options.index !== undefined) env['GIT_INDEX_FILE'] = options.index;
     const hooks = options.hooks === true;
-    if (!hooks) settings ??= readSettings(folder, env);
-    const { off, ssh } = hooks ? { off: [], ssh: null } : await (settings ?? NO_SETTINGS);
+    const { off, ssh } = hooks ? NO_SETTINGS : await settingsOf(folder, env);
     if (ssh !== null) env['GIT_SSH_COMMAND'] = ssh;
     const safe = [...ALWAYS, ...(hooks ? [] : ['core.hooksPath=/dev/null']), ...off];
     const end = await ended(['-C', folder, ...safe.flatMap((one) => ['-c', one]), ...args], env, options);
@@ -107,7 +109,7 @@ export function zeroSeparated(output: string): readonly string[] {
 
 /** Settings for `-c` that switch programs off, and the command for ssh. */
 type Settings = { readonly off: readonly string[]; readonly ssh: string | null };
-const NO_SETTINGS: Promise<Settings> = Promise.resolve({ off: [], ssh: null });
+const NO_SETTINGS: Settings = { off: [], ssh: null };
 
 function safeEnvironment(environment: GitEnvironment): Record<string, string | undefined> {
   const kept = Object.entries(environment).filter(([name]) => !isUnsafeVariable(name));
@@ -142,8 +144,67 @@ const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
   [/^remote\..*\.vcs$/s, ''],
 ];
 
-async function readSettings(folder: string, env: GitEnvironment): Promise<Settings> {
-  const names = '^(filter|merge|credential|remote)\\.|^core\\.(sshcommand|gitproxy|alternaterefscommand)$';
+/** Settings by folder and home, with the state of the files that they were read from. */
+const KNOWN = new Map<string, { readonly files: string; readonly settings: Settings }>();
+const MOST_KNOWN = 200;
+/** A file changed less than this long ago could change once more with the same time. */
+const RACY_MS = 1_000;
+
+/** Returns the settings of a folder. git is asked only when a file of its configuration has changed. */
+async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings> {
+  const files = configFiles(folder, env);
+  const key = JSON.stringify([folder, env['HOME'], env['XDG_CONFIG_HOME'], env['PATH']]);
+  const known = KNOWN.get(key);
+  if (known !== undefined && known.files === files) return known.settings;
+  const { settings, includes } = await readSettings(folder, env);
+  KNOWN.delete(key);
+  // Files that others include are not known here, so such settings are read each time.
+  if (files !== null && !includes) KNOWN.set(key, { files, settings });
+  const [oldest] = KNOWN.keys();
+  if (KNOWN.size > MOST_KNOWN && oldest !== undefined) KNOWN.delete(oldest);
+  return settings;
+}
+
+/** Returns the state of every file of a folder's configuration; `null` when it is not known or too new to compare. */
+function configFiles(folder: string, env: GitEnvironment): string | null {
+  const places = gitFoldersOf(folder);
+  if (places === null) return null;
+  const home = env['HOME'] ?? '';
+  const paths = [
+    '/etc/gitconfig',
+    join(home, '.gitconfig'),
+    join(env['XDG_CONFIG_HOME'] ?? join(home, '.config'), 'git/config'),
+    ...places.flatMap((place) => [join(place, 'config'), join(place, 'config.worktree')]),
+  ];
+  const newest = (Date.now() - RACY_MS) * 1_000_000;
+  const states = paths.map((path) => {
+    const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return found === undefined ? '' : `${found.dev} ${found.ino} ${found.size} ${found.ctimeNs}`;
+  });
+  const isNew = states.some((state) => state !== '' && Number(state.split(' ')[3]) > newest);
+  return isNew ? null : states.join('\n');
+}
+
+/** The folders of git for a worktree: its own, and the one that all worktrees share. `null` when the folder has none. */
+function gitFoldersOf(folder: string): readonly string[] | null {
+  const place = join(folder, '.git');
+  try {
+    if (statSync(place).isDirectory()) return [place];
+    const [, path] = /^gitdir: (.*)$/m.exec(readFileSync(place, 'utf8')) ?? [];
+    if (path === undefined) return null;
+    const own = resolvePath(folder, path);
+    return [own, resolvePath(own, readFileSync(join(own, 'commondir'), 'utf8').trim())];
+  } catch {
+    return null;
+  }
+}
+
+async function readSettings(
+  folder: string,
+  env: GitEnvironment,
+): Promise<{ readonly settings: Settings; readonly includes: boolean }> {
+  const names =
+    '^(filter|merge|credential|remote|include|includeif)\\.|^core\\.(sshcommand|gitproxy|alternaterefscommand)$';
   const args = ['config', '--show-scope', '--null', '--get-regexp', names];
   const end = await ended(['-C', folder, ...args], env, {});
   if (end.isMissing || end.limit !== null) throw new GitError(args, end);
@@ -151,9 +212,11 @@ async function readSettings(folder: string, env: GitEnvironment): Promise<Settin
   const off: string[] = [];
   const helpers: string[] = [];
   let ssh = 'ssh';
+  let includes = false;
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const [name = '', ...value] = (fields[at + 1] ?? '').split('\n');
     const isLocal = fields[at] === 'local' || fields[at] === 'worktree';
+    if (/^include(?:if)?\./.test(name)) includes = true;
     const found = [...REPLACED, ...(isLocal ? REPLACED_LOCAL : [])].find(([pattern]) => pattern.test(name));
     // The first "=" ends the name of a setting of `-c`, so such a program could not be switched off.
     if (found !== undefined && name.includes('='))
@@ -163,7 +226,7 @@ async function readSettings(folder: string, env: GitEnvironment): Promise<Settin
     else if (name === 'credential.helper') helpers.push(`${name}=${value.join('\n')}`);
   }
   const isReset = off.includes('credential.helper=');
-  return { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` };
+  return { settings: { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` }, includes };
 }
 
 /** Runs git in a process group of its own and ends the whole group at a limit. Never throws. */
@@ -191,7 +254,13 @@ function ended(args: readonly string[], env: GitEnvironment, options: GitOptions
     let killer = setTimeout(() => stop(`no end within ${limitMs / 1_000} s`), limitMs);
     const finish = (code: number | null, isMissing: boolean): void => {
       clearTimeout(killer);
-      resolve({ code, stdout: Buffer.concat(chunks).toString('utf8'), stderr, isMissing, limit });
+      resolve({
+        code,
+        stdout: Buffer.concat(chunks).toString(options.bytes === true ? 'latin1' : 'utf8'),
+        stderr,
+        isMissing,
+        limit,
+      });
     };
     child.once('error', (error: NodeJS.ErrnoException) => {
       stderr = error.message;

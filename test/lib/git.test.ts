@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -137,6 +137,25 @@ describe('programs of the configuration', () => {
     raw('config', 'protocol.ext.allow', 'always');
     await failure(gitIn(root, env())(['fetch', 'origin']));
     expect(planted.ran()).toBe(false);
+  });
+
+  test('that were configured after the configuration was read do not run either', async () => {
+    const { program, ran } = trap('late');
+    writeFileSync(join(root, 'late.txt'), '1\n');
+    // git is asked once for settings whose files are older than a second.
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    const log = join(home, 'calls');
+    const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim();
+    mkdirSync(join(home, 'bin'));
+    writeFileSync(join(home, 'bin/git'), `#!/bin/sh\necho "$*" >> '${log}'\nexec '${real}' "$@"\n`, { mode: 0o755 });
+    const git = gitIn(root, { ...env(), PATH: `${join(home, 'bin')}:${process.env['PATH']}` });
+    await git(['rev-parse', 'HEAD']);
+    await git(['rev-parse', 'HEAD']);
+    expect(readFileSync(log, 'utf8').match(/show-scope/g)).toHaveLength(1);
+    writeFileSync(join(root, '.gitattributes'), '* filter=late\n');
+    raw('config', 'filter.late.clean', program);
+    await git(['add', '--all']);
+    expect(ran()).toBe(false);
   });
 
   test('with a name that cannot be switched off stop the command', async () => {

@@ -4,7 +4,7 @@ import { join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { isoTime } from '../../lib/time.ts';
 import type { GitEnvironment } from '../../lib/git.ts';
-import { findRunners } from './checks/test-runner.ts';
+import { RUNNER_FILES, findRunners } from './checks/test-runner.ts';
 import { portsInUse, slotEnvironment } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { Assigned, Crew, WorktreeState } from './crew.ts';
@@ -18,6 +18,7 @@ import {
   excludePaths,
   fetchMain,
   fileIn,
+  filesIn,
   hooksProblem,
   isAncestor,
   openRepository,
@@ -434,7 +435,8 @@ class RepositoryWork implements CrewWork {
     if (test === 'none') return null;
     if (test !== 'auto') return test;
     const { tip } = await mainState(this.#repository);
-    const found = await findRunners((path) => fileIn(this.#repository, tip, path));
+    const files = await filesIn(this.#repository, tip, RUNNER_FILES);
+    const found = findRunners((path) => files.get(path) ?? null);
     const [first] = found;
     const names = found.map(({ command }) => command).join(', ');
     if (found.length > 1) {

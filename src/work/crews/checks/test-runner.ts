@@ -2,7 +2,7 @@
 export type TestRunner = { readonly name: string; readonly file: string; readonly command: string };
 
 /** Reads a file at the root of main; `null` when it is missing. */
-type ReadAtMain = (path: string) => Promise<string | null>;
+type ReadAtMain = (path: string) => string | null;
 
 const PLACEHOLDER = /no test specified/i;
 const LOCKS = [
@@ -33,26 +33,33 @@ const RULES: readonly Rule[] = [
   { name: 'dotnet', file: 'global.json', command: 'dotnet test' },
 ];
 
+/** The files at the root of main that `findRunners` reads. */
+export const RUNNER_FILES: readonly string[] = [
+  'package.json',
+  ...LOCKS.map(([file]) => file),
+  ...RULES.map(({ file }) => file),
+];
+
 /** The test runners whose files are at the root of main, one for each name. `auto` uses the first. */
-export async function findRunners(read: ReadAtMain): Promise<readonly TestRunner[]> {
+export function findRunners(read: ReadAtMain): readonly TestRunner[] {
   const found: TestRunner[] = [];
-  const script = await packageScript(read);
+  const script = packageScript(read);
   if (script !== null) found.push(script);
   for (const { name, file, command, shows } of RULES) {
     if (found.some((each) => each.name === name)) continue;
-    const text = await read(file);
+    const text = read(file);
     if (text !== null && (shows === undefined || shows.test(text))) found.push({ name, file, command });
   }
   return found;
 }
 
-async function packageScript(read: ReadAtMain): Promise<TestRunner | null> {
+function packageScript(read: ReadAtMain): TestRunner | null {
   const file = 'package.json';
-  const text = await read(file);
+  const text = read(file);
   if (text === null) return null;
   const script = testScriptOf(text);
   if (script === null || PLACEHOLDER.test(script)) return null;
-  for (const [lock, command] of LOCKS) if ((await read(lock)) !== null) return { name: 'package.json', file, command };
+  for (const [lock, command] of LOCKS) if (read(lock) !== null) return { name: 'package.json', file, command };
   return { name: 'package.json', file, command: 'npm test --silent' };
 }
 
@@ -67,19 +74,19 @@ function testScriptOf(text: string): string | null {
 }
 
 const COUNTS: readonly RegExp[] = [
-  /^[#ℹ] tests (\d+)$/m,
-  /^\s*Tests:?\s.*?(\d+) total/m,
-  /^\s*Tests\s.*\((\d+)\)\s*$/m,
-  /^=+ .*?(\d+) passed/m,
-  /^test result: .*? (\d+) passed/m,
-  /^\s*(\d+) passing/m,
+  /^[#ℹ] tests (\d+)$/gm,
+  /^\s*Tests:?\s.*?(\d+) total/gm,
+  /^\s*Tests\s.*\((\d+)\)\s*$/gm,
+  /^=+ .*?(\d+) passed/gm,
+  /^test result: .*? (\d+) passed/gm,
+  /^\s*(\d+) passing/gm,
 ];
 
-/** The number of tests that the summary of a known runner names; `null` when there is none. */
+/** The number of tests that the summaries of a known runner name together; `null` when there is none. */
 export function countTests(output: string): number | null {
   for (const pattern of COUNTS) {
-    const [, count] = pattern.exec(output) ?? [];
-    if (count !== undefined) return Number(count);
+    const found = [...output.matchAll(pattern)];
+    if (found.length > 0) return found.reduce((sum, [, count]) => sum + Number(count), 0);
   }
   return null;
 }

@@ -16,9 +16,11 @@ export type MainState = { readonly main: string; readonly tip: string; readonly 
 
 /** Returns where main is. Deletes the ref of waiting commits when main has them. Throws when main is missing. */
 export async function mainState(repository: Repository): Promise<MainState> {
-  const main = await tipOf(repository, repository.main);
+  const ref = `refs/heads/${repository.main}`;
+  const listing = await repository.git(['for-each-ref', '--format=%(refname) %(objectname)', ref, WAITING]);
+  const refs = new Map(listing.split('\n').map((line) => [line.split(' ')[0], line.split(' ')[1]] as const));
+  const [main, waiting] = [refs.get(ref) ?? null, refs.get(WAITING) ?? null];
   if (main === null) throw new Error(`${repository.root} has no branch ${repository.main} any more.`);
-  const waiting = await commitOf(repository, WAITING);
   if (waiting === null) return { main, tip: main, hasDiverged: false };
   if (!(await isAncestor(repository, waiting, main)))
     return { main, tip: waiting, hasDiverged: !(await isAncestor(repository, main, waiting)) };

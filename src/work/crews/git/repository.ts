@@ -83,9 +83,7 @@ export async function openRepository(path: string, options: RepositoryOptions): 
     throw new RepositoryError('folder-tracked', `${main} has files in ${folder}/, where worktrees would lie. ${how}`);
   }
   const release = lockRepository(root, commonDir, [...(folder === null ? [] : [`/${folder}/`]), '/.conch']);
-  // A crew runs for days, and an agent could change the configuration: each command reads it again.
-  const fresh: Git = async (args, more) => await gitIn(root, env)(args, more);
-  return { root, commonDir, main, env, git: fresh, release };
+  return { root, commonDir, main, env, git: gitIn(root, env), release };
 }
 
 /** Returns the commit of a local branch; `null` when there is no such branch. */
@@ -100,13 +98,41 @@ export async function commitOf({ git }: Pick<Repository, 'git'>, name: string): 
 
 /** True when `one` is `other` or an ancestor of it. Throws `GitError` when a commit is missing. */
 export async function isAncestor({ git }: Pick<Repository, 'git'>, one: string, other: string): Promise<boolean> {
+  if (one === other) return true;
   return (await unless(1, git(['merge-base', '--is-ancestor', one, other]))) !== null;
 }
 
 /** Returns the text of a file in a commit; `null` when the commit has no such file. */
-export async function fileIn({ git }: Pick<Repository, 'git'>, commit: string, path: string): Promise<string | null> {
-  const id = await unless(1, git(['rev-parse', '--verify', '--quiet', '--end-of-options', `${commit}:${path}`]));
-  return id === null ? null : await git(['cat-file', 'blob', id]);
+export async function fileIn(
+  repository: Pick<Repository, 'git'>,
+  commit: string,
+  path: string,
+): Promise<string | null> {
+  return (await filesIn(repository, commit, [path])).get(path) ?? null;
+}
+
+/** Returns the texts of files in a commit, by their paths. Files that the commit lacks are left out. */
+export async function filesIn(
+  { git }: Pick<Repository, 'git'>,
+  commit: string,
+  paths: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const files = new Map<string, string>();
+  // A path with a newline would be two requests.
+  const asked = paths.filter((path) => !path.includes('\n'));
+  if (asked.length === 0) return files;
+  const input = asked.map((path) => `${commit}:${path}\n`).join('');
+  const output = await git(['cat-file', '--batch'], { input, bytes: true });
+  let at = 0;
+  for (const path of asked) {
+    const end = output.indexOf('\n', at);
+    const [, type, size] = /^[0-9a-f]{40,64} (\w+) (\d+)$/.exec(output.slice(at, end)) ?? [];
+    at = end + 1;
+    if (size === undefined) continue;
+    if (type === 'blob') files.set(path, Buffer.from(output.slice(at, at + Number(size)), 'latin1').toString('utf8'));
+    at += Number(size) + 1;
+  }
+  return files;
 }
 
 /** What fetching main gave. `commit`: main of the remote. `problem`: why nothing was fetched, `null` without a remote. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { zeroSeparated } from '../../../lib/git.ts';
-import { commitOf, fileIn } from '../git/repository.ts';
+import { commitOf, fileIn, filesIn } from '../git/repository.ts';
 import type { Repository } from '../git/repository.ts';
 import { isTicketId, parseTicket, withStatus } from './ticket-file.ts';
 import type { ListedTicket, Ticket, TicketSource } from './ticket.ts';
@@ -16,19 +16,18 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
   const folder = join(repository.root, dir);
   const pathOf = (id: string): string => `${dir}/${id}.md`;
   const here = async (name: string): Promise<Uint8Array | null> => readFile(join(folder, name)).catch(() => null);
-  const atMain = async (name: string): Promise<Uint8Array | null> => {
-    const text = await fileIn(repository, `refs/heads/${repository.main}`, `${dir}/${name}`);
-    return text === null ? null : Buffer.from(text);
-  };
   return {
     async list() {
       const tickets: Ticket[] = [];
       const unreadable: ListedTicket[] = [];
       const names = new Set([...(await namesIn(folder)), ...(await namesAtMain(repository, dir))]);
+      const paths = [...names].map((name) => `${dir}/${name}`);
+      const atMain = await filesIn(repository, `refs/heads/${repository.main}`, paths);
       for (const name of [...names].toSorted()) {
         const id = name.slice(0, -'.md'.length);
         try {
-          const [mine, main] = [await here(name), await atMain(name)];
+          const [mine, text] = [await here(name), atMain.get(`${dir}/${name}`)];
+          const main = text === undefined ? null : Buffer.from(text);
           const ticket = parseTicket(id, mine ?? main ?? new Uint8Array());
           const isClosed = mine !== null && main !== null && parseTicket(id, main).status === 'closed';
           tickets.push(isClosed ? { ...ticket, status: 'closed' } : ticket);

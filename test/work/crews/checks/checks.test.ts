@@ -6,8 +6,8 @@ import { weakenedParts } from '../../../../src/work/crews/checks/weakened.ts';
 const NPM = { 'package.json': '{"scripts":{"test":"node --test"}}' };
 
 describe('the runner of a repository', () => {
-  const found = async (files: Readonly<Record<string, string>>) =>
-    (await findRunners(async (path) => files[path] ?? null)).map(({ command }) => command);
+  const found = (files: Readonly<Record<string, string>>) =>
+    findRunners((path) => files[path] ?? null).map(({ command }) => command);
 
   test.each([
     [NPM, ['npm test --silent']],
@@ -28,8 +28,8 @@ describe('the runner of a repository', () => {
     [{ 'pom.xml': '' }, ['mvn -q test']],
     [{ 'global.json': '' }, ['dotnet test']],
     [{ ...NPM, 'Cargo.toml': '' }, ['npm test --silent', 'cargo test']],
-  ])('with %j is %j', async (files, commands) => {
-    expect(await found(files)).toEqual(commands);
+  ])('with %j is %j', (files, commands) => {
+    expect(found(files)).toEqual(commands);
   });
 
   test.each([
@@ -40,6 +40,7 @@ describe('the runner of a repository', () => {
     ['===== 7 passed in 0.1s =====', 7],
     ['test result: ok. 9 passed; 0 failed', 9],
     ['  8 passing (3ms)', 8],
+    ['test result: ok. 9 passed; 0 failed\n\ntest result: ok. 2 passed; 0 failed', 11],
     ['all good', null],
   ])('that printed %j ran %j tests', (output, count) => {
     expect(countTests(output)).toBe(count);
