@@ -58,10 +58,13 @@ export const RUN_CAUSES = {
  * The run machine as hosted beside floors: a run's requests are made to people by its floor, whose turn waits
  * meanwhile.
  */
-export const runOnFloor = {
-  ...runMachine,
-  causes: floorCommands,
-} satisfies Machine<RunState, RunCommand, RunFact, never, RunRefusal>;
+export const runOnFloor = { ...runMachine, causes: floorCommands } satisfies Machine<
+  RunState,
+  RunCommand,
+  RunFact,
+  never,
+  RunRefusal
+>;
 
 function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
   if (fact.type === 'disconnected') return fact.restart ? recovered(floor) : [];
@@ -133,9 +136,7 @@ function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunComman
   const turn = `turn #${epoch} of ${agent} in ${channel}`;
   const session = `${fact.epoch}`;
   const given = { runType: 'conversational', prompt: prompt ?? turn, session, by: null, waitMs: null } as const;
-  const told = {
-    ...defined({ maxTurns, requestedBy }),
-  };
+  const told = { ...defined({ maxTurns, requestedBy }) };
   const task = { id: turn, column: 'in_progress' };
   return [
     { type: 'ABORT', reason: 'another turn began', by: null },
@@ -311,10 +312,7 @@ function questionOf(
   const always = offers.length === 0 ? {} : { always: offers };
   const lasting = defined({ lasting: approval.lasting });
   const more = { ...aboutOf(call, approval, { run, unknown }), ...lasting, ...always };
-  return {
-    approval: { title, detail, id: approval.id, ...more },
-    ...defined({ unaskable }),
-  };
+  return { approval: { title, detail, id: approval.id, ...more }, ...defined({ unaskable }) };
 }
 
 function endsWhat({ type, id }: Run): string {

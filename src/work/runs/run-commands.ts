@@ -275,10 +275,7 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
   const start = { type: 'START', runType: 'background', ...given, ...limit } as const;
   const started = await ports.runs.apply(runKeyOf(seat), start, ports.clock.now());
   if (!started.ok) return refused(started.refusal, agent, ports);
-  return {
-    ok: true,
-    text: `${name} starts, and reports here at the end. Progress: /run status ${agent}+`,
-  };
+  return { ok: true, text: `${name} starts, and reports here at the end. Progress: /run status ${agent}+` };
 }
 
 type Options =

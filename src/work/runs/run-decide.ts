@@ -43,12 +43,9 @@ export function decideRun(state: RunState, command: RunCommand, at: Instant): Ma
 }
 
 function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null {
+  if (command.type === 'PAUSE' && isCutOff(decision, command)) return standAside(decision);
   switch (command.type) {
     case 'PAUSE':
-      if (isCutOff(decision, command)) return standAside(decision);
-      return isListed(decision.state.status, command.type)
-        ? transition(decision, command)
-        : unlisted(decision, command);
     case 'START':
     case 'STEP':
     case 'RESUME':
@@ -151,16 +148,7 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   const run = `${state.key}#${lastNumber(state) + 1}`;
   const maxTurns = command.maxTurns ?? TURN_LIMITS[runType];
   const asked = defined({ requestedBy });
-  const given = {
-    runType,
-    prompt,
-    session,
-    by,
-    ...asked,
-    waitMs,
-    allowedTools,
-    ...defined({ model }),
-  };
+  const given = { runType, prompt, session, by, ...asked, waitMs, allowedTools, ...defined({ model }) };
   decision.record({ type: 'runStarted', run, task: task.id, ...given, maxTurns });
   return null;
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { taggedUnion } from '../../lib/tagged.ts';
 import {
   LABELS,
   MOST_TURNS,
@@ -8,8 +9,10 @@ import {
   openCallSchema,
   runErrorSchema,
 } from './run.ts';
+import type { Frozen } from '../../lib/tagged.ts';
 
 const text = z.string();
+const words = text.exactOptional();
 const id = z.string().min(1).max(500);
 const by = text.nullable();
 const turns = z.int().min(1).max(MOST_TURNS);
@@ -58,156 +61,121 @@ const settled = {
 const resumedBy = z.strictObject({ name: text, completes: z.literal(true).exactOptional() }).exactOptional();
 
 /** Commands of a run: the specification's seven events, then those about calls, approvals, lost agents and restarts. */
-export const runCommandSchema = z.discriminatedUnion('type', [
-  z.strictObject({
-    type: z.literal('START'),
+export const runCommandSchema = taggedUnion('type', {
+  START: {
     cause,
     ...started,
     maxTurns: turns.exactOptional(),
     /** The ticket of the run; `null` for none. */
     task: z.strictObject({ id, column: text }).nullable(),
-  }),
-  z.strictObject({
-    type: z.literal('STEP'),
-    cause,
-    session,
-    turn: z.int().min(1),
-    toolCalls: z.array(requestedCallSchema),
-    output: text.exactOptional(),
-  }),
+  },
+  STEP: { cause, session, turn: z.int().min(1), toolCalls: z.array(requestedCallSchema), output: words },
   /**
    * Stores a step so that the run can continue after a restart: the conversation since the step before, and the calls.
    */
-  z.strictObject({ type: z.literal('KEEP'), cause, session, said: text, calls: text }),
-  z.strictObject({ type: z.literal('PAUSE'), cause, reason: z.enum(PAUSE_REASONS), context: text.exactOptional() }),
-  z.strictObject({
-    type: z.literal('RESUME'),
+  KEEP: { cause, session, said: text, calls: text },
+  PAUSE: { cause, reason: z.enum(PAUSE_REASONS), context: words },
+  RESUME: {
     cause,
     by,
-    feedback: text.exactOptional(),
-    input: text.exactOptional(),
+    feedback: words,
+    input: words,
     /** Number of steps to add at the limit. Absent: as many as the limit was. */
     more: z.int().exactOptional(),
     told: resumedBy,
-  }),
-  z.strictObject({ type: z.literal('ERROR'), cause, session, error: runErrorSchema }),
-  z.strictObject({
-    type: z.literal('COMPLETE'),
+  },
+  ERROR: { cause, session, error: runErrorSchema },
+  COMPLETE: {
     cause,
     session,
     result: text,
-    diff: text.exactOptional(),
+    diff: words,
     /** Number of steps of the run. Absent: as many as were counted. */
     turnCount: z.int().min(1).exactOptional(),
     /** Id of the operator who completed the run with its results so far; `null` when the agent finished. */
     by: by.exactOptional(),
-  }),
-  z.strictObject({
-    type: z.literal('ABORT'),
+  },
+  ABORT: {
     cause,
     reason: text,
     by,
     /** Set: aborts only a paused run. A failed run stays failed. */
     while: z.literal('paused').exactOptional(),
-  }),
+  },
   /** Requests calls in a step: the first call, and calls that wait for its decision. */
-  z.strictObject({ type: z.literal('REQUEST'), cause, session, calls: z.array(requestedCallSchema) }),
+  REQUEST: { cause, session, calls: z.array(requestedCallSchema) },
   /** Claims a call right before it starts, under the rules in force. A call is claimed once, or not started. */
-  z.strictObject({
-    type: z.literal('CLAIM'),
-    cause,
-    call: id,
-    digest: text,
-    verdict: z.enum(['allow', 'ask', 'deny']),
-    brings: brings.exactOptional(),
-  }),
-  z.strictObject({ type: z.literal('SETTLE'), cause, ...settled, code: text.nullable() }),
+  CLAIM: { cause, call: id, digest: text, verdict: z.enum(['allow', 'ask', 'deny']), brings: brings.exactOptional() },
+  SETTLE: { cause, ...settled, code: text.nullable() },
   /** Reports a call that an agent ran without asking. The run may be paused or over. */
-  z.strictObject({
-    type: z.literal('REPORT'),
+  REPORT: {
     cause,
     session,
     call: requestedCallSchema,
     result: z.strictObject({ ...settled, code: text.nullable() }).omit({ call: true }),
     brings: brings.exactOptional(),
-  }),
+  },
   /** Marks the seat's session as having read text with this label. Default label: untrusted. */
-  z.strictObject({ type: z.literal('TAINT'), cause, from: text, label: z.enum(LABELS).exactOptional() }),
+  TAINT: { cause, from: text, label: z.enum(LABELS).exactOptional() },
   /** Clears the labels of what the session read, because another session begins. */
-  z.strictObject({ type: z.literal('CLEANSE'), cause }),
+  CLEANSE: { cause },
   /** Withdraws the request of a call that has not started. */
-  z.strictObject({ type: z.literal('WITHDRAW'), cause, call: id }),
-  z.strictObject({
-    type: z.literal('DECIDE'),
+  WITHDRAW: { cause, call: id },
+  DECIDE: {
     cause,
     approval: id,
     /** Digest of the request that people saw. Absent: the open one. */
-    digest: text.exactOptional(),
+    digest: words,
     choice: z.enum(['allow', 'deny']),
     /** Id of the person who decided; `null` when nobody could be asked. */
     by,
     via: text,
-    reason: text.exactOptional(),
+    reason: words,
     /** Text of the always-allow rule that the decision adds. */
-    always: text.exactOptional(),
+    always: words,
     /** For a call whose agent is gone: deadline until which the decision counts for the same call. */
     until: z.number().exactOptional(),
-  }),
+  },
   /** Revokes an always-allow rule. `name`: name of the person, for the announcement. */
-  z.strictObject({ type: z.literal('REVOKE'), cause, id, by: text, name: text }),
+  REVOKE: { cause, id, by: text, name: text },
   /** Continues the run in another session of the agent. */
-  z.strictObject({ type: z.literal('ATTACH'), cause, session }),
+  ATTACH: { cause, session },
   /** Reports that the agent was lost while its run is paused. */
-  z.strictObject({ type: z.literal('LOST'), cause, session, error: runErrorSchema }),
+  LOST: { cause, session, error: runErrorSchema },
   /** Reports that the process restarted: running calls and open requests of agents are lost. */
-  z.strictObject({ type: z.literal('RECOVER'), cause }),
+  RECOVER: { cause },
   /** Moves all deadlines by a standstill of the process, in milliseconds. */
-  z.strictObject({ type: z.literal('STANDSTILL'), cause, ms: z.number() }),
+  STANDSTILL: { cause, ms: z.number() },
   /** Skips run numbers after a backup was restored, so that no run id is used twice. */
-  z.strictObject({ type: z.literal('SKIP_NUMBERS'), cause, by: z.number() }),
-  z.strictObject({ type: z.literal('TICK'), cause }),
-]);
+  SKIP_NUMBERS: { cause, by: z.number() },
+  TICK: { cause },
+});
 
 /** Facts of runs. */
-export const runFactSchema = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('runStarted'), run: id, task: id, ...started, maxTurns: z.number() }),
-  z.strictObject({ type: z.literal('stepped'), turn: z.number(), output: text.nullable() }),
-  z.strictObject({ type: z.literal('stepKept'), said: text, calls: text }),
-  z.strictObject({
-    type: z.literal('paused'),
+export const RUN_FACTS = {
+  runStarted: { run: id, task: id, ...started, maxTurns: z.number() },
+  stepped: { turn: z.number(), output: text.nullable() },
+  stepKept: { said: text, calls: text },
+  paused: {
     reason: z.enum(PAUSE_REASONS),
     context: text.nullable(),
     until: z.number().nullable(),
     approval: approvalSchema.nullable(),
     muted: z.literal(true).exactOptional(),
-  }),
-  z.strictObject({
-    type: z.literal('resumed'),
-    by,
-    feedback: text.nullable(),
-    input: text.nullable(),
-    maxTurns: z.number(),
-    told: resumedBy,
-  }),
-  z.strictObject({ type: z.literal('attached'), session }),
-  z.strictObject({ type: z.literal('errored'), error: runErrorSchema, until: z.number().nullable() }),
-  z.strictObject({ type: z.literal('lost'), error: runErrorSchema }),
-  z.strictObject({
-    type: z.literal('runCompleted'),
-    result: text,
-    diff: text.nullable(),
-    turnCount: z.number(),
-    by: by.exactOptional(),
-  }),
-  z.strictObject({ type: z.literal('aborted'), reason: text, by }),
+  },
+  resumed: { by, feedback: text.nullable(), input: text.nullable(), maxTurns: z.number(), told: resumedBy },
+  attached: { session },
+  errored: { error: runErrorSchema, until: z.number().nullable() },
+  lost: { error: runErrorSchema },
+  runCompleted: { result: text, diff: text.nullable(), turnCount: z.number(), by: by.exactOptional() },
+  aborted: { reason: text, by },
   /** `taint`: source of untrusted text that the session had read. */
-  z.strictObject({ type: z.literal('callRequested'), call: requestedCallSchema, taint: text.exactOptional() }),
+  callRequested: { call: requestedCallSchema, taint: words },
   /** The call may start, once. */
-  z.strictObject({ type: z.literal('callCleared'), call: id }),
-  z.strictObject({ type: z.literal('callClaimed'), call: id }),
+  callCleared: { call: id },
+  callClaimed: { call: id },
   /** `outcome` is `unknown` when the call may have had its effect. `refused`: the agent waits for the refusal. */
-  z.strictObject({
-    type: z.literal('callSettled'),
+  callSettled: {
     tool: text,
     ...settled,
     code: text.nullable(),
@@ -215,9 +183,8 @@ export const runFactSchema = z.discriminatedUnion('type', [
     refused: z.boolean(),
     /** Id of the approval that allowed the call. */
     approval: id.exactOptional(),
-  }),
-  z.strictObject({
-    type: z.literal('approvalClosed'),
+  },
+  approvalClosed: {
     ...closedApprovalSchema.shape,
     via: text.nullable(),
     reason: text.nullable(),
@@ -227,33 +194,30 @@ export const runFactSchema = z.discriminatedUnion('type', [
      * `null`: as long as the run.
      */
     until: z.number().nullable().exactOptional(),
-  }),
-  z.strictObject({ type: z.literal('approvalDetached'), id }),
+  },
+  approvalDetached: { id },
   /** `told`: what the channel is told, with the person's name. */
-  z.strictObject({
-    type: z.literal('ruleRevoked'),
-    id,
-    by: text,
-    told: z.strictObject({ rule: text, name: text }).exactOptional(),
-  }),
-  z.strictObject({ type: z.literal('tainted'), from: text, label: z.literal('private').exactOptional() }),
-  z.strictObject({ type: z.literal('cleansed') }),
+  ruleRevoked: { id, by: text, told: z.strictObject({ rule: text, name: text }).exactOptional() },
+  tainted: { from: text, label: z.literal('private').exactOptional() },
+  cleansed: {},
   /**
    * The decision about an equal call counts for this call, too. That call is gone, or was requested together with this
    * one.
    */
-  z.strictObject({
-    type: z.literal('grantUsed'),
+  grantUsed: {
     call: id,
     digest: text,
     said: z.strictObject({ approval: id, choice: z.enum(['allow', 'deny']), by, reason: text.nullable() }),
-  }),
-  z.strictObject({ type: z.literal('delayed'), ms: z.number() }),
-  z.strictObject({ type: z.literal('numbersSkipped'), by: z.number() }),
-  z.strictObject({ type: z.literal('causeNoted'), cause: id }),
-]);
+  },
+  delayed: { ms: z.number() },
+  numbersSkipped: { by: z.number() },
+  causeNoted: { cause: id },
+} as const;
 
-export type RequestedCall = z.output<typeof requestedCallSchema>;
+/** Schema of the facts of runs. */
+export const runFactSchema = taggedUnion('type', RUN_FACTS);
+
+export type RequestedCall = Frozen<z.output<typeof requestedCallSchema>>;
 export type RunCommand = z.output<typeof runCommandSchema>;
 export type RunFact = z.output<typeof runFactSchema>;
 

@@ -172,13 +172,7 @@ function toolEvents(
   }
   const duration = fact.duration === null ? {} : { duration: fact.duration };
   return [
-    {
-      type: 'tool:result',
-      tool: fact.tool,
-      callId: fact.call,
-      output: fact.output ?? fact.code ?? '',
-      ...duration,
-    },
+    { type: 'tool:result', tool: fact.tool, callId: fact.call, output: fact.output ?? fact.code ?? '', ...duration },
   ];
 }
 
@@ -209,10 +203,7 @@ function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'que
   const same = Array.isArray(others) ? others : [];
   const next = behind(run).filter(({ id }) => !same.includes(id));
   const questions = 1 + new Set(next.map(({ id, digest, alone }) => (alone === true ? id : digest))).size;
-  return {
-    ...(questions > 1 ? { questions } : {}),
-    ...(same.length > 0 ? { times: 1 + same.length } : {}),
-  };
+  return { ...(questions > 1 ? { questions } : {}), ...(same.length > 0 ? { times: 1 + same.length } : {}) };
 }
 
 /** The request of a paused run in words. `ends`: what a denial ends, and the command that completes it. */

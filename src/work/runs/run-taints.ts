@@ -142,9 +142,7 @@ type Span = NonNullable<RunState['wrote']>[number];
 
 function keptOf(state: RunState | null): Kept {
   const { taint, secret, wrote } = state ?? {};
-  return {
-    ...defined({ taint, secret, wrote }),
-  };
+  return { ...defined({ taint, secret, wrote }) };
 }
 
 function spansOf({

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { aboutSchema } from '../../turns/floor/settings.ts';
+import type { Frozen } from '../../lib/tagged.ts';
 
 /** The six states of a run, as the specification names them. */
 export const RUN_STATUSES = ['idle', 'starting', 'running', 'paused', 'error', 'completed'] as const;
@@ -206,12 +207,12 @@ export const runStateSchema = z.strictObject({
   totals: z.strictObject({ runs: z.number(), completed: z.number(), steps: z.number(), tools: z.number() }),
 });
 
-export type RunError = z.output<typeof runErrorSchema>;
-export type OpenCall = z.output<typeof openCallSchema>;
-export type RunApproval = z.output<typeof approvalSchema>;
-export type RunGrant = z.output<typeof grantSchema>;
-export type Run = z.output<typeof runSchema>;
-export type RunState = z.output<typeof runStateSchema>;
+export type RunError = Frozen<z.output<typeof runErrorSchema>>;
+export type OpenCall = Frozen<z.output<typeof openCallSchema>>;
+export type RunApproval = Frozen<z.output<typeof approvalSchema>>;
+export type RunGrant = Frozen<z.output<typeof grantSchema>>;
+export type Run = Frozen<z.output<typeof runSchema>>;
+export type RunState = Frozen<z.output<typeof runStateSchema>>;
 
 /** The number of the seat's last run, as in its id; 0 before the first run. */
 export function lastNumber({ totals, skipped = 0 }: Pick<RunState, 'totals' | 'skipped'>): number {
