@@ -95,10 +95,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     demoModel: demo,
     agents,
     channels: channelsOf(channels, { ...file, agents }),
-    adapters: {
-      ...file.adapters,
-      console: { ...file.adapters.console, port: port ?? file.adapters.console.port },
-    },
+    adapters: { ...file.adapters, console: { ...file.adapters.console, port: port ?? file.adapters.console.port } },
     ...toolsOf(file, surround.dataDir),
     announcements: completeTexts(file.announcements),
     log: { ...file.log, level: logLevel ?? file.log.level },

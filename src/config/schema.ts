@@ -10,6 +10,8 @@ export const ADAPTERS = ['console', 'discord', 'slack'] as const;
 const flag = (byDefault: boolean, meaning: string) => z.boolean().describe(meaning).default(byDefault);
 const integer = (min: number, max: number, meaning: string) => z.int().min(min).max(max).describe(meaning);
 const number = (min: number, max: number, meaning: string) => z.number().min(min).max(max).describe(meaning);
+const choice = <const Names extends readonly string[]>(names: Names, meaning: string) =>
+  z.enum(names).describe(meaning);
 const text = (meaning: string) => z.string().min(1).describe(meaning);
 const texts = (meaning: string) => z.array(z.string()).max(100).describe(meaning);
 const textMap = (meaning: string) => z.record(z.string(), z.string()).describe(meaning).default({});
@@ -59,10 +61,10 @@ export const turnKeys = {
   autoDetectSilenceSeconds: duration('The length of that silence, in seconds.').default(10),
   maxTurnSeconds: duration('The longest turn, in seconds, however much the agent works.').default(900),
   waitTimeoutSeconds: duration('Seconds that an agent may be WAITING before it loses its turn.').default(600),
-  waitPolicy: z
-    .enum(['hold', 'release'])
-    .describe('The floor of a WAITING holder: "hold" keeps it, "release" lends it to the others.')
-    .default('hold'),
+  waitPolicy: choice(
+    ['hold', 'release'],
+    'The floor of a WAITING holder: "hold" keeps it, "release" lends it to the others.',
+  ).default('hold'),
   heartbeatSeconds: duration('Seconds between two pings of a connected agent.').default(15),
   heartbeatTimeoutSeconds: duration(
     'Seconds without an answer after which an agent is OFFLINE; more than heartbeatSeconds.',
@@ -82,10 +84,10 @@ export const turnKeys = {
     .max(50)
     .describe(PASS_WORDS)
     .default(['PASS', 'SKIP', 'NO_REPLY', 'NO_ANSWER', 'nothing to add', 'no comment', 'no response']),
-  onRestart: z
-    .enum(['resume', 'forfeit'])
-    .describe('A turn that a restart of Conch interrupted: "resume" continues it, "forfeit" ends it.')
-    .default('resume'),
+  onRestart: choice(
+    ['resume', 'forfeit'],
+    'A turn that a restart of Conch interrupted: "resume" continues it, "forfeit" ends it.',
+  ).default('resume'),
   rejoin: z
     .enum(['manual', 'auto'])
     .nullable()
@@ -109,18 +111,14 @@ export const turnKeys = {
   interruptResponder: textOrNull('The agent that answers a human in interrupt mode; null is the interrupted agent.'),
   facilitator: textOrNull('The agent that names the next speaker under the order "facilitator".'),
   defaultAgent: textOrNull('The agent that answers unaddressed messages under the order "mention".'),
-  threads: z
-    .enum(['own', 'parent', 'ignore'])
-    .describe(
-      'A thread has its own floor ("own"), shares the floor of its channel ("parent") or is ignored ("ignore").',
-    )
-    .default('own'),
-  allowBots: z
-    .enum(['off', 'mentions', 'all'])
-    .describe(
-      'Other bots that are heard: none ("off"), those that mention an agent ("mentions") or "all". Their messages renew no budget.',
-    )
-    .default('off'),
+  threads: choice(
+    ['own', 'parent', 'ignore'],
+    'A thread has its own floor ("own"), shares the floor of its channel ("parent") or is ignored ("ignore").',
+  ).default('own'),
+  allowBots: choice(
+    ['off', 'mentions', 'all'],
+    'Other bots that are heard: none ("off"), those that mention an agent ("mentions") or "all". Their messages renew no budget.',
+  ).default('off'),
   receipts: flag(true, 'Mark every human message with its state.'),
   announceLimits: flag(true, 'Tell the channel when a budget is used up.'),
   announceNobody: flag(true, 'Tell the channel when no agent is available.'),
@@ -171,14 +169,14 @@ const confined = {
     .describe(SANDBOX),
 };
 const price = (meaning: string) => z.number().min(0).max(10_000).nullable().describe(meaning).default(null);
-const profile = z
-  .enum(['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen', 'copilot', 'kimi'])
-  .describe('Which agent it is: its start command, how Conch makes it ask, whether it takes messages mid-turn.')
-  .default('generic');
-const injectFallback = z
-  .enum(['queue', 'cancel'])
-  .describe('A message that it cannot take mid-turn waits for the end of the turn ("queue") or ends it ("cancel").')
-  .default('queue');
+const profile = choice(
+  ['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen', 'copilot', 'kimi'],
+  'Which agent it is: its start command, how Conch makes it ask, whether it takes messages mid-turn.',
+).default('generic');
+const injectFallback = choice(
+  ['queue', 'cancel'],
+  'A message that it cannot take mid-turn waits for the end of the turn ("queue") or ends it ("cancel").',
+).default('queue');
 
 const scripted = z.strictObject({
   kind: z.literal('scripted').describe('"scripted": a play-acted agent; it needs no model, no key and no network.'),
@@ -192,9 +190,10 @@ const scripted = z.strictObject({
 
 const llm = z.strictObject({
   kind: z.literal('llm').describe('"llm": a model behind an API, run in this process.'),
-  provider: z
-    .enum(['openai', 'anthropic', 'openai-compatible'])
-    .describe('Its API; "openai-compatible" is every server that speaks OpenAI\'s (Ollama, vLLM, …).'),
+  provider: choice(
+    ['openai', 'anthropic', 'openai-compatible'],
+    'Its API; "openai-compatible" is every server that speaks OpenAI\'s (Ollama, vLLM, …).',
+  ),
   model: text("The model's name at its provider."),
   apiKey: text("The key, best as ${NAME}. Default: the provider's own environment variable.").exactOptional(),
   baseUrl: webAddress('"http://" or "https://"', "The address of the API. Default: the provider's.").exactOptional(),
@@ -236,14 +235,11 @@ const command = z.strictObject({
   command: text('The program; no shell is involved.'),
   ...program,
   ...confined,
-  input: z
-    .enum(['stdin', 'arg'])
-    .describe('Where it reads the prompt: standard input, or its last argument.')
-    .default('stdin'),
-  output: z
-    .enum(['text', 'json', 'jsonl'])
-    .describe('What it prints: plain text, one JSON object, or one JSON object a line.')
-    .default('text'),
+  input: choice(['stdin', 'arg'], 'Where it reads the prompt: standard input, or its last argument.').default('stdin'),
+  output: choice(
+    ['text', 'json', 'jsonl'],
+    'What it prints: plain text, one JSON object, or one JSON object a line.',
+  ).default('text'),
   timeoutSeconds: number(0.1, 86_400, 'Seconds after which it is stopped and its turn ends.').default(600),
   maxOutputBytes: integer(1_024, 100_000_000, 'The most bytes that it may print.').default(1_048_576),
 });
@@ -277,10 +273,10 @@ export const serverSchema = z.strictObject({
   ).exactOptional(),
   headers: textMap('Headers of every request to it, such as "Authorization"; ${NAME} takes a variable of Conch.'),
   oauth: oauth.exactOptional().describe('Conch signs in at it by `conch mcp login`; {} is enough.'),
-  share: z
-    .enum(['agent', 'seat'])
-    .describe('Who shares one running server: all channels of an agent ("agent"), or one channel ("seat").')
-    .default('agent'),
+  share: choice(
+    ['agent', 'seat'],
+    'Who shares one running server: all channels of an agent ("agent"), or one channel ("seat").',
+  ).default('agent'),
   timeoutSeconds: number(
     0.1,
     600,
@@ -325,10 +321,10 @@ const discordSchema = z.strictObject({
 });
 
 const slackSchema = z.strictObject({
-  mode: z
-    .enum(['socket', 'http'])
-    .describe('How events come: over sockets that Conch opens, or as signed requests to your address.')
-    .default('socket'),
+  mode: choice(
+    ['socket', 'http'],
+    'How events come: over sockets that Conch opens, or as signed requests to your address.',
+  ).default('socket'),
   connections: integer(1, 10, 'Sockets side by side; with one, each renewal is a gap.').default(2),
   host: text('The address for signed requests, behind your proxy.').default('127.0.0.1'),
   port: port('The port for signed requests.').default(7422),
@@ -455,20 +451,18 @@ export const reviewConfigSchema = z.strictObject({
   primary: agentId.exactOptional().describe('The agent that works, under the order "review".'),
   reviewer: agentId.exactOptional().describe('The agent that reviews, under the order "review".'),
   maxIterations: integer(1, 100, 'The most iterations of a review: turns of the agent that works.').default(10),
-  until: z
-    .enum(['signal', 'review', 'consensus'])
-    .describe(
-      'What completes a review: "signal" DONE of the agent that works or PASS of the reviewer, "review" only PASS, "consensus" both for the same work.',
-    )
-    .default('signal'),
-  onFail: z
-    .enum(['stop', 'revise'])
-    .describe('FAIL of the reviewer: "stop" ends the review, "revise" asks for another iteration.')
-    .default('stop'),
-  session: z
-    .enum(['fresh', 'resume'])
-    .describe('The session of the reviewer: a new one for each iteration ("fresh"), or the same ("resume").')
-    .default('fresh'),
+  until: choice(
+    ['signal', 'review', 'consensus'],
+    'What completes a review: "signal" DONE of the agent that works or PASS of the reviewer, "review" only PASS, "consensus" both for the same work.',
+  ).default('signal'),
+  onFail: choice(
+    ['stop', 'revise'],
+    'FAIL of the reviewer: "stop" ends the review, "revise" asks for another iteration.',
+  ).default('stop'),
+  session: choice(
+    ['fresh', 'resume'],
+    'The session of the reviewer: a new one for each iteration ("fresh"), or the same ("resume").',
+  ).default('fresh'),
   fallback: agentId
     .exactOptional()
     .describe("The agent that reviews when the reviewer's provider is at its limit or wants a login."),
@@ -538,10 +532,10 @@ const crew = z.strictObject({
   prepare: texts('Commands that prepare a new worktree, before the first step.').default([]),
   main: text('The branch that work is merged into.').default('main'),
   fetch: flag(true, 'Fetch that branch before a ticket is assigned, where it has a remote.'),
-  merge: z
-    .enum(['auto', 'ask'])
-    .describe('Merge when the tests are green ("auto"), or when an operator says so ("ask").')
-    .default('auto'),
+  merge: choice(
+    ['auto', 'ask'],
+    'Merge when the tests are green ("auto"), or when an operator says so ("ask").',
+  ).default('auto'),
   push: flag(false, 'Push that branch after every merge; never by force.'),
   folder: text('The folder of the worktrees, as a path from the repository.').default('agents'),
   maxSteps: integer(1, 1_000, 'The most steps of a ticket.').default(20),
@@ -599,10 +593,10 @@ const announcements = z.strictObject({
 });
 
 const log = z.strictObject({
-  level: z
-    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace'])
-    .describe('The least important lines that are logged. CONCH_LOG_LEVEL overrides it.')
-    .default('info'),
+  level: choice(
+    ['fatal', 'error', 'warn', 'info', 'debug', 'trace'],
+    'The least important lines that are logged. CONCH_LOG_LEVEL overrides it.',
+  ).default('info'),
   pretty: z
     .union([z.boolean(), z.literal('auto')], { error: 'Expected true, false or "auto"' })
     .describe('Lines for people in place of JSON; "auto" does so on a terminal.')

@@ -107,12 +107,7 @@ export type Filled = {
  * variable is a problem.
  */
 export const fillReferences = (value: unknown, env: Env): Filled => {
-  const found = {
-    problems: [] as Found[],
-    secrets: [] as Secret[],
-    written: [] as Secret[],
-    tokens: [] as Found[],
-  };
+  const found = { problems: [] as Found[], secrets: [] as Secret[], written: [] as Secret[], tokens: [] as Found[] };
   const fill = (part: unknown, path: readonly PropertyKey[], before: unknown = null): unknown => {
     if (typeof part === 'string') return text(part, path, before);
     if (Array.isArray(part)) {

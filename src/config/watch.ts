@@ -38,11 +38,7 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
  * Watches a file through its folder, because editors replace files. `settleMs`: the wait after a change, for the save
  * to end.
  */
-type Watched = Reload & {
-  readonly path: string;
-  readonly after: After;
-  readonly settleMs?: number;
-};
+type Watched = Reload & { readonly path: string; readonly after: After; readonly settleMs?: number };
 
 /** Loads each new text of the file, and reports the configuration or the error. An unchanged text does nothing. */
 export const createReload = (initial: string | null, reload: Reload): { consider(text: string | null): void } => {

@@ -15,10 +15,7 @@ export type World = {
   /** Returns `null` for a missing file. Throws when the file cannot be read as UTF-8. */
   readonly readFile: (path: string) => FileReading | null;
   /** Looks for programs and folders by absolute path. Absent: they are not checked. */
-  readonly machine?: {
-    readonly isFolder: (path: string) => boolean;
-    readonly isProgram: (path: string) => boolean;
-  };
+  readonly machine?: { readonly isFolder: (path: string) => boolean; readonly isProgram: (path: string) => boolean };
 };
 
 /** The world of this process. */

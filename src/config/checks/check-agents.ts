@@ -50,10 +50,7 @@ const KEPT: Readonly<
   opencode: { variables: ['OPENCODE_PERMISSION', 'OPENCODE_DISABLE_PROJECT_CONFIG'] },
   codex: { variables: ['INITIAL_AGENT_MODE'] },
   gemini: { switches: ['--yolo', '--approval-mode', '--admin-policy', '--allowed-tools'] },
-  qwen: {
-    variables: ['QWEN_CODE_SYSTEM_SETTINGS_PATH'],
-    switches: ['--yolo', '--approval-mode', '--allowed-tools'],
-  },
+  qwen: { variables: ['QWEN_CODE_SYSTEM_SETTINGS_PATH'], switches: ['--yolo', '--approval-mode', '--allowed-tools'] },
   copilot: {
     variables: ['COPILOT_ALLOW_ALL'],
     switches: ['--allow-all-tools', '--allow-all', '--yolo', '--allow-tool', '--autopilot'],
