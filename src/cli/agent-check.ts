@@ -14,6 +14,8 @@ import type { AgentConfig, BackendConfig } from '../config/config.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { OUTCOMES, REMEDIES } from '../agents/backends/check-record.ts';
 import type { AgentCheck, CheckVerdict } from '../agents/backends/check-record.ts';
+import { LATE, within } from '../lib/retry.ts';
+import { oneLine } from '../lib/visible.ts';
 
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
 
@@ -99,7 +101,7 @@ async function openIn(folder: string, agent: CheckedAgent, backends: Backends): 
   try {
     makeRepository(folder);
   } catch (error) {
-    const words = `Git could not create one: ${plain(error instanceof Error ? error.message : String(error))}`;
+    const words = `Git could not create one: ${oneLine(error instanceof Error ? error.message : String(error))}`;
     return { session: null, failure: { way: 'a repository', verdict: 'unclear', words } };
   }
   return await open(agent, folder, backends);
@@ -118,7 +120,7 @@ async function open(
     return { session: await backends.backendFor({ ...agent, trusted: true, backend: inFolder }).open(seat) };
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
-    return { session: null, failure: { way: 'a session', verdict: 'unclear', words: plain(error.message) } };
+    return { session: null, failure: { way: 'a session', verdict: 'unclear', words: oneLine(error.message) } };
   }
 }
 
@@ -175,14 +177,12 @@ async function attempt(
     leftMs: () => limitMs,
     gate,
   };
-  const late = Promise.withResolvers<Error>();
-  const timer = timers.after(limitMs, () => late.resolve(new Error(`did not finish within ${limitMs / 1_000} s`)));
   const over = session.prompt(prompt, report).then(
     () => null,
     (error: unknown) => error,
   );
-  const failure = await Promise.race([over, late.promise]);
-  timer.cancel();
+  const found = await within(limitMs, over, timers);
+  const failure = found === LATE ? new Error(`did not finish within ${limitMs / 1_000} s`) : found;
   await session.interrupt(GRACE_MS);
   const end = await over;
   return { asked, failure: end instanceof UnaskedError ? end : failure };
@@ -194,7 +194,7 @@ function judged({ asked, failure, made }: Seen): Omit<Attempt, 'way'> {
     return { verdict: 'unasked', words: `made ${made.map(quoted).join(', ')} ${how}` };
   }
   if (failure instanceof UnaskedError) return { verdict: 'unasked', words: failure.message };
-  if (failure instanceof Error) return { verdict: 'unclear', words: plain(failure.message) };
+  if (failure instanceof Error) return { verdict: 'unclear', words: oneLine(failure.message) };
   if (asked.length === 0) return { verdict: 'unclear', words: 'did nothing: no request, no file' };
   return { verdict: 'asks', words: `asked for ${asked.map(quoted).join(', ')}, and did nothing after the denial` };
 }
@@ -238,10 +238,6 @@ function newIn(folder: string): () => readonly string[] {
 function startOf({ profile, command, args }: AcpConfig): string {
   const own: AcpProfile = ACP_PROFILES[profile];
   return [command ?? own.command ?? '', ...(args ?? own.args)].join(' ');
-}
-
-function plain(text: string): string {
-  return text.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
 }
 
 /** Files that Git and agents keep in a repository, except hooks. */

@@ -4,6 +4,7 @@ import type { MaintenanceOrder } from '../adapters/console/server.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { RUN_EVENT_NAMES } from '../work/runs/run-published.ts';
+import { parsedJson } from '../lib/json.ts';
 
 /** A command for the running bot. */
 export type CtlCall = {
@@ -94,17 +95,9 @@ async function ask({ body, token, timeoutMs }: Request, world: CtlWorld): Promis
 }
 
 function understand(status: number, text: string): Outcome {
-  const answer = answerSchema.safeParse(parseJson(text));
-  if (answer.success) return { reached: true, ...answer.data };
+  const answer = parsedJson(text, answerSchema);
+  if (answer !== null) return { reached: true, ...answer };
   return { reached: false, why: `the answer is not from Conch (HTTP ${status})` };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 function reasonOf(error: unknown): string {
@@ -201,18 +194,9 @@ function shown(data: string, { json }: RunWatch): string {
 }
 
 /** The fields of an event without its envelope, in one line. */
-function detailOf({
-  type: _type,
-  at: _at,
-  run: _run,
-  v: _v,
-  seq: _seq,
-  agent: _agent,
-  channel: _channel,
-  ...rest
-}: Message): string {
-  const { payload, ...own } = rest;
-  const all = { ...own, ...(typeof payload === 'object' ? payload : {}) };
+function detailOf({ payload, ...own }: Message): string {
+  const told = Object.entries(own).filter(([key]) => !TOLD_APART.has(key));
+  const all = { ...Object.fromEntries(told), ...(typeof payload === 'object' ? payload : {}) };
   const words = Object.entries(all).map(
     ([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
   );
@@ -220,4 +204,5 @@ function detailOf({
   return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line;
 }
 
+const TOLD_APART: ReadonlySet<string> = new Set(['type', 'at', 'run', 'v', 'seq', 'agent', 'channel']);
 const LONGEST = 400;

@@ -32,6 +32,7 @@ import { readLastCheck } from '../runtime/background-check.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { systemClock } from '../lib/time.ts';
 import { folderStanding, recordedTrust } from './agent-trust.ts';
+import { oneLine } from '../lib/visible.ts';
 
 /** Everything that backends need except the configuration. */
 type ExaminationParts = Omit<BackendsParts, 'config'>;
@@ -329,14 +330,10 @@ async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backen
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
     if (error instanceof UntrustedError)
-      return bad(START, plain(error.message), `Review these files. An operator decides with: /agent trust ${id}`);
+      return bad(START, oneLine(error.message), `Review these files. An operator decides with: /agent trust ${id}`);
     const todo = `Fix it, then run: conch doctor. docs/agents.md describes each kind of agent.`;
-    return bad(START, plain(error.message), todo);
+    return bad(START, oneLine(error.message), todo);
   }
-}
-
-function plain(text: string): string {
-  return text.replaceAll(/[\p{C}\s]+/gu, ' ');
 }
 
 /** Warns when only another release was checked. A missing check is reported elsewhere. */
@@ -465,7 +462,7 @@ async function tryServers({ config, ...parts }: BackendsParts): Promise<readonly
         if (lack === undefined) return good(what, text);
         return warning(what, `${text}; ${lack.why}`, `Run: conch mcp login ${id}`);
       } catch (error) {
-        const text = plain(error instanceof Error ? error.message : String(error));
+        const text = oneLine(error instanceof Error ? error.message : String(error));
         const isLogin = error instanceof LoginNeededError;
         const todo = isLogin ? `Run: conch mcp login ${id}` : `Fix "${id}" under "mcp", then run: conch doctor`;
         return bad(what, text, todo);

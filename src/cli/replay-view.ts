@@ -11,10 +11,7 @@ type Replayable<State, Fact> = {
 };
 
 /** Formats the facts and states of a machine. */
-type MachineWords<State, Fact> = {
-  readonly fact: (fact: Fact) => string;
-  readonly state: (state: State) => string;
-};
+type MachineWords<State, Fact> = { readonly fact: (fact: Fact) => string; readonly state: (state: State) => string };
 
 /** `key`: a key, or its end after a colon; `null` for all. `from`: the first entry to print; all are checked. */
 type ReplayPlan = { readonly key: string | null; readonly from: number };

@@ -9,6 +9,7 @@ import { decideUse, toolRefusalText } from '../rules/verdict.ts';
 import type { RuleScope, ToolVerdict } from '../rules/verdict.ts';
 import { pageCaution, workPlaceOf } from '../runtime/tool-judge.ts';
 import { quoted } from '../turns/commands/parse.ts';
+import { jsonOrNull } from '../lib/json.ts';
 
 /** A tool call to judge, without making it. */
 export type ToolTest = {
@@ -79,12 +80,8 @@ function reasonOf({ by, rule }: ToolVerdict): string {
 }
 
 function objectIn(text: string): object | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && !Array.isArray(value) ? value : null;
-  } catch {
-    return null;
-  }
+  const value = jsonOrNull(text);
+  return typeof value === 'object' && !Array.isArray(value) ? value : null;
 }
 
 function unknown(what: string, id: string, known: readonly { readonly id: string }[]): ToolTestResult {

@@ -120,15 +120,6 @@ export async function readBody(request: IncomingMessage, limit: number): Promise
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** The value of a JSON text; `null` when the text is not JSON. */
-export function jsonOrNull(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
 /** The longest delay of a Node timer, in milliseconds. */
 const NEVER_MS = 2_147_483_647;
 

@@ -28,6 +28,11 @@ export function mixedWords(text: string): readonly string[] {
   );
 }
 
+/** The text in one line, without control characters. */
+export function oneLine(text: string): string {
+  return text.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
+}
+
 const ALIKE = [/\p{Script=Latin}/u, /\p{Script=Cyrillic}/u, /\p{Script=Greek}/u, /\p{Script=Armenian}/u];
 
 const HIDDEN =

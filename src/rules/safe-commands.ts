@@ -102,10 +102,7 @@ const HASH: Known = {
 /** Some shells execute what stands in the brackets of a variable's name. */
 export const CARRIED_OUT = /[$`]/;
 
-const TEST: Known = {
-  dashed: /^-(?:[abcdefghknoprstuwxzGLNOS]|eq|ne|lt|le|gt|ge|nt|ot|ef)$/,
-  never: CARRIED_OUT,
-};
+const TEST: Known = { dashed: /^-(?:[abcdefghknoprstuwxzGLNOS]|eq|ne|lt|le|gt|ge|nt|ot|ef)$/, never: CARRIED_OUT };
 
 const DIFF_OPTIONS =
   'patch no-patch unified raw patch-with-raw indent-heuristic no-indent-heuristic minimal patience histogram anchored diff-algorithm stat compact-summary numstat shortstat dirstat cumulative summary patch-with-stat name-only name-status submodule color no-color color-moved no-color-moved color-moved-ws word-diff word-diff-regex color-words no-renames rename-empty no-rename-empty check ws-error-highlight full-index binary abbrev no-abbrev break-rewrites find-renames find-copies find-copies-harder irreversible-delete diff-filter pickaxe-all pickaxe-regex relative no-relative text ignore-cr-at-eol ignore-space-at-eol ignore-space-change ignore-all-space ignore-blank-lines ignore-matching-lines inter-hunk-context function-context exit-code quiet no-ext-diff no-textconv ignore-submodules src-prefix dst-prefix no-prefix default-prefix line-prefix';

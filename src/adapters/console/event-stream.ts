@@ -43,11 +43,7 @@ const numberSchema = z.coerce.number().int().nonnegative().safe();
 /** Most open streams. */
 const STREAM_LIMIT = 64;
 
-type StreamRequest = {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly query: string;
-};
+type StreamRequest = { readonly request: IncomingMessage; readonly response: ServerResponse; readonly query: string };
 type StreamParts = { readonly events: EventSource; readonly timers: Timers; readonly streams: Set<ServerResponse> };
 
 /** Answers `GET /runs/events?agent=…` with a stream of server-sent events, after `Last-Event-ID` if given. */

@@ -8,12 +8,8 @@ import type { Clock } from '../../lib/time.ts';
 import type { ChatMessage } from './protocol.ts';
 
 /** A message to add to a channel. */
-export type NewMessage = {
+export type NewMessage = Pick<ChatMessage, 'kind' | 'speaker' | 'text' | 'epoch'> & {
   readonly channel: ChannelId;
-  readonly kind: ChatMessage['kind'];
-  readonly speaker: ChatMessage['speaker'];
-  readonly text: string;
-  readonly epoch: number | null;
   /** Id of the message that it replies to; in a post of Conch, id of the question that it shows. */
   readonly replyTo: string | null;
   /** Outbox id of a post, or the page's key of a person's message. A second message with the same nonce is not added. */

@@ -8,6 +8,7 @@ import { CALL_ENDINGS, isDecision } from '../../turns/tool-calls.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { AuditRow, AuditStanding, CallDecision } from '../../turns/tool-calls.ts';
 import type { FloorView, JournalEntry, Outlook, ReviewView, TurnRecord } from '../../turns/view.ts';
+import type { FloorQueries } from '../port.ts';
 
 /** The longest text of one message, in UTF-16 units. */
 export const LONGEST_TEXT = 16_000;
@@ -103,12 +104,7 @@ export type ChannelEntry = {
 };
 
 /** An agent as the page shows it. */
-export type AgentEntry = {
-  readonly id: AgentId;
-  readonly name: string;
-  readonly avatar: string | null;
-  readonly description: string;
-};
+export type AgentEntry = ReturnType<FloorQueries['agents']>[number];
 
 /** How a request was decided. */
 export type AnsweredQuestion = Extract<Announcement, { kind: 'answered' }>;

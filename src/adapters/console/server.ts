@@ -11,7 +11,6 @@ import {
   guardServer,
   listenError,
   listenOn,
-  jsonOrNull,
   portOf,
   readBody,
   refuseUpgrade,
@@ -38,6 +37,7 @@ import { exportCalls } from './audit.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
 import { LINE_LIMIT } from './protocol.ts';
+import { jsonOrNull } from '../../lib/json.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
 /** Most open pages. */

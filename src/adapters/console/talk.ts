@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { HumanMessage } from '../../engine/port.ts';
-import { guardSocket, jsonOrNull } from '../../lib/guarded-server.ts';
+import { guardSocket } from '../../lib/guarded-server.ts';
 import { systemTimers } from '../../lib/time.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Answer } from '../../turns/commands/context.ts';
@@ -17,6 +17,7 @@ import type { Client } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT, pageFrameSchema } from './protocol.ts';
 import type { ChatMessage, PageFrame, ServerFrame } from './protocol.ts';
+import { jsonOrNull } from '../../lib/json.ts';
 
 const TAIL = 200;
 const HISTORY_PAGE = 100;

@@ -7,6 +7,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { addressedIn, isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
+import { parsedJson } from '../../lib/json.ts';
 
 /** Limit of waiting actions per channel: what a slow disk stores in a few seconds. */
 const WAITING_LIMIT = 500;
@@ -215,13 +216,4 @@ export function createFirstTime(memory: Memory): FirstTime {
     await memory.set(key, JSON.stringify(next));
     return true;
   };
-}
-
-/** Parses a JSON text by a schema. Returns `null` when the text does not match. */
-export function parsedJson<T>(text: string, schema: z.ZodType<T>): T | null {
-  try {
-    return schema.safeParse(JSON.parse(text)).data ?? null;
-  } catch {
-    return null;
-  }
 }

@@ -74,10 +74,7 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
   });
 }
 
-type Parts = AdapterOptions &
-  Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & {
-    readonly rest: REST;
-  };
+type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & { readonly rest: REST };
 
 /** Builds the parts that need the bot's own ids, and checks all channels. */
 async function open(parts: Parts): Promise<OpenPlatform> {
@@ -90,13 +87,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const sender = createSender({ ...parts, calls, places, self });
   const missing = async (channel: string, known?: GuildAnswers): Promise<readonly PermissionName[]> =>
     (await retryRead(() => channelPermissions({ calls, self }, channel, parts.settings, known), parts)).missing;
-  const membership = new ChannelMembership({
-    ...parts,
-    read,
-    places,
-    missing,
-    reopened: sender.reopened,
-  });
+  const membership = new ChannelMembership({ ...parts, read, places, missing, reopened: sender.reopened });
   const mayRead = async (channel: string): Promise<boolean> =>
     !(await missing(channel)).includes('Read Message History');
   const context: MessageContext = {

@@ -7,7 +7,7 @@ import type { ChannelAccessPorts } from '../delivery/channel-access.ts';
 import type { FloorQueries, Place } from '../port.ts';
 import { CODES, rejectionOf, channelId, platformChannel } from './client.ts';
 import type { Calls, DiscordSettings, Reader, Self } from './client.ts';
-import { describe, isThread } from './places.ts';
+import { describe, isThread, channelSchema as placeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
 export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
@@ -151,19 +151,10 @@ export function neededPermissions(settings: Pick<DiscordSettings, 'webhooks' | '
   ];
 }
 
-/** The part of a channel's description that decides about permissions. */
-type ChannelRules = z.infer<typeof channelSchema>;
-
 const bits = z.string().regex(/^\d+$/);
 const overwriteSchema = z.object({ id: z.string(), allow: bits, deny: bits });
-const channelSchema = z.object({
-  id: z.string(),
-  type: z.number(),
-  name: z.string().nullish(),
-  guild_id: z.string().nullish(),
-  parent_id: z.string().nullish(),
-  permission_overwrites: z.array(overwriteSchema).catch([]),
-});
+/** A channel with the part of its description that decides about permissions. */
+const channelSchema = placeSchema.extend({ permission_overwrites: z.array(overwriteSchema).catch([]) });
 const rolesSchema = z.array(z.object({ id: z.string(), permissions: bits }));
 const memberSchema = z.object({ roles: z.array(z.string()) });
 
@@ -174,7 +165,7 @@ type MemberContext = {
   /** Role ids of the member, without the guild's @everyone role. */
   readonly roles: readonly string[];
   readonly guildRoles: z.infer<typeof rolesSchema>;
-  readonly overwrites: ChannelRules['permission_overwrites'];
+  readonly overwrites: z.infer<typeof channelSchema>['permission_overwrites'];
 };
 
 /** Returns the needed permissions that a member lacks in a channel, computed as Discord does. */

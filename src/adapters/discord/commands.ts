@@ -8,37 +8,21 @@ import type { Argument, CommandRow } from '../../turns/commands/command-table.ts
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Calls } from './client.ts';
 
-/** A slash command, group or option in Discord's own form, with the fields that Conch sets. */
-export type Option = {
-  readonly type: number;
-  readonly name: string;
-  readonly description: string;
-  readonly required?: boolean;
-  readonly autocomplete?: boolean;
-  readonly min_value?: number;
-  readonly max_value?: number;
-  readonly choices?: readonly OptionChoice[];
-  readonly options?: readonly Option[];
-};
-
 type OptionChoice = { readonly name: string; readonly value: string };
 
+/** A slash command, group or option in Discord's own form, with the fields that Conch sets. */
+export type Option = z.infer<typeof optionSchema>;
+
 /** A command and its options as an interaction delivers them: the values that the person filled in. */
-export type Given = {
-  readonly name: string;
-  readonly type?: number | undefined;
-  readonly value?: string | number | boolean | null | undefined;
-  readonly focused?: boolean | undefined;
-  readonly options?: readonly Given[] | undefined;
-};
+export type Given = z.infer<typeof givenSchema>;
 
 /** Parses the values of an interaction, with options nested at any depth. */
-export const givenSchema: z.ZodType<Given> = z.object({
+export const givenSchema = z.object({
   name: z.string(),
   type: z.int().optional(),
   value: z.union([z.string(), z.number(), z.boolean()]).nullish().catch(null),
   focused: z.boolean().optional().catch(undefined),
-  get options() {
+  get options(): z.ZodCatch<z.ZodOptional<z.ZodArray<typeof givenSchema>>> {
     return z.array(givenSchema).optional().catch(undefined);
   },
 });
@@ -120,7 +104,7 @@ export async function registerCommands(
 ): Promise<boolean> {
   const route = Routes.applicationGuildCommands(at.applicationId, at.guild);
   const call = { route, channel: at.channel, what: 'commands' } as const;
-  const there = await at.calls.ask({ method: 'get', ...call }, z.array(thereSchema));
+  const there = await at.calls.ask({ method: 'get', ...call }, z.array(optionSchema));
   if (sameSet(there, wanted)) return false;
   await at.calls.tell({ method: 'put', ...call, body: wanted });
   return true;
@@ -145,19 +129,19 @@ const GROUPS: Readonly<Record<string, string>> = {
   crew: 'The crew that works on tickets',
 };
 
-const thereSchema: z.ZodType<Option> = z.object({
+const optionSchema = z.object({
   type: z.int(),
   name: z.string(),
   description: z.string(),
-  required: z.boolean().optional(),
-  autocomplete: z.boolean().optional(),
-  min_value: z.number().optional(),
-  max_value: z.number().optional(),
-  choices: z.array(z.object({ name: z.string(), value: z.string() })).optional(),
-  get options() {
-    return z.array(thereSchema).optional();
+  required: z.boolean().exactOptional(),
+  autocomplete: z.boolean().exactOptional(),
+  min_value: z.number().exactOptional(),
+  max_value: z.number().exactOptional(),
+  choices: z.array(z.object({ name: z.string(), value: z.string() })).exactOptional(),
+  get options(): z.ZodExactOptional<z.ZodArray<typeof optionSchema>> {
+    return z.array(optionSchema).exactOptional();
   },
-}) as z.ZodType<Option>;
+});
 
 function commandOption(type: number, row: CommandRow, name: string): Option {
   const named = (row.options ?? []).map(({ name: option, summary, most }) =>

@@ -9,13 +9,13 @@ import type { SessionInfo, WebSocketShard } from '@discordjs/ws';
 import { GatewayIntentBits } from 'discord.js';
 import type { REST } from 'discord.js';
 import { z } from 'zod';
-import { backoffMs, delay } from '../../lib/retry.ts';
+import { backoffMs, delay, within } from '../../lib/retry.ts';
 import type { Clock, Timer } from '../../lib/time.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
 import { CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
-import { parsedJson } from '../delivery/inbound.ts';
 import { tokenRefused, untilDiscord, wordsOf } from './client.ts';
+import { parsedJson } from '../../lib/json.ts';
 
 type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'> & {
   readonly rest: REST;
@@ -149,10 +149,7 @@ export class Connection {
       if (this.#opened) await this.#opening.promise;
       await this.#manager.destroy({ code: GOING_CODE, reason: 'Conch ends' });
     };
-    const late = Promise.withResolvers<void>();
-    const timer = this.#ports.timers.after(STOP_MS, late.resolve);
-    await Promise.race([hangUp(), late.promise]);
-    timer.cancel();
+    await within(STOP_MS, hangUp(), this.#ports.timers);
   }
 
   async #connect(): Promise<void> {
@@ -291,9 +288,7 @@ class GuardedShards extends SimpleShardingStrategy {
 
 const WRITE_MS = 1_000;
 
-type SessionsPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
-  readonly bot: string;
-};
+type SessionsPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & { readonly bot: string };
 
 /**
  * The gateway's sessions, stored so that Discord replays missed events after a restart. Stored under

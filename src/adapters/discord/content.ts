@@ -122,11 +122,7 @@ export function readCustomId(text: string): PressedButton | null {
 }
 
 /** A button that a person pressed. */
-export type PressedButton = {
-  readonly line: string;
-  readonly drawnFor: string;
-  readonly opens?: ButtonOpens['what'];
-};
+export type PressedButton = { readonly line: string; readonly drawnFor: string; readonly opens?: ButtonOpens['what'] };
 
 /** Marks buttons of announcements and notices in their ids, to tell them from a card's buttons. */
 const NOTICE = 'a';

@@ -200,11 +200,7 @@ const WITHOUT_MS = 600_000;
 const IDS_KEPT = 2_000;
 const IDS_REMEMBERED = 20;
 
-const webhookSchema = z.object({
-  id: z.string(),
-  application_id: z.string().nullish(),
-  token: z.string().nullish(),
-});
+const webhookSchema = z.object({ id: z.string(), application_id: z.string().nullish(), token: z.string().nullish() });
 const listSchema = z.array(z.unknown());
 
 type State = {

@@ -289,10 +289,7 @@ async function history(calls: Calls, channel: ChannelId, range: HistoryRange): P
 }
 
 /** The bot's typing signs. Discord removes a typing sign after 10 s, so it is sent again. */
-export type Statuses = {
-  show(channel: ChannelId, view: FloorView): void;
-  stop(): void;
-};
+export type Statuses = { show(channel: ChannelId, view: FloorView): void; stop(): void };
 
 const AGAIN_MS = 8_000;
 

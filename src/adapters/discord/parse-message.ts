@@ -62,11 +62,9 @@ const secondarySchema = z.object({
  * A message in MESSAGE_CREATE, MESSAGE_UPDATE and the history. Invalid optional fields become empty instead of failing
  * the parse.
  */
-export const messageSchema = writtenSchema.extend(secondarySchema.shape).extend({
-  id: snowflakeSchema,
-  channel_id: snowflakeSchema,
-  type: z.int(),
-});
+export const messageSchema = writtenSchema
+  .extend(secondarySchema.shape)
+  .extend({ id: snowflakeSchema, channel_id: snowflakeSchema, type: z.int() });
 
 export type MessagePayload = z.infer<typeof messageSchema>;
 

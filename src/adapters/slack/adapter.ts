@@ -79,17 +79,10 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
   };
 }
 
-type Parts = AdapterOptions &
-  Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & {
-    readonly web: WebClient;
-  };
+type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'> & { readonly web: WebClient };
 
 const LIMITED_FOR_MS = 60_000;
-const selfSchema = z.looseObject({
-  user_id: z.string(),
-  bot_id: z.string().nullish(),
-  app_id: z.string().nullish(),
-});
+const selfSchema = z.looseObject({ user_id: z.string(), bot_id: z.string().nullish(), app_id: z.string().nullish() });
 
 async function whoWeAre(web: WebClient): Promise<Self> {
   const { user_id: userId, bot_id: botId, app_id: appId } = selfSchema.parse(await web.auth.test());

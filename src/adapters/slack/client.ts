@@ -16,13 +16,10 @@ import { networkFailure, reasonOf } from '../delivery/connect-retry.ts';
 import { ChatError, AdapterError } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
+import { LATE, within } from '../../lib/retry.ts';
 
 /** The ids of Conch's bot user, bot and app at Slack. */
-export type Self = {
-  readonly userId: string;
-  readonly botId: string;
-  readonly appId: string | null;
-};
+export type Self = { readonly userId: string; readonly botId: string; readonly appId: string | null };
 
 /** Switches for the Slack features that Conch uses. */
 export type SlackSettings = {
@@ -57,7 +54,7 @@ export function createClient({ token, apiUrl, fetch, timeoutMs }: ClientOptions)
     rejectRateLimitedCalls: true,
     timeout: timeoutMs ?? CALL_TIMEOUT_MS,
     allowAbsoluteUrls: false,
-    logger: QUIET,
+    logger: slackLogger(),
   });
 }
 
@@ -86,15 +83,12 @@ export async function call<Answer>(web: WebClient, request: Call<Answer>): Promi
 /** Accepts any answer, for calls whose answer is not needed. */
 export const ANY_ANSWER = z.looseObject({});
 
-const QUIET: NonNullable<WebClientOptions['logger']> = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  setLevel: () => undefined,
-  getLevel: () => LogLevel.ERROR,
-  setName: () => undefined,
-};
+/** A logger for Slack's clients. Drops debug messages: they hold whole payloads. `tell` gets the others. */
+export function slackLogger(tell: (words: unknown) => void = () => undefined): NonNullable<WebClientOptions['logger']> {
+  const drop = (): void => undefined;
+  const getLevel = (): LogLevel => LogLevel.INFO;
+  return { debug: drop, info: tell, warn: tell, error: tell, setLevel: drop, getLevel, setName: drop };
+}
 
 /** Slack's own ids of a floor. `thread`: the `ts` of the thread's root message; `null` for the channel itself. */
 type SlackPlace = { readonly channel: string; readonly thread: string | null };
@@ -189,14 +183,11 @@ export function createPeople(ports: {
       if (known !== null) return known;
       const answer = asking.get(user) ?? ask(user);
       asking.set(user, answer);
-      return Promise.race([answer, later(ports.timers, found.get(user)?.name ?? user)]);
+      const name = await within(PATIENCE_MS, answer, ports.timers);
+      return name === LATE ? (found.get(user)?.name ?? user) : name;
     },
     known: (user) => found.get(user)?.name ?? null,
   };
-}
-
-async function later(timers: Timers, name: string): Promise<string> {
-  return new Promise((resolve) => void timers.after(PATIENCE_MS, () => resolve(name)));
 }
 
 /** Slack's error code ("channel_not_found") without the request and the answer. */

@@ -14,6 +14,7 @@ import { messageId } from './client.ts';
 import type { People } from './client.ts';
 import type { SlackLocation } from './parse-message.ts';
 import { escaped, inSlackWords } from './content.ts';
+import { LATE, within } from '../../lib/retry.ts';
 
 /** Dependencies of commands, buttons and forms. */
 export type CommandPorts = Pick<AdapterParts, 'intake' | 'queries' | 'timers' | 'log'> & {
@@ -115,13 +116,10 @@ export async function toldInTime(
   ack: Ack,
   sent: { readonly running: Promise<void>; readonly errors: Readonly<Record<string, string>> },
 ): Promise<readonly string[]> {
-  const late = Promise.withResolvers<'late'>();
-  const timer = ports.timers.after(ACK_WITHIN_MS, () => late.resolve('late'));
-  const outcome = await Promise.race([sent.running, late.promise]);
-  timer.cancel();
+  const outcome = await within(ACK_WITHIN_MS, sent.running, ports.timers);
   const isRefused = Object.keys(sent.errors).length > 0;
   await ack(isRefused ? { response_action: 'errors', errors: { ...sent.errors } } : undefined);
-  if (outcome !== 'late' || isRefused) return [];
+  if (outcome !== LATE || isRefused) return [];
   await sent.running;
   return Object.values(sent.errors);
 }

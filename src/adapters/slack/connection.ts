@@ -1,18 +1,17 @@
-import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
-import { LogLevel, SocketModeClient } from '@slack/socket-mode';
+import { SocketModeClient } from '@slack/socket-mode';
 import { z } from 'zod';
-import { backoffMs, delay } from '../../lib/retry.ts';
+import { backoffMs, delay, LATE, within } from '../../lib/retry.ts';
 import { AdapterError } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
-import { parsedJson } from '../delivery/inbound.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
-import { CALL_TIMEOUT_MS, brokenBy, untilSlack } from './client.ts';
+import { CALL_TIMEOUT_MS, brokenBy, untilSlack, slackLogger } from './client.ts';
 import type { Ack } from './commands.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import { defined } from '../../lib/defined.ts';
 import { closeServer, createQuietServer, guardServer, listenOn, reply, targetOf } from '../../lib/guarded-server.ts';
+import { parsedJson } from '../../lib/json.ts';
 
 /** How Slack delivers events: over sockets that Conch opens, or as signed HTTP requests. */
 export type ConnectionMode =
@@ -238,20 +237,15 @@ async function openSocket(ports: SocketPorts): Promise<Socket> {
     client.on('disconnected', () => resolve('lost'));
   });
   const close = (): void => void client.disconnect().catch(() => undefined);
-  const late = Promise.withResolvers<never>();
-  const timer = ports.timers.after(HELLO_WITHIN_MS, () => {
-    late.reject(new Error(`no greeting from Slack within ${HELLO_WITHIN_MS / 1_000} s`));
-    close();
-  });
   try {
-    const end = await Promise.race([client.start().then(() => null), late.promise, ended]);
+    const end = await within(HELLO_WITHIN_MS, Promise.race([client.start().then(() => null), ended]), ports.timers);
     if (end === null || end === 'disabled') return { ended, close };
-    throw UNGREETED;
+    if (end !== LATE) throw UNGREETED;
   } catch (error) {
     throw error instanceof Error ? error : UNGREETED;
-  } finally {
-    timer.cancel();
   }
+  close();
+  throw new Error(`no greeting from Slack within ${HELLO_WITHIN_MS / 1_000} s`);
 }
 
 const UNGREETED = new Error('the connection closed before Slack greeted');
@@ -270,7 +264,7 @@ class Client extends SocketModeClient {
     super({
       appToken: ports.appToken,
       autoReconnectEnabled: false,
-      logger: quietLogger(ports.log),
+      logger: slackLogger((words) => ports.log.debug({ words: String(words).slice(0, 300) }, "Slack's client")),
       clientOptions: {
         ...(ports.apiUrl === null ? {} : { slackApiUrl: ports.apiUrl }),
         retryConfig: { retries: 0 },
@@ -295,20 +289,6 @@ class Client extends SocketModeClient {
       this.#ports.log.warn({ type: frame.type }, 'a payload of Slack was not understood');
     }
   }
-}
-
-/** Sends the client's messages to the debug log. Drops its debug messages: they hold whole payloads. */
-function quietLogger(log: Logger): NonNullable<ConstructorParameters<typeof SocketModeClient>[0]>['logger'] & object {
-  const tell = (words: unknown): void => log.debug({ words: String(words).slice(0, 300) }, "Slack's client");
-  return {
-    debug: () => undefined,
-    info: tell,
-    warn: tell,
-    error: tell,
-    setLevel: () => undefined,
-    getLevel: () => LogLevel.INFO,
-    setName: () => undefined,
-  };
 }
 
 /** Settings and dependencies of the HTTP server. */

@@ -6,15 +6,11 @@ import type { AgentId } from '../../turns/floor/settings.ts';
 import { ruleLabel } from '../delivery/card.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
-import { parsedJson } from '../delivery/inbound.ts';
 import type { Speaker } from '../port.ts';
+import { parsedJson } from '../../lib/json.ts';
 
 /** The text fields of a message for Slack. No mention of a person or group can form in them. */
-export type Wording = {
-  readonly text: string;
-  readonly blocks?: readonly object[];
-  readonly username?: string;
-};
+export type Wording = { readonly text: string; readonly blocks?: readonly object[]; readonly username?: string };
 
 /** `isCustomized`: agents may post under their own names. `hasBlocks`: the message may have blocks. */
 type WordingOptions = {
@@ -307,11 +303,7 @@ export function clipped(text: string, limit: number): string {
 const JOINER = '\u2060';
 
 /** The name and picture of an agent in a message or status. */
-type Identity = {
-  readonly username: string;
-  readonly icon_emoji?: string;
-  readonly icon_url?: string;
-};
+type Identity = { readonly username: string; readonly icon_emoji?: string; readonly icon_url?: string };
 
 /** Returns an agent's name and picture for Slack. An emoji without a Slack name goes before the agent's name. */
 export function identityOf(speaker: NonNullable<Speaker>): Identity {

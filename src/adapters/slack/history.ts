@@ -11,9 +11,7 @@ import type { MessageContext } from './parse-message.ts';
 
 /** Dependencies of reading the history. */
 export type HistoryPorts = MessageContext &
-  Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
-    readonly web: WebClient;
-  };
+  Pick<AdapterParts, 'intake' | 'timers' | 'log'> & { readonly web: WebClient };
 
 /**
  * Reads the history of a channel or thread since the message `after`. Starts 10 minutes earlier, because Slack's

@@ -28,7 +28,7 @@ import type { FloorView } from '../../turns/view.ts';
 import { defined } from '../../lib/defined.ts';
 import { forFloor, openingButton, reasonAsked, controlOf, isDrawable } from '../delivery/card.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
-import { parsedJson } from '../delivery/inbound.ts';
+import { parsedJson } from '../../lib/json.ts';
 
 /** Handles clicks, forms and `/conch`, and runs typed commands. */
 export type Interactions = {

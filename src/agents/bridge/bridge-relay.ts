@@ -1,6 +1,7 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
 import type { Timers } from '../../lib/time.ts';
+import { sessionIn } from '../backends/acp/acp-stream.ts';
 
 type Send = (message: AnyMessage) => unknown;
 
@@ -160,15 +161,8 @@ const PLACED: ReadonlySet<string> = new Set(['session/new', 'session/load', 'ses
 const greetingOf = z.looseObject({
   agentCapabilities: z.looseObject({ sessionCapabilities: z.looseObject({}).exactOptional() }).exactOptional(),
 });
-const withSession = z.looseObject({ sessionId: z.string() });
 const anyObject = z.looseObject({});
 
-function sessionIn(params: unknown): string | null {
-  const parsed = withSession.safeParse(params);
-  return parsed.success ? parsed.data.sessionId : null;
-}
-
 function asObject(params: unknown): z.output<typeof anyObject> {
-  const parsed = anyObject.safeParse(params);
-  return parsed.success ? parsed.data : {};
+  return anyObject.safeParse(params).data ?? {};
 }

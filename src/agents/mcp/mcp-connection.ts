@@ -26,6 +26,7 @@ import { LoginNeededError } from './server-logins.ts';
 import type { ServerLogins } from './server-logins.ts';
 import { z } from 'zod';
 import { defined } from '../../lib/defined.ts';
+import { LATE, within } from '../../lib/retry.ts';
 
 /** Dependencies of a server, besides its configuration. */
 export type McpPorts = {
@@ -124,7 +125,7 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
     await Promise.allSettled([client.close(), transport.close()]);
   };
   try {
-    await within(START_MS, 'did not start', ports, () => client.connect(transport, { timeout: NEVER_MS }));
+    await inTime(START_MS, 'did not start', ports, client.connect(transport, { timeout: NEVER_MS }));
   } catch (error) {
     await close();
     throw isEraUnknown(error) ? error : (endOf(transport) ?? loginOf(error, parts) ?? withReason(error));
@@ -166,7 +167,7 @@ function showing({ plan }: AgentSandbox, args: readonly string[]): SandboxPlan {
 async function list(client: Client, { id, config, ports }: ConnectParts): Promise<ReadTools> {
   if (client.getServerCapabilities()?.tools === undefined) return { tools: [], refused: [] };
   const refresh = { timeout: NEVER_MS, cacheMode: 'refresh' } as const;
-  const { tools } = await within(LIST_MS, 'did not list its tools', ports, () => client.listTools(undefined, refresh));
+  const { tools } = await inTime(LIST_MS, 'did not list its tools', ports, client.listTools(undefined, refresh));
   return readTools(id, tools, config.tools);
 }
 
@@ -186,11 +187,7 @@ function shownToAll<Asked extends { readonly requestedSchema: object }>(asked: A
   return { ...asked, requestedSchema: { ...asked.requestedSchema, [PUBLIC]: true } };
 }
 
-type Sent = ConnectParts & {
-  readonly tool: ServerTool;
-  readonly call: McpCall;
-  readonly open: OpenCalls;
-};
+type Sent = ConnectParts & { readonly tool: ServerTool; readonly call: McpCall; readonly open: OpenCalls };
 
 async function send(client: Client, sent: Sent): Promise<CallOutcome> {
   const { tool, call, open, config, ports } = sent;
@@ -301,14 +298,10 @@ function failure(text: string, code: CallOutcome['code']): CallOutcome {
   return { text, images: [], isError: true, code };
 }
 
-async function within<T>(ms: number, what: string, { timers }: McpPorts, work: () => Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = timers.after(ms, () => late.reject(new Error(`it ${what} within ${ms / 1_000} s`)));
-  try {
-    return await Promise.race([work(), late.promise]);
-  } finally {
-    timer.cancel();
-  }
+async function inTime<T>(ms: number, what: string, { timers }: McpPorts, work: Promise<T>): Promise<T> {
+  const result = await within(ms, work, timers);
+  if (result === LATE) throw new Error(`it ${what} within ${ms / 1_000} s`);
+  return result;
 }
 
 function endOf(transport: Transport): Error | null {

@@ -6,6 +6,7 @@ import type { CallOutcome, McpCall, McpConnection, McpPorts } from './mcp-connec
 import { differenceOf } from './mcp-tools.ts';
 import type { ServerTool } from './mcp-tools.ts';
 import { LoginNeededError } from './server-logins.ts';
+import { parsedJson } from '../../lib/json.ts';
 
 /**
  * One MCP server: started at its first use, stopped after 10 minutes without use. After a failure it starts again at
@@ -245,11 +246,7 @@ type KnownTool = z.output<typeof knownTool>;
 
 /** The stored definitions; empty when they cannot be read, so that the next ones are accepted. */
 function readKnown(text: string | null): Readonly<Record<string, KnownTool>> {
-  try {
-    return z.record(z.string(), knownTool).parse(JSON.parse(text ?? '{}'));
-  } catch {
-    return {};
-  }
+  return parsedJson(text ?? '{}', z.record(z.string(), knownTool)) ?? {};
 }
 
 const LONGEST_WORDS = 500;

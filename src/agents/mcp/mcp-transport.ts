@@ -1,22 +1,11 @@
 import { StreamableHTTPClientTransport, deserializeMessage, serializeMessage } from '@modelcontextprotocol/client';
 import type { AuthProvider, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { delay } from '../../lib/retry.ts';
-import type { Timers } from '../../lib/time.ts';
 import { childEnvironment, startProcessGroup } from '../process/process-group.ts';
 import type { ProcessGroup } from '../process/process-group.ts';
-import type { SandboxPlan } from '../process/sandbox.ts';
 
 /** An MCP server that is a program. `stopGraceMs`: grace after the end of its input, and after SIGTERM. */
-type ServerProgram = {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly stopGraceMs: number;
-  readonly timers: Timers;
-  /** The program's sandbox. Default: none. */
-  readonly sandbox?: SandboxPlan | undefined;
-};
+type ServerProgram = Parameters<typeof startProcessGroup>[0] & { readonly stopGraceMs: number };
 
 /** Most bytes that a server may send between two answers, and in one HTTP answer. */
 const LONGEST_MESSAGE = 8 * 1_024 * 1_024;

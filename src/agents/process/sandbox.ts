@@ -124,9 +124,7 @@ function mountsOf(
   if (over !== undefined) {
     throw new BackendError(
       `its folder ${cwd} holds ${over}, which a sandbox hides: give it a folder of its own as "cwd"`,
-      {
-        terminal: true,
-      },
+      { terminal: true },
     );
   }
   const [home] = homes;

@@ -34,10 +34,7 @@ export const FLOOR_TOOLS = {
     description: 'End your turn after this reply. Optional: the end of your plain answer ends your turn, too.',
     input: z.object({ hand_to: agent.optional() }),
   },
-  pass: {
-    description: 'End your turn without saying anything, because you have nothing to add.',
-    input: z.object({}),
-  },
+  pass: { description: 'End your turn without saying anything, because you have nothing to add.', input: z.object({}) },
   wait_for: {
     description:
       'Ask people a question and wait for the answer, keeping your turn. It returns at once: end your reply then; the answer is your next prompt.',

@@ -302,14 +302,7 @@ export function fenced(head: string, text: string): string {
 type Answer = { readonly text: string; readonly images?: readonly ToolImage[] };
 type Picture = ToolImage & { readonly from: string };
 
-const NOTHING: OfferedTools = {
-  tools: [],
-  withheld: [],
-  unused: [],
-  absent: new Map(),
-  notes: [],
-  instructions: [],
-};
+const NOTHING: OfferedTools = { tools: [], withheld: [], unused: [], absent: new Map(), notes: [], instructions: [] };
 const STOPPED: Answer = { text: 'It was not run: the turn is over.' };
 /** Most calls of one answer that are carried out. */
 const MOST_CALLS = 32;

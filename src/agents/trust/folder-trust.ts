@@ -50,11 +50,7 @@ export type TrustCommand = Extract<SystemCommand, { type: 'askTrust' | 'answerTr
 /** The scan of an agent's folder, and the decision about it. */
 export type FolderStanding = { readonly scan: FolderScan; readonly decision: TrustDecision | null };
 
-export type FolderTrustPorts = {
-  readonly store: TrustStore;
-  readonly clock: Clock;
-  readonly timers: Timers;
-};
+export type FolderTrustPorts = { readonly store: TrustStore; readonly clock: Clock; readonly timers: Timers };
 
 /**
  * Decides whether agents may be started in their folders. A folder with files that act before any approval is opened

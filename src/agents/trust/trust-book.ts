@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
+import { parsedJson } from '../../lib/json.ts';
 
 const decisionSchema = z.strictObject({
   digest: z.string(),
@@ -85,9 +86,5 @@ const MOST_KEPT = 100;
 
 /** Reads an entry; none of one that cannot be read. */
 function readDecisions(text: string): readonly TrustDecision[] {
-  try {
-    return z.array(decisionSchema).parse(JSON.parse(text));
-  } catch {
-    return [];
-  }
+  return parsedJson(text, z.array(decisionSchema)) ?? [];
 }

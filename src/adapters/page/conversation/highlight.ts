@@ -15,20 +15,7 @@ import { createLowlight } from 'lowlight';
 /** Longer code is not coloured: it would block the page. */
 const LONGEST = 30_000;
 
-const lowlight = createLowlight({
-  bash,
-  css,
-  diff,
-  go,
-  javascript,
-  json,
-  python,
-  rust,
-  sql,
-  typescript,
-  xml,
-  yaml,
-});
+const lowlight = createLowlight({ bash, css, diff, go, javascript, json, python, rust, sql, typescript, xml, yaml });
 lowlight.registerAlias({ bash: ['shell', 'console', 'zsh'], javascript: ['node'] });
 
 /** Consecutive code of one kind ("keyword", "string"); `null` is plain. */

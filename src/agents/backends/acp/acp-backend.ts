@@ -18,9 +18,10 @@ import { childEnvironment, startProcessGroup } from '../../process/process-group
 import type { SandboxPlan } from '../../process/sandbox.ts';
 import { offeredTools, sessionTools } from '../../mcp/session-tools.ts';
 import type { ToolServer } from '../../tools/tool-server.ts';
-import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
+import type { ProcessGroup } from '../../process/process-group.ts';
 import { lineStream, AcpMultiplexer } from './acp-stream.ts';
 import type { AcpPeer } from './acp-link.ts';
+import { LATE, within } from '../../../lib/retry.ts';
 
 /** Options of a coding agent on this machine. Durations are in milliseconds. */
 export type AcpBackendOptions = AcpSettings & {
@@ -461,18 +462,10 @@ export class AgentProcess {
     const broken = error instanceof BackendError ? error : this.#broken;
     if (broken !== null) return broken.message;
     if (this.#isForced) return 'was ended by another channel';
-    const end = await this.#end();
-    if (end !== null && end.stderr !== '') this.#ports.lastWords?.(seat, end.stderr);
-    return end?.words ?? 'closed its output';
-  }
-
-  /** How the process ended; `null` while it runs. */
-  async #end(): Promise<ProcessEnd | null> {
-    const late = Promise.withResolvers<null>();
-    const timer = this.#ports.timers.after(EXIT_MS, () => late.resolve(null));
-    const end = await Promise.race([this.#started.group.exited, late.promise]);
-    timer.cancel();
-    return end;
+    const end = await within(EXIT_MS, this.#started.group.exited, this.#ports.timers);
+    if (end === LATE) return 'closed its output';
+    if (end.stderr !== '') this.#ports.lastWords?.(seat, end.stderr);
+    return end.words;
   }
 }
 

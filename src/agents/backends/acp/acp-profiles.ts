@@ -12,6 +12,7 @@ import type { RepositoryFiles } from '../../trust/repository-files.ts';
 import { z } from 'zod';
 import type { ToolKind } from '../../../rules/rule.ts';
 import { BackendError } from '../backend.ts';
+import { parsedJson } from '../../../lib/json.ts';
 
 /** The properties of one kind of agent that speaks the Agent Client Protocol. */
 export type AcpProfile = {
@@ -25,7 +26,7 @@ export type AcpProfile = {
   /** Names of environment variables to pass on: keys, endpoints, folders of settings. */
   readonly pass: readonly string[];
   /** True when the agent accepts a second prompt during a turn. */
-  readonly takesSecondPrompt: boolean;
+  readonly takesSecondPrompt?: true;
   /**
    * Modes in which the agent asks before it changes things, best first. The first available one is set. Without any of
    * them no session is opened.
@@ -72,16 +73,7 @@ const CHANGES_AND_COMMANDS = [...CHANGES, 'execute'];
 
 /** The known agents. `generic` is any other agent; the configuration names its command. */
 export const ACP_PROFILES = {
-  generic: {
-    name: 'the agent',
-    command: null,
-    args: [],
-    pass: [],
-    takesSecondPrompt: false,
-    modes: [],
-    repositoryFiles: ALL_FILES,
-    asks: null,
-  },
+  generic: { name: 'the agent', command: null, args: [], pass: [], modes: [], repositoryFiles: ALL_FILES, asks: null },
   opencode: {
     name: 'OpenCode',
     command: 'opencode',
@@ -116,7 +108,6 @@ export const ACP_PROFILES = {
       'CLAUDE_CODE_USE_BEDROCK',
       'CLAUDE_CODE_USE_VERTEX',
     ],
-    takesSecondPrompt: false,
     modes: ['default', 'plan'],
     asking: askingClaude,
     repositoryFiles: CLAUDE_FILES,
@@ -128,9 +119,8 @@ export const ACP_PROFILES = {
     args: [],
     install: 'install it with: npm install -g @agentclientprotocol/codex-acp',
     pass: ['OPENAI_API_KEY', 'CODEX_API_KEY', 'OPENAI_BASE_URL', 'CODEX_HOME'],
-    takesSecondPrompt: false,
     modes: ['read-only'],
-    asking: askingCodex,
+    asking: () => ({ env: { INITIAL_AGENT_MODE: 'read-only' } }),
     repositoryFiles: CODEX_FILES,
     // Commands that Codex runs without asking run in its own sandbox, which is read-only.
     asks: { kinds: CHANGES, ranWhen: 'completed' },
@@ -151,7 +141,6 @@ export const ACP_PROFILES = {
       'GOOGLE_GENAI_USE_VERTEXAI',
       'GOOGLE_APPLICATION_CREDENTIALS',
     ],
-    takesSecondPrompt: false,
     modes: ['default', 'plan'],
     asking: askingGemini,
     repositoryFiles: GEMINI_FILES,
@@ -164,7 +153,6 @@ export const ACP_PROFILES = {
     args: ['--acp'],
     install: 'install it with: npm install -g @qwen-code/qwen-code',
     pass: ['OPENAI_API_KEY', 'OPENAI_BASE_URL', 'OPENAI_MODEL', 'DASHSCOPE_API_KEY'],
-    takesSecondPrompt: false,
     modes: ['default', 'plan'],
     asking: askingQwen,
     repositoryFiles: QWEN_FILES,
@@ -187,7 +175,6 @@ export const ACP_PROFILES = {
       'COPILOT_PROVIDER_BASE_URL',
       'COPILOT_PROVIDER_API_KEY',
     ],
-    takesSecondPrompt: false,
     modes: COPILOT_MODES,
     holds: { allow_all: 'off' },
     asking: askingCopilot,
@@ -200,7 +187,6 @@ export const ACP_PROFILES = {
     args: ['acp'],
     install: 'install it with: npm install -g @moonshot-ai/kimi-code',
     pass: ['KIMI_CODE_HOME'],
-    takesSecondPrompt: false,
     modes: ['default', 'plan'],
     repositoryFiles: KIMI_FILES,
     asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'completed' },
@@ -389,12 +375,7 @@ const COPILOT_HIDDEN: ToolNames = { read: ['view'], search: ['grep', 'glob'] };
 
 /** Tools that Gemini CLI runs without asking by default: reading, plans and notes. */
 const GEMINI_READS = [
-  'read_file',
-  'read_many_files',
-  'list_directory',
-  'glob',
-  'grep_search',
-  'search_file_content',
+  ...toolsOf(GEMINI_TOOLS, ['read', 'search']),
   'google_web_search',
   'list_background_processes',
   'read_background_output',
@@ -431,18 +412,12 @@ const agents = z.record(
 const OPENCODE_AGENTS: z.output<typeof agents> = { build: {}, plan: {}, general: {} };
 const openCode = z.looseObject({ agent: agents.exactOptional(), mode: agents.exactOptional() });
 
-function openCodeConfig({
-  OPENCODE_CONFIG_CONTENT: text,
-}: Readonly<Record<string, string>>): z.output<typeof openCode> {
-  if (text === undefined || text.trim() === '') return {};
-  try {
-    return openCode.parse(JSON.parse(text));
-  } catch (cause) {
-    throw new BackendError('OPENCODE_CONFIG_CONTENT is not a configuration of OpenCode in plain JSON', {
-      terminal: true,
-      cause,
-    });
-  }
+function openCodeConfig({ OPENCODE_CONFIG_CONTENT: text = '' }: AskingContext['env']): z.output<typeof openCode> {
+  const config = text.trim() === '' ? {} : parsedJson(text, openCode);
+  if (config !== null) return config;
+  throw new BackendError('OPENCODE_CONFIG_CONTENT is not a configuration of OpenCode in plain JSON', {
+    terminal: true,
+  });
 }
 
 /** A rule as TOML. TOML writes strings and lists of strings as JSON does. */

@@ -18,6 +18,7 @@ import { retryWithinTurn, UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt, Usage } from '../backend.ts';
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
+import { LATE, within } from '../../../lib/retry.ts';
 
 /** Settings of an agent's sessions. Durations are in milliseconds. */
 export type AcpSettings = {
@@ -171,11 +172,8 @@ export class AcpSession implements AgentSession {
     if (run === null) return;
     run.interrupt();
     void this.#link.tell('session/cancel', { sessionId: this.sessionId });
-    const { promise: late, resolve } = Promise.withResolvers<'late'>();
-    const timer = this.#timers.after(graceMs, () => resolve('late'));
-    const how = await Promise.race([run.over, late]);
-    timer.cancel();
-    if (how === 'late') await this.#link.close('did not stop when it was interrupted, and was ended', 'by force');
+    if ((await within(graceMs, run.over, this.#timers)) === LATE)
+      await this.#link.close('did not stop when it was interrupted, and was ended', 'by force');
   }
 
   async ping(): Promise<void> {
@@ -267,16 +265,14 @@ export class AcpSession implements AgentSession {
 
   /** Sends a second prompt into the turn in progress; both end together. An immediate refusal means "not taken". */
   async #promptBeside(run: AcpGeneration, text: string): Promise<InjectOutcome> {
-    const { promise: accepted, resolve } = Promise.withResolvers<InjectOutcome>();
-    const second: Promise<unknown> = this.#ask(text)
-      .then(() => resolve('injected'))
-      .catch(() => resolve('next-prompt'))
+    const second: Promise<InjectOutcome> = this.#ask(text)
+      .then(() => 'injected' as const)
+      .catch(() => 'next-prompt' as const)
       .finally(() => this.#secondPrompts.delete(second));
     this.#secondPrompts.add(second);
-    const timer = this.#timers.after(REFUSAL_MS, () => resolve('injected'));
-    const outcome = await Promise.race([accepted, run.over.then(() => 'next-prompt' as const)]);
-    timer.cancel();
-    return outcome;
+    const over = run.over.then(() => 'next-prompt' as const);
+    const outcome = await within(REFUSAL_MS, Promise.race([second, over]), this.#timers);
+    return outcome === LATE ? 'injected' : outcome;
   }
 
   #update(params: unknown): void {

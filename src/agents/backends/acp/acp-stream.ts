@@ -5,6 +5,7 @@ import { delay } from '../../../lib/retry.ts';
 import { systemTimers } from '../../../lib/time.ts';
 import type { Instant, Timers } from '../../../lib/time.ts';
 import { BackendError } from '../backend.ts';
+import { jsonOrNull } from '../../../lib/json.ts';
 
 type Id = string | number | null;
 type Conversation = { push(message: AnyMessage): void; end(): void; asked(method: string): void };
@@ -166,12 +167,8 @@ export class AcpMultiplexer {
 
 /** Parses a frame. Returns `null` when it holds no message. */
 export function messageIn(text: string): AnyMessage | null {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return envelope.safeParse(parsed).success ? (parsed as AnyMessage) : null;
-  } catch {
-    return null;
-  }
+  const parsed = jsonOrNull(text);
+  return envelope.safeParse(parsed).success ? (parsed as AnyMessage) : null;
 }
 
 const INVALID_PARAMS = -32_602;
@@ -184,9 +181,9 @@ const envelope = z.union([
 const cancelParams = z.looseObject({ requestId: id });
 const withSession = z.looseObject({ sessionId: z.string() });
 
-function sessionIn(params: unknown): string | null {
-  const parsed = withSession.safeParse(params);
-  return parsed.success ? parsed.data.sessionId : null;
+/** The id of the session that a message's parameters or result name; `null` for none. */
+export function sessionIn(params: unknown): string | null {
+  return withSession.safeParse(params).data?.sessionId ?? null;
 }
 
 /** Limits on an agent's messages. */
@@ -217,9 +214,7 @@ type LineOptions = {
 export function lineStream(input: Readable, output: Writable, options: LineOptions = {}): Stream {
   return {
     readable: ReadableStream.from(messagesOf(input, options)),
-    writable: new WritableStream<AnyMessage>({
-      write: (message) => written(output, `${JSON.stringify(message)}\n`),
-    }),
+    writable: new WritableStream<AnyMessage>({ write: (message) => written(output, `${JSON.stringify(message)}\n`) }),
   };
 }
 
@@ -299,17 +294,9 @@ async function* linesOf(input: Readable, longest: number): AsyncGenerator<string
 }
 
 function messageInLine(line: string): AnyMessage | null {
-  if (!line.trimStart().startsWith('{')) return null;
-  try {
-    const parsed: unknown = JSON.parse(line);
-    return isMessage(parsed) ? parsed : null;
-  } catch {
-    return null;
-  }
-}
-
-function isMessage(value: unknown): value is AnyMessage {
-  return typeof value === 'object' && value !== null && 'jsonrpc' in value && value.jsonrpc === '2.0';
+  const parsed = line.trimStart().startsWith('{') ? jsonOrNull(line) : null;
+  const isMessage = typeof parsed === 'object' && parsed !== null && 'jsonrpc' in parsed && parsed.jsonrpc === '2.0';
+  return isMessage ? (parsed as AnyMessage) : null;
 }
 
 function written(output: Writable, line: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { oneLine } from '../../../lib/visible.ts';
 
 /**
  * Parts of the protocol that agents send and Conch reads. Agents differ, so most fields are optional. A malformed
@@ -13,24 +14,13 @@ const capabilities = z.object({
   sessionCapabilities: z.object({ resume: present }).catch({ resume: false }),
 });
 
-const NO_CAPABILITIES = {
-  loadSession: false,
-  mcpCapabilities: { http: false },
-  sessionCapabilities: { resume: false },
-};
-
-const plain = z.string().transform((text) =>
-  text
-    .replace(/[\p{C}\s]+/gu, ' ')
-    .trim()
-    .slice(0, LONGEST_NAME),
-);
+const plain = z.string().transform((text) => oneLine(text).slice(0, LONGEST_NAME));
 const LONGEST_NAME = 100;
 
 /** Answer to `initialize`. */
 export const initialized = z.object({
   protocolVersion: z.number(),
-  agentCapabilities: capabilities.catch(NO_CAPABILITIES),
+  agentCapabilities: capabilities.catch(() => capabilities.parse({})),
   agentInfo: z
     .object({ name: plain, version: plain.catch('') })
     .nullable()
@@ -66,10 +56,7 @@ const configOptions = z
   .catch([]);
 
 const models = z
-  .object({
-    currentModelId: z.string(),
-    availableModels: z.array(z.object({ modelId: z.string() })).catch([]),
-  })
+  .object({ currentModelId: z.string(), availableModels: z.array(z.object({ modelId: z.string() })).catch([]) })
   .nullable()
   .catch(null);
 

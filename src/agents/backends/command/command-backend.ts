@@ -16,6 +16,7 @@ import type { Readable } from 'node:stream';
 import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
 import { stripVTControlCharacters } from 'node:util';
 import { z } from 'zod';
+import { jsonOrNull } from '../../../lib/json.ts';
 
 /** Options of a program that runs once for each prompt. */
 export type CommandOptions = {
@@ -73,26 +74,24 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
         throw new BackendError(`there is no program "${options.command}"`, { terminal: true, code: 'ENOENT' });
       }
       if (options.sandbox !== undefined) await checkSandbox();
-      return new CommandSession(seat, options, { env, cwd }, gate, begun);
+      return new CommandSession(seat, { ...options, gate, begun }, { env, cwd });
     },
   };
 }
+
+/** The options, and what all sessions share. `begun`: ids of the program's sessions that exist already. */
+type SharedOptions = CommandOptions & { readonly gate: FolderGate; readonly begun: Set<string> };
 
 type Place = { readonly env: Readonly<Record<string, string>>; readonly cwd: string };
 
 class CommandSession implements AgentSession {
   readonly #seat: SeatContext;
-  readonly #options: CommandOptions;
+  readonly #options: SharedOptions;
   readonly #place: Place;
-  readonly #gate: FolderGate;
-  /** Sessions that had a prompt. */
-  readonly #begun: Set<string>;
   #run: CommandGeneration | null = null;
   #isInterrupted = false;
 
-  constructor(seat: SeatContext, options: CommandOptions, place: Place, gate: FolderGate, begun: Set<string>) {
-    this.#begun = begun;
-    this.#gate = gate;
+  constructor(seat: SeatContext, options: SharedOptions, place: Place) {
     this.#seat = seat;
     this.#options = options;
     this.#place = place;
@@ -101,9 +100,9 @@ class CommandSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     this.#isInterrupted = false;
-    await this.#gate.admit(this.#seat);
+    await this.#options.gate.admit(this.#seat);
     if (this.#isInterrupted) return { how: 'interrupted' };
-    const { command, args, input, output, timeoutMs, maxOutputBytes, sandbox, timers = systemTimers } = this.#options;
+    const { args, input, output, timers = systemTimers } = this.#options;
     const { parts: _parts, longest: _longest, ...shown } = turn;
     const promptText = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
     const named = args.flatMap((arg) => (arg === SESSION ? this.#sessionArguments() : [arg]));
@@ -111,17 +110,7 @@ class CommandSession implements AgentSession {
       input === 'stdin' ? { args: named, stdin: promptText } : { args: [...named, argumentOf(promptText)], stdin: '' };
     const floorTools = new FloorTools(report, this.#seat.agent, turn);
     const lastWords = (stderr: string) => this.#options.lastWords?.(this.#seat, stderr);
-    const call = {
-      command,
-      ...this.#place,
-      ...delivery,
-      output,
-      timeoutMs,
-      maxOutputBytes,
-      sandbox,
-      timers,
-      lastWords,
-    };
+    const call = { ...this.#options, ...this.#place, ...delivery, timers, lastWords };
     const run = new CommandGeneration(call, floorTools, report);
     this.#run = run;
     try {
@@ -135,8 +124,8 @@ class CommandSession implements AgentSession {
   #sessionArguments(): readonly string[] {
     const { CONCH_SESSION: id, CONCH_SESSION_RESUMES: resumes } = this.#options.set ?? {};
     if (id === undefined) return [];
-    const isBegun = resumes !== undefined || this.#begun.has(id);
-    this.#begun.add(id);
+    const isBegun = resumes !== undefined || this.#options.begun.has(id);
+    this.#options.begun.add(id);
     return [isBegun ? '--resume' : '--session-id', id];
   }
 
@@ -153,7 +142,7 @@ class CommandSession implements AgentSession {
 
   /** Rejects when the folder is no longer trusted. Between prompts no process runs that could fail. */
   async ping(): Promise<void> {
-    await this.#gate.glance(this.#seat);
+    await this.#options.gate.glance(this.#seat);
   }
 
   async close(): Promise<void> {
@@ -189,21 +178,13 @@ const CLOSE_GRACE_MS = 2_000;
 const LONGEST_ARGUMENT = 131_072;
 
 /** What to run for one prompt. */
-type CommandCall = {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string>>;
-  /** Text written to the standard input. */
-  readonly stdin: string;
-  readonly output: OutputFormat;
-  readonly timeoutMs: number;
-  readonly maxOutputBytes: number;
-  readonly timers: Timers;
-  readonly sandbox?: SandboxPlan | undefined;
-  /** Called with the end of standard error when the command fails. */
-  readonly lastWords: (stderr: string) => void;
-};
+type CommandCall = Parameters<typeof startProcessGroup>[0] &
+  Pick<CommandOptions, 'output' | 'timeoutMs' | 'maxOutputBytes'> & {
+    /** Text written to the standard input. */
+    readonly stdin: string;
+    /** Called with the end of standard error when the command fails. */
+    readonly lastWords: (stderr: string) => void;
+  };
 
 /** Runs a command for one prompt. Its output is the answer; its exit ends the generation. */
 export class CommandGeneration {
@@ -354,7 +335,7 @@ function linesReader(floorTools: FloorTools): OutputReader {
 
 function perform(json: string, floorTools: FloorTools): void {
   if (json.trim() === '') return;
-  const parsed = answer.safeParse(parse(json));
+  const parsed = answer.safeParse(jsonOrNull(json));
   if (!parsed.success) throw new BackendError(`wrote no valid JSON answer: ${start(json)}`);
   const { text, pass, hand_to, wait_for, ask } = parsed.data;
   if (pass === true) return void floorTools.apply('pass', {});
@@ -362,14 +343,6 @@ function perform(json: string, floorTools: FloorTools): void {
   if (wait_for) floorTools.apply('wait_for', { question: wait_for });
   else if (ask) floorTools.apply('ask', ask);
   else if (hand_to) floorTools.apply('hand_to', { agent: hand_to });
-}
-
-function parse(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return null;
-  }
 }
 
 function start(text: string): string {

@@ -82,11 +82,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
 type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null; readonly key: string };
 
 /** A conversation to continue. Behind a bridge the agent keeps using the first token and name of the floor's tools. */
-type Known = {
-  readonly sessionId: string;
-  readonly token: string | undefined;
-  readonly server: string | undefined;
-};
+type Known = { readonly sessionId: string; readonly token: string | undefined; readonly server: string | undefined };
 
 /** The key includes the model: a session with another model is another conversation. */
 function sessionKeyOf({ channel, model = '' }: SeatContext): string {

@@ -9,11 +9,7 @@ export const DEMO_REVIEWS = [
     example: '/review start dev qa pass',
     shows: 'passes in the second iteration: the reviewer has one finding, and it is fixed',
   },
-  {
-    task: 'fail',
-    example: '/review start dev qa fail',
-    shows: 'fails in the first iteration: the reviewer says FAIL',
-  },
+  { task: 'fail', example: '/review start dev qa fail', shows: 'fails in the first iteration: the reviewer says FAIL' },
   {
     task: 'stall',
     example: '/review start dev qa stall',
