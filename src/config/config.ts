@@ -24,12 +24,7 @@ export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
 };
 
 /** An agent's place at one floor, with every default filled in. */
-type SeatConfig = {
-  readonly agent: string;
-  readonly priority: number;
-  readonly timeoutSeconds: number;
-  readonly rejoin: 'manual' | 'auto';
-};
+type SeatConfig = Readonly<ReturnType<typeof seatSettingsOf>>;
 
 /** Limits of spending; `null` is no limit. */
 export type SpendingConfig = DeepReadonly<ConfigFile['budgets']['day']>;
@@ -166,7 +161,7 @@ export const channelIn = ({ channels }: Pick<Config, 'channels'>, id: string): C
   channelsById(channels).get(id);
 
 /** The seat of an agent at a floor with these settings. */
-export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig): SeatConfig => ({
+export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig) => ({
   agent: agent.id,
   priority: agent.priority,
   timeoutSeconds: agent.timeoutSeconds ?? turnConfig.defaultTimeoutSeconds,

@@ -3,10 +3,8 @@ import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
 import { demoModel } from './demo.ts';
-import type { DemoModel } from './demo.ts';
 import type { Problem } from './error.ts';
 import { fileSchema } from './schema.ts';
-import type { ConfigFile } from './schema.ts';
 import { isSecretName, passwordsIn, Secret } from './secret.ts';
 import { readIn } from './world.ts';
 import type { Env, World } from './world.ts';
@@ -37,26 +35,10 @@ export const VARIABLES = [
 ] as const satisfies readonly Variable[];
 
 /** The result of reading the environment and `.env`. */
-export type Environment = {
-  readonly env: Env;
-  readonly problems: readonly Problem[];
-  /** Problems that matter only to the demo's agents. */
-  readonly demoProblems: readonly Problem[];
-  readonly secrets: readonly Secret[];
-  readonly warnings: readonly string[];
-  readonly settings: {
-    readonly dataDir: string;
-    readonly port: number | null;
-    readonly logLevel: ConfigFile['log']['level'] | null;
-    readonly demoModel: DemoModel | null;
-    readonly credentials: Credentials;
-    /** API keys from the providers' own variables, for models without a key in the file. */
-    readonly keys: { readonly openai: string | null; readonly anthropic: string | null };
-  };
-};
+export type Environment = ReturnType<typeof readEnvironment>;
 
 /** Reads the environment and `.env`. The environment overrides `.env`. */
-export const readEnvironment = (world: World): Environment => {
+export const readEnvironment = (world: World) => {
   const path = resolve(world.cwd, '.env');
   const reading = readIn(world, path);
   const written: Env = reading === null ? {} : parseEnv(reading.text);
@@ -69,6 +51,7 @@ export const readEnvironment = (world: World): Environment => {
       ...(parsed.success ? [] : parsed.error.issues.map((issue) => outOfRange(issue, env))),
       ...faultsIn(env, PLATFORM_VARIABLES),
     ],
+    /** Problems that matter only to the demo's agents. */
     demoProblems: faultsIn(env, ['OPENAI_BASE_URL']),
     secrets: Object.entries(env).flatMap(([name, value]) => secretsOf(name, value)),
     warnings: [...(isOpen ? [openToAll(path)] : []), ...mistyped(env)],
@@ -78,9 +61,10 @@ export const readEnvironment = (world: World): Environment => {
       logLevel: parsed.data?.CONCH_LOG_LEVEL ?? null,
       demoModel: demoModel(env),
       credentials: credentialsIn(env),
+      /** API keys from the providers' own variables, for models without a key in the file. */
       keys: { openai: env['OPENAI_API_KEY'] ?? null, anthropic: env['ANTHROPIC_API_KEY'] ?? null },
     },
-  };
+  } as const;
 };
 
 /** The warning about a file with secrets that every user of the machine can read. */

@@ -91,22 +91,14 @@ const queryKeys = (text: string): readonly string[] =>
     : [];
 
 /** A JSON value with every `${NAME}` replaced. */
-export type Filled = {
-  readonly value: unknown;
-  readonly problems: readonly Found[];
-  /** Values of referenced variables with secret names. */
-  readonly secrets: readonly Secret[];
-  /** Secrets written into the file. */
-  readonly written: readonly Secret[];
-  /** Warnings with the places of these secrets. */
-  readonly tokens: readonly Found[];
-};
+export type Filled = ReturnType<typeof fillReferences>;
 
 /**
  * Replaces `${NAME}` in every string of a JSON value by the variable's value. `$${NAME}` becomes `${NAME}`. A missing
  * variable is a problem.
  */
-export const fillReferences = (value: unknown, env: Env): Filled => {
+export const fillReferences = (value: unknown, env: Env) => {
+  // `secrets`: values of referenced variables with secret names. `written`: secrets in the file; `tokens`: warnings of them.
   const found = { problems: [] as Found[], secrets: [] as Secret[], written: [] as Secret[], tokens: [] as Found[] };
   const fill = (part: unknown, path: readonly PropertyKey[], before: unknown = null): unknown => {
     if (typeof part === 'string') return text(part, path, before);

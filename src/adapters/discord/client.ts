@@ -9,21 +9,13 @@ import { ChatError, AdapterError } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
 import { networkFailure } from '../delivery/connect-retry.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
+import type { Config } from '../../config/config.ts';
 
 /** The bot's ids at Discord. */
 export type Self = { readonly userId: string; readonly applicationId: string };
 
 /** Switches for the Discord features that Conch uses. */
-export type DiscordSettings = {
-  /** Agents post by webhook, under their own names. */
-  readonly webhooks: boolean;
-  /** Every agent has a role that people can mention. */
-  readonly roles: boolean;
-  /** Shows an agent's text as a draft while it is generated. */
-  readonly streaming: boolean;
-  readonly cards: boolean;
-  readonly typing: boolean;
-};
+export type DiscordSettings = Config['adapters']['discord'];
 
 /** How long Discord may take until an answer begins. */
 const TIMEOUT_MS = 15_000;

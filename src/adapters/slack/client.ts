@@ -17,17 +17,13 @@ import { ChatError, AdapterError } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
 import { LATE, within } from '../../lib/retry.ts';
+import type { Config } from '../../config/config.ts';
 
 /** The ids of Conch's bot user, bot and app at Slack. */
 export type Self = { readonly userId: string; readonly botId: string; readonly appId: string | null };
 
 /** Switches for the Slack features that Conch uses. */
-export type SlackSettings = {
-  readonly streaming: boolean;
-  readonly cards: boolean;
-  readonly status: boolean;
-  readonly agentSessions: boolean;
-};
+export type SlackSettings = Pick<Config['adapters']['slack'], 'streaming' | 'cards' | 'status' | 'agentSessions'>;
 
 /** The time limit of one call, in milliseconds. */
 export const CALL_TIMEOUT_MS = 15_000;
