@@ -518,6 +518,16 @@ const ticketSource = z.discriminatedUnion('kind', [
   }),
 ]);
 
+/** The words in braces that a prompt of a crew may have. */
+const PROMPT_WORDS = 'name crew main branch ticket title quote step most state budget about earlier'.split(' ');
+const prompt = z
+  .string()
+  .min(1)
+  .max(20_000)
+  .refine((words) => [...words.matchAll(/\{(\w+)\}/g)].every(([, name = '']) => PROMPT_WORDS.includes(name)), {
+    error: `Expected only these words in braces: ${PROMPT_WORDS.join(', ')}`,
+  });
+
 /** A crew, as people write it. */
 const crew = z.strictObject({
   id: agentId.describe('The name of the crew, in commands and in the ids of its agents.'),
@@ -555,6 +565,12 @@ const crew = z.strictObject({
   dayCostUsd: price('US dollars that the crew may cost on one day (UTC) before it stops; null is no limit.'),
   ticketCostUsd: price('US dollars that a ticket may cost before people are asked; null is no limit.'),
   tools: tools.exactOptional().describe('What its workers may do with tools, besides the general rules.'),
+  prompts: z
+    .partialRecord(z.enum(['init', 'step', 'test', 'conflict', 'commit', 'nothing']), prompt)
+    .exactOptional()
+    .describe(
+      'Prompts in place of the built-in ones. Words in braces are replaced: {ticket}, {title}, {quote} (the text of the ticket as data), {branch}, {main}, {step}, {most}, {state}, {budget}, {about}, {earlier}, {name}, {crew}.',
+    ),
   trusted: flag(
     false,
     'Start workers although files in the repository act before anybody is asked, or their program changes files without asking.',

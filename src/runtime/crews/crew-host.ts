@@ -244,6 +244,7 @@ function settingsOf(crew: CrewConfig, waitMs: number): CrewSettings {
     ...defined({
       costMicros: micros(crew.costUsd),
       dayCostMicros: micros(crew.dayCostUsd),
+      prompts: crew.prompts,
       review: review && { reviewer: review.by, settings: reviewSettings(review.maxIterations, waitMs) },
     }),
     main,

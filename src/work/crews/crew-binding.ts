@@ -203,7 +203,7 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
     case 'workerSeated':
       return [{ type: 'beginTask', kind: 'ticket', id, key, primary: agent, signals: CREW_SIGNALS }];
     case 'stepSent':
-      return [{ type: 'askTaskTurn', id, agent, brief: promptFor(worker, placeOf(crew, ticket.id)) }];
+      return [{ type: 'askTaskTurn', id, agent, brief: promptFor(worker, placeOf(crew, ticket.id, fact.left)) }];
     case 'leaving':
       return [{ type: 'endTask', report: { kind: 'ticket', id, about: 'end', text: `${ticket.id}: ${fact.words}` } }];
     default:
@@ -211,7 +211,7 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
   }
 }
 
-function placeOf({ key, settings, kept }: Crew, ticket: string) {
+function placeOf({ key, settings, kept }: Crew, ticket: string, left = '') {
   const earlier = kept.findLast((each) => each.ticket === ticket)?.ref ?? null;
-  return { crew: key, main: settings?.main ?? 'main', earlier };
+  return { crew: key, main: settings?.main ?? 'main', earlier, left, templates: settings?.prompts ?? {} };
 }

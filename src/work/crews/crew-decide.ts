@@ -5,6 +5,7 @@ import {
   CHOICES_FOR,
   MOST_CONFLICTS,
   STUCK_AT,
+  budgetLeft,
   budgetUsed,
   stepBackoffMs,
   findWorker,
@@ -195,9 +196,11 @@ function sendSteps(decision: CrewDecision): void {
   const used = budgetUsed(decision.crew, decision.at);
   if (used !== null) return stopForBudget(decision, used);
   let room = settings.maxWorkers - workers.filter(isStepping).length;
-  for (const { name, step, retryAt } of workers) {
+  for (const worker of workers) {
+    const { name, step, retryAt } = worker;
     if (step?.queued !== true || retryAt !== null || room <= 0) continue;
-    decision.record({ type: 'stepSent', worker: name });
+    const left = budgetLeft(decision.crew, worker, decision.at);
+    decision.record({ type: 'stepSent', worker: name, ...(left === '' ? {} : { left }) });
     room -= 1;
   }
 }
@@ -505,7 +508,7 @@ function conflict(decision: CrewDecision, { worker, files, landed }: CrewCommand
     const round = found.conflicts + 1;
     decision.drop(found.name, 'conflict');
     decision.record({ type: 'conflicted', worker: found.name, round, files });
-    const about = conflictWords(files, landed);
+    const about = conflictWords(decision.crew, found, { files, landed });
     if (round > MOST_CONFLICTS) {
       decision.move(found, 'stuck', `${MOST_CONFLICTS} rounds of conflicts: ${about}`);
       return null;
@@ -518,9 +521,27 @@ function conflict(decision: CrewDecision, { worker, files, landed }: CrewCommand
   });
 }
 
-function conflictWords(files: readonly string[], landed: readonly string[]): string {
-  const others = landed.length === 0 ? '' : ` Merged since your branch began: ${landed.join('; ')}.`;
-  return `Files in conflict: ${files.join(', ')}.${others}`;
+function conflictWords(
+  crew: Crew,
+  { name, ticket }: Worker,
+  { files, landed }: { readonly files: readonly string[]; readonly landed: readonly string[] },
+): string {
+  const own = ticket === null ? '' : `\nYour side: ${ticket.id} ${JSON.stringify(ticket.title)} by ${name}.`;
+  const others =
+    landed.length === 0 ? '' : `\nThe other side, merged since your branch began: ${sidesOf(crew, landed)}.`;
+  return `Files in conflict: ${files.join(', ')}.${own}${others}`;
+}
+
+/** Tickets that were merged meanwhile, with the workers who wrote them. Titles are data, so they are quoted. */
+function sidesOf({ finished }: Crew, landed: readonly string[]): string {
+  return landed
+    .map((line) => {
+      const [id = '', ...words] = line.split(' ');
+      const by = finished.find((each) => each.id === id)?.worker;
+      if (by === undefined) return JSON.stringify(line);
+      return `${id} ${JSON.stringify(words.join(' ').replace(`Merge ${id}: `, ''))} by ${by}`;
+    })
+    .join('; ');
 }
 
 function mergedRed(
@@ -529,7 +550,7 @@ function mergedRed(
 ): CrewRefusal | null {
   return decision.merging(worker, (found) => {
     decision.drop(found.name, 'the tests of the merged tree are red');
-    const others = landed.length === 0 ? '' : `Merged since your branch began: ${landed.join('; ')}.\n`;
+    const others = landed.length === 0 ? '' : `Merged since your branch began: ${sidesOf(decision.crew, landed)}.\n`;
     return red(decision, found, `The tests are red after a merge with main. ${others}${output}`);
   });
 }

@@ -97,8 +97,8 @@ export const CREW_FACTS = {
   worktreeMade: { worker },
   workerSeated: { worker },
   stepAsked: { worker, kind: z.enum(STEP_KINDS), about: text },
-  /** The floor is asked for the turn of the step. */
-  stepSent: { worker },
+  /** The floor is asked for the turn of the step. `left`: what is left of its budgets, in words. */
+  stepSent: { worker, left: text.exactOptional() },
   stepBegun: { worker, epoch },
   stepHeard: { worker, epoch, signalled: z.boolean(), broken: text.exactOptional() },
   stepOver: { worker, epoch },

@@ -206,6 +206,8 @@ export const crewSettingsSchema = z.strictObject({
   review: z.strictObject({ reviewer: text, settings: reviewSettingsSchema }).exactOptional(),
   /** The name of the branch into which work is merged. */
   main: text,
+  /** Templates in place of `CREW_PROMPTS`. */
+  prompts: z.partialRecord(z.enum(STEP_KINDS), text).exactOptional(),
 });
 
 /** A ticket that a crew has finished. `commit`: its merge commit; `null` when nothing was needed. */
@@ -354,6 +356,25 @@ export function budgetUsed(
   const today = budget?.day === dayOf(at) ? usage.costMicros - budget.dayFrom : 0;
   if (dayCostMicros === undefined || today < dayCostMicros) return null;
   return { why: 'the budget of the day is used up', until: (dayOf(at) + 1) * DAY_MS };
+}
+
+/** What is left of the budgets that a worker's next step counts towards, in words; empty without budgets. */
+export function budgetLeft({ settings, usage, budget }: Crew, worker: Worker, at: number): string {
+  const { ticketCostMicros = null, costMicros, dayCostMicros } = settings ?? {};
+  const today = budget?.day === dayOf(at) ? usage.costMicros - budget.dayFrom : 0;
+  const rows: readonly (readonly [string, number | null | undefined, number])[] = [
+    ['ticket', ticketCostMicros, worker.usage.costMicros - worker.budgetFrom],
+    ['crew', costMicros, usage.costMicros - (budget?.from ?? 0)],
+    ['day', dayCostMicros, today],
+  ];
+  return rows
+    .flatMap(([of, most, used]) => (most == null ? [] : [`${dollars(Math.max(0, most - used))} of the ${of}'s budget`]))
+    .join(', ');
+}
+
+/** Millionths of a dollar as dollars and cents. */
+export function dollars(micros: number): string {
+  return `$${(micros / 1_000_000).toFixed(2)}`;
 }
 
 /** The next instant at which a crew changes by itself; `null` for none. */

@@ -1,7 +1,11 @@
 import { shortDigest } from '../../lib/digest.ts';
+import { counted } from '../../turns/commands/clock-words.ts';
 import type { Assigned, Worker, WorkerStep } from './crew.ts';
 
-/** The four prompts of the specification, and two reminders. Words in braces are replaced. */
+/**
+ * The four prompts of the specification, and two reminders. Words in braces are replaced. The configuration of a crew
+ * can replace each prompt.
+ */
 export const CREW_PROMPTS = {
   init: `You are worker {name} of the crew {crew}. Your ticket is {ticket}: {title}
 {quote}
@@ -11,7 +15,7 @@ Rules:
 - Do not push, do not switch branches, and leave .tickets/ and other branches alone. Merging is not your part.
 - Commit all that belongs to the ticket. Run the tests before you say that you are done.
 - When the ticket is finished and committed, write DONE alone on the last line. Otherwise your turn is one step, and the next one follows.{earlier}{about}`,
-  step: `Go on with ticket {ticket}. Step {step} of {most}.{about} When it is finished and committed, write DONE alone on the last line.`,
+  step: `Go on with ticket {ticket}. Step {step} of {most}.{state}{budget}{about} When it is finished and committed, write DONE alone on the last line.`,
   test: `The tests of ticket {ticket} failed. Step {step} of {most}.
 {about}
 Mend the cause, commit, and write DONE alone on the last line.`,
@@ -32,8 +36,17 @@ const ABOUT_BEFORE: Readonly<Record<WorkerStep['kind'], string>> = {
   nothing: '',
 };
 
-/** The place of a step, for its prompt. `earlier`: the ref of work of an earlier attempt. */
-export type PromptPlace = { readonly crew: string; readonly main: string; readonly earlier: string | null };
+/**
+ * The place of a step, for its prompt. `earlier`: the ref of work of an earlier attempt. `left`: what is left of its
+ * budgets, in words. `templates`: the prompts of the configuration.
+ */
+export type PromptPlace = {
+  readonly crew: string;
+  readonly main: string;
+  readonly earlier: string | null;
+  readonly left: string;
+  readonly templates: Readonly<Partial<Record<WorkerStep['kind'], string>>>;
+};
 
 /** The prompt of a step that is asked for. The markers around the ticket's text have a name that no ticket can know. */
 export function promptFor(worker: Worker, place: PromptPlace): string {
@@ -50,13 +63,26 @@ export function promptFor(worker: Worker, place: PromptPlace): string {
     quote: quoted(ticket),
     step: worker.stepCount + 1,
     most: worker.maxSteps,
+    state: stateWords(worker, place.main),
+    budget: place.left === '' ? '' : ` Left: ${place.left}.`,
     about: about === '' ? '' : `${ABOUT_BEFORE[kind]}${about}`,
     earlier:
       place.earlier === null
         ? ''
         : `\n- Work of an earlier attempt is stored as ${place.earlier}. Read it with git, and take over what is of use.`,
   };
-  return CREW_PROMPTS[kind].replaceAll(/\{(\w+)\}/g, (all, name: string) => String(values[name] ?? all));
+  return (place.templates[kind] ?? CREW_PROMPTS[kind]).replaceAll(/\{(\w+)\}/g, (all, name: string) =>
+    String(values[name] ?? all),
+  );
+}
+
+/** The state of the worktree at the end of the last step; empty before it was measured. */
+function stateWords({ work }: Worker, main: string): string {
+  if (work === null) return '';
+  const { ahead, dirty, unmerged } = work;
+  const files =
+    unmerged.length > 0 ? `conflicts in ${unmerged.join(', ')}` : dirty ? 'files that are not committed' : '';
+  return ` Your branch has ${counted(ahead, 'commit')} that ${main} lacks${files === '' ? '' : `, and ${files}`}.`;
 }
 
 /** The task of the review of a ticket. */

@@ -27,6 +27,7 @@ const SETTINGS: CrewSettings = {
   main: 'main',
 };
 const EPOCH = 7;
+const PLACE = { crew: 'web', main: 'main', earlier: null, left: '', templates: {} };
 
 function ticket(id: string, slot = 0) {
   const text = `Do ${id}`;
@@ -680,7 +681,7 @@ describe('commands by state', () => {
   test('retry keeps the counters and adds the words to the next prompt', () => {
     const play = stuck().give(COMMANDS.RETRY);
     expect(play.worker()).toMatchObject({ status: 'working', errors: 5 });
-    const prompt = promptFor(play.worker(), { crew: 'web', main: 'main', earlier: null });
+    const prompt = promptFor(play.worker(), PLACE);
     expect(prompt).toContain('try the other way');
   });
 });
@@ -692,7 +693,7 @@ describe('the first prompt', () => {
       { type: 'PREPARED', worker: 'A', ticket: 'c-1' },
       { type: 'SEATED', worker: 'A', ticket: 'c-1' },
     );
-    return promptFor(play.worker(), { crew: 'web', main: 'main', earlier: 'refs/conch/kept/A-c-1/1' });
+    return promptFor(play.worker(), { ...PLACE, earlier: 'refs/conch/kept/A-c-1/1' });
   };
 
   test('has the ticket, the rules, the branch, DONE, and earlier work on the ticket', () => {
