@@ -48,6 +48,8 @@ export const OPTIONS = {
   maxIterations: new Option('--max-iterations <number>', 'the most iterations').argParser(entryNumber),
   resume: new Option('--resume <id>', 'follow a review that was started before'),
   crew: new Option('--crew <id>', 'the crew, where there are several'),
+  now: new Option('--now', 'with stop: cut steps under way'),
+  touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
 } as const;
 
 /** The options of a call, with their defaults. */
@@ -66,6 +68,8 @@ export const optionsSchema = z.object({
   maxIterations: z.number().nullable().default(null),
   resume: z.string().nullable().default(null),
   crew: z.string().nullable().default(null),
+  now: z.boolean().default(false),
+  touches: z.string().nullable().default(null),
 });
 export type Options = z.output<typeof optionsSchema>;
 
@@ -228,12 +232,13 @@ export const ROWS: readonly Row[] = [
   {
     command: 'crew [command...]',
     summary: 'give a crew of the running bot a command: "conch crew ps"',
-    options: ['crew', 'json'],
-    run: async (words, { crew, json }) => {
+    options: ['crew', 'json', 'now', 'touches'],
+    run: async (words, { crew, json, now, touches }) => {
       const config = look();
       const { runCrew } = await import('./crew-command.ts');
       const isTerminal = process.stdout.isTTY;
-      return runCrew({ words, crew, json }, config, {
+      const more = [...(now ? ['--now'] : []), ...(touches === null ? [] : ['--touches', touches])];
+      return runCrew({ words: [...words, ...more], crew, json }, config, {
         ...worldOf(config),
         signal: endSignal(),
         sleep: wait,

@@ -93,6 +93,8 @@ export class App {
   #configured: Config;
   #config: Config;
   #isStopping = false;
+  /** True when the crews are opened, which they are at the end of the start. */
+  #hasCrews = false;
 
   constructor(parts: AppParts) {
     const { store, clock, log } = parts;
@@ -177,6 +179,7 @@ export class App {
       reseat: () => this.#reconfigure(),
       finishedWork: (review, agent) => this.reviews.finishedWork(review, agent),
       restart: (agent) => this.#agents.restart(agent),
+      runSteps: (channel, agent) => this.runs.stepsOf({ channel, agent }),
     });
   }
 
@@ -225,6 +228,7 @@ export class App {
     void this.#startUp.back.then(() => this.#changes.started());
     await connected;
     if (this.#isStopping) return;
+    this.#hasCrews = true;
     await this.crews.begin();
     this.#parts.log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
   }
@@ -249,6 +253,8 @@ export class App {
   async reload(next: Config): Promise<void> {
     this.#configured = next;
     await this.#reconfigure();
+    // Jobs of changed crews may take minutes to end.
+    if (this.#hasCrews) void this.crews.begin().catch(this.#parts.onBroken);
   }
 
   /** Catches up new channels before their first grant. Channels that are gone lose their seats. */

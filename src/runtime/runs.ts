@@ -144,6 +144,12 @@ export class Runs {
     return { ...command, use: { ...command.use, ...more } };
   }
 
+  /** The tool steps of the open run in a turn; `null` for none. */
+  stepsOf(seat: RunSeat): number | null {
+    const { status, run } = this.store.state(runKeyOf(seat)) ?? { status: 'idle', run: null };
+    return run === null || status === 'idle' || status === 'completed' ? null : run.turn;
+  }
+
   /** Reads lines and labels anew, because stored texts changed. */
   forget(): void {
     this.#lines.clear();

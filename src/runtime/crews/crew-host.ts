@@ -14,6 +14,7 @@ import type { CrewFact } from '../../work/crews/crew-events.ts';
 import type { Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
 import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
+import { TURN_LIMITS } from '../../work/runs/run.ts';
 import { openCrewWork } from '../../work/crews/crew-work.ts';
 import { slotEnvironment } from '../../work/crews/checks/slots.ts';
 import { commandRunner } from './run-command.ts';
@@ -38,6 +39,8 @@ type CrewHostPorts = {
   /** Stores the work of an agent for a review, and shows it to reviewers. */
   readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
   readonly restart: (agent: string) => Promise<unknown>;
+  /** The tool steps of an agent's open run in a channel; `null` for none. */
+  readonly runSteps: (channel: string, agent: string) => number | null;
 };
 
 const THREADS = 'crew-threads';
@@ -52,6 +55,10 @@ export class CrewHost {
   /** Why a crew is not open, in words for people. */
   readonly #closed = new Map<string, string>();
   readonly #begun = new Map<string, boolean>();
+  /** The configuration with which each crew was opened, as JSON. */
+  readonly #opened = new Map<string, string>();
+  #opening: Promise<void> = Promise.resolve();
+  #isStopped = false;
   #seating: Promise<void> = Promise.resolve();
 
   /** Before the store recovers. */
@@ -66,6 +73,7 @@ export class CrewHost {
         const view = ports.floors.view(channel);
         return view === null ? null : whyHeld(view, (agent) => ports.floors.speaker(agent)?.name ?? agent);
       },
+      runSteps: (channel, agent) => ports.runSteps(channel, agent),
       lines: (channel, limit) => {
         const last = ports.store.floors.state(channel)?.lines ?? 0;
         return ports.store.lines(channel, Math.max(0, last - limit), last);
@@ -90,13 +98,35 @@ export class CrewHost {
     }
   }
 
-  /** Opens the crews. One that cannot be opened is told to people, and the others go on. */
-  async begin(): Promise<void> {
-    for (const crew of this.#ports.config().crews) await this.#open(crew);
+  /**
+   * Opens the crews that the configuration has added or changed, and closes those that it no longer has. A changed crew
+   * goes on with its workers when its jobs under way have ended. A crew that cannot be opened is told to people.
+   */
+  begin(): Promise<void> {
+    this.#opening = this.#opening.then(() => this.#openChanged());
+    return this.#opening;
   }
 
   async stop(): Promise<void> {
+    this.#isStopped = true;
     await Promise.all([...this.#runners.values()].map((runner) => runner.stop()));
+    await this.#opening;
+  }
+
+  async #openChanged(): Promise<void> {
+    const { crews } = this.#ports.config();
+    const plans = new Map(crews.map((crew) => [crew.id, JSON.stringify([crew, this.#waitMs(crew)])]));
+    for (const [id, plan] of this.#opened) {
+      if (plans.get(id) === plan && !this.#closed.has(id)) continue;
+      const runner = this.#runners.get(id);
+      for (const map of [this.#runners, this.#closed, this.#opened]) map.delete(id);
+      await runner?.stop();
+    }
+    for (const crew of crews) {
+      if (this.#isStopped || this.#opened.has(crew.id)) continue;
+      this.#opened.set(crew.id, plans.get(crew.id) ?? '');
+      await this.#open(crew);
+    }
   }
 
   /** Calls the listener with the facts of every change of a crew. */
@@ -116,7 +146,9 @@ export class CrewHost {
         const parent = channelIn(config, crew.channel);
         const isSeated = worker.ticket !== null && worker.prepared && worker.leaving === null;
         if (!isSeated || parent === undefined) return [];
-        return [seatOf(crew, worker, { parent, reviewer: reviewerOf(config, crew, worker) }, this.#resumes(worker))];
+        const reviewer = reviewerOf(config, crew, worker);
+        const taskSteps = parent.runs?.task ?? config.runs?.task ?? TURN_LIMITS.task;
+        return [seatOf(crew, worker, { parent, reviewer, taskSteps }, this.#resumes(worker))];
       }),
     );
     if (added.length === 0) return config;
@@ -162,7 +194,7 @@ export class CrewHost {
         run: commandRunner(timers),
         tickets: (repository) => ticketsOf(crew, repository, clock),
         ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
-        say: (words) => this.#note(id, words),
+        say: (words, ticket) => this.#note(id, words, ticket),
       });
       const runner = new CrewRunner({
         key: id,
@@ -195,11 +227,11 @@ export class CrewHost {
     return (channelIn(config, channel) ?? config).turnConfig.waitTimeoutSeconds * 1_000;
   }
 
-  /** Tells people in the crew's channel. */
-  #note(crew: string, text: string): void {
+  /** Tells people in the crew's channel, or in the thread of a ticket. */
+  #note(crew: string, text: string, ticket?: string): void {
     const { log, clock } = this.#ports;
     log.info({ crew }, text);
-    this.#crews.apply(crew, { type: 'NOTE', text }, clock.now()).catch((error: unknown) => {
+    this.#crews.apply(crew, { type: 'NOTE', text, ...defined({ ticket }) }, clock.now()).catch((error: unknown) => {
       log.error({ crew, err: error }, 'a note could not be stored');
     });
   }
@@ -273,7 +305,11 @@ function reviewerOf({ agents }: Config, { review }: CrewConfig, { next }: Worker
 function seatOf(
   crew: CrewConfig,
   worker: Worker,
-  { parent, reviewer }: { readonly parent: ChannelConfig; readonly reviewer: AgentConfig | undefined },
+  {
+    parent,
+    reviewer,
+    taskSteps,
+  }: { readonly parent: ChannelConfig; readonly reviewer: AgentConfig | undefined; readonly taskSteps: number },
   resumes: boolean,
 ): { readonly agent: AgentConfig; readonly channel: ChannelConfig } {
   const { ticket } = worker;
@@ -306,6 +342,8 @@ function seatOf(
     id: ticket.thread,
     name: `${ticket.id} ${ticket.title}`.slice(0, 90),
     parent: parent.id,
+    // One step of a ticket is one turn, so the limit of work on a ticket counts for each turn.
+    runs: { ...parent.runs, conversational: taskSteps },
     agents: seated.map(({ id }) => id),
     seats: seated.map((each) => seatSettingsOf(each, turnConfig)),
     turnConfig,

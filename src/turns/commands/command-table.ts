@@ -254,11 +254,13 @@ export const COMMANDS = [
     optional('why', 'words', 'the reason, for the record', REST),
   ]),
   changes('crew run', 'Start the runner of the crew: it assigns tickets and asks for steps'),
-  changes('crew stop', 'Stop the runner of the crew; steps under way end as usual'),
+  changes('crew stop', 'Stop the runner of the crew; steps under way end as usual, or now', [
+    optional('when', 'words', 'now, to cut steps under way; they run again later'),
+  ]),
   changes(
     'crew spawn',
     'Add workers: one with this name, or this many',
-    [optional('workers', 'words', 'a name or a number')],
+    [optional('workers', 'words', 'a name or a number; --touches and patterns limit their tickets', REST)],
     '2',
   ),
   changes('crew assign', 'Give a ticket to an idle worker', [WORKER, TICKET], 'A c-1'),
@@ -282,8 +284,8 @@ export const COMMANDS = [
   {
     ...changes(
       'crew kept',
-      'Show stored work; "show" and a ref shows its changes, "drop" and a ref deletes it',
-      [optional('what', 'words', 'show or drop, and a ref', REST)],
+      'Show stored work; with a ref, "show" its changes, "apply" them for a worker, or "drop" it',
+      [optional('what', 'words', 'show, apply or drop, a ref, and for apply a worker', REST)],
       'show refs/conch/kept/A-c-1/1',
     ),
     withoutArguments: 'read',

@@ -3,6 +3,7 @@ import type { MachineStore } from '../../engine/port.ts';
 import type { Command } from '../../turns/floor/command.ts';
 import type { Fact } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
+import { pricedMicros } from '../../turns/floor/gate.ts';
 import { findTurn } from '../../turns/floor/seats.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import { CREW_SIGNALS, decideCrew } from './crew-decide.ts';
@@ -23,6 +24,7 @@ export type CrewStore = MachineStore<Crew, CrewCommand, CrewFact, never, CrewRef
 /** Texts that people or agents wrote, and the ids of people. */
 const CREW_TEXTS: FactFields = {
   runnerSet: ['by', 'askedBy'],
+  stepCut: ['by'],
   noted: ['text'],
   ticketAssigned: ['ticket.title', 'ticket.text'],
   stepAsked: ['about'],
@@ -32,6 +34,7 @@ const CREW_TEXTS: FactFields = {
   reviewDue: ['question.why'],
   reviewOver: ['why'],
   reviewCut: ['by'],
+  workMeasured: ['work.subject'],
   waited: ['why'],
   waitOver: ['by'],
   leaving: ['words'],
@@ -82,7 +85,15 @@ function commandOf(fact: Fact, floor: Floor, worker: string): CrewCommand | null
     case 'spent': {
       const { tokens, costMicros, use } = fact;
       const output = use?.output ?? 0;
-      return { type: 'SPENT', worker, input: tokens - output, output, costMicros };
+      const isUnpriced = tokens > 0 && pricedMicros(fact) === null;
+      return {
+        type: 'SPENT',
+        worker,
+        input: tokens - output,
+        output,
+        costMicros,
+        ...(isUnpriced ? { unpriced: true } : {}),
+      };
     }
     default:
       return null;
@@ -130,6 +141,7 @@ export const crewOnFloor = {
     'ticketAssigned',
     'workerSeated',
     'stepSent',
+    'stepCut',
     'stepBegun',
     'errorCounted',
     'errorExplained',
@@ -204,6 +216,8 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
       return [{ type: 'beginTask', kind: 'ticket', id, key, primary: agent, signals: CREW_SIGNALS }];
     case 'stepSent':
       return [{ type: 'askTaskTurn', id, agent, brief: promptFor(worker, placeOf(crew, ticket.id, fact.left)) }];
+    case 'stepCut':
+      return [fact.epoch === null ? { type: 'holdTask', id } : { type: 'skip', agent, epoch: fact.epoch, by: fact.by }];
     case 'leaving':
       return [{ type: 'endTask', report: { kind: 'ticket', id, about: 'end', text: `${ticket.id}: ${fact.words}` } }];
     default:

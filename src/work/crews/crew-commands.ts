@@ -6,7 +6,7 @@ import { utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import { factLine, workerQuestion } from './crew-words.ts';
-import { CHOICES_FOR, WORKER_CHOICES, WORKER_SYMBOLS, findWorker, isStepping } from './crew.ts';
+import { CHOICES_FOR, WORKER_CHOICES, WORKER_SYMBOLS, dollars, findWorker, isStepping } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import type { CrewRunner } from './crews.ts';
 import { sessionOf } from './crews.ts';
@@ -17,6 +17,8 @@ type CrewCommandsPorts = {
   readonly crewAt: (channel: string) => CrewRunner | string | null;
   /** The last facts of a crew, oldest first. */
   readonly facts: (crew: string, limit: number) => readonly StoredFact<CrewFact>[];
+  /** The tool steps of an agent's run in a channel; `null` for none. */
+  readonly runSteps: (channel: string, agent: string) => number | null;
   /** Why nobody speaks in a channel, in words; `null` when nothing prevents it. */
   readonly whyHeld: (channel: string) => string | null;
   /** The last lines of a channel's conversation, oldest first. */
@@ -44,8 +46,7 @@ export function createCrewCommands(ports: CrewCommandsPorts): CrewCommands {
 
 const RUNS: Readonly<Record<CrewVerb, Run>> = {
   run: (runner, { person }) => give(runner, { type: 'RUN', by: person.name, askedBy: person.id }, 'The crew works.'),
-  stop: (runner, { person }) =>
-    give(runner, { type: 'STOP', by: person.name }, 'The crew stops: steps under way end as usual.'),
+  stop,
   spawn,
   assign,
   ps: (runner, _request, ports) => ({ ok: true, text: `${workersText(runner.state(), ports)}${problemText(runner)}` }),
@@ -88,13 +89,27 @@ async function give(runner: CrewRunner, command: CrewCommand, done: string): Pro
     : { ok: false, text: refusedText(runner.state(), command, refusal) };
 }
 
+function stop(runner: CrewRunner, { values, person }: Request): Answer | Promise<Answer> {
+  const how = values.words?.replace(/^--/, '').toLowerCase();
+  if (how !== undefined && how !== 'now') return { ok: false, text: 'Expected: /crew stop, or /crew stop now' };
+  return how === undefined
+    ? give(runner, { type: 'STOP', by: person.name }, 'The crew stops: steps under way end as usual.')
+    : give(
+        runner,
+        { type: 'STOP', by: person.name, now: true },
+        'The crew stops now. Steps that were cut run again later.',
+      );
+}
+
 async function spawn(runner: CrewRunner, { values }: Request): Promise<Answer> {
-  const wanted = values.words ?? '1';
+  const [head = '', patterns = ''] = (values.words ?? '').split(/(?:^|\s)--touches[ =]/);
+  const wanted = head.trim() || '1';
   const isNumber = /^\d+$/.test(wanted);
   if (isNumber ? Number(wanted) < 1 || Number(wanted) > 100 : !/^[A-Za-z][\w-]{0,19}$/.test(wanted))
     return { ok: false, text: 'Expected a number from 1 to 100, or a name of letters, digits, "_" and "-".' };
   const before = runner.state().workers.length;
-  const refusal = await runner.spawn(isNumber ? Number(wanted) : wanted);
+  const touches = patterns.split(/[\s,]+/).filter((glob) => glob !== '');
+  const refusal = await runner.spawn(isNumber ? Number(wanted) : wanted, touches);
   if (refusal !== null) return { ok: false, text: REFUSED[refusal] };
   const names = runner
     .state()
@@ -107,7 +122,7 @@ async function assign(runner: CrewRunner, { values }: Request): Promise<Answer> 
   const { worker = '', words: ticket = '' } = values;
   const refusal = await runner.assign(worker, ticket);
   if (refusal === null) return { ok: true, text: `${worker} takes ${ticket}.` };
-  const listed = runner.listed.find(({ id }) => id === ticket)?.why;
+  const listed = runner.seen.listed.find(({ id }) => id === ticket)?.why;
   if (refusal !== 'NO_TICKET' && (refusal !== 'TICKET_TAKEN' || listed === undefined))
     return { ok: false, text: REFUSED[refusal] };
   const why = listed ?? 'it is unknown, closed, in progress, or waits for another ticket';
@@ -144,16 +159,28 @@ async function doctor(runner: CrewRunner): Promise<Answer> {
   return { ok: true, text: found.length === 0 ? 'git and the crew agree.' : found.join('\n') };
 }
 
-/** Lists stored work; "show" and "drop" are followed by a ref. */
+/** Lists stored work; "show" and "drop" are followed by a ref, "apply" by a ref and a worker with a ticket. */
 async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer> {
-  const [verb = '', ref = ''] = (values.words ?? '').trim().split(/\s+/);
-  if (verb === '') {
+  const [verb = '', ref = '', name = ''] = (values.words ?? '').trim().split(/\s+/);
+  if (verb === '' || verb === 'list') {
     const all = await runner.work.kept();
     return { ok: true, text: all.length === 0 ? 'No work is stored.' : all.join('\n') };
   }
-  if ((verb !== 'show' && verb !== 'drop') || ref === '')
-    return { ok: false, text: 'Expected: /crew kept, /crew kept show <ref>, or /crew kept drop <ref>.' };
-  const text = await runner.work.keptWork(ref, verb === 'drop');
+  if ((verb !== 'show' && verb !== 'drop' && verb !== 'apply') || ref === '')
+    return {
+      ok: false,
+      text: 'Expected: /crew kept, or /crew kept with show, drop or apply and a ref. apply takes a worker, too.',
+    };
+  const worker = findWorker(runner.state(), name);
+  if (verb === 'apply' && (worker?.ticket == null || !worker.prepared))
+    return {
+      ok: false,
+      text: `${name === '' ? 'No worker is named' : `${name} has no worktree`}. /crew ps shows who has one.`,
+    };
+  const text =
+    verb === 'apply' && worker?.ticket != null
+      ? await runner.work.applyKept(ref, worker.ticket)
+      : await runner.work.keptWork(ref, verb === 'drop' ? 'drop' : 'show');
   return text === null ? { ok: false, text: `No work is stored as ${ref}. /crew kept lists all.` } : { ok: true, text };
 }
 
@@ -186,11 +213,17 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
 };
 
 /** One line for each worker. */
-export function workersText(crew: Crew, { whyHeld }: Pick<CrewCommandsPorts, 'whyHeld'>): string {
+export function workersText(
+  crew: Crew,
+  { whyHeld, runSteps }: Pick<CrewCommandsPorts, 'whyHeld' | 'runSteps'>,
+): string {
   if (crew.workers.length === 0) return 'The crew has no workers. To add some: /crew spawn 3';
   return [
     crew.running ? 'The crew works.' : 'The crew is stopped. To start it: /crew run',
-    ...crew.workers.map((worker) => `${workerLine(worker)}${heldWords(worker, whyHeld)}`),
+    ...crew.workers.map((worker) => {
+      const steps = worker.ticket === null || !isStepping(worker) ? null : runSteps(worker.ticket.thread, worker.agent);
+      return `${workerLine(worker, steps)}${heldWords(worker, whyHeld)}`;
+    }),
   ].join('\n');
 }
 
@@ -205,12 +238,20 @@ function heldWords(worker: Worker, whyHeld: CrewCommandsPorts['whyHeld']): strin
   return why === null ? '' : ` · ${why}`;
 }
 
-function workerLine(worker: Worker): string {
+function workerLine(worker: Worker, runSteps: number | null): string {
   const { name, status, ticket, stepCount, maxSteps, usage } = worker;
   const symbol = `${WORKER_SYMBOLS[status]} ${name} ${status}`;
   if (ticket === null) return symbol;
   const tokens = counted(usage.input + usage.output, 'token');
-  return `${symbol} · ${ticket.id} ${excerpt(ticket.title, 60)} · step ${stepCount} of ${maxSteps} · ${tokens}${stateWords(worker)}`;
+  const inside = runSteps === null ? '' : ` (${counted(runSteps, 'tool step')} in it)`;
+  const head = `${symbol} · ${ticket.id} ${excerpt(ticket.title, 60)} · step ${stepCount} of ${maxSteps}${inside} · ${tokens}`;
+  return `${head}${stateWords(worker)}${workWords(worker)}`;
+}
+
+/** The last commit of the worker, and how much it changes. */
+function workWords({ work }: Worker): string {
+  if (work?.subject === undefined) return '';
+  return `\n  "${excerpt(work.subject, 60)}" · ${counted(work.files ?? 0, 'file')} changed${work.dirty ? ', and files that are not committed' : ''}`;
 }
 
 const NEXT_WORDS = {
@@ -229,23 +270,54 @@ function stateWords(worker: Worker): string {
   return step?.queued === true ? ' · waits for its turn' : '';
 }
 
-function dashboardText(runner: CrewRunner, ports: Pick<CrewCommandsPorts, 'whyHeld'>): string {
+function dashboardText(runner: CrewRunner, ports: Pick<CrewCommandsPorts, 'whyHeld' | 'runSteps'>): string {
   const crew = runner.state();
-  const { finished, usage, paused, base, kept } = crew;
-  const merged = finished.filter(({ commit }) => commit !== null).length;
+  const { paused, base, kept } = crew;
+  const { listed } = runner.seen;
   const lines = [
     `${workersText(crew, ports)}${problemText(runner)}`,
-    `Merged ${merged}, closed without a change ${finished.length - merged}, in work ${crew.workers.filter(({ ticket }) => ticket !== null).length}`,
-    `${counted(usage.steps, 'step')}, ${counted(usage.input + usage.output, 'token')}, $${(usage.costMicros / 1_000_000).toFixed(2)}`,
+    ticketsText(runner, crew),
+    usageText(crew),
+    testsText(crew),
     ...(base === null ? [] : [`Tests of main: ${base.verdict}`]),
     ...(paused === null ? [] : [`Waits until ${utcTime(paused.until)}: ${paused.why}`]),
-    ...(runner.listed.length === 0 ? [] : ['Cannot start:', ...runner.listed.map(({ id, why }) => `  ${id}: ${why}`)]),
+    ...(listed.length === 0 ? [] : ['Cannot start:', ...listed.map(({ id, why }) => `  ${id}: ${why}`)]),
     ...(crew.refused.length === 0
       ? []
       : ['Started only by /crew assign:', ...crew.refused.map(({ id, why }) => `  ${id}: ${why}`)]),
     ...(kept.length === 0 ? [] : [`Stored work: ${kept.map(({ ref }) => ref).join(', ')}`]),
   ];
   return lines.join('\n');
+}
+
+function ticketsText({ seen }: CrewRunner, { finished, workers }: Crew): string {
+  const merged = finished.filter(({ commit }) => commit !== null).length;
+  const rows: readonly (readonly [number, string])[] = [
+    [seen.ready.length, 'ready'],
+    [seen.waiting, 'waiting for others'],
+    [workers.filter(({ ticket }) => ticket !== null).length, 'in work'],
+    [seen.listed.length, 'cannot start'],
+    [merged, 'merged'],
+    [finished.length - merged, 'closed without a change'],
+  ];
+  return `Tickets: ${rows.map(([number, state]) => `${number} ${state}`).join(', ')}`;
+}
+
+/** A cost is told only as far as prices are known. */
+function usageText({ usage, unpriced }: Crew): string {
+  const cost =
+    unpriced !== true
+      ? dollars(usage.costMicros)
+      : usage.costMicros === 0
+        ? 'no price is known, so budgets in dollars do not hold'
+        : `${dollars(usage.costMicros)} and more: some prices are not known`;
+  return `${counted(usage.steps, 'step')}, ${counted(usage.input + usage.output, 'token')}, ${cost}`;
+}
+
+function testsText({ counts = {} }: Crew): string {
+  const { green = 0, red = 0, flaky = 0, none = 0, conflicts = 0, dropped = 0 } = counts;
+  const without = none === 0 ? '' : `, ${none} without tests`;
+  return `Tests of work: ${green} green, ${red} red, ${flaky} flaky${without}. Merges not made: ${dropped}, ${conflicts} by conflicts`;
 }
 
 /** What was said and done for a worker's ticket, oldest first. */

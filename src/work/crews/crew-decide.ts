@@ -51,8 +51,7 @@ const DECIDERS: Deciders = {
   CONFIGURE: configure,
   SPAWN: spawn,
   RUN: run,
-  STOP: (decision, { by }) =>
-    decision.crew.running ? decision.record({ type: 'runnerSet', running: false, by }) : 'UNCHANGED',
+  STOP: stop,
   BASE: (decision, { since, tip, verdict, why }) =>
     (decision.crew.base?.tip ?? null) === since
       ? decision.record({ type: 'baseTested', tip, verdict, why })
@@ -80,8 +79,7 @@ const DECIDERS: Deciders = {
   REFUSED: refused,
   MOVED: (decision, { worker }) => decision.merging(worker, () => decision.drop(worker, 'main moved meanwhile')),
   CLEARED: cleared,
-  LOST: (decision, { worker, why }) =>
-    decision.of(worker, (found) => (canLeave(found) ? decision.leave(found, 'lost', why) : 'INVALID_TRANSITION')),
+  LOST: lost,
   KILL: kill,
   CLEANUP: (decision, { worker, by }) =>
     decision.of(worker, (found) =>
@@ -91,7 +89,7 @@ const DECIDERS: Deciders = {
   MERGE: mergeNow,
   ANSWER: answer,
   PAUSE: pause,
-  NOTE: (decision, { text }) => decision.record({ type: 'noted', text }),
+  NOTE: (decision, { type: _type, ...note }) => decision.record({ type: 'noted', ...note }),
   TICK: tick,
 };
 
@@ -176,7 +174,7 @@ function configure(decision: CrewDecision, { settings }: CrewCommandOf<'CONFIGUR
 
 function spawn(decision: CrewDecision, { workers }: CrewCommandOf<'SPAWN'>): CrewRefusal | null {
   if (workers.some(({ name }) => findWorker(decision.crew, name) !== undefined)) return 'NAME_TAKEN';
-  for (const { name, agent } of workers) decision.record({ type: 'workerAdded', worker: name, agent });
+  for (const { name, ...more } of workers) decision.record({ type: 'workerAdded', worker: name, ...more });
   return workers.length === 0 ? 'UNCHANGED' : null;
 }
 
@@ -186,6 +184,14 @@ function run(decision: CrewDecision, { by, askedBy }: CrewCommandOf<'RUN'>): Cre
   if (running && !isOutOfBudget) return 'UNCHANGED';
   if (isOutOfBudget) decision.record({ type: 'pauseOver' });
   return decision.record({ type: 'runnerSet', running: true, by, ...(askedBy === undefined ? {} : { askedBy }) });
+}
+
+/** Steps under way end as usual, or now. A step that is cut is repeated later and not counted. */
+function stop(decision: CrewDecision, { by, now }: CrewCommandOf<'STOP'>): CrewRefusal | null {
+  if (decision.crew.running) decision.record({ type: 'runnerSet', running: false, by });
+  const cut = now === true ? decision.crew.workers.filter(isStepping) : [];
+  for (const { name, step } of cut) decision.record({ type: 'stepCut', worker: name, epoch: step?.epoch ?? null, by });
+  return decision.facts.length === 0 ? 'UNCHANGED' : null;
 }
 
 /** Asks floors for the steps that are queued, while the runner runs and fewer than `maxWorkers` workers step. */
@@ -477,7 +483,7 @@ function red(decision: CrewDecision, worker: Worker, output: string): null {
   const { stepCount, maxSteps, unchanged } = decision.now(worker);
   if (unchanged >= decision.settings.patience)
     return decision.wait(worker, 'progress', `the tests are red, and ${unchanged} steps in a row changed no file`);
-  if (stepCount >= maxSteps) return decision.wait(worker, 'unfinished', 'its steps are used up, and the tests are red');
+  if (stepCount >= maxSteps) return decision.wait(worker, 'red', `${stepCount} steps are used, and the tests are red`);
   decision.move(worker, 'working', 'tests failed');
   return next(decision, worker, 'test', output);
 }
@@ -578,6 +584,19 @@ function canLeave({ status, leaving }: Worker): boolean {
   return leaving === null && status !== 'idle';
 }
 
+/**
+ * The worker is idle again and its ticket open. Work that is done is on its branch: people can merge it, or open the
+ * ticket again.
+ */
+function lost(decision: CrewDecision, { worker, why }: CrewCommandOf<'LOST'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (!canLeave(found)) return 'INVALID_TRANSITION';
+    if (found.status !== 'done') return decision.leave(found, 'lost', why);
+    const isCut = found.waiting === null && (found.next === 'test' || found.next === 'recheck');
+    return isCut ? decision.wait(found, 'treeless', why) : 'UNCHANGED';
+  });
+}
+
 function kill(decision: CrewDecision, { worker, by }: CrewCommandOf<'KILL'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (found.status !== 'working' && found.status !== 'stuck') return 'INVALID_TRANSITION';
@@ -618,7 +637,7 @@ function answered(
   { by, choice }: Pick<CrewCommandOf<'ANSWER'>, 'by' | 'choice'>,
 ): CrewRefusal | null {
   const { name, waiting, stepCount, maxSteps } = worker;
-  if (choice === 'merge' && worker.status !== 'done') return 'INVALID_TRANSITION';
+  if (choice === 'merge' && (worker.status !== 'done' || waiting?.for === 'red')) return 'INVALID_TRANSITION';
   decision.record({ type: 'waitOver', worker: name, by, choice });
   switch (choice) {
     case 'merge':

@@ -21,15 +21,22 @@ const by = text;
 const instant = z.number();
 const status = z.enum(Object.keys(WORKER_SYMBOLS) as [WorkerStatus, ...WorkerStatus[]]);
 const verdict = z.enum(['green', 'red', 'flaky', 'none']);
+const spent = {
+  input: z.number(),
+  output: z.number(),
+  costMicros: z.number(),
+  unpriced: z.literal(true).exactOptional(),
+};
 const ticket = assignedSchema.omit({ at: true }).shape;
 
 const COMMANDS = {
   CONFIGURE: { settings: crewSettingsSchema },
-  /** Adds idle workers. `agent` is the id of each one's agent. */
-  SPAWN: { workers: z.array(z.strictObject({ name: text, agent: text })) },
+  /** Adds idle workers. `agent` is the id of each one's agent; `touches` as in the worker. */
+  SPAWN: { workers: z.array(z.strictObject({ name: text, agent: text, touches: z.array(text).exactOptional() })) },
   /** `askedBy`: the id of the operator who asks for it. */
   RUN: { by, askedBy: text.exactOptional() },
-  STOP: { by },
+  /** `now`: steps under way end at once, and are repeated later. */
+  STOP: { by, now: z.literal(true).exactOptional() },
   /** The tests of main at a commit. */
   /** `since`: the tip of the base when its tests began; `null` for none. A merge meanwhile makes them outdated. */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
@@ -49,7 +56,8 @@ const COMMANDS = {
   SAID: { worker, epoch, text },
   /** That turn is over. */
   ENDED: { worker, epoch, how: z.enum(['completed', 'failed', 'timedOut', 'stopped']), why: text },
-  SPENT: { worker, input: z.number(), output: z.number(), costMicros: z.number() },
+  /** `unpriced`: its price is unknown, so `costMicros` is 0. */
+  SPENT: { worker, ...spent },
   /** Why the session of a turn that just failed ended. */
   CAUSE: { worker, why: text },
   /** `epoch`: the turn of the step that is over; `null` after a review. */
@@ -70,7 +78,7 @@ const COMMANDS = {
   MOVED: { worker },
   /** The worktree is stored and removed. `kept`: the ref of its work, if it had any that is not merged. */
   CLEARED: { worker, ticket: text, kept: text.nullable() },
-  /** The worktree of the ticket is gone, or its session cannot be resumed. */
+  /** The worktree of the ticket is gone, or the ticket was closed meanwhile. */
   LOST: { worker, why: text },
   KILL: { worker, by },
   /** Removes the worktree in any state. */
@@ -79,8 +87,8 @@ const COMMANDS = {
   /** Merges the branch of a worker that is done, whatever it waits for. */
   MERGE: { worker, by },
   ANSWER: { worker, by, choice: z.enum(WORKER_CHOICES) },
-  /** Tells people something about the repository. */
-  NOTE: { text },
+  /** Tells people something about the repository, or (`ticket`) about the work on one ticket. */
+  NOTE: { text, ticket: text.exactOptional() },
   /** The agents' provider takes no work until then, as another crew has found out. */
   PAUSE: { until: instant, why: text },
   TICK: {},
@@ -90,7 +98,7 @@ const COMMANDS = {
 export const CREW_FACTS = {
   crewConfigured: COMMANDS.CONFIGURE,
   runnerSet: { running: z.boolean(), by, askedBy: text.exactOptional() },
-  workerAdded: { worker, agent: text },
+  workerAdded: { worker, agent: text, touches: z.array(text).exactOptional() },
   baseTested: { tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text },
   ticketAssigned: { worker, ticket: assignedSchema, maxSteps: z.int() },
   workerMoved: { worker, from: status, to: status, trigger: text },
@@ -99,12 +107,14 @@ export const CREW_FACTS = {
   stepAsked: { worker, kind: z.enum(STEP_KINDS), about: text },
   /** The floor is asked for the turn of the step. `left`: what is left of its budgets, in words. */
   stepSent: { worker, left: text.exactOptional() },
+  /** A person ends the step. `epoch`: its turn; `null` when the floor has not granted it. */
+  stepCut: { worker, epoch: epoch.nullable(), by },
   stepBegun: { worker, epoch },
   stepHeard: { worker, epoch, signalled: z.boolean(), broken: text.exactOptional() },
   stepOver: { worker, epoch },
   /** A turn ended that counts as no step: the step is asked again. */
   stepPutBack: { worker, why: text },
-  spent: { worker, input: z.number(), output: z.number(), costMicros: z.number() },
+  spent: { worker, ...spent },
   errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
   /** What the error that was just counted was. */
   errorExplained: { worker, why: text },
@@ -113,7 +123,7 @@ export const CREW_FACTS = {
   /** `budget`: the crew waits for the next day, not for the agents' provider. */
   paused: { until: instant, why: text, budget: z.literal(true).exactOptional() },
   pauseOver: {},
-  noted: { text },
+  noted: { text, ticket: text.exactOptional() },
   retryDue: { worker },
   /** The step is tried again with a new session. */
   sessionRenewed: { worker, retryAt: instant, why: text },

@@ -1,6 +1,7 @@
+import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
 import { dayOf, findWorker, idleWorker, isTransition } from './crew.ts';
-import type { Crew, Worker } from './crew.ts';
+import type { COUNTED, Crew, Worker } from './crew.ts';
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /** Facts about one worker. */
@@ -46,9 +47,9 @@ function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>, at
   return { ...crew, running, ...(running ? { budget } : {}), ...(askedBy === undefined ? {} : { askedBy }) };
 }
 
-function added(crew: Crew, { worker: name, agent }: CrewFactOf<'workerAdded'>, at: Instant): Crew {
+function added(crew: Crew, { worker: name, agent, touches }: CrewFactOf<'workerAdded'>, at: Instant): Crew {
   if (findWorker(crew, name) !== undefined) throw new Error(`impossible: a second worker ${name} in ${crew.key}`);
-  return { ...crew, workers: [...crew.workers, idleWorker({ name, agent, startedAt: at })] };
+  return { ...crew, workers: [...crew.workers, idleWorker({ name, agent, startedAt: at, ...defined({ touches }) })] };
 }
 
 /** What a fact about a worker changes in its crew. */
@@ -62,7 +63,8 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
       const { steps, ...usage } = crew.usage;
       const { budget = { from: 0, day: 0, dayFrom: 0 } } = crew;
       const day = budget.day === dayOf(at) ? budget : { ...budget, day: dayOf(at), dayFrom: usage.costMicros };
-      return { ...crew, budget: day, usage: { steps, ...together(usage, fact) } };
+      const unpriced = defined({ unpriced: fact.unpriced ?? crew.unpriced });
+      return { ...crew, ...unpriced, budget: day, usage: { steps, ...together(usage, fact) } };
     }
     case 'stepBegun': {
       const isNew = worker.step?.epoch === null;
@@ -73,7 +75,11 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     case 'mergeStarted':
       return { ...crew, merging: { worker: worker.name, tip: fact.tip, main: fact.main } };
     case 'mergeDropped':
-      return { ...crew, merging: null };
+      return counted({ ...crew, merging: null }, 'dropped');
+    case 'tested':
+      return counted(crew, fact.verdict);
+    case 'conflicted':
+      return counted(crew, 'conflicts');
     case 'merged':
       return { ...crew, merging: null, base: baseAfter(crew, fact), finished: finished(crew, worker.name, fact, at) };
     case 'leaving':
@@ -81,6 +87,10 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     default:
       return crew;
   }
+}
+
+function counted(crew: Crew, what: (typeof COUNTED)[number]): Crew {
+  return { ...crew, counts: { ...crew.counts, [what]: (crew.counts?.[what] ?? 0) + 1 } };
 }
 
 /** The merged tree was tested, so main is as good at its commit as it was before, or better. */
@@ -123,6 +133,8 @@ const EVOLUTION: Evolution = {
   workerSeated: same,
   stepAsked: (worker, { kind, about }) => ({ ...worker, step: { kind, about, queued: true, epoch: null } }),
   stepSent: sent,
+  // The floor answers with the end of the turn, if there is one.
+  stepCut: (worker, { epoch }) => (epoch === null ? { ...worker, ...again(worker) } : worker),
   stepBegun: begun,
   stepHeard: heard,
   stepOver: over,

@@ -29,6 +29,8 @@ const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
   refused: 'The merge was not made. What next?',
   budget: 'Its budget is used up. What next?',
   review: 'The review did not pass it. What next?',
+  red: 'Its steps are used up. What next?',
+  treeless: 'Its worktree is gone, and its branch is there. What next?',
 };
 
 const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
@@ -60,10 +62,14 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   return { ticket: id, thread, about, text, ...(ONLY_THREAD.has(about) ? { onlyThread: true } : {}) };
 }
 
-function notedLine({ settings }: Crew, { text }: CrewFactOf<'noted'>): TicketLine | null {
-  return settings === null
-    ? null
-    : { ticket: 'crew', thread: settings.channel, about: shortDigest(text), text: `· ${text}` };
+/** A note about a ticket stands in its thread, so that the crew's channel stays short. */
+function notedLine({ settings, workers }: Crew, { text, ticket }: CrewFactOf<'noted'>): TicketLine | null {
+  if (settings === null) return null;
+  const line = { about: shortDigest(text), text: `· ${text}` };
+  const thread = workers.find((worker) => worker.ticket?.id === ticket)?.ticket?.thread;
+  return ticket === undefined || thread === undefined
+    ? { ticket: 'crew', thread: settings.channel, ...line }
+    : { ticket, thread, onlyThread: true, ...line };
 }
 
 function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): TicketLine | null {

@@ -12,7 +12,7 @@ import type { CrewWork, MergeEnd, Seen, TestResult } from './crews.ts';
 import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
 import type { CopyPicture } from './git/guard.ts';
-import { commitWork, dropKept, listKept, showKept, storeWork, treeOf } from './git/kept.ts';
+import { applyKept, commitWork, dropKept, listKept, showKept, storeWork, treeOf } from './git/kept.ts';
 import { advanceMain, findMerge, isOnMain, mainState, mergeCommit, prepareIntegration, pushMain } from './git/merge.ts';
 import {
   excludePaths,
@@ -65,8 +65,8 @@ export type CrewWorkPorts = {
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** The folder of the tickets' files, which agents do not change; `null` for none. */
   readonly ticketsDir: string | null;
-  /** Tells people in the crew's channel. */
-  readonly say: (words: string) => void;
+  /** Tells people in the crew's channel, or (`ticket`) in the thread of a ticket. */
+  readonly say: (words: string, ticket?: string) => void;
 };
 
 /** Lines of output that a worker reads. */
@@ -141,7 +141,12 @@ class RepositoryWork implements CrewWork {
     }
     const sorted = sortTickets(listed, running, ({ id }: Ticket) => inBase.has(id) || merged.has(id));
     const ready = sorted.ready.filter(({ deps }) => deps.every((id) => inBase.has(id)));
-    return { tip, ready: ready.map(({ id, title, text }) => ({ id, title, text })), listed: sorted.listed };
+    return {
+      tip,
+      ready: ready.map(({ id, title, text, touches }) => ({ id, title, text, touches })),
+      listed: sorted.listed,
+      waiting: sorted.waiting + sorted.ready.length - ready.length,
+    };
   }
 
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }> {
@@ -201,6 +206,8 @@ class RepositoryWork implements CrewWork {
     const unmerged = [...new Set(zeroSeparated(await git(['diff', '--name-only', '--diff-filter=U', '-z'])))];
     const dirty = (await git(['status', '--porcelain', '--untracked-files=normal'])) !== '';
     const marked = ahead === 0 ? [] : await this.#withMarkers(tip, main);
+    const changed = ahead === 0 ? [] : zeroSeparated(await git(['diff', '--name-only', '-z', `${main}...${tip}`]));
+    const subject = (await git(['log', '-1', '--format=%s', tip])).trim();
     await this.#guard();
     return {
       tree: await treeOf(repository, worktree),
@@ -208,6 +215,7 @@ class RepositoryWork implements CrewWork {
       ahead,
       dirty,
       unmerged: [...new Set([...unmerged, ...marked])],
+      ...(ahead === 0 ? {} : { subject, files: changed.length }),
     };
   }
 
@@ -279,16 +287,33 @@ class RepositoryWork implements CrewWork {
     return (await listKept(this.#repository)).map(({ ref, at }) => `${ref} · ${isoTime(at)}`);
   }
 
-  async keptWork(ref: string, drops: boolean): Promise<string | null> {
+  async keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null> {
     const found = (await listKept(this.#repository)).find((each) => each.ref === ref);
     if (found === undefined) return null;
-    if (!drops) return await showKept(this.#repository, found);
+    if (how === 'show') return await showKept(this.#repository, found);
     await dropKept(this.#repository, found);
     return `${ref} is deleted. Its commit was ${found.commit}.`;
   }
 
+  async applyKept(ref: string, { worktree }: Assigned): Promise<string | null> {
+    const found = (await listKept(this.#repository)).find((each) => each.ref === ref);
+    if (found === undefined) return null;
+    try {
+      await applyKept(this.#repository, found, worktree);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      return `${ref} does not fit into ${worktree}, and nothing was changed there: ${lastLines(why, 5)}`;
+    }
+    return `${ref} is applied in ${worktree}. It stays stored.`;
+  }
+
   check(crew: Crew): Promise<readonly string[]> {
     return checkRepository(this.#repository, crew, { folder: this.#folder, integration: this.#integration });
+  }
+
+  async isClosed(ticket: string): Promise<boolean> {
+    const { tickets } = await this.#tickets.list();
+    return tickets.some(({ id, status }) => id === ticket && status === 'closed');
   }
 
   async claim(ticket: string): Promise<string | null> {
@@ -360,9 +385,8 @@ class RepositoryWork implements CrewWork {
         const advanced = await advanceMain(repository, { from: tip, to: made.commit });
         if (advanced.kind === 'moved') return { how: 'moved' };
         if (advanced.kind === 'waiting')
-          this.#say(
-            ticket,
-            `merged as ${made.commit.slice(0, 10)}; ${advanced.folder} was not updated: ${advanced.reason}`,
+          this.#ports.say(
+            `${ticket.id}: merged as ${made.commit.slice(0, 10)}; ${advanced.folder} was not updated: ${advanced.reason}`,
           );
         return this.#finish(made.commit);
       }
@@ -475,12 +499,13 @@ class RepositoryWork implements CrewWork {
   }
 
   /** Tells people which changed files are outside the patterns that the ticket names. The merge goes on. */
-  async #noteOutside({ id }: Assigned, changed: readonly string[]): Promise<void> {
+  async #noteOutside(ticket: Assigned, changed: readonly string[]): Promise<void> {
+    const { id } = ticket;
     const { tickets } = await this.#tickets.list();
     const { touches = [] } = tickets.find((each) => each.id === id) ?? {};
     const outside =
       touches.length === 0 ? [] : changed.filter((path) => !touches.some((glob) => matchesGlob(path, glob)));
-    if (outside.length > 0) this.#ports.say(`${id}: it changes more than its "touches" name: ${shortList(outside)}`);
+    if (outside.length > 0) this.#say(ticket, `it changes more than its "touches" name: ${shortList(outside)}`);
   }
 
   /** Tells people when settings, hooks or stashes of their copy changed during a step. Agents have no part in them. */
@@ -516,7 +541,7 @@ class RepositoryWork implements CrewWork {
   }
 
   #say({ id }: Assigned, words: string): void {
-    this.#ports.say(`${id}: ${words}`);
+    this.#ports.say(`${id}: ${words}`, id);
   }
 
   /** Carries out work in the integration worktree, one after another. */

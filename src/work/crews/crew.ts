@@ -66,6 +66,8 @@ export const WORKER_WAITS = [
   'refused',
   'budget',
   'review',
+  'red',
+  'treeless',
 ] as const;
 /** What people can choose for a worker that waits for them. */
 export const WORKER_CHOICES = ['merge', 'continue', 'keep', 'unchanged'] as const;
@@ -82,6 +84,8 @@ export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonl
     refused: ['merge', 'continue', 'keep'],
     budget: ['continue', 'keep'],
     review: ['merge', 'continue', 'keep'],
+    red: ['continue', 'keep'],
+    treeless: ['merge', 'keep'],
   };
 
 /** The state of a worktree at the end of a step. */
@@ -95,6 +99,9 @@ export const worktreeSchema = z.strictObject({
   dirty: z.boolean(),
   /** Files with unresolved conflicts. */
   unmerged: z.array(text),
+  /** The subject of the last commit, and how many files the branch changes; absent before the first commit. */
+  subject: text.exactOptional(),
+  files: count.exactOptional(),
 });
 
 const stepSchema = z.strictObject({
@@ -148,6 +155,8 @@ const workerSchema = z.strictObject({
   name: text,
   /** The id of its agent. */
   agent: text,
+  /** Patterns of files: it takes only tickets whose `touches` overlap one of them. Absent: it takes all. */
+  touches: z.array(text).exactOptional(),
   status: z.enum(STATUSES),
   startedAt: instant,
   ticket: assignedSchema.nullable(),
@@ -213,6 +222,9 @@ export const crewSettingsSchema = z.strictObject({
 /** A ticket that a crew has finished. `commit`: its merge commit; `null` when nothing was needed. */
 const finishedSchema = z.strictObject({ id: text, commit: text.nullable(), worker: text, at: instant });
 
+/** Results of tests, and merges that were not made. */
+export const COUNTED = ['green', 'red', 'flaky', 'none', 'conflicts', 'dropped'] as const;
+
 export const crewSchema = z.strictObject({
   key: text,
   settings: crewSettingsSchema.nullable(),
@@ -238,6 +250,10 @@ export const crewSchema = z.strictObject({
   limits: count,
   /** Usage of all tickets. */
   usage: z.strictObject({ steps: count, input: z.number(), output: z.number(), costMicros: z.number() }),
+  /** Set when some of that usage has no known price. */
+  unpriced: z.literal(true).exactOptional(),
+  /** How often each thing happened to work of all tickets. */
+  counts: z.partialRecord(z.enum(COUNTED), count).exactOptional(),
 });
 
 export type Crew = Frozen<z.infer<typeof crewSchema>>;
@@ -269,10 +285,16 @@ export function emptyCrew(key: string): Crew {
 }
 
 /** A worker without a ticket. */
-export function idleWorker({ name, agent, startedAt }: Pick<Worker, 'name' | 'agent' | 'startedAt'>): Worker {
+export function idleWorker({
+  name,
+  agent,
+  startedAt,
+  touches,
+}: Pick<Worker, 'name' | 'agent' | 'startedAt' | 'touches'>): Worker {
   return {
     name,
     agent,
+    ...(touches === undefined ? {} : { touches }),
     status: 'idle',
     startedAt,
     ticket: null,

@@ -3,19 +3,26 @@ import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
 import type { CrewStore } from './crew-binding.ts';
+import { overlap } from './tickets/ticket.ts';
+import type { Ticket } from './tickets/ticket.ts';
 import type { ReviewedWork } from '../reviews/review.ts';
 import { crewDeadline, findWorker, jobOf, nextReviewId, workerName } from './crew.ts';
 import type { Assigned, Crew, CrewSettings, Job, WorktreeState, Worker } from './crew.ts';
 
 /** A ticket that may be started, with its place in the repository. */
-export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'>;
+export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches'>;
 
 /** What the runner sees when it looks for work. `tip`: the commit of main. `listed`: tickets that cannot start. */
 export type Seen = {
   readonly tip: string;
   readonly ready: readonly StartableTicket[];
+  /** How many open tickets wait for other tickets. */
+  readonly waiting: number;
   readonly listed: readonly { readonly id: string; readonly why: string }[];
 };
+
+/** The tickets that the last look found. `ready`: ids of those that can start. */
+type SeenTickets = Pick<Seen, 'listed' | 'waiting'> & { readonly ready: readonly string[] };
 
 /** The result of tests. `weakened`: how the work makes tests weaker; empty when it does not. */
 export type TestResult = {
@@ -60,9 +67,13 @@ export type CrewWork = {
   /** Refs of stored work, one line each. */
   kept(): Promise<readonly string[]>;
   /** Shows the changes of stored work, or deletes its ref. Resolves with `null` when there is no such ref. */
-  keptWork(ref: string, drops: boolean): Promise<string | null>;
+  keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null>;
+  /** Puts stored work into the files of a worktree. Resolves with `null` when there is no such ref. */
+  applyKept(ref: string, ticket: Assigned): Promise<string | null>;
   /** Compares what git has with what the crew knows. Resolves with one sentence for each difference. */
   check(crew: Crew): Promise<readonly string[]>;
+  /** Whether a ticket is closed in its source. */
+  isClosed(ticket: string): Promise<boolean>;
   /** Claims a ticket in its source. Resolves with why it cannot be had; `null` when it is claimed. */
   claim(ticket: string): Promise<string | null>;
   /** Marks a ticket as closed in its source, such as a file or an issue tracker. */
@@ -129,7 +140,7 @@ export class CrewRunner {
   readonly #again = new Set<() => void>();
   #looking: Promise<void> | null = null;
   #lookLater: Timer | null = null;
-  #listed: Seen['listed'] = [];
+  #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
   /** Why the last look for tickets failed, in words; `null` when it did not. */
   problem: string | null = null;
   /** Set when tickets may have become ready since the last look began. */
@@ -153,7 +164,7 @@ export class CrewRunner {
   }
 
   /** The repository of the crew. */
-  get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'check'> {
+  get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'applyKept' | 'check'> {
     return this.#ports.work;
   }
 
@@ -161,9 +172,11 @@ export class CrewRunner {
     return this.#ports.key;
   }
 
-  /** Tickets that cannot start, as of the last look. */
-  get listed(): Seen['listed'] {
-    return this.#listed;
+  /** What the last look for tickets found. */
+  get seen(): SeenTickets {
+    const { workers, finished } = this.state();
+    const taken = new Set([...workers.map(({ ticket }) => ticket?.id), ...finished.map(({ id }) => id)]);
+    return { ...this.#seen, ready: this.#seen.ready.filter((id) => !taken.has(id)) };
   }
 
   state(): Crew {
@@ -173,23 +186,36 @@ export class CrewRunner {
     return state;
   }
 
-  /** Goes on after a start: every worker with a ticket whose worktree is gone is reset. */
+  /**
+   * Goes on after a start: a worker whose worktree is gone, or whose ticket was closed meanwhile, is reset. People decide
+   * about finished work without a worktree. May be repeated.
+   */
   async begin(): Promise<void> {
     const { settings, workers, work } = this.#ports;
     await this.give({ type: 'CONFIGURE', settings });
     const missing = Math.max(0, workers - this.state().workers.length);
     if (missing > 0) await this.spawn(missing);
     for (const { name, ticket, status, prepared, leaving } of this.state().workers) {
-      const isAtWork = prepared && leaving === null && (status === 'ready' || status === 'working');
+      const isAtWork = prepared && leaving === null && status !== 'idle' && status !== 'stuck';
       if (ticket === null || !isAtWork) continue;
-      if (await work.exists(ticket)) {
-        await work.unlock(ticket);
-        continue;
-      }
-      await this.give({ type: 'LOST', worker: name, why: `its worktree ${ticket.worktree} is gone` });
+      const isThere = await work.exists(ticket);
+      if (isThere) await work.unlock(ticket);
+      if (isThere && (status === 'done' || !(await this.#isClosed(ticket)))) continue;
+      const why = isThere ? 'its ticket was closed meanwhile' : `its worktree ${ticket.worktree} is gone`;
+      await this.give({ type: 'LOST', worker: name, why });
     }
     this.#isRunning = true;
     this.#round(this.state());
+  }
+
+  /** Whether a ticket is closed in its source. A source that does not answer has closed nothing. */
+  async #isClosed({ id }: Assigned): Promise<boolean> {
+    try {
+      return await this.#ports.work.isClosed(id);
+    } catch (error) {
+      this.#failed(error);
+      return false;
+    }
   }
 
   /** Resolves when no job is under way. An unfinished one is repeated after the next start. */
@@ -210,8 +236,8 @@ export class CrewRunner {
     return applied.ok ? null : applied.refusal;
   }
 
-  /** Adds workers: one with this name, or as many with the next free names. */
-  async spawn(wanted: number | string): Promise<CrewRefusal | null> {
+  /** Adds workers: one with this name, or as many with the next free names. `touches`: patterns of their tickets. */
+  async spawn(wanted: number | string, touches: readonly string[] = []): Promise<CrewRefusal | null> {
     const { agentOf } = this.#ports;
     const crew = this.#ports.crews.state(this.key);
     const names: string[] = typeof wanted === 'string' ? [wanted] : [];
@@ -220,7 +246,8 @@ export class CrewRunner {
       const name = workerName(index);
       if (crew === null || findWorker(crew, name) === undefined) names.push(name);
     }
-    return this.give({ type: 'SPAWN', workers: names.map((name) => ({ name, agent: agentOf(name) })) });
+    const more = touches.length === 0 ? {} : { touches: [...touches] };
+    return this.give({ type: 'SPAWN', workers: names.map((name) => ({ name, agent: agentOf(name), ...more })) });
   }
 
   /** Gives a ticket to a worker, ready or listed. Returns why not, or `null`. */
@@ -320,6 +347,8 @@ export class CrewRunner {
 
   async #test({ name, work }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
+    if (!(await this.#ports.work.exists(ticket)))
+      return { type: 'LOST', worker: name, why: `its worktree ${ticket.worktree} is gone` };
     const result = await this.#ports.work.test(ticket);
     return { type: 'TESTED', worker: name, tip: work.tip, ...result };
   }
@@ -393,14 +422,18 @@ export class CrewRunner {
   /** Looks for tickets, and gives them to idle workers. Main is tested first when others moved it. */
   async #looked(): Promise<void> {
     const { work } = this.#ports;
-    const { tip, ready, listed } = await work.look(this.state());
-    this.#listed = listed;
+    const { tip, ready, listed, waiting } = await work.look(this.state());
+    this.#seen = { listed, waiting, ready: ready.map(({ id }) => id) };
     if (ready.length > 0) await this.#testBase(tip);
     for (const ticket of ready) {
       const { workers, refused, running } = this.state();
-      const idle = workers.find(({ status, leaving }) => status === 'idle' && leaving === null);
-      if (idle === undefined || !running || !this.#isRunning) return;
-      if (!refused.some(({ id }) => id === ticket.id)) await this.#assign(idle.name, ticket);
+      const idle = workers.filter(({ status, leaving }) => status === 'idle' && leaving === null);
+      if (idle.length === 0 || !running || !this.#isRunning) return;
+      // Workers with patterns come first: the others can take any ticket.
+      const fits = idle.filter((each) => each.touches === undefined || overlap(each.touches, ticket.touches));
+      const taker = fits.find(({ touches }) => touches !== undefined) ?? fits[0];
+      if (taker === undefined) continue;
+      if (!refused.some(({ id }) => id === ticket.id)) await this.#assign(taker.name, ticket);
     }
   }
 
@@ -418,7 +451,7 @@ export class CrewRunner {
     if (base === null) return 'BASE_RED';
     const why = await work.claim(ticket.id);
     if (why !== null) {
-      this.#listed = [...this.#listed, { id: ticket.id, why }];
+      this.#seen = { ...this.#seen, listed: [...this.#seen.listed, { id: ticket.id, why }] };
       return 'TICKET_TAKEN';
     }
     const thread = await openThread(ticket);

@@ -92,6 +92,42 @@ describe('work with its own time limit', () => {
   });
 });
 
+describe('an open tool call on the floor of a ticket', () => {
+  /** pm is ACTIVE in a step of a ticket. */
+  function stepping(): Stage {
+    const play = stage({ settings: { maxTurnMs: 3_600_000 } });
+    const id = 'web/c-1';
+    const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+    play.act({ type: 'beginTask', kind: 'ticket', id, key: 'web', primary: 'pm', signals });
+    play.act({ type: 'askTaskTurn', id, agent: 'pm', brief: 'Go on.' });
+    return play;
+  }
+  const deadline = (play: Stage) => viewOf(play.floor, play.at, 'x').holder?.deadlineAt;
+
+  test('ends the step after 1,800 s, and not by silence before that', () => {
+    const play = stepping();
+    play.works('pm', 1);
+    expect(deadline(play)).toBe(play.at + 1_800_000);
+    play.later(1_799_999);
+    expect(play.holder).toBe('pm #1');
+    expect(deadline(play)).toBe(play.at + 1);
+  });
+
+  test('has its limit from its begin, also when another one ends; a limit of its own counts more', () => {
+    const play = stepping();
+    play.works('pm', 2);
+    play.later(1_000_000);
+    play.works('pm', 2);
+    expect(deadline(play)).toBe(play.at + 800_000);
+    play.works('pm', 1);
+    expect(deadline(play)).toBe(play.at + 1_800_000);
+    play.works('pm', 0);
+    expect(deadline(play)).toBe(play.at + 60_000);
+    play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs: 200_000 });
+    expect(deadline(play)).toBe(play.at + 200_000);
+  });
+});
+
 describe('text that Conch posts for the holder', () => {
   const leftStanding = (play: Stage, workedAt: number) =>
     play.act({ type: 'say', agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt });

@@ -321,9 +321,34 @@ describe('a step', () => {
     expect(play.worker()).toMatchObject({ status: 'working', maxSteps: 4 });
   });
 
-  test('with red tests after the last step asks people at once', () => {
+  test('with red tests after the last step asks people at once, who cannot merge it', () => {
     const play = ready({ maxSteps: 1 }).step('DONE', work('1')).give(tested('red'));
-    expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'unfinished' } });
+    expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'red' } });
+    expect(play.refusal({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' })).toBe('NO_SUCH_CHOICE');
+    expect(play.refusal({ type: 'MERGE', worker: 'A', by: 'ann' })).toBe('INVALID_TRANSITION');
+    play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+    expect(play.worker()).toMatchObject({ status: 'working', maxSteps: 2 });
+  });
+
+  test('is cut by a stop at once, is not counted, and runs again later', () => {
+    const play = ready().give({ type: 'GRANTED', worker: 'A', epoch: 1 }, { type: 'STOP', by: 'ann', now: true });
+    expect(play.crew.running).toBe(false);
+    play.give({ type: 'ENDED', worker: 'A', epoch: 1, how: 'stopped', why: 'a person stopped it' });
+    expect(play.worker()).toMatchObject({ errors: 0, stepCount: 0, step: { kind: 'init', queued: true, epoch: null } });
+    expect(play.refusal({ type: 'STOP', by: 'ann', now: true })).toBe('UNCHANGED');
+    expect(play.give({ type: 'RUN', by: 'ann' }).worker().step?.queued).toBeUndefined();
+  });
+
+  test('that the floor has not granted is taken back by a stop at once', () => {
+    const play = ready().give({ type: 'STOP', by: 'ann', now: true });
+    expect(play.worker().step).toMatchObject({ queued: true, epoch: null });
+    expect(play.refusal({ type: 'GRANTED', worker: 'A', epoch: 1 })).toBe('NOT_ITS_STEP');
+  });
+
+  test('under way is cut by a stop at once also when the crew is stopped', () => {
+    const play = ready().give({ type: 'GRANTED', worker: 'A', epoch: 1 }, { type: 'STOP', by: 'ann' });
+    expect(play.refusal({ type: 'STOP', by: 'ann' })).toBe('UNCHANGED');
+    expect(play.refusal({ type: 'STOP', by: 'ann', now: true })).toBeNull();
   });
 
   test('that changes no file three times in a row asks people, and counts no error', () => {
@@ -588,6 +613,42 @@ describe('a worker that is done', () => {
     expect(play.crew.merging).toBeNull();
   });
 
+  test('reads both sides of a conflict, with the workers who wrote them', () => {
+    const play = merging().give(
+      { type: 'MERGED', worker: 'A', ticket: 'c-1', commit: 'm1' },
+      { type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: null },
+      { type: 'ASSIGN', worker: 'A', ticket: ticket('c-2') },
+      { type: 'PREPARED', worker: 'A', ticket: 'c-2' },
+      { type: 'SEATED', worker: 'A', ticket: 'c-2' },
+    );
+    play.step('DONE', work('1')).give(tested('green'), MERGE);
+    const landed = ['c-1 Merge c-1: Title of c-1', 'Fix "a typo"'];
+    play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js', 'b.js'], landed });
+    expect(play.worker().step?.about).toBe(
+      'Files in conflict: list.js, b.js.\nYour side: c-2 "Title of c-2" by A.\nThe other side, merged since your branch began: c-1 "Title of c-1" by A; "Fix \\"a typo\\"".',
+    );
+  });
+
+  test.each(['test', 'recheck'] as const)(
+    'without a worktree, with its %s next, is merged or opened again by people',
+    (next) => {
+      const play = next === 'test' ? done() : rechecked();
+      expect(play.worker().next).toBe(next);
+      play.give({ type: 'LOST', worker: 'A', why: 'its worktree is gone' });
+      expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'treeless' } });
+      expect(play.refusal({ type: 'LOST', worker: 'A', why: 'its worktree is gone' })).toBe('UNCHANGED');
+      expect(play.refusal({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' })).toBe('NO_SUCH_CHOICE');
+      play.give({ type: 'MERGE', worker: 'A', by: 'ann' });
+      expect(jobOf(play.crew, play.worker())).toBe('merge');
+    },
+  );
+
+  test('whose merge is next needs no worktree', () => {
+    const play = done().give(tested('green'));
+    expect(play.refusal({ type: 'LOST', worker: 'A', why: 'gone' })).toBe('UNCHANGED');
+    expect(jobOf(play.crew, play.worker())).toBe('merge');
+  });
+
   test('gets one more step for a conflict after its last one', () => {
     const play = ready({ maxSteps: 1 }).step('DONE', work('1')).give(tested('green'), MERGE);
     play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: [] });
@@ -635,6 +696,38 @@ describe('a worker that is done', () => {
   test('ignores test results of another commit', () => {
     expect(done().refusal({ ...tested('green'), tip: 'older' } as CrewCommand)).toBe('UNCHANGED');
   });
+});
+
+/** A worker whose work is measured after its review. */
+function rechecked(): Play {
+  const settings = { maxIterations: 3, until: 'review', onFail: 'stop', patience: 2, waitMs: 60_000 } as const;
+  const signals = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
+  const review = { reviewer: 'qa', settings: { ...settings, signals, session: 'fresh' as const } };
+  return done({ review }).give(
+    tested('green'),
+    { type: 'REVIEWING', worker: 'A', review: 'r-1', tip: 'tip-1', work: { tree: '1', commit: 'tip-1' } },
+    { type: 'REVIEWED', worker: 'A', review: 'r-1', passed: true, why: '', tree: '1' },
+  );
+}
+
+test('counts results of tests and merges that were not made', () => {
+  const play = done().give(tested('red'));
+  play.step('DONE', work('1')).give(tested('flaky'), MERGE);
+  play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: [] });
+  expect(play.crew.counts).toEqual({ red: 1, flaky: 1, conflicts: 1, dropped: 1 });
+});
+
+test('keeps the patterns of a worker over its tickets', () => {
+  const play = new Play().give(
+    { type: 'CONFIGURE', settings: SETTINGS },
+    { type: 'SPAWN', workers: [{ name: 'A', agent: 'web-a', touches: ['src/**'] }] },
+    { type: 'RUN', by: 'ann' },
+    { type: 'BASE', since: null, tip: 'b0', verdict: 'green', why: '' },
+    { type: 'ASSIGN', worker: 'A', ticket: ticket('c-1') },
+    { type: 'UNSTARTED', worker: 'A', ticket: 'c-1', why: 'no' },
+    { type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: null },
+  );
+  expect(play.worker()).toMatchObject({ status: 'idle', touches: ['src/**'] });
 });
 
 /** A worker in each state. */

@@ -394,7 +394,8 @@ test('names the files outside what a ticket touches, and the folders that its wo
   });
   await room.command('/crew run');
   await finished(room, 1);
-  const told = room.posts.filter((post) => post.startsWith(`${CHANNEL} `)).join('\n');
+  const told = room.posts.filter((post) => post.startsWith(`${CHANNEL}/web/c-1 `)).join('\n');
+  expect(room.posts.filter((post) => post.startsWith(`${CHANNEL} `)).join('\n')).not.toContain('node_modules');
   expect(told).toContain('c-1: it changes more than its "touches" name: one.txt');
   expect(told).toContain('c-1: its worktree has no node_modules. To make it there, set "prepare" of the crew');
 });

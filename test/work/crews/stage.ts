@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
+import type { AgentConfig } from '../../../src/config/config.ts';
 import type { AgentBackend, TurnPrompt } from '../../../src/agents/backends/backend.ts';
 import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
@@ -51,6 +52,22 @@ export function repository(tickets: Readonly<Record<string, string>>): string {
 
 /** The whole program with one crew, whose workers are played by a function. */
 export async function stage(repo: string, work: Work, crew: object = {}, path = ':memory:') {
+  return stageOf({ repo, crew, path, backendFor: (agent) => played(agent.id, folderOf(agent), work) });
+}
+
+function folderOf({ backend }: AgentConfig): string {
+  return 'cwd' in backend ? (backend.cwd ?? '') : '';
+}
+
+type StageOptions = {
+  readonly repo: string;
+  readonly crew: object;
+  readonly path?: string;
+  readonly backendFor: (agent: AgentConfig) => AgentBackend;
+};
+
+/** As `stage`, with a backend of its own. */
+export async function stageOf({ repo, crew, path = ':memory:', backendFor }: StageOptions) {
   const clock = systemClock();
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-data-'));
   const posts: string[] = [];
@@ -61,8 +78,8 @@ export async function stage(repo: string, work: Work, crew: object = {}, path = 
     textLimit: () => 4_000,
     words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), (id) => id, repeat),
   });
-  const { app, broken, intake } = await startApp({
-    config: load(
+  const configOf = (changed: object) =>
+    load(
       {
         turnConfig: { coalesceMs: 0, receipts: false },
         agents: [{ id: 'pm', backend: { kind: 'command', command: 'unused' } }],
@@ -75,12 +92,14 @@ export async function stage(repo: string, work: Work, crew: object = {}, path = 
             backend: { kind: 'command', command: 'unused' },
             workers: 1,
             test: '! grep -q broken list.txt',
-            ...crew,
+            ...changed,
           },
         ],
       },
       { CONCH_DATA_DIR: dataDir },
-    ),
+    );
+  const { app, broken, intake } = await startApp({
+    config: configOf(crew),
     store,
     time: { clock, timers: systemTimers },
     adapter: {
@@ -89,7 +108,7 @@ export async function stage(repo: string, work: Work, crew: object = {}, path = 
       openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
       post: async (channel, { speaker, text }) => String(posts.push(`${channel} ${speaker?.name ?? 'Conch'}: ${text}`)),
     },
-    backendFor: (agent) => played(agent.id, 'cwd' in agent.backend ? (agent.backend.cwd ?? '') : '', work),
+    backendFor,
     logged: () => {},
   });
   const ann = { id: 'ada', name: 'Ada', roles: [] };
@@ -99,6 +118,8 @@ export async function stage(repo: string, work: Work, crew: object = {}, path = 
     posts,
     broken,
     repo,
+    /** Changes the configuration of the crew while the program runs. */
+    reload: (changed: object) => app.reload(configOf({ ...crew, ...changed })),
     command: (line: string, channel = CHANNEL) => intake().command(channel, ann, line),
     async write(channel: string, text: string): Promise<void> {
       const id = `w${(written += 1)}`;

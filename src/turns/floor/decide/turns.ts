@@ -179,10 +179,15 @@ export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null 
   return null;
 }
 
+/** The longest that a tool call may stay open on the floor of a ticket without a sign of work, in milliseconds. */
+const TICKET_CALL_MS = 1_800_000;
+
 /** Records a sign of work of the holder. */
 export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }: CommandOf<'work'>): null {
-  const limit = defined({ limitMs });
-  decision.record({ type: 'worked', agent, epoch, open, ...limit });
+  const { turn, task } = decision.floor;
+  const isOpened = open > 0 && turn?.status === 'active' && open !== turn.openWork;
+  const limit = limitMs ?? (isOpened && task?.kind === 'ticket' ? TICKET_CALL_MS : undefined);
+  decision.record({ type: 'worked', agent, epoch, open, ...defined({ limitMs: limit }) });
   return null;
 }
 

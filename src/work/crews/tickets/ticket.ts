@@ -31,7 +31,12 @@ export type TicketSource = {
 };
 
 /** Tickets sorted into those that can start, and those that cannot. */
-export type SortedTickets = { readonly ready: readonly Ticket[]; readonly listed: readonly ListedTicket[] };
+export type SortedTickets = {
+  readonly ready: readonly Ticket[];
+  /** How many wait for tickets that they depend on, or for workers that change the same files. */
+  readonly waiting: number;
+  readonly listed: readonly ListedTicket[];
+};
 
 /**
  * Sorts tickets. A ticket is ready when it is open, nobody works on it and each dependency is merged; by priority, then
@@ -46,20 +51,22 @@ export function sortTickets(
   const touched = running.flatMap((id) => byId.get(id)?.touches ?? []);
   const listed: ListedTicket[] = [...unreadable];
   const ready: Ticket[] = [];
+  let waiting = 0;
   for (const ticket of tickets.toSorted((a, b) => a.priority - b.priority || compare(a.id, b.id))) {
     if (ticket.status !== 'open' || running.includes(ticket.id) || isMerged(ticket)) continue;
     const why = problemOf(ticket, byId);
     if (why !== null) listed.push({ id: ticket.id, why });
-    const isFree = !ticket.touches.some((glob) => touched.some((other) => overlaps(glob, other)));
+    const isFree = !overlap(ticket.touches, touched);
     const isNext = ticket.deps.every((id) => {
       const dep = byId.get(id);
       return dep !== undefined && isMerged(dep);
     });
+    if (why === null && !(isNext && isFree)) waiting += 1;
     if (why !== null || !isNext || !isFree) continue;
     touched.push(...ticket.touches);
     ready.push(ticket);
   }
-  return { ready, listed };
+  return { ready, waiting, listed };
 }
 
 function problemOf(ticket: Ticket, byId: ReadonlyMap<string, Ticket>): string | null {
@@ -83,6 +90,11 @@ function cycleFrom({ id }: Ticket, byId: ReadonlyMap<string, Ticket>): readonly 
     return null;
   };
   return walk(id, [id]);
+}
+
+/** Whether a pattern of one list can name the same file as one of the other. */
+export function overlap(some: readonly string[], others: readonly string[]): boolean {
+  return some.some((glob) => others.some((other) => overlaps(glob, other)));
 }
 
 /** Whether two patterns can name the same file: their parts before the first wildcard agree. */

@@ -95,13 +95,14 @@ describe('sorting tickets', () => {
       ticket('d', { deps: ['b'] }),
       ticket('e'),
     ];
-    expect(sorted(all, ['b'], ['c'])).toEqual({ ready: [all[4]], listed: [] });
+    expect(sorted(all, ['b'], ['c'])).toEqual({ ready: [all[4]], waiting: 1, listed: [] });
   });
 
   test('lists an unknown dependency and a cycle with the reason', () => {
     const all = [ticket('a', { deps: ['x'] }), ticket('b', { deps: ['c'] }), ticket('c', { deps: ['b'] })];
     expect(sorted(all)).toEqual({
       ready: [],
+      waiting: 0,
       listed: [
         { id: 'a', why: 'it depends on x, which does not exist' },
         { id: 'b', why: 'it waits for itself: b → c → b' },

@@ -1,0 +1,257 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { until } from '../reviews/stage.ts';
+import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
+import type { Work } from './stage.ts';
+
+type Room = Awaited<ReturnType<typeof stage>>;
+
+const one = () => repository({ 'c-1': ticketText('c-1') });
+
+/** A room whose only worker is in a step until `release` is called. */
+async function held(crew: object = {}, answer = 'DONE') {
+  const hold = Promise.withResolvers<void>();
+  const steps: string[] = [];
+  const room = await stage(
+    one(),
+    async (folder, turn) => {
+      steps.push(turn.text);
+      if (steps.length === 1) await hold.promise;
+      add(folder, 'one.txt', `one ${steps.length}`);
+      return answer;
+    },
+    crew,
+  );
+  await room.command('/crew run');
+  await until(() => steps.length === 1);
+  return { room, steps, release: hold.resolve, worker: () => room.app.crews.state('web')?.workers[0] };
+}
+
+describe('/crew stop', () => {
+  test('lets the step under way end', async () => {
+    const { room, release, worker } = await held({}, 'One step.');
+    expect(await room.command('/crew stop')).toMatchObject({ ok: true });
+    expect(worker()?.step?.queued).toBeUndefined();
+    release();
+    await until(() => worker()?.step?.queued === true);
+    expect(worker()?.stepCount).toBe(1);
+  });
+
+  test.each(['now', '--now'])('with "%s" cuts the step, and /crew run repeats it', async (how) => {
+    const { room, steps, release, worker } = await held();
+    expect(await room.command(`/crew stop ${how}`)).toMatchObject({ ok: true });
+    await until(() => worker()?.step?.queued === true);
+    expect(worker()).toMatchObject({ stepCount: 0, errors: 0, status: 'working' });
+    release();
+    await room.command('/crew run');
+    await finished(room, 1);
+    expect(steps).toHaveLength(2);
+    expect(steps[1]).toContain('You are worker A');
+  });
+
+  test('with another word changes nothing', async () => {
+    const { room, release } = await held();
+    expect(await room.command('/crew stop later')).toMatchObject({ ok: false });
+    expect(room.app.crews.state('web')?.running).toBe(true);
+    release();
+    await finished(room, 1);
+  });
+});
+
+test('/crew spawn --touches adds workers that take only tickets whose files overlap', async () => {
+  const touching = (id: string, glob: string) =>
+    ticketText(id).replace('priority: 2', `priority: 2\ntouches: [${glob}]`);
+  const by: Record<string, string> = {};
+  const room = await stage(
+    repository({ 'c-1': touching('c-1', 'src/**'), 'c-2': touching('c-2', 'docs/**') }),
+    (folder, { channel }, _step, agent) => {
+      by[channel.slice(-3)] = agent;
+      add(folder, `${channel.slice(-3)}.txt`, 'x');
+      return 'DONE';
+    },
+    { workers: 1 },
+  );
+  expect(await room.command('/crew spawn Docs --touches docs/*.md,notes/**')).toMatchObject({ text: 'Added Docs.' });
+  expect(await room.command('/crew spawn 2 3')).toMatchObject({ ok: false });
+  await room.command('/crew run');
+  await finished(room, 2);
+  expect(by).toEqual({ 'c-1': 'web-a', 'c-2': 'web-docs' });
+});
+
+test('/crew kept apply puts stored work into the worktree of a worker', async () => {
+  const hold = Promise.withResolvers<void>();
+  let steps = 0;
+  const room = await stage(one(), async (folder) => {
+    if ((steps += 1) === 1) {
+      writeFileSync(join(folder, 'half.txt'), 'half\n');
+      return 'One step.';
+    }
+    await hold.promise;
+    add(folder, 'one.txt', 'one');
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await until(() => steps === 2);
+  await room.command('/crew kill A');
+  await until(() => steps === 3);
+  const ref = room.app.crews.state('web')?.kept[0]?.ref;
+  expect(await room.command(`/crew kept apply ${ref}`)).toMatchObject({ ok: false });
+  expect(await room.command(`/crew kept apply ${ref} B`)).toMatchObject({ ok: false });
+  expect(await room.command('/crew kept apply refs/conch/kept/x/1 A')).toMatchObject({ ok: false });
+  expect(await room.command(`/crew kept apply ${ref} A`)).toMatchObject({ ok: true });
+  expect(readFileSync(join(room.repo, 'agents/A-c-1/half.txt'), 'utf8')).toBe('half\n');
+  expect(await room.command(`/crew kept apply ${ref} A`)).toMatchObject({
+    text: expect.stringContaining('does not fit'),
+  });
+  hold.resolve();
+  await finished(room, 1);
+  expect(git(room.repo, 'show', 'main:half.txt')).toBe('half');
+});
+
+test('/crew dashboard shows tickets by state, steps, tokens, tests, merges, and each worker’s last commit', async () => {
+  const hold = Promise.withResolvers<void>();
+  let steps = 0;
+  const tickets = {
+    'c-1': ticketText('c-1'),
+    'c-2': ticketText('c-2', { deps: ['c-1'] }),
+    'c-3': ticketText('c-3', { deps: ['x'] }),
+  };
+  const room = await stage(repository(tickets), async (folder, { channel }) => {
+    const isFirst = (steps += 1) === 1;
+    if (isFirst) add(folder, 'one.txt', 'a helper');
+    else await hold.promise;
+    if (channel.includes('c-2')) add(folder, 'two.txt', 'two');
+    return isFirst ? 'One step.' : 'DONE';
+  });
+  await room.command('/crew run');
+  await until(() => steps === 2);
+  const { text } = await room.command('/crew dashboard');
+  expect(text).toContain('● A working · c-1 Title of c-1 · step 2 of 20 · 0 tokens');
+  expect(text).toContain('"Add a helper" · 1 file changed');
+  expect(text).toContain(
+    'Tickets: 0 ready, 1 waiting for others, 1 in work, 1 cannot start, 0 merged, 0 closed without a change',
+  );
+  expect(text).toContain('2 steps, 0 tokens, $0.00');
+  hold.resolve();
+  await finished(room, 2);
+  const after = (await room.command('/crew dashboard')).text;
+  expect(after).toContain('2 merged');
+  expect(after).toContain('Tests of work: 2 green, 0 red, 0 flaky. Merges not made: 0, 0 by conflicts');
+});
+
+describe('a crew that is changed in turnConfig.json while Conch runs', () => {
+  test('goes on with its workers under the new settings', async () => {
+    const { room, release, worker } = await held({}, 'One step.');
+    await room.reload({ maxSteps: 7, patience: 50, workers: 2 });
+    await until(() => room.app.crews.state('web')?.settings?.maxSteps === 7);
+    release();
+    await until(() => (worker()?.stepCount ?? 0) > 1);
+    expect(room.app.crews.state('web')?.workers.map(({ name }) => name)).toEqual(['A', 'B']);
+    expect(await room.command('/crew cleanup A')).toMatchObject({ ok: true });
+    expect(room.broken).toEqual([]);
+  });
+
+  test('moves to another repository, whose tickets it takes', async () => {
+    const room = await stage(repository({ 'a-1': ticketText('a-1') }), (folder) => {
+      add(folder, 'one.txt', 'one');
+      return 'DONE';
+    });
+    await room.command('/crew run');
+    await finished(room, 1);
+    const other = repository({ 'b-1': ticketText('b-1') });
+    await room.reload({ repo: other });
+    await finished(room, 2);
+    expect(mainTickets(other)).toEqual(['b-1']);
+  });
+
+  test('that cannot be opened says so, and is opened when the configuration is mended', async () => {
+    const { room, release } = await held();
+    release();
+    await finished(room, 1);
+    await room.reload({ repo: '/nowhere' });
+    await expect.poll(async () => (await room.command('/crew ps')).text).toContain('cannot work');
+    await room.reload({});
+    await expect.poll(async () => (await room.command('/crew ps')).text).toContain('A idle');
+  });
+});
+
+describe('the recovery at the start', () => {
+  /** Starts the program again over the same store, after `between`. */
+  async function again(between: (repo: string) => void, isThere: (room: Room) => boolean, crew: object, works: Work) {
+    const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+    const repo = one();
+    const first = await stage(repo, works, crew, path);
+    await first.command('/crew run');
+    await until(() => isThere(first));
+    await first.stop();
+    opened.length = 0;
+    between(repo);
+    return { repo, start: () => stage(repo, works, crew, path) };
+  }
+  const steps = (room: Room) => room.app.crews.state('web')?.workers[0]?.stepCount ?? 0;
+
+  test('opens the ticket of a worker again whose worktree is gone, and twice changes nothing more', async () => {
+    const { repo, start } = await again(
+      (folder) => rmSync(join(folder, 'agents/A-c-1'), { recursive: true }),
+      (room) => steps(room) > 1,
+      { patience: 100, maxSteps: 1_000 },
+      () => 'One step.',
+    );
+    for (let time = 0; time < 2; time += 1) {
+      const room = await start();
+      await until(() => steps(room) > 0 && existsSync(join(repo, 'agents/A-c-1/.git')));
+      expect(room.app.crews.state('web')?.workers[0]?.ticket?.id).toBe('c-1');
+      await room.stop();
+      opened.length = 0;
+    }
+    expect(
+      git(repo, 'worktree', 'list')
+        .split('\n')
+        .filter((line) => line.includes('A-c-1')),
+    ).toHaveLength(1);
+  });
+
+  test('resets a worker whose ticket was closed meanwhile, and stores its work', async () => {
+    const { repo, start } = await again(
+      (folder) => {
+        const file = join(folder, '.tickets/c-1.md');
+        writeFileSync(file, readFileSync(file, 'utf8').replace('status: open', 'status: closed'));
+        git(folder, 'commit', '-qam', 'Close c-1');
+      },
+      (room) => steps(room) > 1,
+      { patience: 100, maxSteps: 1_000 },
+      (folder) => {
+        writeFileSync(join(folder, 'half.txt'), 'half\n');
+        return 'One step.';
+      },
+    );
+    const room = await start();
+    await until(() => room.app.crews.state('web')?.workers[0]?.status === 'idle');
+    const [kept] = room.app.crews.state('web')?.kept ?? [];
+    expect(git(repo, 'show', `${kept?.ref}:half.txt`)).toBe('half');
+    expect(room.app.crews.state('web')?.finished).toEqual([]);
+  });
+
+  test('offers the merge of finished work whose worktree is gone', async () => {
+    const gate = join(mkdtempSync(join(tmpdir(), 'conch-crew-gate-')), 'open');
+    const { repo, start } = await again(
+      (folder) => rmSync(join(folder, 'agents/A-c-1'), { recursive: true }),
+      (room) => room.app.crews.state('web')?.workers[0]?.next === 'test',
+      { test: `if test -e one.txt; then until test -e ${gate}; do sleep 0.1; test -d . || exit 1; done; fi` },
+      (folder) => {
+        add(folder, 'one.txt', 'one');
+        setTimeout(() => writeFileSync(gate, ''), 1_500);
+        return 'DONE';
+      },
+    );
+    const room = await start();
+    await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'treeless');
+    expect(await room.command('/crew ps')).toMatchObject({ text: expect.stringContaining('/crew answer A merge') });
+    expect(await room.command('/crew merge A')).toMatchObject({ ok: true });
+    await finished(room, 1);
+    expect(mainTickets(repo)).toEqual(['c-1']);
+    expect(room.posts.some((post) => post.startsWith(`${CHANNEL} `))).toBe(true);
+  });
+});
