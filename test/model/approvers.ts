@@ -10,6 +10,8 @@ import type { RunSeat } from '../../src/work/runs/floor-binding.ts';
 import { BESIDE, Bound, HALL, SEAT } from '../work/runs/bound.ts';
 import { WAIT_MS } from '../work/runs/fixture.ts';
 import { Violation, must } from './violation.ts';
+import { isOnWay } from './ways.ts';
+import type { Way } from './ways.ts';
 
 /** What lets a click through, or a copy of it with a bug. */
 export type Clicking = {
@@ -47,7 +49,7 @@ type Scene = {
 /** Has everybody click on the question of a turn, and of work beside the floor, and then everybody else. */
 export async function searchClicks(
   core: Clicking,
-  { first }: { readonly first: boolean },
+  { first, along }: { readonly first: boolean; readonly along?: Way },
 ): Promise<{ readonly clicks: number; readonly found: readonly FoundClick[] }> {
   const found: FoundClick[] = [];
   let clicks = 0;
@@ -63,6 +65,7 @@ export async function searchClicks(
               `asked by ${asker}`,
               ...order.map(({ id }) => `${id}: ${line}`),
             ];
+            if (!trace.every((move, index) => isOnWay(along, index, move))) continue;
             try {
               clicks += await play(core, { leftTo, seat, asker, line }, order);
             } catch (error) {

@@ -17,10 +17,10 @@ const KINDS: Readonly<Record<string, Catch>> = {
   rounds: catchInRounds,
   runs: () => catchInRuns(ways),
   joined: () => catchInJoined(ways),
-  clicks: catchInClicks,
-  reviews: catchInReviews,
-  crews: catchInCrews,
-  folders: catchInFolders,
+  clicks: () => catchInClicks(ways),
+  reviews: () => catchInReviews(ways),
+  crews: () => catchInCrews(ways),
+  folders: () => catchInFolders(ways),
 };
 
 /**

@@ -9,6 +9,8 @@ import type { CrewSettings, Worker, WorktreeState } from '../../src/work/crews/c
 import type { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { Broken, CAUSES, checkScene, checkStuck, must, noteOf, notedCrew, notedFloor } from './crew-onlooker.ts';
 import type { CrewScene } from './crew-onlooker.ts';
+import { isOnWay } from './ways.ts';
+import type { Way } from './ways.ts';
 
 /** The machines that are searched together. */
 export type Crewed = { readonly floorWithWork: typeof floorWithWork; readonly crewOnFloor: typeof crewOnFloor };
@@ -177,7 +179,7 @@ export const CREW_STARTS: readonly CrewStart[] = [
 export function searchCrew(
   core: Crewed,
   start: CrewStart,
-  { depth, first }: { readonly depth: number; readonly first: boolean },
+  { depth, first, along }: { readonly depth: number; readonly first: boolean; readonly along?: Way },
 ) {
   const found: FoundCrewed[] = [];
   const begun = began(core, start, found);
@@ -187,6 +189,7 @@ export function searchCrew(
     const next: World[] = [];
     for (const world of frontier) {
       for (const move of movesOf(world)) {
+        if (!isOnWay(along, world.trace.length, move)) continue;
         transitions += 1;
         const reached = tried(core, world, move, { found, where: start.name });
         if (first && found.length > 0) return { found, states, transitions };

@@ -88,7 +88,8 @@ export async function searchFolders(
     const found: FoundInFolder[] = [];
     const seen = new Set<string>();
     let transitions = 0;
-    let frontier: readonly (readonly Happening[])[] = [HAPPENINGS.filter(({ name }) => opening.includes(name))];
+    const begun = opening.flatMap((name) => HAPPENINGS.filter((happening) => happening.name === name));
+    let frontier: readonly (readonly Happening[])[] = [begun];
     for (let at = 0; at <= depth && frontier.length > 0; at += 1) {
       const next: (readonly Happening[])[] = [];
       for (const path of frontier) {

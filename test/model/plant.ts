@@ -1,6 +1,5 @@
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import type { FloorMachine } from '../../src/turns/floor-store.ts';
@@ -8,6 +7,7 @@ import { CHANNELS } from './channels.ts';
 import { PLANTED } from './planted.ts';
 import { PLANTED_ROUNDS } from './planted-rounds.ts';
 import type { Planted } from './planted.ts';
+import { loadPlanted } from './planted-source.ts';
 import { searchRounds } from './rounds.ts';
 import { search } from './search.ts';
 import type { Found } from './search.ts';
@@ -17,14 +17,12 @@ import type { Way, Ways } from './ways.ts';
 export type Caught = { readonly bug: Planted; readonly found: Found | null };
 
 const SRC_DIR = join(import.meta.dirname, '../../src');
-const CORE_DIR = join(SRC_DIR, 'turns/floor');
-/** The rooms that copies are made of. Each imports only from those before it. */
-const ROOMS = ['lib', 'engine', 'turns', 'work'];
+const CORE = 'turns/floor';
 const SCRATCH_DIR = join(import.meta.dirname, '.planted');
 
 /** In the copies the core does not check itself, so that what is caught is caught by the search. */
 const SELF_CHECK = {
-  file: 'decide.ts',
+  file: `${CORE}/decide.ts`,
   find: '  assertFloor(floor, accepted.floor, at);\n',
   replace: '',
 };
@@ -34,36 +32,28 @@ const MOST_EVENTS = 2;
 
 /** Plants every bug in a copy of the code of its own and searches each until the first broken invariant. */
 export async function catchPlanted(ways?: Ways): Promise<readonly Caught[]> {
-  return inScratch(async (folder) => {
-    const caught: Caught[] = [];
-    for (const [index, bug] of PLANTED.entries()) {
-      const core = await plant(bug, join(folder, `${index}`));
-      caught.push({ bug, found: firstAlong(core, ways?.get(bug.name)) ?? firstFound(core, bug.near) });
-    }
-    return caught;
-  });
+  const caught: Caught[] = [];
+  for (const bug of PLANTED) {
+    const core = await plant(bug);
+    caught.push({ bug, found: firstAlong(core, ways?.get(bug.name)) ?? firstFound(core, bug.near) });
+  }
+  return caught;
 }
 
 /** The same for the bugs beside the core: each is looked for in ever longer schedules. */
 export async function catchInRounds(): Promise<readonly Caught[]> {
-  return inScratch(async (folder) => {
-    const caught: Caught[] = [];
-    for (const [index, bug] of PLANTED_ROUNDS.entries()) {
-      const dir = join(folder, `${index}`);
-      await copyRooms(dir, bug.file);
-      await change(dir, bug);
-      const { href } = pathToFileURL(join(dir, 'turns/manager.ts'));
-      const copy: { readonly TurnManager: typeof TurnManager } = await import(href);
-      caught.push({ bug, found: await firstInRounds(copy.TurnManager) });
-    }
-    return caught;
-  });
+  const caught: Caught[] = [];
+  for (const bug of PLANTED_ROUNDS) {
+    const copy = await loadPlanted<{ readonly TurnManager: typeof TurnManager }>([bug], 'turns/manager.ts');
+    caught.push({ bug, found: await firstInRounds(copy.TurnManager) });
+  }
+  return caught;
 }
 
 /** The bugs whose place in the code is not there any more, or not there alone: they would show nothing. */
 export async function withoutPlace(): Promise<readonly string[]> {
   const all = [
-    ...PLANTED.map((bug) => [CORE_DIR, bug] as const),
+    ...PLANTED.map((bug) => [join(SRC_DIR, CORE), bug] as const),
     ...PLANTED_ROUNDS.map((bug) => [SRC_DIR, bug] as const),
   ];
   const texts = await Promise.all(all.map(([dir, { file }]) => readFile(join(dir, file), 'utf8')));
@@ -107,53 +97,16 @@ function firstFound(core: FloorMachine, near: string | undefined): Found | null 
   return null;
 }
 
-async function plant(bug: Planted, copy: string): Promise<FloorMachine> {
-  const folder = join(copy, 'turns/floor');
-  await cp(CORE_DIR, folder, { recursive: true });
-  await symlink(join(SRC_DIR, 'lib'), join(copy, 'lib'));
-  for (const edit of [SELF_CHECK, bug]) await change(folder, edit);
-  const load = (file: string): Promise<FloorMachine & { emptyFloor: FloorMachine['empty'] }> =>
-    import(pathToFileURL(join(folder, file)).href);
-  const [decider, evolver, reactor, clock, beginning] = await Promise.all([
-    load('decide.ts'),
-    load('evolve.ts'),
-    load('react.ts'),
-    load('seats.ts'),
-    load('floor.ts'),
-  ]);
+async function plant({ file, find, replace }: Planted): Promise<FloorMachine> {
+  const modules = ['decide.ts', 'evolve.ts', 'react.ts', 'seats.ts', 'floor.ts'].map((name) => `${CORE}/${name}`);
+  const bug = { file: `${CORE}/${file}`, find, replace };
+  const core = await loadPlanted<FloorMachine & { emptyFloor: FloorMachine['empty'] }>([SELF_CHECK, bug], ...modules);
   return {
     ...floorMachine,
-    decide: (floor, command, at) => decider.decide(floor, command, at),
-    evolve: (floor, fact, at) => evolver.evolve(floor, fact, at),
-    react: (fact, floor) => reactor.react(fact, floor),
-    nextDeadline: (floor) => clock.nextDeadline(floor),
-    empty: (channel) => beginning.emptyFloor(channel),
+    decide: (floor, command, at) => core.decide(floor, command, at),
+    evolve: (floor, fact, at) => core.evolve(floor, fact, at),
+    react: (fact, floor) => core.react(fact, floor),
+    nextDeadline: (floor) => core.nextDeadline(floor),
+    empty: (channel) => core.emptyFloor(channel),
   };
-}
-
-/**
- * Copies the room of a file and the rooms that may import it, and links the others: they are loaded once for all copies.
- * `more`: rooms after these.
- */
-export async function copyRooms(dir: string, file: string, more: readonly string[] = []): Promise<void> {
-  const rooms = [...ROOMS, ...more];
-  const first = rooms.findIndex((room) => file.startsWith(`${room}/`));
-  if (first === -1) throw new Error(`no copy has a room for ${file}`);
-  await mkdir(dir, { recursive: true });
-  for (const [place, room] of rooms.entries()) {
-    if (place < first) await symlink(join(SRC_DIR, room), join(dir, room));
-    else await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
-  }
-}
-
-/** Plants a bug in a copy; throws when its place is not there once. */
-export async function change(folder: string, edit: { file: string; find: string; replace: string }): Promise<void> {
-  const { file, find, replace } = edit;
-  const text = await readFile(join(folder, file), 'utf8');
-  const times = text.split(find).length - 1;
-  if (times !== 1) throw new Error(`"${find.trim()}" cannot be planted: it stands ${times} times in ${file}`);
-  await writeFile(
-    join(folder, file),
-    text.replace(find, () => replace),
-  );
 }

@@ -1,9 +1,8 @@
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { CREW_STARTS, searchCrew } from './crews.ts';
 import type { Crewed, FoundCrewed } from './crews.ts';
-import { change, copyRooms, inScratch } from './plant.ts';
+import { loadPlanted } from './planted-source.ts';
 import type { Planted } from './planted.ts';
+import type { Way, Ways } from './ways.ts';
 
 const BINDING = 'work/crews/crew-binding.ts';
 const DECIDE = 'work/crews/crew-decide.ts';
@@ -279,21 +278,22 @@ export const PLANTED_CREWS: readonly Planted[] = [
 ];
 
 /** Plants every bug in a copy of the code of its own, and searches each until the first broken promise. */
-export async function catchInCrews(): Promise<
-  readonly { readonly bug: Planted; readonly found: FoundCrewed | null }[]
-> {
-  return inScratch(async (folder) => {
-    const caught: { bug: Planted; found: FoundCrewed | null }[] = [];
-    for (const [index, bug] of PLANTED_CREWS.entries()) {
-      const dir = join(folder, `${index}`);
-      await copyRooms(dir, bug.file);
-      await change(dir, bug);
-      const load = (file: string): Promise<unknown> => import(pathToFileURL(join(dir, file)).href);
-      const core = { ...Object(await load('work/floor-with-work.ts')), ...Object(await load(BINDING)) } as Crewed;
-      caught.push({ bug, found: firstFound(core) });
-    }
-    return caught;
-  });
+export async function catchInCrews(
+  ways?: Ways,
+): Promise<readonly { readonly bug: Planted; readonly found: FoundCrewed | null }[]> {
+  const caught: { bug: Planted; found: FoundCrewed | null }[] = [];
+  for (const bug of PLANTED_CREWS) {
+    const core = await loadPlanted<Crewed>([bug], 'work/floor-with-work.ts', BINDING);
+    caught.push({ bug, found: firstAlong(core, ways?.get(bug.name)) ?? firstFound(core) });
+  }
+  return caught;
+}
+
+/** Follows a known way. `null` when it does not lead to a broken promise. */
+function firstAlong(core: Crewed, along: Way | undefined): FoundCrewed | null {
+  const start = CREW_STARTS.find(({ name }) => name === along?.where);
+  if (along === undefined || start === undefined) return null;
+  return searchCrew(core, start, { depth: along.moves.length, first: true, along }).found[0] ?? null;
 }
 
 /** Every start, farther each time round. */

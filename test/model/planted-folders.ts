@@ -1,16 +1,11 @@
-import { cp } from 'node:fs/promises';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { searchFolders } from './folders.ts';
 import type { FoundInFolder, Trusting } from './folders.ts';
-import { change, inScratch } from './plant.ts';
+import { loadPlanted } from './planted-source.ts';
 import type { Planted } from './planted.ts';
+import type { Way, Ways } from './ways.ts';
 
-const SRC_DIR = join(import.meta.dirname, '../../src');
 const TRUST = 'agents/trust/folder-trust.ts';
 const EXECUTE = 'turns/commands/execute.ts';
-/** What the trust and the commands are made of. */
-const ROOMS = ['agents/trust', 'agents/backends/backend.ts', 'turns', 'work', 'engine', 'lib', 'rules', 'config'];
 /** Happenings after which most bugs show soon, and how many more are played. */
 const OPENING = ['the folder holds one', 'a turn of dev begins in console:a'];
 const DEPTH = 4;
@@ -81,23 +76,24 @@ export const PLANTED_FOLDERS: readonly Planted[] = [
 ];
 
 /** Plants each in a copy of its own and searches it. */
-export async function catchInFolders(): Promise<
-  readonly { readonly bug: Planted; readonly found: FoundInFolder | null }[]
-> {
-  return inScratch(async (folder) => {
-    const caught: { readonly bug: Planted; readonly found: FoundInFolder | null }[] = [];
-    for (const [index, bug] of PLANTED_FOLDERS.entries()) {
-      const dir = join(folder, `folders-${index}`);
-      for (const room of ROOMS) await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
-      await change(dir, bug);
-      const load = (file: string): Promise<Trusting> => import(pathToFileURL(join(dir, file)).href);
-      const [{ FolderTrust }, { createOperators }] = [await load(TRUST), await load(EXECUTE)];
-      const { found } = await searchFolders(
-        { FolderTrust, createOperators },
-        { depth: DEPTH, first: true, opening: OPENING },
-      );
-      caught.push({ bug, found: found[0] ?? null });
-    }
-    return caught;
-  });
+export async function catchInFolders(
+  ways?: Ways,
+): Promise<readonly { readonly bug: Planted; readonly found: FoundInFolder | null }[]> {
+  const caught: { readonly bug: Planted; readonly found: FoundInFolder | null }[] = [];
+  for (const bug of PLANTED_FOLDERS) {
+    const copy = await loadPlanted<Trusting>([bug], TRUST, EXECUTE);
+    caught.push({ bug, found: (await firstAlong(copy, ways?.get(bug.name))) ?? (await firstFound(copy)) });
+  }
+  return caught;
+}
+
+/** Follows a known way. `null` when it does not lead to a broken rule. */
+async function firstAlong(copy: Trusting, along: Way | undefined): Promise<FoundInFolder | null> {
+  if (along === undefined) return null;
+  const opening = along.moves.map(String);
+  return (await searchFolders(copy, { depth: 0, first: true, opening })).found[0] ?? null;
+}
+
+async function firstFound(copy: Trusting): Promise<FoundInFolder | null> {
+  return (await searchFolders(copy, { depth: DEPTH, first: true, opening: OPENING })).found[0] ?? null;
 }

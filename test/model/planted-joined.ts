@@ -1,11 +1,9 @@
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { searchClicks } from './approvers.ts';
 import type { Clicking, FoundClick } from './approvers.ts';
 import { BESIDE } from './beside.ts';
 import { CUT, TURN, searchJoined } from './joined.ts';
 import type { FoundJoined, Joined, JoinedScene } from './joined.ts';
-import { change, copyRooms, inScratch } from './plant.ts';
+import { loadPlanted } from './planted-source.ts';
 import type { Planted } from './planted.ts';
 import type { Way, Ways } from './ways.ts';
 
@@ -310,19 +308,12 @@ const DEPTHS = [2, 3, 4, 5];
 export async function catchInJoined(
   ways?: Ways,
 ): Promise<readonly { readonly bug: Planted; readonly found: FoundThere | null }[]> {
-  return inScratch(async (folder) => {
-    const caught: { readonly bug: Planted; readonly found: FoundThere | null }[] = [];
-    for (const [index, bug] of PLANTED_JOINED.entries()) {
-      const dir = join(folder, `joined-${index}`);
-      await copyRooms(dir, bug.file);
-      await change(dir, bug);
-      const floors: Pick<Joined, 'floorWithWork'> = await import(pathToFileURL(join(dir, FLOORS)).href);
-      const runs: Pick<Joined, 'runOnFloor'> = await import(pathToFileURL(join(dir, BINDING)).href);
-      const copy = { floorWithWork: floors.floorWithWork, runOnFloor: runs.runOnFloor };
-      caught.push({ bug, found: firstAlong(copy, ways?.get(bug.name)) ?? firstOf(copy) });
-    }
-    return caught;
-  });
+  const caught: { readonly bug: Planted; readonly found: FoundThere | null }[] = [];
+  for (const bug of PLANTED_JOINED) {
+    const copy = await loadPlanted<Joined>([bug], FLOORS, BINDING);
+    caught.push({ bug, found: firstAlong(copy, ways?.get(bug.name)) ?? firstOf(copy) });
+  }
+  return caught;
 }
 
 /** A broken promise, and the scene in which it was found. */
@@ -414,20 +405,16 @@ export const PLANTED_CLICKS: readonly Planted[] = [
 ];
 
 /** Plants each in a copy of its own and has everybody click. */
-export async function catchInClicks(): Promise<
-  readonly { readonly bug: Planted; readonly found: FoundClick | null }[]
-> {
-  return inScratch(async (folder) => {
-    const caught: { readonly bug: Planted; readonly found: FoundClick | null }[] = [];
-    for (const [index, bug] of PLANTED_CLICKS.entries()) {
-      const dir = join(folder, `clicks-${index}`);
-      await copyRooms(dir, bug.file);
-      await change(dir, bug);
-      const load = (file: string): Promise<Clicking> => import(pathToFileURL(join(dir, file)).href);
-      const [{ createOperators }, { createRunCommands }] = [await load(EXECUTE), await load(COMMANDS)];
-      const { found } = await searchClicks({ createOperators, createRunCommands }, { first: true });
-      caught.push({ bug, found: found[0] ?? null });
-    }
-    return caught;
-  });
+export async function catchInClicks(
+  ways?: Ways,
+): Promise<readonly { readonly bug: Planted; readonly found: FoundClick | null }[]> {
+  const caught: { readonly bug: Planted; readonly found: FoundClick | null }[] = [];
+  for (const bug of PLANTED_CLICKS) {
+    const copy = await loadPlanted<Clicking>([bug], EXECUTE, COMMANDS);
+    const along = ways?.get(bug.name);
+    const known = along && (await searchClicks(copy, { first: true, along })).found[0];
+    const [found = null] = known ? [known] : (await searchClicks(copy, { first: true })).found;
+    caught.push({ bug, found });
+  }
+  return caught;
 }

@@ -1,7 +1,6 @@
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { change, copyRooms, inScratch } from './plant.ts';
+import { loadPlanted } from './planted-source.ts';
 import type { Planted } from './planted.ts';
+import type { Way, Ways } from './ways.ts';
 import { searchReviewed } from './reviews.ts';
 import type { FoundReviewed, Reviewed } from './reviews.ts';
 
@@ -133,24 +132,21 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
 ];
 
 /** Plants each bug in a copy of its own and searches it until the first broken promise. */
-export async function catchInReviews(): Promise<
-  readonly { readonly bug: Planted; readonly found: FoundReviewed | null }[]
-> {
-  return inScratch(async (folder) => {
-    const caught: { bug: Planted; found: FoundReviewed | null }[] = [];
-    for (const [index, bug] of PLANTED_REVIEWS.entries()) {
-      const dir = join(folder, `${index}`);
-      await copyRooms(dir, bug.file);
-      await change(dir, bug);
-      const load = (file: string): Promise<unknown> => import(pathToFileURL(join(dir, file)).href);
-      const core = {
-        ...Object(await load('work/floor-with-work.ts')),
-        ...Object(await load(BINDING)),
-      } as Reviewed;
-      caught.push({ bug, found: firstFound(core) });
-    }
-    return caught;
-  });
+export async function catchInReviews(
+  ways?: Ways,
+): Promise<readonly { readonly bug: Planted; readonly found: FoundReviewed | null }[]> {
+  const caught: { bug: Planted; found: FoundReviewed | null }[] = [];
+  for (const bug of PLANTED_REVIEWS) {
+    const core = await loadPlanted<Reviewed>([bug], 'work/floor-with-work.ts', BINDING);
+    caught.push({ bug, found: firstAlong(core, ways?.get(bug.name)) ?? firstFound(core) });
+  }
+  return caught;
+}
+
+/** Follows a known way. `null` when it does not lead to a broken promise. */
+function firstAlong(core: Reviewed, along: Way | undefined): FoundReviewed | null {
+  if (along === undefined) return null;
+  return searchReviewed(core, { depth: along.moves.length, first: true, along }).found[0] ?? null;
 }
 
 function firstFound(core: Reviewed): FoundReviewed | null {

@@ -1,6 +1,4 @@
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { change, copyRooms, inScratch } from './plant.ts';
+import { loadPlanted } from './planted-source.ts';
 import type { Planted } from './planted.ts';
 import { searchRuns } from './runs.ts';
 import type { FoundRun, RunMachine } from './runs.ts';
@@ -308,19 +306,14 @@ const DEPTH = 7;
 export async function catchInRuns(
   ways?: Ways,
 ): Promise<readonly { readonly bug: Planted; readonly found: FoundRun | null }[]> {
-  return inScratch(async (folder) => {
-    const caught: { readonly bug: Planted; readonly found: FoundRun | null }[] = [];
-    for (const [index, bug] of PLANTED_RUNS.entries()) {
-      const root = join(folder, `runs-${index}`);
-      await copyRooms(root, 'work/');
-      const dir = join(root, 'work/runs');
-      await change(dir, bug);
-      const copy: { readonly runMachine: RunMachine } = await import(pathToFileURL(join(dir, 'run-machine.ts')).href);
-      const along = ways?.get(bug.name);
-      const known = along && searchRuns(copy.runMachine, { depth: along.moves.length, first: true, along }).found[0];
-      const [found = null] = known ? [known] : searchRuns(copy.runMachine, { depth: DEPTH, first: true }).found;
-      caught.push({ bug, found });
-    }
-    return caught;
-  });
+  const caught: { readonly bug: Planted; readonly found: FoundRun | null }[] = [];
+  for (const bug of PLANTED_RUNS) {
+    const edit = { ...bug, file: `work/runs/${bug.file}` };
+    const copy = await loadPlanted<{ readonly runMachine: RunMachine }>([edit], 'work/runs/run-machine.ts');
+    const along = ways?.get(bug.name);
+    const known = along && searchRuns(copy.runMachine, { depth: along.moves.length, first: true, along }).found[0];
+    const [found = null] = known ? [known] : searchRuns(copy.runMachine, { depth: DEPTH, first: true }).found;
+    caught.push({ bug, found });
+  }
+  return caught;
 }

@@ -7,6 +7,8 @@ import type { reviewOnFloor } from '../../src/work/reviews/review-binding.ts';
 import type { ReviewCommand, ReviewFact } from '../../src/work/reviews/review-events.ts';
 import { isOpen, triggerOf } from '../../src/work/reviews/review.ts';
 import type { ReviewState } from '../../src/work/reviews/review.ts';
+import { isOnWay } from './ways.ts';
+import type { Way } from './ways.ts';
 
 /** The machines that are searched together. */
 export type Reviewed = { readonly floorWithWork: typeof floorWithWork; readonly reviewOnFloor: typeof reviewOnFloor };
@@ -46,7 +48,10 @@ function must(holds: boolean, what: string): void {
 }
 
 /** Searches every order of moves of a floor and its review to this depth. Checks each state that it reaches. */
-export function searchReviewed(core: Reviewed, { depth, first }: { readonly depth: number; readonly first: boolean }) {
+export function searchReviewed(
+  core: Reviewed,
+  { depth, first, along }: { readonly depth: number; readonly first: boolean; readonly along?: Way },
+) {
   const found: FoundReviewed[] = [];
   let [frontier, states, transitions]: [readonly World[], number, number] = [[began(core)], 1, 0];
   const seen = new Set<string>();
@@ -54,6 +59,7 @@ export function searchReviewed(core: Reviewed, { depth, first }: { readonly dept
     const next: World[] = [];
     for (const world of frontier) {
       for (const move of movesOf(world)) {
+        if (!isOnWay(along, world.trace.length, move)) continue;
         transitions += 1;
         const reached = tried(core, world, move, found);
         if (reached === null) {
