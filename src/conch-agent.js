@@ -12,7 +12,13 @@ if (isTooOld) {
   );
   process.exitCode = 7;
 } else {
-  import('./agents/bridge/bridge.ts')
+  Promise.all([import('module'), import('url'), import('fs')])
+    .then(function (loaded) {
+      var packages = loaded[1].fileURLToPath(new URL('../node_modules', import.meta.url));
+      // A folder of this installation, never the one for everybody's temporary files: its content is run.
+      if (loaded[2].existsSync(packages)) loaded[0].enableCompileCache(packages + '/.cache/conch');
+      return import('./agents/bridge/bridge.ts');
+    })
     .then(function (bridge) {
       return bridge.bridgeMain(process.argv.slice(2));
     })

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import { createToolServer } from '../../../../src/agents/tools/tool-server.ts';
+import { compiledCode } from '../../../lib/compiled.ts';
 import type { Rig } from '../contract.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 
@@ -74,7 +75,7 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   const toolServer = createToolServer();
-  const env = { RIG_PORT: String(port), FAKE_MANNERS: JSON.stringify(manners) };
+  const env = { ...compiledCode(), RIG_PORT: String(port), FAKE_MANNERS: JSON.stringify(manners) };
   const backend = createAcpBackend({
     profile: 'generic',
     ...(options.command === undefined && { command: process.execPath, args: [FAKE_ACP] }),

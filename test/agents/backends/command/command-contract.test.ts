@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
 import { isGroupAlive } from '../../../../src/agents/process/process-group.ts';
+import { compiledCode } from '../../../lib/compiled.ts';
 import { contract } from '../contract.ts';
 import type { Act, Rig } from '../contract.ts';
 
@@ -36,7 +37,7 @@ async function commandRig(): Promise<Rig> {
     backend: createCommandBackend({
       command: process.execPath,
       args: [fileURLToPath(new URL('fixtures/command-agent.ts', import.meta.url))],
-      set: { RIG_PORT: String(port) },
+      set: { ...compiledCode(), RIG_PORT: String(port) },
       input: 'stdin',
       output: 'jsonl',
       timeoutMs: 20_000,
