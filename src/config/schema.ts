@@ -492,6 +492,16 @@ const channel = z.strictObject({
   ...withoutDefaults(turnKeys),
 });
 
+/** A repository on GitHub, and how to reach it. */
+const gitHub = {
+  repository: z
+    .string()
+    .regex(/^[\w.-]+\/[\w.-]+$/, 'Expected "owner/name"')
+    .describe('The repository, as "owner/name".'),
+  token: text('A token that may write issues and pull requests, best as ${NAME}.'),
+  baseUrl: webAddress('"http://" or "https://"', "The address of the API. Default: GitHub's.").exactOptional(),
+};
+
 const ticketSource = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('files').describe('"files": one Markdown file a ticket, in the format of the tk tool.'),
@@ -504,13 +514,8 @@ const ticketSource = z.discriminatedUnion('kind', [
   }),
   z.strictObject({
     kind: z.literal('github').describe('"github": issues of a repository on GitHub.'),
-    repository: z
-      .string()
-      .regex(/^[\w.-]+\/[\w.-]+$/, 'Expected "owner/name"')
-      .describe('The repository, as "owner/name".'),
+    ...gitHub,
     label: text('Only issues with this label are taken, and only if somebody who may write set it.').default('conch'),
-    token: text('A token that may write issues, best as ${NAME}.'),
-    baseUrl: webAddress('"http://" or "https://"', "The address of the API. Default: GitHub's.").exactOptional(),
   }),
   z.strictObject({
     kind: z.literal('beads').describe('"beads": a file of beads issues, which is only read.'),
@@ -543,9 +548,13 @@ const crew = z.strictObject({
   main: text('The branch that work is merged into.').default('main'),
   fetch: flag(true, 'Fetch that branch before a ticket is assigned, where it has a remote.'),
   merge: choice(
-    ['auto', 'ask'],
-    'Merge when the tests are green ("auto"), or when an operator says so ("ask").',
+    ['auto', 'ask', 'pr'],
+    'Merge when the tests are green ("auto"), when an operator says so ("ask"), or by a pull request ("pr").',
   ).default('auto'),
+  pullRequests: z
+    .strictObject(gitHub)
+    .exactOptional()
+    .describe('Where pull requests are opened. Default: the repository of its GitHub tickets.'),
   push: flag(false, 'Push that branch after every merge; never by force.'),
   folder: text('The folder of the worktrees, as a path from the repository.').default('agents'),
   maxSteps: integer(1, 1_000, 'The most steps of a ticket.').default(20),

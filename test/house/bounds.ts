@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 57_480,
+  linesOfCode: 58_500,
   files: 341,
   filesPerMessage: 45,
   functionsPerMessage: 680,

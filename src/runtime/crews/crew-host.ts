@@ -18,7 +18,7 @@ import { TURN_LIMITS } from '../../work/runs/run.ts';
 import { openCrewWork } from '../../work/crews/crew-work.ts';
 import { slotEnvironment } from '../../work/crews/checks/slots.ts';
 import { commandRunner } from './run-command.ts';
-import { ticketsOf } from './ticket-sources.ts';
+import { pullsOf, ticketsOf } from './ticket-sources.ts';
 import { whyHeld } from '../../turns/commands/read.ts';
 import type { Log } from '../log.ts';
 import type { ReadModel } from '../read-model.ts';
@@ -44,6 +44,7 @@ type CrewHostPorts = {
 };
 
 const THREADS = 'crew-threads';
+const MEMORY = 'crew-memory';
 const MICROS = 1_000_000;
 
 /** The crews of a program: opens their repositories, and gives their workers seats in the threads of their tickets. */
@@ -186,6 +187,7 @@ export class CrewHost {
 
   async #open(crew: CrewConfig): Promise<void> {
     const { log, clock, timers, restart } = this.#ports;
+    const { keyValues } = this.#ports.store;
     const { id } = crew;
     const failed = (error: unknown, words: string): void => log.error({ crew: id, err: error }, words);
     try {
@@ -193,8 +195,13 @@ export class CrewHost {
         env: process.env,
         run: commandRunner(timers),
         tickets: (repository) => ticketsOf(crew, repository, clock),
+        pulls: () => pullsOf(crew, clock),
         ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
         say: (words, ticket) => this.#note(id, words, ticket),
+        memory: {
+          recall: (name) => keyValues.recall(MEMORY, `${id}/${name}`),
+          remember: (name, value) => keyValues.remember(MEMORY, `${id}/${name}`, value),
+        },
       });
       const runner = new CrewRunner({
         key: id,

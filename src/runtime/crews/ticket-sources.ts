@@ -10,6 +10,9 @@ import type { Repository } from '../../work/crews/git/repository.ts';
 import { beadsTickets } from '../../work/crews/tickets/beads-tickets.ts';
 import { filesTickets } from '../../work/crews/tickets/files-tickets.ts';
 import { gitHubTickets } from '../../work/crews/tickets/github-tickets.ts';
+import type { AskGitHub, GitHubPlace } from '../../work/crews/github.ts';
+import { gitHubPulls } from '../../work/crews/pull-requests.ts';
+import type { PullRequests } from '../../work/crews/pull-requests.ts';
 import type { TicketSource } from '../../work/crews/tickets/ticket.ts';
 import { tkTickets } from '../../work/crews/tickets/tk-tickets.ts';
 
@@ -36,21 +39,37 @@ export async function ticketsOf(
 /** The official client is loaded only where it is configured. */
 async function gitHubTicketsOf(
   crew: string,
-  { repository: name, label, token, baseUrl }: Extract<CrewConfig['tickets'], { kind: 'github' }>,
+  tickets: Extract<CrewConfig['tickets'], { kind: 'github' }>,
   repository: Repository,
   clock: Clock,
 ): Promise<TicketSource> {
+  const { ask, ...place } = await gitHubAt(tickets, clock);
+  const claimant = `${crew}-${shortDigest(hostname(), repository.commonDir)}`;
+  return gitHubTickets(ask, { ...place, label: tickets.label, claimant });
+}
+
+/** Where the crew opens pull requests; `null` where it merges. Rejects when the configuration does not say where. */
+export async function pullsOf(
+  { id, merge, fetch, pullRequests, tickets }: CrewConfig,
+  clock: Clock,
+): Promise<PullRequests | null> {
+  if (merge !== 'pr') return null;
+  const place = pullRequests ?? (tickets.kind === 'github' ? tickets : null);
+  if (place === null)
+    throw new Error(`"merge": "pr" needs "pullRequests": { "repository": "owner/name", "token": … } in the crew ${id}`);
+  if (!fetch) throw new Error(`"merge": "pr" needs "fetch": true in the crew ${id}: merged work comes from the remote`);
+  const { ask, ...rest } = await gitHubAt(place, clock);
+  return gitHubPulls(ask, rest);
+}
+
+async function gitHubAt(
+  { repository, token, baseUrl }: { readonly repository: string; readonly token: string; readonly baseUrl?: string },
+  clock: Clock,
+): Promise<GitHubPlace & { readonly ask: AskGitHub }> {
   const { Octokit } = await import('@octokit/core');
   const client = new Octokit({ auth: token, ...defined({ baseUrl }), log: SILENT });
-  const [owner = '', repo = ''] = name.split('/');
-  const claimant = `${crew}-${shortDigest(hostname(), repository.commonDir)}`;
-  return gitHubTickets((route, parameters) => client.request(route, { ...parameters }), {
-    owner,
-    repo,
-    label,
-    claimant,
-    now: () => clock.now(),
-  });
+  const [owner = '', repo = ''] = repository.split('/');
+  return { owner, repo, now: () => clock.now(), ask: (route, parameters) => client.request(route, { ...parameters }) };
 }
 
 /** The client's own warnings go nowhere: every refusal is told as an error. */

@@ -280,6 +280,7 @@ export const COMMANDS = [
   ),
   changes('crew kill', 'Reset a worker; its work is stored first, and its ticket is open again', [WORKER], 'A'),
   changes('crew cleanup', 'Remove the worktree of a worker; its work is stored first', [WORKER], 'A'),
+  changes('crew update', 'Take merged work that waits into your own copy of main'),
   changes('crew accept', 'Let tickets start although the tests of main are red'),
   {
     ...changes(

@@ -189,6 +189,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'crew retry': ofCrews('retry'),
   'crew kill': ofCrews('kill'),
   'crew cleanup': ofCrews('cleanup'),
+  'crew update': ofCrews('update'),
   'crew accept': ofCrews('accept'),
   'crew clean': ofCrews('clean'),
   'crew kept': ofCrews('kept'),

@@ -78,6 +78,7 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   accept: (runner, { person }) =>
     give(runner, { type: 'ACCEPT_BASE', by: person.name }, 'Tickets start although the tests of main are red.'),
   clean,
+  update: (runner) => runner.work.updateCopy(),
   kept: keptWork,
   doctor,
 };
@@ -266,6 +267,7 @@ function stateWords(worker: Worker): string {
   if (leaving !== null) return ` · leaves: ${leaving.words}`;
   if (waiting !== null) return `\n  ${workerQuestion(worker)}`;
   if (retryAt !== null || worker.status === 'stuck') return ` · ${lastError}`;
+  if (next === 'merge' && worker.pull !== undefined) return ` · waits in ${worker.pull.url}`;
   if (next !== null) return ` · ${NEXT_WORDS[next]}`;
   return step?.queued === true ? ' · waits for its turn' : '';
 }

@@ -4,6 +4,7 @@ import { signalOfPrimary } from '../../turns/text/review-signals.ts';
 import {
   CHOICES_FOR,
   MOST_CONFLICTS,
+  MOST_PULL_ROUNDS,
   STUCK_AT,
   budgetLeft,
   budgetUsed,
@@ -77,6 +78,10 @@ const DECIDERS: Deciders = {
   CONFLICT: conflict,
   MERGED_RED: mergedRed,
   REFUSED: refused,
+  PULLED: pulled,
+  PULL_RETURNED: pullReturned,
+  PULL_MERGED: pullMerged,
+  PULL_CLOSED: pullClosed,
   MOVED: (decision, { worker }) => decision.merging(worker, () => decision.drop(worker, 'main moved meanwhile')),
   CLEARED: cleared,
   LOST: lost,
@@ -384,6 +389,7 @@ function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf
 
 function afterStep(decision: CrewDecision, worker: Worker, step: WorkerStep, work: WorktreeState): null {
   const isLast = worker.stepCount >= worker.maxSteps;
+  if (work.copy !== undefined) return decision.wait(worker, 'copy', work.copy);
   if (work.unmerged.length > 0 && !isLast)
     return next(decision, worker, 'conflict', `Unresolved conflicts: ${work.unmerged.join(', ')}`);
   if (step.signalled !== true && !isLast) return notDone(decision, worker, step);
@@ -519,12 +525,15 @@ function conflict(decision: CrewDecision, { worker, files, landed }: CrewCommand
       decision.move(found, 'stuck', `${MOST_CONFLICTS} rounds of conflicts: ${about}`);
       return null;
     }
-    // Others caused the conflict: the last step is followed by one more.
-    if (found.stepCount >= found.maxSteps)
-      decision.record({ type: 'stepsAdded', worker: found.name, maxSteps: found.stepCount + 1 });
+    allowStep(decision, found);
     decision.move(found, 'working', 'the merge met a conflict');
     return next(decision, found, 'conflict', about);
   });
+}
+
+/** Others caused the step: the last one is followed by one more. */
+function allowStep(decision: CrewDecision, { name, stepCount, maxSteps }: Worker): void {
+  if (stepCount >= maxSteps) decision.record({ type: 'stepsAdded', worker: name, maxSteps: stepCount + 1 });
 }
 
 function conflictWords(
@@ -565,6 +574,54 @@ function refused(decision: CrewDecision, { worker, why }: CrewCommandOf<'REFUSED
   return decision.of(worker, (found) => {
     if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';
     if (decision.crew.merging?.worker === found.name) decision.drop(found.name, why);
+    return decision.wait(found, 'refused', why);
+  });
+}
+
+/** Whether a worker's work may be, or is, in a pull request. */
+function isPulled({ status, next: due, leaving, waiting }: Worker): boolean {
+  return status === 'done' && due === 'merge' && leaving === null && waiting === null;
+}
+
+function pulled(decision: CrewDecision, command: CrewCommandOf<'PULLED'>): CrewRefusal | null {
+  const { type: _type, ...request } = command;
+  return decision.of(command.worker, (found) => {
+    if (!isPulled(found) || found.work?.tip !== command.tip) return 'INVALID_TRANSITION';
+    if (found.pull?.number === command.number && found.pull.tip === command.tip) return 'UNCHANGED';
+    return decision.record({ type: 'pullOpened', ...request, worker: found.name });
+  });
+}
+
+/** Every comment, and the checks of every commit, go to the worker once. After three rounds people are asked. */
+function pullReturned(decision: CrewDecision, command: CrewCommandOf<'PULL_RETURNED'>): CrewRefusal | null {
+  const { worker, number, kind, told, about } = command;
+  return decision.of(worker, (found) => {
+    const { pull } = found;
+    if (!isPulled(found) || pull?.number !== number) return 'INVALID_TRANSITION';
+    if (told.every((id) => pull.told.includes(id))) return 'UNCHANGED';
+    const round = pull.rounds + 1;
+    decision.record({ type: 'pullReturned', worker: found.name, number, round, told, about });
+    if (round > MOST_PULL_ROUNDS)
+      return decision.wait(found, 'pull', `${MOST_PULL_ROUNDS} rounds did not end what is asked of it. ${about}`);
+    allowStep(decision, found);
+    decision.move(found, 'working', 'its pull request needs more');
+    return next(decision, found, kind, about);
+  });
+}
+
+function pullMerged(decision: CrewDecision, command: CrewCommandOf<'PULL_MERGED'>): CrewRefusal | null {
+  const { worker, ticket, number, commit } = command;
+  return decision.of(worker, (found) => {
+    if (!isPulled(found) || found.ticket?.id !== ticket || found.pull?.number !== number) return 'INVALID_TRANSITION';
+    decision.record({ type: 'merged', worker: found.name, ticket, commit, pull: number });
+    return decision.leave(found, 'merged', commit);
+  });
+}
+
+function pullClosed(decision: CrewDecision, { worker, number, why }: CrewCommandOf<'PULL_CLOSED'>): CrewRefusal | null {
+  return decision.of(worker, (found) => {
+    if (!isPulled(found) || found.pull?.number !== number) return 'INVALID_TRANSITION';
+    decision.record({ type: 'pullClosed', worker: found.name, number, why });
     return decision.wait(found, 'refused', why);
   });
 }

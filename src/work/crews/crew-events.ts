@@ -74,6 +74,13 @@ const COMMANDS = {
   MERGED_RED: { worker, output: text, landed: z.array(text) },
   /** The merge was not made. */
   REFUSED: { worker, why: text },
+  /** The pull request for a commit of the branch is open. `head`: the commit that was pushed. */
+  PULLED: { worker, tip: text, head: text, number: z.int(), url: text },
+  /** Checks are red, there are comments, or main conflicts. `told`: ids of what the worker is told of now. */
+  PULL_RETURNED: { worker, number: z.int(), kind: z.enum(['step', 'conflict']), told: z.array(text), about: text },
+  /** The service says that the request was merged into main, and as which commit. */
+  PULL_MERGED: { worker, ticket: text, number: z.int(), commit: text },
+  PULL_CLOSED: { worker, number: z.int(), why: text },
   /** Main moved while the merge was tested. */
   MOVED: { worker },
   /** The worktree is stored and removed. `kept`: the ref of its work, if it had any that is not merged. */
@@ -142,7 +149,11 @@ export const CREW_FACTS = {
   mergeStarted: { worker, tip: text, main: text },
   mergeDropped: { worker, why: text },
   conflicted: { worker, round: z.int(), files: z.array(text) },
-  merged: { worker, ticket: text, commit: text },
+  /** `pull`: the number of the pull request that the service merged. */
+  merged: { worker, ticket: text, commit: text, pull: z.int().exactOptional() },
+  pullOpened: { worker, tip: text, head: text, number: z.int(), url: text },
+  pullReturned: { worker, number: z.int(), round: z.int(), told: z.array(text), about: text },
+  pullClosed: { worker, number: z.int(), why: text },
   leaving: { worker, why: z.enum(['merged', 'unchanged', 'killed', 'kept', 'lost', 'unstarted']), words: text },
   worktreeCleared: { worker, ticket: text, kept: text.nullable() },
 };

@@ -81,7 +81,7 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
     case 'conflicted':
       return counted(crew, 'conflicts');
     case 'merged':
-      return { ...crew, merging: null, base: baseAfter(crew, fact), finished: finished(crew, worker.name, fact, at) };
+      return { ...mergedInto(crew, fact), finished: finished(crew, worker.name, fact, at) };
     case 'leaving':
       return left(crew, worker, fact, at);
     default:
@@ -91,6 +91,11 @@ function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Cre
 
 function counted(crew: Crew, what: (typeof COUNTED)[number]): Crew {
   return { ...crew, counts: { ...crew.counts, [what]: (crew.counts?.[what] ?? 0) + 1 } };
+}
+
+/** A service merges outside the crew's own merge, and main is tested when it has the commit. */
+function mergedInto(crew: Crew, fact: CrewFactOf<'merged'>): Crew {
+  return fact.pull === undefined ? { ...crew, merging: null, base: baseAfter(crew, fact) } : crew;
 }
 
 /** The merged tree was tested, so main is as good at its commit as it was before, or better. */
@@ -195,6 +200,15 @@ const EVOLUTION: Evolution = {
   mergeDropped: same,
   conflicted: (worker, { round }) => ({ ...worker, conflicts: round }),
   merged: (worker) => ({ ...worker, next: null }),
+  pullOpened: ({ pull, ...worker }, { tip, head, number, url }) => {
+    const before = pull?.number === number ? pull : { rounds: 0, told: [] };
+    return { ...worker, pull: { rounds: before.rounds, told: before.told, number, url, tip, head } };
+  },
+  pullReturned: ({ pull, ...worker }, { round: rounds, told }) => {
+    if (pull === undefined) throw new Error(`impossible: ${worker.name} has no pull request`);
+    return { ...worker, pull: { ...pull, rounds, told: [...new Set([...pull.told, ...told])] } };
+  },
+  pullClosed: ({ pull: _pull, ...worker }) => worker,
   leaving: (worker, { why, words }) => ({
     ...worker,
     step: null,

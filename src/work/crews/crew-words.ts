@@ -31,6 +31,8 @@ const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
   review: 'The review did not pass it. What next?',
   red: 'Its steps are used up. What next?',
   treeless: 'Its worktree is gone, and its branch is there. What next?',
+  pull: 'The pull request needs a person. What next?',
+  copy: 'The files of your own copy changed during its step. What next?',
 };
 
 const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
@@ -43,7 +45,10 @@ const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
 /** What a worker waits for, with the commands that answer it. */
 export function workerQuestion({ name, waiting }: Worker): string {
   if (waiting === null) return '';
-  const choices = CHOICES_FOR[waiting.for].map((choice) => `/crew answer ${name} ${choice} ${CHOICE_WORDS[choice]}`);
+  const choices = CHOICES_FOR[waiting.for].map((choice) => {
+    const words = waiting.for === 'pull' && choice === 'merge' ? 'to wait for its merge' : CHOICE_WORDS[choice];
+    return `/crew answer ${name} ${choice} ${words}`;
+  });
   return `✋ ${QUESTIONS[waiting.for]} ${waiting.why}. ${choices.join(' · ')}`;
 }
 
@@ -117,10 +122,6 @@ function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text:
       return ['merge', `↩ ${ticket} was not merged: ${fact.why}`];
     case 'merged':
       return ['merge', `✓ ${ticket} is merged as ${fact.commit.slice(0, 10)} (${counted(stepCount, 'step')})`];
-    case 'leaving':
-      return fact.why === 'merged'
-        ? null
-        : ['course', `${fact.why === 'unchanged' ? '✓' : '○'} ${name} leaves ${ticket}: ${fact.words}`];
     case 'workerMoved':
       return fact.to === 'stuck'
         ? [
@@ -128,6 +129,24 @@ function wordsOf(worker: Worker, fact: CrewFact): readonly [about: string, text:
             `! ${name} is stuck on ${ticket}: ${fact.trigger}. /crew retry ${name} tries again, /crew kill ${name} resets it`,
           ]
         : null;
+    default:
+      return endWords(worker, fact);
+  }
+}
+
+/** Words for pull requests, and for a worker that leaves its ticket. */
+function endWords({ name, ticket, pull }: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
+  const id = ticket?.id ?? '';
+  switch (fact.type) {
+    case 'pullOpened':
+      return ['merge', `⇄ ${id} waits in the pull request ${fact.url}`];
+    case 'pullReturned':
+      return ['merge', `↩ The pull request of ${id} needs more (round ${fact.round}): ${pull?.url ?? ''}`];
+    case 'leaving': {
+      if (fact.why === 'merged') return null;
+      const open = pull === undefined ? '' : `. Its pull request stays open: ${pull.url}`;
+      return ['course', `${fact.why === 'unchanged' ? '✓' : '○'} ${name} leaves ${id}: ${fact.words}${open}`];
+    }
     default:
       return null;
   }
@@ -170,6 +189,12 @@ export function factLine(fact: CrewFact): string | null {
       return `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
     case 'mergeDropped':
       return `not merged: ${fact.why}`;
+    case 'pullOpened':
+      return `pull request ${fact.url} for ${fact.head.slice(0, 10)}`;
+    case 'pullReturned':
+      return `round ${fact.round} of the pull request\n${fact.about}`;
+    case 'pullClosed':
+      return fact.why;
     case 'conflicted':
       return `conflict in ${fact.files.join(', ')}, round ${fact.round}`;
     case 'merged':

@@ -44,6 +44,8 @@ const LONGEST_BACKOFF_SECONDS = 60;
 export const STUCK_AT = 5;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
+/** After as many rounds of red checks or comments on a pull request, people are asked. */
+export const MOST_PULL_ROUNDS = 3;
 
 /** The time until the next try after this many errors in a row, in milliseconds. */
 export function stepBackoffMs(errors: number): number {
@@ -68,6 +70,8 @@ export const WORKER_WAITS = [
   'review',
   'red',
   'treeless',
+  'pull',
+  'copy',
 ] as const;
 /** What people can choose for a worker that waits for them. */
 export const WORKER_CHOICES = ['merge', 'continue', 'keep', 'unchanged'] as const;
@@ -86,6 +90,8 @@ export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonl
     review: ['merge', 'continue', 'keep'],
     red: ['continue', 'keep'],
     treeless: ['merge', 'keep'],
+    pull: ['merge', 'continue', 'keep'],
+    copy: ['continue', 'keep'],
   };
 
 /** The state of a worktree at the end of a step. */
@@ -102,6 +108,8 @@ export const worktreeSchema = z.strictObject({
   /** The subject of the last commit, and how many files the branch changes; absent before the first commit. */
   subject: text.exactOptional(),
   files: count.exactOptional(),
+  /** What changed in the copy of people during the step, in words. Absent: nothing. */
+  copy: text.exactOptional(),
 });
 
 const stepSchema = z.strictObject({
@@ -151,6 +159,19 @@ const ticketReviewSchema = z.strictObject({
   question: workerQuestionSchema.nullable(),
 });
 
+/** The pull request of a worker's ticket. */
+const pullSchema = z.strictObject({
+  number: count,
+  url: text,
+  /** The commit of the branch, and the commit that was pushed for it. */
+  tip: text,
+  head: text,
+  /** How often red checks or comments went back to the worker. */
+  rounds: count,
+  /** What the worker was told of: ids of comments, and commits whose checks were red. */
+  told: z.array(text),
+});
+
 const workerSchema = z.strictObject({
   name: text,
   /** The id of its agent. */
@@ -174,6 +195,8 @@ const workerSchema = z.strictObject({
   next: z.enum(['test', 'review', 'recheck', 'merge']).nullable(),
   /** Absent before the first review of the ticket. */
   review: ticketReviewSchema.exactOptional(),
+  /** Absent while no pull request is open. */
+  pull: pullSchema.exactOptional(),
   /** The last step was used without DONE, or left conflicts. The merge then waits for a person. */
   unfinished: z.boolean(),
   /** Errors in a row, and when the next try is due. */
@@ -205,7 +228,7 @@ export const crewSettingsSchema = z.strictObject({
   maxSteps: z.int().min(1).max(1_000),
   /** Steps in a row without a changed file, after which people are asked. */
   patience: z.int().min(1),
-  merge: z.enum(['auto', 'ask']),
+  merge: z.enum(['auto', 'ask', 'pr']),
   /** The most money of a ticket, in millionths of a dollar; `null`: no limit. */
   ticketCostMicros: z.number().nullable(),
   /** The most money of the crew, and of one day of it (UTC), in millionths of a dollar; absent for no limit. */
@@ -264,6 +287,7 @@ export type WorktreeState = NonNullable<Worker['work']>;
 export type WorkerStep = NonNullable<Worker['step']>;
 export type WorkerChoice = (typeof WORKER_CHOICES)[number];
 export type WorkerWait = (typeof WORKER_WAITS)[number];
+export type PullRequest = NonNullable<Worker['pull']>;
 export type WorkerQuestion = Frozen<z.infer<typeof workerQuestionSchema>>;
 
 /** A crew without workers. */
@@ -334,7 +358,7 @@ export function workerName(index: number): string {
 }
 
 /** What the program does for a worker outside the store. Each job can be repeated after a crash. */
-export type Job = 'prepare' | 'seat' | 'measure' | 'test' | 'review' | 'merge' | 'clear';
+export type Job = 'prepare' | 'seat' | 'measure' | 'test' | 'review' | 'merge' | 'pull' | 'clear';
 
 /** The job that a worker waits for; `null` for none. Merges come one after the other, in the order of the list. */
 export function jobOf(crew: Crew, worker: Worker): Job | null {
@@ -346,6 +370,7 @@ export function jobOf(crew: Crew, worker: Worker): Job | null {
   if (worker.next === 'test') return 'test';
   if (worker.next === 'recheck') return 'measure';
   if (worker.next === 'review') return worker.review?.id == null ? 'review' : null;
+  if (worker.next === 'merge' && crew.settings?.merge === 'pr') return 'pull';
   return worker.next === 'merge' && (crew.merging === null || crew.merging.worker === worker.name) ? 'merge' : null;
 }
 

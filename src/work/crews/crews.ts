@@ -7,7 +7,7 @@ import { overlap } from './tickets/ticket.ts';
 import type { Ticket } from './tickets/ticket.ts';
 import type { ReviewedWork } from '../reviews/review.ts';
 import { crewDeadline, findWorker, jobOf, nextReviewId, workerName } from './crew.ts';
-import type { Assigned, Crew, CrewSettings, Job, WorktreeState, Worker } from './crew.ts';
+import type { Assigned, Crew, CrewSettings, Job, PullRequest, WorktreeState, Worker } from './crew.ts';
 
 /** A ticket that may be started, with its place in the repository. */
 export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches'>;
@@ -39,6 +39,21 @@ export type MergeEnd =
   | { readonly how: 'refused'; readonly why: string }
   | { readonly how: 'moved' };
 
+/** What became of a pull request. `told`: ids of what the worker is told of. */
+export type PullEnd =
+  | { readonly how: 'opened'; readonly number: number; readonly url: string; readonly head: string }
+  | {
+      readonly how: 'returned';
+      readonly number: number;
+      readonly kind: 'step' | 'conflict';
+      readonly told: readonly string[];
+      readonly about: string;
+    }
+  | { readonly how: 'merged'; readonly number: number; readonly commit: string }
+  | { readonly how: 'closed'; readonly number: number; readonly why: string }
+  | { readonly how: 'refused'; readonly why: string }
+  | { readonly how: 'waiting' };
+
 /**
  * The repository and the tickets of a crew: all that happens outside the store. Every method can be repeated after a
  * crash. Every method rejects with words for people when it fails.
@@ -57,9 +72,14 @@ export type CrewWork = {
   measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
   test(ticket: Assigned): Promise<TestResult>;
   /** Merges a commit of the branch. Calls `started` before it changes anything. */
-  merge(ticket: Assigned, tip: string, started: (main: string) => Promise<boolean>): Promise<MergeEnd>;
-  /** Stores unmerged work under a private ref, and removes the worktree. Resolves with the ref; `null` for none. */
-  clear(ticket: Assigned, worker: string, why: NonNullable<Worker['leaving']>['why']): Promise<string | null>;
+  merge(ticket: Assigned, order: MergeOrder, started: (main: string) => Promise<boolean>): Promise<MergeEnd>;
+  /** Opens the pull request for a commit of the branch, or asks what became of it. */
+  pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
+  /**
+   * Stores unmerged work under a private ref, and removes the worktree. `merged`: the commit of the branch that was
+   * merged. Resolves with the ref; `null` for none.
+   */
+  clear(ticket: Assigned, worker: string, left: LeftWork): Promise<string | null>;
   /** Whether the worktree is there. */
   exists(ticket: Assigned): Promise<boolean>;
   /** Removes locks that git left in the worktree when it was ended. Call it while no agent works there. */
@@ -70,6 +90,8 @@ export type CrewWork = {
   keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null>;
   /** Puts stored work into the files of a worktree. Resolves with `null` when there is no such ref. */
   applyKept(ref: string, ticket: Assigned): Promise<string | null>;
+  /** Takes merged work that waits into the copy that has main. Resolves with what came of it, in words. */
+  updateCopy(): Promise<{ readonly ok: boolean; readonly text: string }>;
   /** Compares what git has with what the crew knows. Resolves with one sentence for each difference. */
   check(crew: Crew): Promise<readonly string[]>;
   /** Whether a ticket is closed in its source. */
@@ -81,6 +103,12 @@ export type CrewWork = {
   /** Removes the crew's worktree for merges and releases the repository's lock. */
   release(): Promise<void>;
 };
+
+/** What is merged. `accepted`: people have accepted the commit as it is. */
+export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
+
+/** Why a worker leaves its ticket, and the commit of its branch that was merged; `null` for none. */
+export type LeftWork = { readonly why: NonNullable<Worker['leaving']>['why']; readonly merged: string | null };
 
 /** What a crew needs. */
 export type CrewPorts = {
@@ -120,6 +148,8 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
 ]);
 /** Time until a job that broke off is tried again, in milliseconds. */
 const AGAIN_MS = 5_000;
+/** Time between two looks at a pull request, in milliseconds. */
+const PULL_MS = 60_000;
 
 /** The UUID of a worker's session for its ticket: a new one after each renewal. */
 export function sessionOf({ ticket, renewals }: Pick<Worker, 'ticket' | 'renewals'>): string {
@@ -136,8 +166,10 @@ export class CrewRunner {
   readonly #alarm: Alarm;
   /** Jobs under way, by worker. */
   readonly #jobs = new Map<string, Promise<void>>();
-  /** Ends the waits of jobs that broke off. */
+  /** Ends the waits of jobs that are tried again later. */
   readonly #again = new Set<() => void>();
+  /** Ends the waits for pull requests, by worker. */
+  readonly #pulls = new Map<string, () => void>();
   #looking: Promise<void> | null = null;
   #lookLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
@@ -164,7 +196,7 @@ export class CrewRunner {
   }
 
   /** The repository of the crew. */
-  get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'applyKept' | 'check'> {
+  get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'applyKept' | 'check' | 'updateCopy'> {
     return this.#ports.work;
   }
 
@@ -266,6 +298,7 @@ export class CrewRunner {
     for (const worker of crew.workers) {
       const job = jobOf(crew, worker);
       if (job !== null && !this.#jobs.has(worker.name)) this.#start(worker.name);
+      else if (job !== 'pull') this.#pulls.get(worker.name)?.();
     }
     const isIdle = crew.workers.some(({ status, leaving }) => status === 'idle' && leaving === null);
     if (crew.running && isIdle && this.#looking === null && this.#lookLater === null) this.#look();
@@ -284,11 +317,19 @@ export class CrewRunner {
   /** A job that broke off is tried again later, because its state has not changed. */
   async #brokeOff(why: unknown): Promise<void> {
     this.#failed(why);
-    const later = Promise.withResolvers<void>();
-    this.#again.add(later.resolve);
-    this.#ports.timers.after(AGAIN_MS, () => later.resolve());
-    await later.promise;
-    this.#again.delete(later.resolve);
+    await this.#pause(AGAIN_MS);
+  }
+
+  /** Resolves after this time, or earlier when the crew stops. `ends` gets the function that ends the wait. */
+  async #pause(ms: number, ends: (resume: () => void) => void = () => undefined): Promise<void> {
+    if (!this.#isRunning) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#again.add(resolve);
+    ends(resolve);
+    const timer = this.#ports.timers.after(ms, () => resolve());
+    await promise;
+    timer.cancel();
+    this.#again.delete(resolve);
   }
 
   async #job(name: string): Promise<void> {
@@ -314,6 +355,8 @@ export class CrewRunner {
         return this.#review(worker);
       case 'merge':
         return this.#merge(worker, ticket);
+      case 'pull':
+        return this.#pull(worker, ticket);
       case 'clear':
         return this.#clear(worker, ticket);
     }
@@ -363,18 +406,24 @@ export class CrewRunner {
     return { type: 'REVIEWING', worker: name, review, tip: work.tip, work: finished };
   }
 
-  async #merge({ name, work }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+  async #merge({ name, work, accepted }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
     const started = async (main: string): Promise<boolean> => {
       const refusal = await this.give({ type: 'MERGE_STARTED', worker: name, tip: work.tip, main });
       return refusal === null || refusal === 'UNCHANGED';
     };
-    const result = await this.#ports.work.merge(ticket, work.tip, started);
+    const order = { worker: name, tip: work.tip, accepted: accepted === work.tip };
+    const result = await this.#ports.work.merge(ticket, order, started);
     switch (result.how) {
       case 'merged':
         return { type: 'MERGED', worker: name, ticket: ticket.id, commit: result.commit };
       case 'conflict':
-        return { type: 'CONFLICT', worker: name, files: [...result.files], landed: [...result.landed] };
+        return {
+          type: 'CONFLICT',
+          worker: name,
+          files: [...result.files],
+          landed: [...result.landed],
+        };
       case 'red':
         return { type: 'MERGED_RED', worker: name, output: result.output, landed: [...result.landed] };
       case 'refused':
@@ -384,11 +433,37 @@ export class CrewRunner {
     }
   }
 
-  async #clear({ name, leaving }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+  async #pull({ name, work, pull }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+    if (work === null) return null;
+    const { tip } = work;
+    const result = await this.#ports.work.pull(ticket, tip, pull ?? null);
+    const { how } = result;
+    switch (how) {
+      case 'opened':
+        return { type: 'PULLED', worker: name, tip, head: result.head, number: result.number, url: result.url };
+      case 'returned': {
+        const { number, kind, told, about } = result;
+        return { type: 'PULL_RETURNED', worker: name, number, kind, told: [...told], about };
+      }
+      case 'merged':
+        return { type: 'PULL_MERGED', worker: name, ticket: ticket.id, number: result.number, commit: result.commit };
+      case 'closed':
+        return { type: 'PULL_CLOSED', worker: name, number: result.number, why: result.why };
+      case 'refused':
+        return { type: 'REFUSED', worker: name, why: result.why };
+      case 'waiting':
+        await this.#pause(PULL_MS, (resume) => this.#pulls.set(name, resume));
+        this.#pulls.delete(name);
+        return null;
+    }
+  }
+
+  async #clear({ name, leaving, work, pull }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (leaving === null) return null;
     // The session ends before its folder is touched: a worker that leaves has no seat.
     await this.#ports.seat();
-    const kept = await this.#ports.work.clear(ticket, name, leaving.why);
+    const merged = leaving.why === 'merged' ? (pull?.tip ?? work?.tip ?? null) : null;
+    const kept = await this.#ports.work.clear(ticket, name, { why: leaving.why, merged });
     if (leaving.why === 'unchanged') await this.#ports.work.closed(ticket.id, null);
     return { type: 'CLEARED', worker: name, ticket: ticket.id, kept };
   }

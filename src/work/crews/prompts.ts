@@ -96,9 +96,13 @@ function quotedTitle({ title }: Assigned): string {
   return JSON.stringify(title.replaceAll(/\s+/g, ' '));
 }
 
-/** The text of a ticket between two markers. A line that looks like a marker is indented. */
-function quoted({ id, session, text }: Assigned): string {
+function quoted(ticket: Assigned): string {
+  return quotedText('ticket', ticket, ticket.text);
+}
+
+/** A text of people between two markers. A line that looks like a marker is indented. */
+export function quotedText(name: string, { id, session }: Pick<Assigned, 'id' | 'session'>, text: string): string {
   const marker = shortDigest(id, session);
   const safe = text.replaceAll(marker, '[marker]').replaceAll(/^(?=<<<|>>>)/gm, ' ');
-  return `<<<ticket ${marker}\n${safe}\n>>>ticket ${marker}`;
+  return `<<<${name} ${marker}\n${safe}\n>>>${name} ${marker}`;
 }

@@ -552,6 +552,17 @@ test('shows the cause of an error with the worker', () => {
   expect(play.worker()).toMatchObject({ errors: 1, lastError: 'exited with code 1: no such file' });
 });
 
+test('a step during which the copy of people changed stops the worker, and people read what changed', () => {
+  const play = ready().step('DONE', work('1', { copy: 'HEAD moved from 1 to 2.' }));
+  expect(play.worker()).toMatchObject({
+    status: 'working',
+    step: null,
+    waiting: { for: 'copy', why: 'HEAD moved from 1 to 2.' },
+  });
+  play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+  expect(play.worker().step?.kind).toBe('step');
+});
+
 describe('a worker that is done', () => {
   test('returns to work with the output of red tests', () => {
     const play = done().give(tested('red'));
@@ -573,6 +584,35 @@ describe('a worker that is done', () => {
     expect(jobOf(play.crew, play.worker())).toBeNull();
     play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' });
     expect(jobOf(play.crew, play.worker())).toBe('merge');
+  });
+
+  test('waits in its pull request, and is asked about again after three rounds', () => {
+    const play = done({ merge: 'pr' }).give(tested('green'));
+    expect(jobOf(play.crew, play.worker())).toBe('pull');
+    const opened = (tip: string): CrewCommand => ({ type: 'PULLED', worker: 'A', tip, head: tip, number: 3, url: 'u' });
+    const returned = (id: string): CrewCommand => ({
+      type: 'PULL_RETURNED',
+      worker: 'A',
+      number: 3,
+      kind: 'step',
+      told: [id],
+      about: `See ${id}`,
+    });
+    play.give(opened('tip-1'));
+    expect(play.refusal(opened('tip-1'))).toBe('UNCHANGED');
+    for (const round of [1, 2, 3]) {
+      play.give(returned(`r${round}`));
+      expect(play.worker()).toMatchObject({ status: 'working', step: { kind: 'step', about: `See r${round}` } });
+      play.step('DONE', work('1', { tree: `${round}` }), EPOCH + round);
+      play.give(tested('green'));
+      expect(play.refusal(returned(`r${round}`))).toBe('UNCHANGED');
+    }
+    play.give(returned('r4'));
+    expect(play.worker()).toMatchObject({ status: 'done', waiting: { for: 'pull' } });
+    play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'merge' });
+    play.give({ type: 'PULL_MERGED', worker: 'A', ticket: 'c-1', number: 3, commit: 'm' });
+    expect(play.crew).toMatchObject({ finished: [{ id: 'c-1', commit: 'm' }], base: { tip: 'b0' } });
+    expect(jobOf(play.crew, play.worker())).toBe('clear');
   });
 
   test('is merged when no other merge is under way', () => {

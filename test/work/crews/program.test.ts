@@ -184,6 +184,11 @@ test("keeps a person's dirty copy unchanged while main advances", async () => {
   expect(room.posts.filter((post) => post.startsWith(`${CHANNEL} `) && post.includes('was not updated'))).toHaveLength(
     1,
   );
+  expect(await room.command('/crew update')).toMatchObject({ ok: false, text: expect.stringContaining('list.txt') });
+  git(repo, 'checkout', '-q', 'list.txt');
+  expect(await room.command('/crew update')).toMatchObject({ ok: true });
+  expect(git(repo, 'rev-parse', 'main')).toBe(commit);
+  expect(await room.command('/crew update')).toMatchObject({ text: expect.stringContaining('No merged work waits') });
 });
 
 test('starts nothing on red tests of main before an operator allows it', async () => {

@@ -41,6 +41,8 @@ const REVIEWED: CrewSettings = {
     },
   },
 };
+/** The same crew with pull requests. */
+const PULLED: CrewSettings = { ...SETTINGS, merge: 'pr' };
 const WORKERS = ['A', 'B', 'C'];
 const TICKETS = Array.from({ length: 60 }, (_, index) => `c-${index}`);
 
@@ -72,6 +74,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
   };
   const verdict = pick(['green', 'green', 'flaky', 'red', 'none'] as const);
   const result = { worker: name, tip: pick([worker?.work?.tip ?? '', 'other']), main: 'b' };
+  const pull = { worker: name, number: pick([worker?.pull?.number ?? 1, 3]) };
   const all: readonly CrewCommand[] = [
     { type: 'RUN', by: 'ann' },
     { type: 'STOP', by: 'ann' },
@@ -116,6 +119,10 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
     { type: 'MERGED_RED', worker: name, output: '', landed: [] },
     { type: 'REFUSED', worker: name, why: 'no' },
     { type: 'MOVED', worker: name },
+    { type: 'PULLED', worker: name, tip: result.tip, head: `h${tip}`, number: pick([1, 2]), url: 'u' },
+    { type: 'PULL_RETURNED', ...pull, kind: pick(['step', 'conflict']), told: [`r${tip}`], about: 'x' },
+    { type: 'PULL_MERGED', ...pull, ticket: id, commit: `m${tip}` },
+    { type: 'PULL_CLOSED', ...pull, why: 'closed' },
     { type: 'CLEARED', worker: name, ticket: id, kept: null },
     { type: 'LOST', worker: name, why: 'gone' },
     { type: 'KILL', worker: name, by: 'ann' },
@@ -131,7 +138,7 @@ function commandsOf({ crew, epoch, tip }: World, pick: <Value>(all: readonly Val
 
 /** The commands that a worker waits for. */
 function likelyTypes(
-  { status, ticket, prepared, step, waiting, leaving, retryAt, next, name, review }: Worker,
+  { status, ticket, prepared, step, waiting, leaving, retryAt, next, name, review, pull }: Worker,
   crew: Crew,
 ): readonly CrewCommand['type'][] {
   if (leaving !== null) return ['CLEARED'];
@@ -147,6 +154,8 @@ function likelyTypes(
   if (next === 'test') return ['TESTED'];
   if (next === 'review') return review?.id == null ? ['REVIEWING'] : ['REVIEWED', 'REVIEWED', 'MERGE'];
   if (next === 'recheck') return ['MEASURED'];
+  if (crew.settings?.merge === 'pr')
+    return pull === undefined ? ['PULLED'] : ['PULLED', 'PULL_RETURNED', 'PULL_RETURNED', 'PULL_MERGED', 'PULL_CLOSED'];
   return crew.merging?.worker === name ? ['MERGED', 'CONFLICT', 'MERGED_RED', 'REFUSED', 'MOVED'] : ['MERGE_STARTED'];
 }
 
@@ -167,6 +176,11 @@ function broken(before: Crew, after: Crew, command: CrewCommand, { green, review
   if (command.type === 'MERGED' && after.finished.length > before.finished.length) {
     const tip = before.merging?.tip ?? '';
     if (green.get(tip) === undefined) return `${tip} was merged, and nobody tested or accepted it`;
+  }
+  if (command.type === 'PULL_MERGED' && after.finished.length > before.finished.length) {
+    const { work, pull } = before.workers.find(({ name }) => name === command.worker) ?? {};
+    if (pull?.number !== command.number || green.get(work?.tip ?? '') === undefined)
+      return `${work?.tip} was merged by pull request ${command.number}, which nobody opened or tested`;
   }
   if (command.type === 'MERGED' && after.finished.length > before.finished.length && before.settings?.review) {
     const merged = before.workers.find(({ name }) => name === before.merging?.worker);
@@ -228,7 +242,7 @@ test.each(Array.from({ length: 40 }, (_, index) => index * 7_919 + 1))(
       const why = broken(before, world.crew, command, world);
       if (why !== null) throw new Error(`${why}, after ${JSON.stringify(command)}`);
     };
-    give({ type: 'CONFIGURE', settings: seed % 2 === 0 ? SETTINGS : REVIEWED });
+    give({ type: 'CONFIGURE', settings: [SETTINGS, REVIEWED, PULLED][seed % 3] ?? SETTINGS });
     give({ type: 'SPAWN', workers: WORKERS.map((name) => ({ name, agent: `web-${name.toLowerCase()}` })) });
     for (let count = 0; count < 1_500; count += 1) {
       if (random() < 0.3) world.epoch += 1;

@@ -7,6 +7,7 @@ import type { AgentConfig } from '../../../src/config/config.ts';
 import type { AgentBackend, TurnPrompt } from '../../../src/agents/backends/backend.ts';
 import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
+import type { Timers } from '../../../src/lib/time.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import { floorWithWork } from '../../../src/work/floor-with-work.ts';
 import { completeTexts } from '../../../src/config/announcements.ts';
@@ -51,8 +52,8 @@ export function repository(tickets: Readonly<Record<string, string>>): string {
 }
 
 /** The whole program with one crew, whose workers are played by a function. */
-export async function stage(repo: string, work: Work, crew: object = {}, path = ':memory:') {
-  return stageOf({ repo, crew, path, backendFor: (agent) => played(agent.id, folderOf(agent), work) });
+export async function stage(repo: string, work: Work, crew: object = {}, path = ':memory:', timers = systemTimers) {
+  return stageOf({ repo, crew, path, timers, backendFor: (agent) => played(agent.id, folderOf(agent), work) });
 }
 
 function folderOf({ backend }: AgentConfig): string {
@@ -63,11 +64,12 @@ type StageOptions = {
   readonly repo: string;
   readonly crew: object;
   readonly path?: string;
+  readonly timers?: Timers;
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
 };
 
 /** As `stage`, with a backend of its own. */
-export async function stageOf({ repo, crew, path = ':memory:', backendFor }: StageOptions) {
+export async function stageOf({ repo, crew, path = ':memory:', timers = systemTimers, backendFor }: StageOptions) {
   const clock = systemClock();
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-data-'));
   const posts: string[] = [];
@@ -101,7 +103,7 @@ export async function stageOf({ repo, crew, path = ':memory:', backendFor }: Sta
   const { app, broken, intake } = await startApp({
     config: configOf(crew),
     store,
-    time: { clock, timers: systemTimers },
+    time: { clock, timers },
     adapter: {
       name: 'console',
       capabilities: { textLimit: 4_000, edits: true, drafts: false },

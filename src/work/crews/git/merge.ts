@@ -1,6 +1,8 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { defined } from '../../../lib/defined.ts';
 import { GitError, gitIn, zeroSeparated } from '../../../lib/git.ts';
 import type { Git } from '../../../lib/git.ts';
 import { commitAuthor } from './kept.ts';
@@ -10,6 +12,9 @@ import { listWorktrees } from './worktrees.ts';
 
 /** The ref of merge commits that wait for the user's copy of main to accept them. */
 const WAITING = 'refs/conch/main';
+
+/** The longest that a remote may take, in milliseconds. */
+const REMOTE_LIMIT_MS = 300_000;
 
 /** Where main is. `tip`: the commit to build on. `hasDiverged`: main has commits that the waiting commit lacks. */
 export type MainState = { readonly main: string; readonly tip: string; readonly hasDiverged: boolean };
@@ -64,7 +69,7 @@ export type MergeRequest = {
   /** A merge that adds this text to a file is refused. */
   readonly marker?: string;
   readonly message: string;
-  readonly trailers: Readonly<Record<string, string>>;
+  readonly trailers: readonly (readonly [name: string, value: string])[];
   /** The time of the merge commit, in milliseconds. A repeat with the same time gives the same commit. */
   readonly at: number;
 };
@@ -119,15 +124,60 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
     return paths.length > 0 ? { kind: 'conflict', files } : { kind: 'refused', files: refused };
   }
   const tree = (await git(['write-tree'])).trim();
-  const trailers = Object.entries(request.trailers).map(([name, value]) => `${name}: ${value.replaceAll(/\s+/g, ' ')}`);
+  const trailers = request.trailers.map(([name, value]) => `${name}: ${value.replaceAll(/\s+/g, ' ')}`);
   const message = [request.message, ...(trailers.length === 0 ? [] : [trailers.join('\n')])].join('\n\n');
   const made = (await git(['commit-tree', tree, '-p', tip, '-p', commit, '-m', message])).trim();
   await git(['reset', '--quiet', '--hard', made]);
   return { kind: 'merged', commit: made, tree, dropped };
 }
 
+/** What a pull request is to show. `previous`: the commit that it shows now; `null` for none. */
+export type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'tickets' | 'marker' | 'message' | 'at'> & {
+  /** The commit of the branch, and the commit of main that it begins at. */
+  readonly tip: string;
+  readonly base: string;
+  readonly previous: string | null;
+};
+
+/**
+ * Makes the commit that a pull request shows: the branch with its ticket closed, and without changes of other tickets.
+ * It follows the previous one, so that it can be pushed without force. Without such changes it is the branch's own
+ * commit. No branch and no folder changes. Throws `GitError`.
+ */
+export async function pullCommit(
+  repository: Repository,
+  { tip, base, previous, ticket, tickets, marker, message, at }: PullCommitRequest,
+): Promise<Exclude<MergeResult, { kind: 'nothing' | 'conflict' }>> {
+  const { root, env } = repository;
+  const scratch = await mkdtemp(join(tmpdir(), 'conch-pull-'));
+  try {
+    const author = await commitAuthor(root, env, at);
+    const git = gitIn(root, env, { ...author, GIT_INDEX_FILE: join(scratch, 'index') });
+    await git(['read-tree', tip]);
+    const dropped = await dropTickets(git, { tip: base, ...defined({ ticket, tickets }) });
+    const refused = marker === undefined ? [] : await addedMarkers(git, base, marker);
+    if (refused.length > 0) return { kind: 'refused', files: refused };
+    const tree = (await git(['write-tree'])).trim();
+    const follows = previous === null || (await isAncestor(repository, previous, tip));
+    if (follows && tree === (await git(['rev-parse', `${tip}^{tree}`])).trim())
+      return { kind: 'merged', commit: tip, tree, dropped };
+    const parents = ['-p', tip, ...(follows || previous === null ? [] : ['-p', previous])];
+    return {
+      kind: 'merged',
+      commit: (await git(['commit-tree', tree, ...parents, '-m', message])).trim(),
+      tree,
+      dropped,
+    };
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
 /** Sets the ticket's file in the index and takes other changes of tickets out of it. Returns the dropped paths. */
-async function dropTickets(git: Git, { tip, ticket, tickets }: MergeRequest): Promise<readonly string[]> {
+async function dropTickets(
+  git: Git,
+  { tip, ticket, tickets }: Pick<MergeRequest, 'tip' | 'ticket' | 'tickets'>,
+): Promise<readonly string[]> {
   const listing = ['diff', '--cached', '--name-only', '--no-renames', '-z', tip];
   const changed =
     tickets === undefined ? [] : zeroSeparated(await git(['--literal-pathspecs', ...listing, '--', tickets.dir]));
@@ -252,11 +302,24 @@ async function fastForward({ env }: Repository, folder: string, from: string, to
   return null;
 }
 
-/** Pushes a commit to main of a remote, never by force. Returns why it was refused; `null` after success. */
-export async function pushMain({ git, main }: Repository, remote: string, commit: string): Promise<string | null> {
+/** Returns the commit that a branch has at a remote; `null` when it has none, or the commit is not known here. */
+export async function pushedTip(repository: Repository, remote: string, branch: string): Promise<string | null> {
+  const listed = await repository.git(['ls-remote', '--', remote, `refs/heads/${branch}`], {
+    limitMs: REMOTE_LIMIT_MS,
+  });
+  const [, commit] = /^([0-9a-f]{40,64})\t/.exec(listed) ?? [];
+  return commit === undefined ? null : await commitOf(repository, commit).catch(() => null);
+}
+
+/** Pushes a commit to a branch of a remote, never by force. Returns why it was refused; `null` after success. */
+export async function pushTo(
+  { git }: Repository,
+  remote: string,
+  { commit, branch }: { readonly commit: string; readonly branch: string },
+): Promise<string | null> {
   const plain = ['--quiet', '--no-follow-tags', '--no-signed', '--recurse-submodules=no', '--no-force-with-lease'];
   try {
-    await git(['push', ...plain, '--', remote, `${commit}:refs/heads/${main}`], { limitMs: 300_000 });
+    await git(['push', ...plain, '--', remote, `${commit}:refs/heads/${branch}`], { limitMs: REMOTE_LIMIT_MS });
     return null;
   } catch (error) {
     if (error instanceof GitError) return error.message;

@@ -140,12 +140,17 @@ export type FetchedMain =
   | { readonly fetched: true; readonly remote: string; readonly commit: string }
   | { readonly fetched: false; readonly remote: string | null; readonly problem: string | null };
 
+/** The remote of main, or "origin"; `null` when the repository has neither. */
+export async function remoteOf({ git, main }: Pick<Repository, 'git' | 'main'>): Promise<string | null> {
+  const set = await unless(1, git(['config', `branch.${main}.remote`]));
+  if (set !== null) return set === '.' ? null : set;
+  return (await git(['remote'])).split('\n').includes('origin') ? 'origin' : null;
+}
+
 /** Fetches main from its remote into `refs/conch/remote/`. No other ref changes. */
 export async function fetchMain({ git, main }: Repository): Promise<FetchedMain> {
-  const remotes = (await git(['remote'])).split('\n');
-  const set = await unless(1, git(['config', `branch.${main}.remote`]));
-  const remote = set ?? (remotes.includes('origin') ? 'origin' : null);
-  if (remote === null || remote === '.') return { fetched: false, remote: null, problem: null };
+  const remote = await remoteOf({ git, main });
+  if (remote === null) return { fetched: false, remote: null, problem: null };
   const from = (await unless(1, git(['config', `branch.${main}.merge`]))) ?? `refs/heads/${main}`;
   const to = `refs/conch/remote/${main}`;
   const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-write-fetch-head', '--refmap='];

@@ -1,12 +1,8 @@
 import { z } from 'zod';
 import { instantOf, isoTime } from '../../../lib/time.ts';
+import { GitHubRefusal, GitHubRequests } from '../github.ts';
+import type { AskGitHub } from '../github.ts';
 import type { Ticket, TicketSource } from './ticket.ts';
-
-/** One request to GitHub, as the official client makes it. Rejects with the client's error. */
-export type AskGitHub = (
-  route: string,
-  parameters: Readonly<Record<string, unknown>>,
-) => Promise<{ readonly data: unknown }>;
 
 export type GitHubPlan = {
   readonly owner: string;
@@ -17,14 +13,9 @@ export type GitHubPlan = {
   readonly now: () => number;
 };
 
-const PAGE = 100;
-/** More pages than this are not read: 2,000 issues, or 2,000 comments of one. */
-const MOST_PAGES = 20;
 /** The issues are asked for once in this time, in milliseconds: GitHub allows 5,000 requests an hour. */
 const FRESH_MS = 30_000;
 const LEASE_MS = 7 * 24 * 3_600_000;
-/** How long requests wait after a refusal that names no time, in milliseconds. */
-const PAUSE_MS = 60_000;
 
 const userSchema = z.looseObject({ login: z.string() });
 const issueSchema = z.looseObject({
@@ -67,15 +58,14 @@ type Listed = Awaited<ReturnType<TicketSource['list']>>;
 
 class GitHubTickets implements TicketSource {
   readonly closesLater = true;
-  readonly #ask: AskGitHub;
+  readonly #requests: GitHubRequests;
   readonly #plan: GitHubPlan;
   /** Whether a label was set by somebody who may write, by issue and its last change. */
   readonly #labelled = new Map<string, string | null>();
   #last: { readonly at: number; readonly listed: Listed } | null = null;
-  #pause: { readonly until: number; readonly why: string } | null = null;
 
   constructor(ask: AskGitHub, plan: GitHubPlan) {
-    this.#ask = ask;
+    this.#requests = new GitHubRequests(ask, plan);
     this.#plan = plan;
   }
 
@@ -83,7 +73,7 @@ class GitHubTickets implements TicketSource {
     const { label, now } = this.#plan;
     if (this.#last !== null && now() - this.#last.at < FRESH_MS) return this.#last.listed;
     const issues = (
-      await this.#pages('GET /repos/{owner}/{repo}/issues', { labels: label, state: 'open' }, issueSchema)
+      await this.#requests.pages('GET /repos/{owner}/{repo}/issues', { labels: label, state: 'open' }, issueSchema)
     ).filter(({ pull_request: pull }) => pull === undefined);
     const tickets: Ticket[] = [];
     const unreadable: { id: string; why: string }[] = [];
@@ -110,7 +100,7 @@ class GitHubTickets implements TicketSource {
     const until = isoTime(this.#plan.now() + LEASE_MS);
     const body = `<!-- conch claim by=${this.#plan.claimant} until=${until} -->\nA crew of Conch works on this issue.`;
     const route = '/repos/{owner}/{repo}/issues/{issue_number}/comments';
-    const made = commentSchema.parse((await this.#request(`POST ${route}`, { issue_number: number, body })).data);
+    const made = commentSchema.parse((await this.#requests.send(`POST ${route}`, { issue_number: number, body })).data);
     const after = await this.#holder(number);
     if (after?.by === this.#plan.claimant) {
       await this.#assign(number);
@@ -132,11 +122,11 @@ class GitHubTickets implements TicketSource {
     const words = commit === null ? 'No change was needed.' : `Merged as ${commit}.`;
     const where = { issue_number: number };
     if (!told)
-      await this.#request('POST /repos/{owner}/{repo}/issues/{issue_number}/comments', {
+      await this.#requests.send('POST /repos/{owner}/{repo}/issues/{issue_number}/comments', {
         ...where,
         body: `${marker}\n${words}`,
       });
-    await this.#request('PATCH /repos/{owner}/{repo}/issues/{issue_number}', {
+    await this.#requests.send('PATCH /repos/{owner}/{repo}/issues/{issue_number}', {
       ...where,
       state: 'closed',
       state_reason: 'completed',
@@ -161,7 +151,7 @@ class GitHubTickets implements TicketSource {
   async #issue(number: number): Promise<Issue | null> {
     try {
       const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}';
-      return issueSchema.parse((await this.#request(route, { issue_number: number })).data);
+      return issueSchema.parse((await this.#requests.send(route, { issue_number: number })).data);
     } catch (error) {
       if (error instanceof GitHubRefusal && error.status === 404) return null;
       throw error;
@@ -174,7 +164,7 @@ class GitHubTickets implements TicketSource {
     const known = this.#labelled.get(key);
     if (known !== undefined) return known;
     const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/events';
-    const events = await this.#pages(route, { issue_number: number }, eventSchema);
+    const events = await this.#requests.pages(route, { issue_number: number }, eventSchema);
     const last = events.findLast(({ event, label }) => event === 'labeled' && label?.name === this.#plan.label);
     const by = last?.actor?.login;
     const why =
@@ -190,7 +180,7 @@ class GitHubTickets implements TicketSource {
   async #mayWrite(username: string): Promise<boolean> {
     try {
       const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission';
-      const { permission } = permissionSchema.parse((await this.#request(route, { username })).data);
+      const { permission } = permissionSchema.parse((await this.#requests.send(route, { username })).data);
       return permission === 'admin' || permission === 'write' || permission === 'maintain';
     } catch (error) {
       if (error instanceof GitHubRefusal && error.status === 404) return false;
@@ -211,103 +201,23 @@ class GitHubTickets implements TicketSource {
 
   #comments(number: number): Promise<readonly Comment[]> {
     const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/comments';
-    return this.#pages(route, { issue_number: number }, commentSchema);
+    return this.#requests.pages(route, { issue_number: number }, commentSchema);
   }
 
   async #deleteComment(comment: number): Promise<void> {
-    await this.#request('DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}', { comment_id: comment });
+    await this.#requests.send('DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}', { comment_id: comment });
   }
 
   /** The assignee is for people alone, so a token that may not assign is no obstacle. */
   async #assign(number: number): Promise<void> {
     try {
-      const { login } = userSchema.parse((await this.#request('GET /user', {})).data);
+      const { login } = userSchema.parse((await this.#requests.send('GET /user', {})).data);
       const route = 'POST /repos/{owner}/{repo}/issues/{issue_number}/assignees';
-      await this.#request(route, { issue_number: number, assignees: [login] });
+      await this.#requests.send(route, { issue_number: number, assignees: [login] });
     } catch (error) {
       if (!(error instanceof GitHubRefusal)) throw error;
     }
   }
-
-  async #pages<Row>(
-    route: string,
-    parameters: Readonly<Record<string, unknown>>,
-    row: z.ZodType<Row>,
-  ): Promise<readonly Row[]> {
-    const all: Row[] = [];
-    for (let page = 1; page <= MOST_PAGES; page += 1) {
-      const { data } = await this.#request(route, { ...parameters, per_page: PAGE, page });
-      const rows = z.array(row).safeParse(data);
-      if (!rows.success) throw new Error(`GitHub answered ${route} with something that is no list of its rows`);
-      all.push(...rows.data);
-      if (rows.data.length < PAGE) break;
-    }
-    return all;
-  }
-
-  /** Asks GitHub, unless it has said to wait. */
-  async #request(route: string, parameters: Readonly<Record<string, unknown>>): Promise<{ readonly data: unknown }> {
-    const { owner, repo, now } = this.#plan;
-    if (this.#pause !== null && now() < this.#pause.until) throw new Error(this.#pause.why);
-    try {
-      return await this.#ask(route, { owner, repo, ...parameters });
-    } catch (error) {
-      const refusal = refusalOf(error, route);
-      const until = waitIn(error, now());
-      if (until !== null) {
-        const why = `GitHub asks to wait until ${isoTime(until)}`;
-        this.#pause = { until, why };
-        throw new Error(why, { cause: error });
-      }
-      throw refusal;
-    }
-  }
-}
-
-/** An answer of GitHub that is no success. `status`: its HTTP status, or 0 when there was no answer. */
-export class GitHubRefusal extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
-
-const STATUS_WORDS: Readonly<Record<number, string>> = {
-  401: 'GitHub does not accept the token: check "token" of the crew\'s tickets',
-  403: 'the token may not do this: it needs to read and write issues',
-  404: 'GitHub knows no such repository or issue, or the token may not see it',
-};
-
-const errorSchema = z.looseObject({
-  status: z.number(),
-  message: z.string().default(''),
-  response: z.looseObject({ headers: z.record(z.string(), z.unknown()).default({}) }).optional(),
-});
-
-function refusalOf(error: unknown, route: string): GitHubRefusal {
-  const { success, data } = errorSchema.safeParse(error);
-  const cause = error instanceof Error ? error.message : String(error);
-  // The client reports a lost connection as status 500 without a response.
-  if (!success || data.response === undefined)
-    return new GitHubRefusal(0, `GitHub could not be reached: ${cause.slice(0, 200)}`);
-  const words = STATUS_WORDS[data.status] ?? data.message.slice(0, 200);
-  return new GitHubRefusal(data.status, `${route} failed with ${data.status}: ${words}`);
-}
-
-/** Until when GitHub takes no requests, when this error says so; `null` for other errors. */
-function waitIn(error: unknown, now: number): number | null {
-  const { success, data } = errorSchema.safeParse(error);
-  if (!success || (data.status !== 403 && data.status !== 429)) return null;
-  const headers = data.response?.headers ?? {};
-  const after = Number(headers['retry-after'] ?? Number.NaN);
-  if (Number.isFinite(after)) return now + after * 1_000;
-  if (String(headers['x-ratelimit-remaining']) === '0') {
-    const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) * 1_000;
-    return Number.isFinite(reset) && reset > now ? reset : now + PAUSE_MS;
-  }
-  return data.status === 429 || /rate limit/i.test(data.message) ? now + PAUSE_MS : null;
 }
 
 const DEPENDS = /^\s*(?:[-*]\s*)?(?:depends on|blocked by)\s*:?\s*(#\d+(?:\s*(?:,|and)\s*#\d+)*)/gim;

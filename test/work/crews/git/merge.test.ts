@@ -8,7 +8,7 @@ import {
   mainState,
   mergeCommit,
   prepareIntegration,
-  pushMain,
+  pushTo,
 } from '../../../../src/work/crews/git/merge.ts';
 import type { MergeRequest, MergeResult } from '../../../../src/work/crews/git/merge.ts';
 import type { Repository } from '../../../../src/work/crews/git/repository.ts';
@@ -39,7 +39,10 @@ function request({ base, place }: Crew, commit: string, more: Partial<MergeReque
     tickets: { dir: '.tickets', allowed: [] },
     marker: '<!-- conch -->',
     message: 'Merge c-1: a title',
-    trailers: { 'Conch-Ticket': 'c-1', 'Conch-Worker': 'A\nX: y' },
+    trailers: [
+      ['Conch-Ticket', 'c-1'],
+      ['Conch-Worker', 'A\nX: y'],
+    ],
     at: 1_700_000_000_000,
     ...more,
   };
@@ -304,7 +307,7 @@ describe('advancing main', () => {
         tip: mine,
         commit: one.to,
         message: 'Join',
-        trailers: {},
+        trailers: [],
         at: 0,
       }),
     );
@@ -351,13 +354,16 @@ test('never forces a push, and explains why one was refused', async () => {
   git('config', 'remote.origin.push', '+refs/heads/*:refs/heads/*');
   const repository = await open();
   const next = commit('b.txt', 'b\n');
-  expect(await pushMain(repository, 'origin', next)).toBeNull();
+  expect(await pushTo(repository, 'origin', { commit: next, branch: 'main' })).toBeNull();
   expect(git('-C', join(home, 'remote.git'), 'for-each-ref', '--format=%(refname) %(objectname)')).toContain(
     `refs/heads/main ${next}`,
   );
-  expect(await pushMain(repository, 'origin', git('commit-tree', 'main^{tree}', '-p', base, '-m', 'Other'))).toContain(
-    'non-fast-forward',
-  );
+  expect(
+    await pushTo(repository, 'origin', {
+      commit: git('commit-tree', 'main^{tree}', '-p', base, '-m', 'Other'),
+      branch: 'main',
+    }),
+  ).toContain('non-fast-forward');
   expect(git('-C', join(home, 'remote.git'), 'rev-parse', 'main')).toBe(next);
 });
 

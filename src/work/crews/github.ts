@@ -1,0 +1,110 @@
+import { z } from 'zod';
+import { isoTime } from '../../lib/time.ts';
+
+/** One request to GitHub, as the official client makes it. Rejects with the client's error. */
+export type AskGitHub = (
+  route: string,
+  parameters: Readonly<Record<string, unknown>>,
+) => Promise<{ readonly data: unknown }>;
+
+const PAGE = 100;
+/** More pages than this are not read: 2,000 issues, or 2,000 comments of one. */
+const MOST_PAGES = 20;
+/** How long requests wait after a refusal that names no time, in milliseconds. */
+const PAUSE_MS = 60_000;
+
+/** A repository on GitHub, and the clock. */
+export type GitHubPlace = { readonly owner: string; readonly repo: string; readonly now: () => number };
+
+/** Requests about one repository on GitHub. While GitHub asks to wait, they reject without being sent. */
+export class GitHubRequests {
+  readonly #ask: AskGitHub;
+  readonly #place: GitHubPlace;
+  #pause: { readonly until: number; readonly why: string } | null = null;
+
+  constructor(ask: AskGitHub, place: GitHubPlace) {
+    this.#ask = ask;
+    this.#place = place;
+  }
+
+  /** Returns the rows of all pages. Rejects with `GitHubRefusal`, or `Error` for an answer of another form. */
+  async pages<Row>(
+    route: string,
+    parameters: Readonly<Record<string, unknown>>,
+    row: z.ZodType<Row>,
+  ): Promise<readonly Row[]> {
+    const all: Row[] = [];
+    for (let page = 1; page <= MOST_PAGES; page += 1) {
+      const { data } = await this.send(route, { ...parameters, per_page: PAGE, page });
+      const rows = z.array(row).safeParse(data);
+      if (!rows.success) throw new Error(`GitHub answered ${route} with something that is no list of its rows`);
+      all.push(...rows.data);
+      if (rows.data.length < PAGE) break;
+    }
+    return all;
+  }
+
+  /** Sends one request. Rejects with `GitHubRefusal`, or `Error` while GitHub asks to wait. */
+  async send(route: string, parameters: Readonly<Record<string, unknown>>): Promise<{ readonly data: unknown }> {
+    const { owner, repo, now } = this.#place;
+    if (this.#pause !== null && now() < this.#pause.until) throw new Error(this.#pause.why);
+    try {
+      return await this.#ask(route, { owner, repo, ...parameters });
+    } catch (error) {
+      const refusal = refusalOf(error, route);
+      const until = waitIn(error, now());
+      if (until !== null) {
+        const why = `GitHub asks to wait until ${isoTime(until)}`;
+        this.#pause = { until, why };
+        throw new Error(why, { cause: error });
+      }
+      throw refusal;
+    }
+  }
+}
+
+/** An answer of GitHub that is no success. `status`: its HTTP status, or 0 when there was no answer. */
+export class GitHubRefusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const STATUS_WORDS: Readonly<Record<number, string>> = {
+  401: 'GitHub does not accept the token: check "token" of the crew\'s tickets',
+  403: 'the token may not do this: it needs to write issues, and pull requests where the crew opens some',
+  404: 'GitHub knows no such repository or issue, or the token may not see it',
+};
+
+const errorSchema = z.looseObject({
+  status: z.number(),
+  message: z.string().default(''),
+  response: z.looseObject({ headers: z.record(z.string(), z.unknown()).default({}) }).optional(),
+});
+
+function refusalOf(error: unknown, route: string): GitHubRefusal {
+  const { success, data } = errorSchema.safeParse(error);
+  const cause = error instanceof Error ? error.message : String(error);
+  // The client reports a lost connection as status 500 without a response.
+  if (!success || data.response === undefined)
+    return new GitHubRefusal(0, `GitHub could not be reached: ${cause.slice(0, 200)}`);
+  const words = STATUS_WORDS[data.status] ?? data.message.slice(0, 200);
+  return new GitHubRefusal(data.status, `${route} failed with ${data.status}: ${words}`);
+}
+
+/** Until when GitHub takes no requests, when this error says so; `null` for other errors. */
+function waitIn(error: unknown, now: number): number | null {
+  const { success, data } = errorSchema.safeParse(error);
+  if (!success || (data.status !== 403 && data.status !== 429)) return null;
+  const headers = data.response?.headers ?? {};
+  const after = Number(headers['retry-after'] ?? Number.NaN);
+  if (Number.isFinite(after)) return now + after * 1_000;
+  if (String(headers['x-ratelimit-remaining']) === '0') {
+    const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) * 1_000;
+    return Number.isFinite(reset) && reset > now ? reset : now + PAUSE_MS;
+  }
+  return data.status === 429 || /rate limit/i.test(data.message) ? now + PAUSE_MS : null;
+}

@@ -1,0 +1,138 @@
+import { z } from 'zod';
+import { GitHubRefusal, GitHubRequests } from './github.ts';
+import type { AskGitHub, GitHubPlace } from './github.ts';
+
+/** A remark of a reviewer who may write. `id` never changes. `place`: file and line, or empty. */
+export type Remark = {
+  readonly id: string;
+  readonly author: string;
+  readonly place: string;
+  readonly text: string;
+};
+
+/** What a service says of a pull request. `base`: the branch that it is merged into. */
+export type PullState = {
+  readonly state: 'open' | 'closed' | 'merged';
+  readonly base: string;
+  /** The commit that it was merged as; `null` while it is not. */
+  readonly commit: string | null;
+  readonly conflicts: boolean;
+  readonly remarks: readonly Remark[];
+  /** Names of the checks that are red for the commit; empty while some still run. */
+  readonly red: readonly string[];
+};
+
+/** What is to be merged, and what people read. */
+export type PullOrder = {
+  readonly branch: string;
+  readonly base: string;
+  readonly title: string;
+  readonly body: string;
+};
+
+/** A service with pull requests. Methods reject with words for people. */
+export type PullRequests = {
+  /** Opens a pull request for a branch, or finds the open one. */
+  open(order: PullOrder): Promise<{ readonly number: number; readonly url: string }>;
+  /** Looks at a pull request, and at the checks of a commit of it. */
+  look(number: number, head: string): Promise<PullState>;
+};
+
+const userSchema = z.looseObject({ login: z.string() });
+const pullSchema = z.looseObject({
+  number: z.int(),
+  html_url: z.string(),
+  state: z.enum(['open', 'closed']),
+  merged: z.boolean().default(false),
+  merge_commit_sha: z.string().nullish(),
+  mergeable: z.boolean().nullish(),
+  base: z.looseObject({ ref: z.string() }),
+});
+const remarkSchema = z.looseObject({
+  id: z.int(),
+  user: userSchema.nullish(),
+  author_association: z.string().default('NONE'),
+  body: z.string().nullish(),
+  state: z.string().default(''),
+  path: z.string().nullish(),
+  line: z.int().nullish(),
+});
+const runsSchema = z.looseObject({
+  check_runs: z.array(z.looseObject({ name: z.string(), status: z.string(), conclusion: z.string().nullish() })),
+});
+const statusesSchema = z.looseObject({
+  statuses: z.array(z.looseObject({ context: z.string(), state: z.string() })),
+});
+
+/** Whose remarks go to a worker. Anybody can comment on a public repository. */
+const TRUSTED: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR']);
+const RED_RUNS: ReadonlySet<string> = new Set(['failure', 'timed_out', 'startup_failure']);
+const RED_STATUSES: ReadonlySet<string> = new Set(['failure', 'error']);
+
+/** Pull requests of a repository on GitHub. */
+export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
+  const requests = new GitHubRequests(ask, place);
+  const PULLS = '/repos/{owner}/{repo}/pulls';
+  return {
+    async open({ branch, base, title, body }) {
+      const head = `${place.owner}:${branch}`;
+      const [found] = await requests.pages(`GET ${PULLS}`, { head, base, state: 'open' }, pullSchema);
+      const made =
+        found ?? pullSchema.parse((await requests.send(`POST ${PULLS}`, { head: branch, base, title, body })).data);
+      return { number: made.number, url: made.html_url };
+    },
+    async look(number, head) {
+      const { data } = await requests.send(`GET ${PULLS}/{pull_number}`, { pull_number: number });
+      const pull = pullSchema.parse(data);
+      const commit = pull.merged ? (pull.merge_commit_sha ?? null) : null;
+      const state = pull.merged ? 'merged' : pull.state;
+      const known = { state, base: pull.base.ref, commit, conflicts: pull.mergeable === false } as const;
+      if (state !== 'open') return { ...known, remarks: [], red: [] };
+      return { ...known, remarks: await remarksOf(requests, number), red: await redChecks(requests, head) };
+    },
+  };
+}
+
+/** Reviews and comments on lines, by people who may write, oldest first. Approvals ask for nothing. */
+async function remarksOf(requests: GitHubRequests, number: number): Promise<readonly Remark[]> {
+  const route = 'GET /repos/{owner}/{repo}/pulls/{pull_number}';
+  const reviews = await requests.pages(`${route}/reviews`, { pull_number: number }, remarkSchema);
+  const comments = await requests.pages(`${route}/comments`, { pull_number: number }, remarkSchema);
+  const asked = reviews.filter(({ state }) => state === 'CHANGES_REQUESTED' || state === 'COMMENTED');
+  const remark =
+    (kind: string) =>
+    (row: z.infer<typeof remarkSchema>): readonly Remark[] => {
+      const { id, user, author_association: association, body, path, line } = row;
+      if (!TRUSTED.has(association) || (body ?? '').trim() === '') return [];
+      const place = path == null ? '' : `${path}${line == null ? '' : `:${line}`}`;
+      return [{ id: `${kind} ${id}`, author: user?.login ?? '', place, text: body ?? '' }];
+    };
+  return [...asked.flatMap(remark('review')), ...comments.flatMap(remark('comment'))];
+}
+
+/** The names of the red checks of a commit; none while a check still runs, so that all are told at once. */
+async function redChecks(requests: GitHubRequests, ref: string): Promise<readonly string[]> {
+  const route = 'GET /repos/{owner}/{repo}/commits/{ref}';
+  const { check_runs: runs } = runsSchema.parse(
+    (await orNone(requests.send(`${route}/check-runs`, { ref, per_page: 100 }), { check_runs: [] })).data,
+  );
+  const { statuses } = statusesSchema.parse(
+    (await orNone(requests.send(`${route}/status`, { ref, per_page: 100 }), { statuses: [] })).data,
+  );
+  const isOpen = runs.some(({ status }) => status !== 'completed') || statuses.some(({ state }) => state === 'pending');
+  if (isOpen) return [];
+  return [
+    ...runs.filter(({ conclusion }) => RED_RUNS.has(conclusion ?? '')).map(({ name }) => name),
+    ...statuses.filter(({ state }) => RED_STATUSES.has(state)).map(({ context }) => context),
+  ];
+}
+
+/** GitHub may not know a commit yet that was pushed just now. */
+async function orNone(asked: Promise<{ readonly data: unknown }>, none: unknown): Promise<{ readonly data: unknown }> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof GitHubRefusal && (error.status === 404 || error.status === 422)) return { data: none };
+    throw error;
+  }
+}
