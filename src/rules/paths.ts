@@ -6,6 +6,8 @@ export type WorkPlace = {
   readonly home: string;
   /** Resolves the links of a path, also of a missing one; `null` for a missing file itself. */
   readonly realpath: (path: string) => string | null;
+  /** A folder with the work that the agent reviews. A path in it counts as the same path in the agent's folder. */
+  readonly shown?: string;
   /** The names in a folder; none by default. */
   readonly namesIn?: (folder: string) => readonly string[];
   /** Conch's own configuration files and data folders: absolute paths, with and without resolved links. */
@@ -24,10 +26,8 @@ export type NamedPath = { readonly written: PathFrom; readonly real: readonly Pa
 /** A path in all its relative forms. */
 export function namedPath(path: string, place: WorkPlace): NamedPath {
   return {
-    written: pathFrom(absolute(path, place), place.folder, place.home),
-    real: realPathsOf(path, place).map((real) =>
-      pathFrom(real, followed(place.folder, place), followed(place.home, place)),
-    ),
+    written: pathFrom(absolute(path, place), place),
+    real: realPathsOf(path, place).map((real) => pathFrom(real, resolved(place))),
   };
 }
 
@@ -41,11 +41,12 @@ function realPathsOf(path: string, place: WorkPlace): readonly string[] {
 }
 
 /** Which of Conch's own files a path is, or lies in. */
-export function ownAt({ written, real }: NamedPath, { own }: WorkPlace): 'config' | 'data' | null {
+export function ownAt({ written, real }: NamedPath, { own, ...place }: WorkPlace): 'config' | 'data' | null {
+  const shown = [place, resolved(place)].flatMap((each) => each.shown ?? []);
   const isAt = (files: readonly string[] = []): boolean =>
-    [written, ...real].some(({ disk }) =>
-      files.some((file) => below(file.toLowerCase(), `/${disk}`.toLowerCase()) !== null),
-    );
+    [written, ...real]
+      .filter(({ disk }) => shown.every((folder) => below(folder, `/${disk}`) === null))
+      .some(({ disk }) => files.some((file) => below(file.toLowerCase(), `/${disk}`.toLowerCase()) !== null));
   return isAt(own?.data) ? 'data' : isAt(own?.config) ? 'config' : null;
 }
 
@@ -83,8 +84,18 @@ function walked(path: string, place: WorkPlace): string {
   return steps.reduce((at, step) => followed(join(at, step), place), followed(from, place));
 }
 
-function pathFrom(path: string, folder: string, home: string): PathFrom {
-  return { folder: below(folder, path), home: below(home, path), disk: below('/', path) ?? '' };
+type Roots = Pick<WorkPlace, 'folder' | 'home' | 'shown'>;
+
+/** The roots of a place with their links resolved. */
+function resolved({ folder, home, shown, realpath }: Roots & Pick<WorkPlace, 'realpath'>): Roots {
+  const at = { folder, home, realpath };
+  const real = { folder: followed(folder, at), home: followed(home, at) };
+  return shown === undefined ? real : { ...real, shown: followed(shown, at) };
+}
+
+function pathFrom(path: string, { folder, home, shown }: Roots): PathFrom {
+  const inShown = shown === undefined ? null : below(shown, path);
+  return { folder: inShown ?? below(folder, path), home: below(home, path), disk: below('/', path) ?? '' };
 }
 
 /** The path relative to a root, with slashes; empty for the root; `null` outside. */

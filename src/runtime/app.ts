@@ -108,6 +108,7 @@ export class App {
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textCleaner(parts),
       askedFor: (channel: ChannelId) => this.#askedFor(channel),
+      shownIn: (channel: ChannelId) => this.reviews.state(channel)?.review?.work?.folder ?? null,
     };
     this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
     this.#show = createShowing(parts.adapters, this.#floors);

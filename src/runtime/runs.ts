@@ -4,6 +4,7 @@ import { membersOf, stepsOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { AsideListener } from '../agents/session/aside-session.ts';
 import type { Supervisor } from '../agents/session/supervisor.ts';
+import { defined } from '../lib/defined.ts';
 import { BoundedMap } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
@@ -46,6 +47,8 @@ type RunsPorts = {
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** The id of the person who asked for the task of a channel, such as a review; `null` for none. */
   readonly askedFor: (channel: ChannelId) => string | null;
+  /** The folder with the files of the work that is reviewed in a channel; `null` for none. */
+  readonly shownIn: (channel: ChannelId) => string | null;
   /** Ids of operators without an entry in the configuration: the user of this machine's page. */
   readonly localOperators: readonly string[];
   readonly config: () => Config;
@@ -218,12 +221,15 @@ export class Runs {
   #circumstances(seat: RunSeat, remembered: CallCircumstances['remembered']): CallCircumstances {
     const { clock, clean } = this.#ports;
     const only = this.store.state(runKeyOf(seat))?.run?.allowedTools ?? null;
+    const isReviewing = this.#isReviewing(seat);
+    const shown = isReviewing ? (this.#ports.shownIn(seat.channel) ?? undefined) : undefined;
     return {
       at: clock.now(),
       remembered,
       only,
       member: this.#member(seat),
-      isReviewing: this.#isReviewing(seat),
+      isReviewing,
+      ...defined({ shown }),
       session: this.taints.of(seat),
       clean,
     };

@@ -67,6 +67,8 @@ export type CallCircumstances = {
   readonly only?: readonly string[] | null;
   /** True in the turn of a reviewer. */
   readonly isReviewing?: boolean;
+  /** The folder with the files of the work that it reviews, if there is one. */
+  readonly shown?: string;
   /** Labels of what the session has read; default: none. */
   readonly session?: SessionLabels;
   /** Redacts secrets in a text; default: no secrets. */
@@ -78,27 +80,28 @@ export function judgeCall(
   config: Config,
   seat: RunSeat,
   call: GatedCall,
-  { at, remembered, member, only = null, isReviewing = false, ...read }: CallCircumstances,
+  { at, remembered, member, only = null, isReviewing = false, shown, ...read }: CallCircumstances,
 ): CallJudgement {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
   const rules = toolRulesOf(config, agent, channelIn(config, seat.channel) ?? null, only);
-  const place = workPlaceOf(agent, config);
+  const own = workPlaceOf(agent, config);
+  const place = own === null ? null : { ...own, ...defined({ shown }) };
   const memory = { at, definition: call.definition, remembered: remembered.flatMap(parseStoredRule) };
   const { tool: name, input, accounts = [{ name, kind: null, input, locations: [] }] } = call;
   const uses = accounts.map((account) => toolUse(account, place));
   const forMember = { members: rules.members, isHarmless: call.repeatable };
   const judged = uses.map((use) => {
-    const own = decideUse(use, rules, memory);
-    const decided = isReviewing ? decideForReviewer(use, own) : own;
+    const usual = decideUse(use, rules, memory);
+    const decided = isReviewing ? decideForReviewer(use, usual) : usual;
     return { use, decided: member === null ? decided : decideForMember(use, decided, forMember) };
   });
   const strictest = judged.toSorted((a, b) => rank(b.decided) - rank(a.decided))[0];
   if (strictest === undefined) return UNJUDGED;
   const { use, decided } = strictest;
   const labels = labelsOfAll(uses, rules, call);
-  const own = [pageCaution(call, config), call.caution].filter((each) => each !== null);
-  const asCaution = own.length === 0 ? null : own.join('; ');
+  const cautions = [pageCaution(call, config), call.caution].filter((each) => each !== null);
+  const asCaution = cautions.length === 0 ? null : cautions.join('; ');
   const { caution, isDanger } = cautionsAbout({ ...call, caution: asCaution }, labels, read);
   const { unaskable, server = { trusted: false } } = call;
   const facts = { shownWhole: unaskable === undefined, tainted: caution !== null, ...server };

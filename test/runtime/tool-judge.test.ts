@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { toolUse } from '../../src/rules/tool-use.ts';
 import { judgeCall, reachesServer, recordedCall } from '../../src/runtime/tool-judge.ts';
 import type { CallCircumstances } from '../../src/runtime/tool-judge.ts';
 import type { RunSeat } from '../../src/work/runs/floor-binding.ts';
-import { world } from '../config/world.ts';
+import { load, world } from '../config/world.ts';
 
 const FILE = {
   tools: { deny: ['Bash(curl *)'] },
@@ -63,6 +63,38 @@ test.each([
   const clean = (text: string) => text;
   const recorded = recordedCall(call, judged, { id: 'r', clean });
   expect([judged.verdict, judged.about?.why, recorded.why]).toEqual(['deny', why, why]);
+});
+
+describe('the work that a reviewer is shown in the data folder', () => {
+  const place = realpathSync(mkdtempSync(join(tmpdir(), 'conch-judge-shown-')));
+  const [data, shown] = [join(place, 'data'), join(place, 'data/reviews/r1')];
+  mkdirSync(join(shown, 'src'), { recursive: true });
+  for (const file of ['data/conch.db', 'data/reviews/r1/src/a']) writeFileSync(join(place, file), '');
+  symlinkSync(join(data, 'conch.db'), join(shown, 'src/link'));
+  afterAll(() => rmSync(place, { recursive: true }));
+  const config = load(
+    {
+      agents: [{ id: 'qa', backend: { kind: 'command', command: 'x', cwd: place } }],
+      tools: { allow: ['Read(src/**)'] },
+    },
+    { CONCH_DATA_DIR: data },
+  );
+
+  test.each([
+    ['src/a', 'allow', 'ask'],
+    ['b', 'deny', 'ask'],
+    ['src/link', 'ask', 'ask'],
+    ['../../conch.db', 'ask', 'ask'],
+    ['../r2/src/a', 'ask', 'ask'],
+  ])('counts as its own folder in its turn: %s', (file, inReview, outside) => {
+    const judged = (circumstances: object) => {
+      const input = { file_path: join(shown, file) };
+      const call = { id: 'c', tool: 'Read', input, definition: null, repeatable: false, detail: '', caution: null };
+      const seat = { agent: 'qa', channel: 'console:a' };
+      return judgeCall(config, seat, call, { at: 0, remembered: [], member: null, ...circumstances }).verdict;
+    };
+    expect([judged({ isReviewing: true, shown }), judged({})]).toEqual([inReview, outside]);
+  });
 });
 
 describe('pitfall 19: a call for a member who is no operator', () => {

@@ -1,6 +1,10 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import type { Report } from '../../../src/agents/backends/backend.ts';
-import { CHANNEL, openStage } from './stage.ts';
+import { CHANNEL, openStage, until } from './stage.ts';
 import type { StageOptions } from './stage.ts';
 
 let stage: Awaited<ReturnType<typeof openStage>> | null = null;
@@ -20,15 +24,50 @@ const TOOLS = {
   Bash: { command: 'npm test' },
 } as const;
 
+type Input = Readonly<Record<string, string>>;
+
 /** Asks to use a tool, and returns the verdict. */
-async function use(report: Report, tool: keyof typeof TOOLS, id: string): Promise<string> {
-  const call = { id, tool, input: TOOLS[tool], definition: null, repeatable: false, detail: tool, caution: null };
+async function use(report: Report, tool: string, id: string, input: Input = inputOf(tool)): Promise<string> {
+  const call = { id, tool, input, definition: null, repeatable: false, detail: tool, caution: null };
   await report.gate.step({ text: '', kept: null });
   const asked = await report.gate.ask(call, new AbortController().signal);
   if (asked.verdict === 'go')
     await report.gate.settled(call, { status: 'complete', output: 'done', code: null, durationMs: 1 });
   return asked.verdict === 'go' ? 'go' : asked.words;
 }
+
+function inputOf(tool: string): Input {
+  return tool === 'Edit' ? TOOLS.Edit : TOOLS.Bash;
+}
+
+test('lets the reviewer read the work where it is shown, as in its own folder', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-review-read-'));
+  execFileSync('git', ['init', '--quiet', folder]);
+  writeFileSync(join(folder, 'a.txt'), 'first');
+  const heard: string[] = [];
+  const room: Awaited<ReturnType<typeof openStage>> = await open({
+    folder,
+    tools: { allow: ['Read(**)'], deny: ['Read(secret.txt)'], default: 'deny' },
+    agents: {
+      dev: () => {
+        writeFileSync(join(folder, 'a.txt'), 'work');
+        return 'I wrote it.';
+      },
+      qa: async (_turn, _tools, report) => {
+        const shown = room.review.work?.folder ?? '';
+        expect(readFileSync(join(shown, 'a.txt'), 'utf8')).toBe('work');
+        for (const file of ['a.txt', 'secret.txt'])
+          heard.push(await use(report, 'Read', `q ${file}`, { file_path: join(shown, file) }));
+        return 'PASS';
+      },
+    },
+  });
+  await room.command('/review start dev qa write it');
+  expect((await room.settled()).outcome?.kind).toBe('passed');
+  expect(heard).toEqual(['go', expect.stringContaining('is denied by rule "Read(secret.txt)"')]);
+  await until(() => !existsSync(join(room.dataDir, 'reviews', 'console-demo-1')));
+  rmSync(folder, { recursive: true });
+});
 
 test('denies edits to the reviewer, and allows them to the worker', async () => {
   const heard: string[] = [];

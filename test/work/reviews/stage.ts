@@ -79,6 +79,7 @@ export async function openStage({
   const ann = { id: 'ada', name: 'Ada', roles: [] };
   const stage = {
     app,
+    dataDir,
     store,
     posts,
     broken,
