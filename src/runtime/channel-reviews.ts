@@ -49,6 +49,11 @@ export class ChannelReviews extends Reviews {
       failed: (error) => log.error({ err: error }, 'a review could not go on'),
     });
     this.#ports = { store, floors, config, clock, timers, log };
+    this.onFacts((channel, facts) => {
+      for (const fact of facts)
+        if (fact.type === 'signalIgnored')
+          log.info({ channel, agent: fact.agent, signal: fact.signal }, 'a signal of another role was read as text');
+    });
     this.commands = createReviewCommands({
       reviews: this,
       nameOf: (agent) => floors.speaker(agent)?.name ?? agent,

@@ -123,7 +123,14 @@ export function viewOf(floor: Floor, at: Instant, store: string): FloorView {
   };
 }
 
-function partsOf({ next: _next, held: _held, told: _told, outer: _outer, ...parts }: FloorTask): TaskParts {
+function partsOf({
+  next: _next,
+  held: _held,
+  told: _told,
+  since: _since,
+  outer: _outer,
+  ...parts
+}: FloorTask): TaskParts {
   return parts;
 }
 

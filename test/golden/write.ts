@@ -188,7 +188,7 @@ async function reviews(): Promise<{ readonly floor: GoldenJournal; readonly revi
     by,
     settings: replaced,
   });
-  await turn('pm', 'Mended.', 'd');
+  await turn('pm', 'Mended.\nPASS', 'd');
   await floor({ type: 'leave', agent: 'dev', cause: 'usage limit reached' });
   await turn('ops', 'PASS', 'd');
   const rowsOf = (entries: readonly { readonly at: number; readonly fact: unknown }[]) =>

@@ -84,9 +84,9 @@ async function upTo(course: Course, folder: string, facts: number) {
   let count = 0;
   let turns = { ...script.turns };
   const stopped = Promise.withResolvers<void>();
-  stage.app.reviews.onFacts((added) => {
+  stage.app.reviews.onFacts((_channel, added) => {
     if (count >= facts) return;
-    count += added;
+    count += added.length;
     if (count < facts) return;
     for (const end of ['', '-wal']) if (existsSync(path + end)) copyFileSync(path + end, copy + end);
     turns = { ...script.turns };

@@ -119,7 +119,10 @@ export function floorWork(
 ): Work {
   const { agent, epoch, reason, afterLine, uptoLine, open } = effect;
   const view = floors.view(channel);
-  const lines = lackedLines({ channel, agent, afterLine, uptoLine }, floors, knowledge);
+  const { without } = effect;
+  const lines = lackedLines({ channel, agent, afterLine, uptoLine }, floors, knowledge).filter(
+    ({ author, line }) => author.kind !== 'agent' || author.id !== without?.author || line <= without.after,
+  );
   const messages = effect.messages.map((id) => floors.message(id)).filter((line) => line !== null);
   const startedAt = reason === 'grant' ? null : (view?.holder?.startedAt ?? null);
   const recent = startedAt === null ? [] : floors.lines(channel, TURN_LINES);

@@ -35,6 +35,8 @@ const reviewTurn = z.strictObject({
   agent,
   primary: agent,
   purpose: z.enum(['work', 'review', 'repair', 'answers']),
+  /** The work changed during the review before, whose verdict counts for nothing. */
+  voided: z.literal(true).exactOptional(),
   /** The model that both agents use. Absent: they use two, or it is not known. */
   sameModel: z.string().exactOptional(),
 });

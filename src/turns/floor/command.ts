@@ -12,7 +12,7 @@ import {
   seatSettingsSchema,
 } from './settings.ts';
 import { taskReport, taskTold } from './announcement.ts';
-import { taskPartsSchema } from './floor.ts';
+import { taskPartsSchema, taskTurnShape } from './floor.ts';
 
 const agent = z.string();
 const message = z.string();
@@ -182,7 +182,7 @@ const SYSTEM = {
    * The task asks for a turn of an agent. `brief`: what the agent has to do in it. `fresh`: the agent gets a new session
    * for it, which remembers nothing.
    */
-  askTaskTurn: { id: z.string(), agent, brief: z.string(), fresh: z.literal(true).exactOptional() },
+  askTaskTurn: { id: z.string(), agent, ...taskTurnShape },
   /** The task waits, and asks for no turn until it asks for one anew. */
   holdTask: { id: z.string() },
   /** Another agent reviews in the open task from now on. */

@@ -36,6 +36,7 @@ import {
   quietUntil,
 } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
+import type { taskTurnShape } from './floor.ts';
 import { NOBODY, openMs, today } from './gate.ts';
 import { defined } from '../../lib/defined.ts';
 
@@ -107,7 +108,13 @@ const EVOLUTION: Evolution = {
     ...floor,
     limit: null,
     stopped: false,
-    task: { ...task, next: null, told: 0, ...(floor.task === undefined ? {} : { outer: floor.task }) },
+    task: {
+      ...task,
+      next: null,
+      told: 0,
+      since: floor.lines,
+      ...(floor.task === undefined ? {} : { outer: floor.task }),
+    },
   }),
   taskTurnAsked: (floor, { type: _type, ...next }) =>
     changeTask(floor, ({ held: _held, ...task }) => ({ ...task, next })),
@@ -602,6 +609,7 @@ function turnBase(turn: Turn): TurnBase {
       run: turn.run,
       feedback: turn.feedback,
       brief: turn.brief,
+      apart: turn.apart,
       allowed: turn.allowed,
       alsoAllowed: turn.alsoAllowed,
     }),
@@ -629,8 +637,8 @@ function noSooner({ extendedTo = 0 }: Pick<ActiveTurn, 'extendedTo'>, endsAt: In
 }
 
 /** What the open task asks the agent of its next turn. */
-function briefIn({ task }: Floor): { readonly brief?: string | undefined; readonly fresh?: true | undefined } {
-  return { brief: task?.next?.brief, fresh: task?.next?.fresh };
+function briefIn({ task }: Floor): { readonly [K in keyof typeof taskTurnShape]?: Turn[K] | undefined } {
+  return { brief: task?.next?.brief, fresh: task?.next?.fresh, apart: task?.next?.apart };
 }
 
 function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {

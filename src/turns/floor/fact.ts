@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { REFUSALS } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
-import { BUDGETS, STATUSES, heldSchema, linedSchema, taskPartsSchema } from './floor.ts';
+import { BUDGETS, STATUSES, heldSchema, linedSchema, taskPartsSchema, taskTurnShape } from './floor.ts';
 import type { Floor } from './floor.ts';
 import { taggedUnion } from '../../lib/tagged.ts';
 import type { Frozen, Tagged } from '../../lib/tagged.ts';
@@ -183,7 +183,7 @@ export const FACTS = {
   /** A task began. */
   taskBegun: taskPartsSchema.shape,
   /** The task asks for a turn. */
-  taskTurnAsked: { agent, brief: z.string(), fresh: z.literal(true).exactOptional() },
+  taskTurnAsked: { agent, ...taskTurnShape },
   reviewerSet: { reviewer: agent },
   /** The task waits for people and asks for no turn. */
   taskHeld: {},

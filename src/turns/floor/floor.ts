@@ -101,6 +101,15 @@ const waitSchema = z.discriminatedUnion('reason', [
   }),
 ]);
 
+/** What a task asks of a turn: what the agent has to do in it, and how it is prompted. */
+export const taskTurnShape = {
+  brief: z.string(),
+  /** The agent gets a new session for the turn. */
+  fresh: z.literal(true).exactOptional(),
+  /** The prompt leaves out what the task's primary agent wrote since the task began. */
+  apart: z.literal(true).exactOptional(),
+};
+
 const anyTurn = {
   agent,
   epoch: z.number(),
@@ -133,7 +142,8 @@ const anyTurn = {
   /** Set on a turn that the open task asked for: what the agent has to do in it. */
   brief: z.string().exactOptional(),
   /** Set on such a turn when the agent gets a new session for it. */
-  fresh: z.literal(true).exactOptional(),
+  fresh: taskTurnShape.fresh,
+  apart: taskTurnShape.apart,
   /** The last allowed call of the turn's run until its outcome is known, and those before it. */
   allowed: allowedCall.exactOptional(),
   alsoAllowed: allowedCalls,
@@ -244,11 +254,13 @@ export const taskPartsSchema = z.strictObject({
 const oneTaskSchema = z.strictObject({
   ...taskPartsSchema.shape,
   /** The turn that the task asks for; `null` while it asks for none, or while that turn is under way. */
-  next: z.strictObject({ agent, brief: z.string(), fresh: z.literal(true).exactOptional() }).nullable(),
+  next: z.strictObject({ agent, ...taskTurnShape }).nullable(),
   /** Set while the task waits for people. The floor rests meanwhile. */
   held: z.literal(true).exactOptional(),
   /** How often the card of the task was posted or edited. */
   told: z.number(),
+  /** How many lines the conversation had when the task began. Absent: not known. */
+  since: z.number().exactOptional(),
 });
 
 /** The open task. `outer`: the task that rests meanwhile. */

@@ -13,12 +13,12 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
 /** The effects by type of fact. Other facts have none. */
 const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor) => readonly Effect[] } = {
   turnGranted: (fact, floor) => {
-    const { brief, fresh } = findTurn(floor, fact.agent) ?? {};
-    return [prompt(fact, 'grant', { ...fact, brief, fresh })];
+    const { brief, fresh, apart } = findTurn(floor, fact.agent) ?? {};
+    return [prompt(fact, 'grant', { ...fact, brief, fresh, ...withoutPrimary(floor, apart) })];
   },
   turnResumed: (fact, floor) => [
     { type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 },
-    prompt(fact, 'resume', findTurn(floor, fact.agent)),
+    prompt(fact, 'resume', resumedTurn(floor, fact.agent)),
   ],
   turnContinued: (fact) => [prompt(fact, 'again')],
   turnWaited: ({ agent, epoch, wait }, { settings }) =>
@@ -39,6 +39,18 @@ const NOTHING: readonly Effect[] = [];
 function reactTo<T extends Fact['type']>(type: T, fact: FactOf<T>, floor: Floor): readonly Effect[] {
   return REACTIONS[type]?.(fact, floor) ?? NOTHING;
 }
+
+function resumedTurn(floor: Floor, agent: AgentId): Parameters<typeof prompt>[2] {
+  const turn = findTurn(floor, agent);
+  return turn === null ? null : { ...turn, ...withoutPrimary(floor, turn.apart) };
+}
+
+function withoutPrimary({ task }: Floor, apart: true | undefined): { readonly without?: LeftOut } {
+  return apart === undefined || task === undefined ? {} : { without: { author: task.primary, after: task.since ?? 0 } };
+}
+
+/** Lines of a conversation that a prompt leaves out: those of an agent after a line. */
+export type LeftOut = { readonly author: AgentId; readonly after: number };
 
 function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): readonly Effect[] {
   return holder === null ? [] : [{ type: 'inject', agent: holder, epoch, message: id, observed: true, change }];
@@ -65,6 +77,7 @@ function prompt(
     readonly feedback?: Feedback | undefined;
     readonly brief?: string | undefined;
     readonly fresh?: true | undefined;
+    readonly without?: LeftOut | undefined;
   } | null = null,
 ): Effect {
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
@@ -72,7 +85,7 @@ function prompt(
   const by = fact.type === 'turnGranted' && fact.askedBy !== undefined ? { askedBy: fact.askedBy } : {};
   const asked = fact.type === 'turnResumed' && fact.asked !== undefined ? { asked: fact.asked } : {};
   const decided = fact.type === 'turnResumed' && fact.decided !== undefined ? { decided: fact.decided } : {};
-  const said = defined({ feedback: told?.feedback, brief: told?.brief, fresh: told?.fresh });
+  const said = defined({ feedback: told?.feedback, brief: told?.brief, fresh: told?.fresh, without: told?.without });
   const of = { ...by, ...asked, ...decided, ...said };
   return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...of };
 }
@@ -185,6 +198,7 @@ export type Effect =
       readonly brief?: string;
       /** The agent gets a new session for this turn, which remembers nothing. */
       readonly fresh?: true;
+      readonly without?: LeftOut;
     }
   | {
       readonly type: 'inject';

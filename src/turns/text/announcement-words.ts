@@ -250,7 +250,7 @@ const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], stri
 
 /** Returns what a turn of a review is for: "qa reviews dev's work". */
 function reviewTurnWords(
-  { agent, primary, purpose }: Pick<AnnouncementOf<'review'>, 'agent' | 'primary' | 'purpose'>,
+  { agent, primary, purpose, voided }: Pick<AnnouncementOf<'review'>, 'agent' | 'primary' | 'purpose' | 'voided'>,
   name: NameOf,
 ): string {
   switch (purpose) {
@@ -259,7 +259,7 @@ function reviewTurnWords(
     case 'answers':
       return `${name(agent)} answers the findings`;
     case 'review':
-      return `${name(agent)} reviews ${name(primary)}'s work`;
+      return `${name(agent)} reviews ${name(primary)}'s work${voided === true ? ' again: it changed during the review' : ''}`;
     case 'repair':
       return `${name(agent)} is asked again for a verdict`;
   }

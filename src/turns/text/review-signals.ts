@@ -61,6 +61,21 @@ export function verdictOfReviewer(text: string, { pass, fail }: SignalWords): Si
   return { signal: null, broken: `no verdict: the last line must be ${pass}, ${REVISE} or ${fail}, and nothing else` };
 }
 
+/**
+ * The signal of another role that a text ends with; `null` when there is none. Such a signal is text. `role`: the part of
+ * the agent in the turn that the review waits for; `null` for any other turn.
+ */
+export function foreignSignal(
+  text: string,
+  { done, pass, fail }: SignalWords,
+  role: 'primary' | 'reviewer' | null,
+): string | null {
+  const own = { primary: [done, fail], reviewer: [pass, REVISE, fail] };
+  const last = ownLines(text).at(-1) ?? '';
+  const isSignal = [done, pass, fail, REVISE].includes(last);
+  return isSignal && (role === null || !own[role].includes(last)) ? last : null;
+}
+
 function signalIn(text: string, words: Readonly<Record<string, Signal>>): Signalled {
   const lines = ownLines(text);
   const named = [...new Set(lines.filter((line) => Object.hasOwn(words, line)))];

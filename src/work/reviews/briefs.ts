@@ -12,8 +12,9 @@ export function briefOf(review: Review): string {
 
 type Lines = readonly (string | null)[];
 
-function primaryBrief({ turn, task, verdict, reviewer, settings, findings }: Review): Lines {
+function primaryBrief({ turn, task, verdict, reviewer, settings, findings, iterations }: Review): Lines {
   const { signals } = settings;
+  const fault = iterations.at(-2)?.fault;
   const open = openFindings({ findings });
   if (turn?.purpose === 'answers')
     return [
@@ -25,6 +26,7 @@ function primaryBrief({ turn, task, verdict, reviewer, settings, findings }: Rev
   return [
     `You are the primary agent. ${reviewer} reviews your work after your turn.`,
     `Task: ${task}`,
+    fault === undefined ? null : `Your last turn held no signal: ${fault}.`,
     verdict === null || verdict.reason === ''
       ? null
       : `${reviewer}'s last verdict was ${verdict.verdict}: ${verdict.reason}`,
@@ -40,7 +42,8 @@ function primaryBrief({ turn, task, verdict, reviewer, settings, findings }: Rev
 const HOW_TO_ANSWER =
   'Answer each finding on a line of its own: "F1: fixed", or "F1: disputed: <your reason>". The reviewer reads the answers.';
 
-function reviewerBrief({ turn, task, primary, settings, work, findings }: Review): Lines {
+function reviewerBrief(review: Review): Lines {
+  const { turn, task, primary, settings, findings, iteration } = review;
   const { signals, onFail } = settings;
   const verdicts = [
     `${signals.pass}: the work meets the task.`,
@@ -51,19 +54,36 @@ function reviewerBrief({ turn, task, primary, settings, work, findings }: Review
   ];
   if (turn?.purpose === 'repair')
     return [
-      `Your review has no usable verdict. Write your verdict alone on the last line:`,
+      `Your review has no usable verdict: ${turn.fault ?? 'none was found'}.`,
+      'Write your verdict alone on the last line:',
       ...verdicts,
       HOW_TO_REPORT,
     ];
   return [
     `You are the reviewer. Review ${primary}'s work. Do not change it.`,
     `Task: ${task}`,
-    work === null || work.commit === null ? null : `The work is commit ${work.commit}.`,
+    turn?.fault === undefined ? null : `Your last verdict does not count: ${turn.fault}. Review it again.`,
+    ...placeOfWork(review),
     ...(findings.length === 0 ? [] : ['Your earlier findings, with their answers:', ...findings.map(findingLine)]),
     HOW_TO_REPORT,
     'A finding that you do not repeat counts as fixed. Repeat one by its number.',
+    iteration > 1 ? 'What the task does not ask for is no reason to refuse the work: report it as [note].' : null,
     'Write your verdict alone on the last line:',
     ...verdicts,
+  ];
+}
+
+/** Where the reviewer finds the work, and what changed since it looked last. */
+function placeOfWork({ primary, work, reviewed }: Review): Lines {
+  if (work === null || work.commit === null) return [`The work is what ${primary} wrote in the conversation.`];
+  const { commit, folder, diff } = work;
+  const place = folder === undefined ? '' : ` Its files are in ${folder}. Read them there.`;
+  const since = reviewed?.commit ?? null;
+  if (since === null || diff === undefined) return [`The work is commit ${commit}.${place}`];
+  return [
+    `The work is commit ${commit}.${place}`,
+    `You saw commit ${since} last. The changes since then, as git shows them:`,
+    ...(diff === '' ? ['(none)'] : diff.split('\n').map((line) => `    ${line}`)),
   ];
 }
 

@@ -26,6 +26,8 @@ const FINDING_TEXTS = ['title', 'detail', 'reason'].map((field) => `findings.${f
 const REVIEW_TEXTS: FactFields = {
   reviewStarted: ['task', 'by'],
   turnHeard: ['reason', 'broken', ...FINDING_TEXTS, 'answers.reason'],
+  turnAsked: ['fault'],
+  workMeasured: ['work.diff'],
   verdictGiven: ['reason'],
   findingsKept: FINDING_TEXTS,
   waited: ['why'],
@@ -90,16 +92,14 @@ function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly Revi
     case 'seatMarked':
       return isMember(review, fact.agent) ? attendance(floor, review, fact) : [];
     case 'taskTurnAsked':
-      return lost(floor, review, 'it is not in the queue');
+      return lost(floor, review);
     case 'disconnected':
       return fact.restart ? lost(floor, review, 'Conch was restarted') : [];
     case 'turnGranted':
     case 'turnResumed':
       return isItsTurn(floor, fact.agent) ? [{ type: 'GRANTED', agent: fact.agent, epoch: fact.epoch }] : [];
     case 'said':
-      return isItsTurn(floor, fact.agent)
-        ? [{ type: 'SAID', agent: fact.agent, epoch: fact.epoch, text: fact.text }]
-        : [];
+      return [{ type: 'SAID', agent: fact.agent, epoch: fact.epoch, text: fact.text }];
     case 'turnEnded':
       return isMember(review, fact.agent) ? [ended(fact)] : [];
     case 'spent':
@@ -145,22 +145,26 @@ function attendance(
     const seat = findSeat(floor, agent);
     return seat?.present === true && seat.status !== 'OFFLINE' && seat.status !== 'IDLE';
   };
-  const isCaused = fact?.type === 'seatMoved' && fact.cause !== undefined;
-  if (!members.every(isThere)) return isBegun || isCaused ? lost(floor, review, causeOf(fact)) : [];
+  if (!members.every(isThere)) return lost(floor, review, fact?.type === 'seatMoved' ? fact.cause : undefined);
   if (isBegun) return [{ type: 'BACK' }];
-  return members.every((agent) => findSeat(floor, agent)?.status === 'QUEUED') ? [{ type: 'READY' }] : [];
+  const busy = members.find((agent) => findSeat(floor, agent)?.status !== 'QUEUED');
+  return busy === undefined ? [{ type: 'READY' }] : [{ type: 'LOST', agent: busy, why: 'its turn goes on' }];
 }
 
-function causeOf(fact: Extract<Fact, { type: 'seatMoved' | 'seatMarked' }> | undefined): string {
-  return fact?.type === 'seatMoved' && fact.cause !== undefined ? fact.cause : 'it is not in the queue';
-}
-
-function lost(floor: Floor, { primary, reviewer }: ReviewTask, why: string): readonly ReviewCommand[] {
+/** `why`: why an agent of the review is away; default: how its seat stands. */
+function lost(floor: Floor, { primary, reviewer }: ReviewTask, why?: string): readonly ReviewCommand[] {
   const away = [primary, reviewer].find((agent) => {
     const status = findSeat(floor, agent)?.status;
     return status === undefined || status === 'OFFLINE' || status === 'IDLE';
   });
-  return away === undefined ? [] : [{ type: 'LOST', agent: away, why }];
+  return away === undefined ? [] : [{ type: 'LOST', agent: away, why: why ?? absenceOf(floor, away) }];
+}
+
+function absenceOf(floor: Floor, agent: string): string {
+  const seat = findSeat(floor, agent);
+  if (seat === undefined) return 'it has no seat here';
+  if (seat.disabled) return 'it is disabled';
+  return seat.status === 'OFFLINE' ? 'it is offline' : 'it is not in the queue';
 }
 
 /** The review as it is hosted beside floors: its floor grants the turns that it asks for and tells people of it. */
@@ -195,7 +199,7 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
       if (review.turn === null || review.turn.agent !== fact.agent || review.turn.purpose !== fact.purpose) return [];
       return [
         { type: 'tellTask', announcement: turnTold(review, fact) },
-        { type: 'askTaskTurn', id, agent: fact.agent, brief: briefOf(review), ...freshness(fact, settings) },
+        { type: 'askTaskTurn', id, agent: fact.agent, brief: briefOf(review), ...promptingOf(fact, review) },
       ];
     case 'reviewerReplaced':
       return [{ type: 'setReviewer', id, reviewer: fact.reviewer }];
@@ -211,15 +215,26 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
   }
 }
 
-/** A repair belongs to the review before it, so the session stays. */
-function freshness({ purpose }: ReviewFactOf<'turnAsked'>, { session }: Review['settings']): { readonly fresh?: true } {
-  return purpose === 'review' && session === 'fresh' ? { fresh: true } : {};
+/**
+ * How an agent is prompted. A repair belongs to the review before it, so the session stays. A reviewer reads the work,
+ * not what the primary agent says of it; without a repository that is the work.
+ */
+function promptingOf(
+  { purpose }: ReviewFactOf<'turnAsked'>,
+  { settings, work }: Review,
+): { readonly fresh?: true; readonly apart?: true } {
+  const isReview = purpose === 'review' || purpose === 'repair';
+  return {
+    ...(purpose === 'review' && settings.session === 'fresh' ? { fresh: true as const } : {}),
+    ...(isReview && work?.commit != null ? { apart: true as const } : {}),
+  };
 }
 
-function turnTold(review: Review, { agent, purpose }: ReviewFactOf<'turnAsked'>): AnnouncementOf<'review'> {
+function turnTold(review: Review, { agent, purpose, fault }: ReviewFactOf<'turnAsked'>): AnnouncementOf<'review'> {
   const { id, iteration, primary, settings, sameModel } = review;
   const told = { id, iteration, most: settings.maxIterations, agent, primary, purpose };
-  return { kind: 'review', ...told, ...defined({ sameModel }) };
+  const voided = purpose === 'review' && fault !== undefined ? ({ voided: true } as const) : {};
+  return { kind: 'review', ...told, ...voided, ...defined({ sameModel }) };
 }
 
 function asked(
@@ -247,17 +262,25 @@ function bestOf(iterations: Review['iterations']): { readonly commit: string; re
   return stored.findLast(({ blocking }) => blocking === fewest) ?? null;
 }
 
+function voidedWords(voided: number): string {
+  return voided === 0 ? '' : `; ${counted(voided, 'verdict')} void, because the work changed during the review`;
+}
+
 /** The report of a review that has ended. */
 export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'kind'> {
-  const { id, outcome, iteration, startedAt, usage, iterations } = review;
+  const { id, outcome, iteration, startedAt, usage, iterations, reviewer, verdict } = review;
   if (outcome === null) throw new Error(`impossible: review ${id} is reported before its end`);
   const rows = iterations.map(
-    ({ opened, fixed, disputed, reappeared, verdict }, index) =>
-      `${index + 1}: ${verdict ?? 'no verdict'}, findings ${opened} opened, ${fixed} fixed, ${disputed} disputed, ${reappeared} reappeared`,
+    ({ opened, fixed, disputed, reappeared, verdict, voided = 0 }, index) =>
+      `${index + 1}: ${verdict ?? 'no verdict'}, findings ${opened} opened, ${fixed} fixed, ${disputed} disputed, ${reappeared} reappeared${voidedWords(voided)}`,
   );
   const open = openFindings(review);
   const left = open.length === 0 ? [] : [`${counted(open.length, 'open finding')}:`, ...open.map(findingLine)];
-  const best = outcome.kind.startsWith('passed') ? null : bestOf(iterations);
+  const isPassed = outcome.kind.startsWith('passed');
+  const words = isPassed ? '' : (verdict?.reason ?? '');
+  const isNew = words !== '' && words !== outcome.why && open.length === 0;
+  const wanted = isNew ? [`${reviewer} asked last: ${words}`] : [];
+  const best = isPassed ? null : bestOf(iterations);
   const kept = best === null ? [] : [`Best work: commit ${best.commit} of iteration ${best.number}.`];
   return {
     id,
@@ -267,6 +290,6 @@ export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'ki
     ms: outcome.at - startedAt,
     tokens: usage.tokens,
     costMicros: usage.costMicros,
-    detail: [...rows, ...left, ...kept].join('\n'),
+    detail: [...rows, ...wanted, ...left, ...kept].join('\n'),
   };
 }

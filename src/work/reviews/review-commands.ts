@@ -6,8 +6,8 @@ import { reviewQuestion } from '../../turns/drawn-for.ts';
 import { findingLine } from './briefs.ts';
 import type { ReviewRefusal } from './review-events.ts';
 import type { ReviewOrder, Reviews } from './reviews.ts';
-import { MOST_ITERATIONS, RUN_STATES, isOpen, openFindings } from './review.ts';
-import type { Review, ReviewSettings } from './review.ts';
+import { MOST_ITERATIONS, RUN_STATES, isInvalidTransition, isOpen, openFindings } from './review.ts';
+import type { InvalidTransition, Review, ReviewSettings } from './review.ts';
 
 /** What commands about reviews need. */
 type ReviewCommandsPorts = {
@@ -33,7 +33,7 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
     const isOver = drawnFor?.of === 'turn' && (review === null || reviewQuestion(review) !== drawnFor.epoch);
     if (isOver) return { ok: false, text: 'That question is closed. /review status shows the review.' };
     const refusal = await ports.reviews.give(channel, command);
-    return refusal === null ? { ok: true, text: done } : { ok: false, text: REFUSED[refusal] };
+    return refusal === null ? { ok: true, text: done } : { ok: false, text: refusalWords(refusal) };
   };
   return {
     agents: (channel) => ports.agents(channel),
@@ -93,7 +93,7 @@ async function start(
       ok: false,
       text: 'This thread belongs to a ticket. Its crew asks for reviews: "review" of the crew in turnConfig.json.',
     };
-  if (typeof refusal === 'string') return { ok: false, text: REFUSED[refusal] };
+  if (typeof refusal === 'string') return { ok: false, text: refusalWords(refusal) };
   const name = ports.nameOf(refusal.notSeated);
   return { ok: false, text: `${name} has no seat here. To add it: /floor add ${refusal.notSeated}` };
 }
@@ -116,12 +116,20 @@ export function manifestOf(review: Review, lines: readonly Line[]) {
 /** How many iterations `/review more` adds without a number. */
 const MORE_ITERATIONS = 5;
 
-const REFUSED: Readonly<Record<ReviewRefusal, string>> = {
+/** Why a command was refused, for people. */
+function refusalWords(refusal: ReviewRefusal): string {
+  if (!isInvalidTransition(refusal)) return REFUSED[refusal];
+  const why = refusal.startsWith('InvalidTransition: init ')
+    ? 'Not possible before both agents are there.'
+    : 'The last review here is over. To start one: /review start.';
+  return `${why} (${refusal})`;
+}
+
+const REFUSED: Readonly<Record<Exclude<ReviewRefusal, InvalidTransition>, string>> = {
   REVIEW_OPEN: 'A review is open here. To see it: /review status. To end it: /review cancel.',
   NO_REVIEW: 'No review is open here. To start one: /review start.',
   SAME_AGENT: 'One agent cannot review its own work. Name two agents.',
   NOT_ITS_TURN: 'Nothing changed: the review waits for another turn.',
-  INVALID_TRANSITION: 'Not possible in this state of the review: /review status shows it.',
   NOT_WAITING: 'The review does not wait for a decision: /review status shows what it waits for.',
   TOO_MANY_ITERATIONS: `A review has at most ${MOST_ITERATIONS} iterations.`,
   NOT_DUE: 'Nothing changed: no time has run out yet.',

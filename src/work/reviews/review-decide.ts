@@ -3,11 +3,19 @@ import type { Instant } from '../../lib/time.ts';
 import type { ReviewCommandOf, ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
 import { evolveReview } from './review-evolve.ts';
 import { answered, isDisputedAgain, ledgerAfter, reversal, unanswered } from './findings.ts';
-import { MOST_ITERATIONS, isOpen, openFindings, triggerOf } from './review.ts';
+import { MOST_ITERATIONS, invalidTransition, isOpen, openFindings, triggerOf } from './review.ts';
 import type { Heard, ReviewOutcome, Review, ReviewState, ReviewStatus, ReviewTurn, ReviewedWork } from './review.ts';
-import { answersIn, findingsIn, signalOfPrimary, verdictOfReviewer } from '../../turns/text/review-signals.ts';
+import {
+  answersIn,
+  findingsIn,
+  foreignSignal,
+  signalOfPrimary,
+  verdictOfReviewer,
+} from '../../turns/text/review-signals.ts';
+import { defined } from '../../lib/defined.ts';
 import { limitIn } from '../limits.ts';
 import { shortDigest } from '../../lib/digest.ts';
+import { counted } from '../../turns/commands/clock-words.ts';
 
 /** Facts, or a refusal that changes nothing. */
 export function decideReview(
@@ -53,8 +61,24 @@ function carryOut<T extends ReviewCommand['type']>(
   command: ReviewCommandOf<T>,
   decision: ReviewDecision,
 ): ReviewRefusal | null {
-  if (type !== 'START' && decision.open === null) return 'NO_REVIEW';
+  if (type !== 'START' && decision.open === null) return refusedAtRest(type, decision);
   return DECIDERS[type](decision, command);
+}
+
+/** The states that commands would lead to. */
+const WANTED: { readonly [T in ReviewCommand['type']]?: ReviewStatus } = {
+  ACCEPT: 'complete',
+  CANCEL: 'failed',
+  UNABLE: 'failed',
+  READY: 'working',
+  UPHOLD: 'working',
+  MORE: 'working',
+};
+
+/** An ended review keeps its state. */
+function refusedAtRest(type: ReviewCommand['type'], { state: { review } }: ReviewDecision): ReviewRefusal {
+  const to = WANTED[type];
+  return review === null || to === undefined ? 'NO_REVIEW' : invalidTransition(review.status, to);
 }
 
 /** The facts of one command, and the state that they lead to. */
@@ -92,8 +116,14 @@ class ReviewDecision {
     this.record({ type: 'reviewMoved', from, to, trigger });
   }
 
-  ask(agent: string, purpose: ReviewTurn['purpose'], retried = false): void {
-    this.record({ type: 'turnAsked', agent, purpose, retried });
+  /** `fault`: why the agent's turn before this one was of no use. */
+  ask(agent: string, purpose: ReviewTurn['purpose'], fault?: string): void {
+    this.record({ type: 'turnAsked', agent, purpose, retried: false, ...defined({ fault }) });
+  }
+
+  /** Asks for the same turn again. `retried`: its agent has failed. */
+  askAgain({ agent, purpose, fault }: ReviewTurn, retried: boolean): void {
+    this.record({ type: 'turnAsked', agent, purpose, retried, ...defined({ fault }) });
   }
 
   wait(reason: NonNullable<Review['waiting']>['for'], why: string, until: Instant | null): null {
@@ -103,7 +133,8 @@ class ReviewDecision {
 
   /** Ends the review, or refuses a transition that the specification does not list. */
   end(to: 'complete' | 'failed', kind: ReviewOutcome, why: string, by: string | null): ReviewRefusal | null {
-    if (triggerOf(this.review.status, to) === null) return 'INVALID_TRANSITION';
+    const { status } = this.review;
+    if (triggerOf(status, to) === null) return invalidTransition(status, to);
     this.move(to);
     this.record({ type: 'reviewEnded', kind, why, by });
     return null;
@@ -162,6 +193,10 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
   if (!isMember(decision.review, agent)) return 'UNCHANGED';
   const until = limitIn(why, { at: decision.at, limits: 0 });
   if (until !== null && agent === reviewer && replaceReviewer(decision, why)) return null;
+  if (waiting?.for === 'agents' && waiting.until !== null) {
+    const named = `${agent}: ${why}`;
+    return named === waiting.why ? 'UNCHANGED' : decision.wait('agents', named, waiting.until);
+  }
   // The floor may have told first that the agent is away, and why only then.
   if (waiting !== null && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
   if (until !== null && turn?.agent === agent) return decision.wait('provider', `${agent}: ${why}`, until);
@@ -202,7 +237,7 @@ function ended(decision: ReviewDecision, command: ReviewCommandOf<'ENDED'>): Rev
     return decision.review.textOnly === true ? measured(decision, { type: 'MEASURED', epoch, work: null }) : null;
   }
   if (turn.retried) return decision.end('failed', 'failed', `the turn of ${agent} failed twice`, null);
-  decision.ask(agent, turn.purpose, true);
+  decision.askAgain(turn, true);
   return null;
 }
 
@@ -217,9 +252,12 @@ function awaited(
 /** Reads signals, findings and answers from a text. Two texts of a turn that signal two things signal nothing. */
 function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): ReviewRefusal | null {
   const turn = awaited(decision, command);
-  if (turn === null) return 'NOT_ITS_TURN';
   const { agent, epoch, text } = command;
   const { settings, primary, reviewer } = decision.review;
+  const isLate = turn === null && decision.review.turn?.agent === agent;
+  const foreign = isLate ? null : foreignSignal(text, settings.signals, turn === null ? null : roleOf(agent, primary));
+  if (foreign !== null) decision.record({ type: 'signalIgnored', agent, epoch, signal: foreign });
+  if (turn === null) return foreign === null ? 'NOT_ITS_TURN' : null;
   const { heard } = turn;
   const read = agent === reviewer ? verdictOfReviewer(text, settings.signals) : signalOfPrimary(text, settings.signals);
   const isTwice = heard?.signal != null && read.signal !== null && read.signal !== heard.signal;
@@ -234,6 +272,10 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
     digest: shortDigest(heard?.digest ?? '', text),
   });
   return null;
+}
+
+function roleOf(agent: string, primary: string): 'primary' | 'reviewer' {
+  return agent === primary ? 'primary' : 'reviewer';
 }
 
 /** The longest reason that is kept of a text, in UTF-16 units. */
@@ -276,10 +318,13 @@ function judgeWork(
     if (review.settings.until === 'signal') return pass(decision, reason ?? `${review.primary} signalled DONE`);
     decision.record({ type: 'doneSignalled', tree: work.tree });
   }
-  const isUnchanged = review.reviewed?.tree === work.tree;
+  const isUnchanged = wasReviewed(review, work.tree);
   if (isUnchanged) decision.record({ type: 'unchangedCounted', unchanged: review.unchanged + 1 });
   else if (review.unchanged > 0) decision.record({ type: 'unchangedCounted', unchanged: 0 });
   decision.move('reviewing');
+  // The newest verdict on this tree is a pass, and now both agree.
+  const { verdict, done } = decision.review;
+  if (verdict?.verdict === 'pass' && done === work.tree) return pass(decision, verdict.reason);
   // The reviewer has seen this tree, and nothing was answered that it could read.
   if (isUnchanged && answers.length === 0) return goOnUnlessStalled(decision);
   decision.ask(review.reviewer, 'review');
@@ -291,12 +336,12 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   if (work.tree !== tree) {
     decision.record({ type: 'verdictVoided', tree });
     decision.record({ type: 'workMeasured', work });
-    return decision.ask(review.reviewer, 'review');
+    return decision.ask(review.reviewer, 'review', 'the work changed while you reviewed it');
   }
   const { signal, findings: given, reason = '' } = turn;
-  const isFaulty = signal === null || signal === 'done' || turn.broken !== undefined || contradicts(turn);
-  if (isFaulty && purpose === 'review') return decision.ask(review.reviewer, 'repair');
-  const verdict = isFaulty ? 'revise' : signal;
+  const fault = faultOf(turn, review);
+  if (fault !== null && purpose === 'review') return decision.ask(review.reviewer, 'repair', fault);
+  const verdict = fault !== null || signal === null || signal === 'done' ? 'revise' : signal;
   decision.record({ type: 'verdictGiven', verdict, tree, reason });
   const findings = ledgerAfter(review, given, work);
   decision.record({ type: 'findingsKept', findings });
@@ -308,9 +353,18 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   goOnUnlessStalled(decision);
 }
 
-/** A pass beside a finding that must be mended says two things. */
-function contradicts({ signal, findings }: Heard): boolean {
-  return signal === 'pass' && findings.some(({ severity }) => severity === 'blocker' || severity === 'major');
+/** Whether the reviewer has given a verdict on this tree, in the iteration before or an earlier one. */
+function wasReviewed({ reviewed, iterations }: Review, tree: string): boolean {
+  return reviewed?.tree === tree || iterations.some((each) => each.verdict !== null && each.tree === tree);
+}
+
+/** Why a review holds no usable verdict; `null` when it does. A pass beside a finding that must be mended says two things. */
+function faultOf({ signal, broken, findings }: Heard, { settings }: Review): string | null {
+  if (broken !== undefined) return broken;
+  if (signal === null || signal === 'done') return 'no verdict: you wrote nothing';
+  const grave = findings.find(({ severity }) => severity === 'blocker' || severity === 'major');
+  if (signal !== 'pass' || grave === undefined) return null;
+  return `${settings.signals.pass} stands beside a finding of severity ${grave.severity}: ${grave.title}`;
 }
 
 function pass(decision: ReviewDecision, why: string): void {
@@ -334,7 +388,7 @@ function goOnUnlessStalled(decision: ReviewDecision): void {
 
 function stallOf(review: Review): string | null {
   const { unchanged, settings, findings, primary } = review;
-  if (unchanged >= settings.patience) return `the work did not change in ${unchanged} iterations`;
+  if (unchanged >= settings.patience) return `the work did not change in ${counted(unchanged, 'iteration')}`;
   const disputed = findings.find(isDisputedAgain);
   if (disputed !== undefined) return `${primary} disputed a finding twice: ${disputed.title}`;
   const undoing = reversal(review);
@@ -383,7 +437,7 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
 function askAgain(decision: ReviewDecision): null {
   const { turn } = decision.review;
   decision.record({ type: 'waitOver', by: null });
-  if (turn !== null) decision.ask(turn.agent, turn.purpose);
+  if (turn !== null) decision.askAgain(turn, false);
   return null;
 }
 

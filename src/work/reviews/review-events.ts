@@ -12,6 +12,7 @@ import {
   ticketSchema,
   workSchema,
 } from './review.ts';
+import type { InvalidTransition } from './review.ts';
 import {
   MOST_FINDINGS,
   REVIEW_VERDICTS,
@@ -85,9 +86,17 @@ export const REVIEW_FACTS = {
   /** The reviewer is not available, and another agent reviews in its place. */
   reviewerReplaced: { reviewer: agent, why: text },
   iterationBegun: { iteration: z.int() },
-  turnAsked: { agent, purpose: z.enum(['work', 'review', 'repair', 'answers']), retried: z.boolean() },
+  turnAsked: {
+    agent,
+    purpose: z.enum(['work', 'review', 'repair', 'answers']),
+    retried: z.boolean(),
+    /** Why the agent's turn before this one was of no use. */
+    fault: text.exactOptional(),
+  },
   turnGranted: { agent, epoch },
   turnHeard: { agent, epoch, ...signalled, digest: text },
+  /** An agent wrote the signal of another role. It is text. */
+  signalIgnored: { agent, epoch, signal: text },
   turnOver: { agent, epoch },
   workMeasured: { work: workSchema },
   /** The work changed while it was reviewed, so the verdict counts for nothing. */
@@ -117,11 +126,10 @@ export const REVIEW_REFUSALS = [
   'NO_REVIEW',
   'SAME_AGENT',
   'NOT_ITS_TURN',
-  'INVALID_TRANSITION',
   'NOT_WAITING',
   'TOO_MANY_ITERATIONS',
   'NOT_DUE',
   'UNCHANGED',
 ] as const;
 
-export type ReviewRefusal = (typeof REVIEW_REFUSALS)[number];
+export type ReviewRefusal = (typeof REVIEW_REFUSALS)[number] | InvalidTransition;

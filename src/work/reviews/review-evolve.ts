@@ -1,3 +1,4 @@
+import { defined } from '../../lib/defined.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { ReviewFactOf, ReviewFact } from './review-events.ts';
 import { isOpen, triggerOf } from './review.ts';
@@ -46,11 +47,13 @@ function changed(review: Review, fact: Exclude<ReviewFact, ReviewFactOf<'reviewS
     case 'iterationBegun':
       return begun(review, fact, at);
     case 'turnAsked':
-      return { ...review, turn: { agent: fact.agent, purpose: fact.purpose, retried: fact.retried, epoch: null } };
+      return asked(review, fact);
     case 'turnGranted':
       return granted(review, fact);
     case 'turnHeard':
       return heard(review, fact);
+    case 'signalIgnored':
+      return review;
     case 'turnOver':
       return over(review, fact);
     case 'workMeasured':
@@ -83,6 +86,17 @@ function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: In
     throw new Error(`impossible: review ${review.id} moves from ${from} to ${to} while ${review.status}`);
   const isLeft = to === 'complete' || to === 'failed' || (from === 'reviewing' && to === 'working');
   return { ...review, status: to, iterations: isLeft ? closed(review, at) : review.iterations };
+}
+
+/** A review that is asked for with a fault, after one that is over, replaces it: its verdict is void. */
+function asked({ iterations, ...review }: Review, { type: _type, ...turn }: ReviewFactOf<'turnAsked'>): Review {
+  const { voided = 0 } = iterations.at(-1) ?? {};
+  const isVoided = turn.purpose === 'review' && turn.fault !== undefined && review.turn?.ended === true;
+  return {
+    ...review,
+    iterations: isVoided ? withLast(iterations, { voided: voided + 1 }) : iterations,
+    turn: { ...turn, epoch: null },
+  };
 }
 
 /** While people decide, no turn is awaited. */
@@ -137,7 +151,10 @@ function heard(review: Review, { type: _type, agent, epoch, ...fact }: ReviewFac
 
 function over(review: Review, { agent, epoch }: ReviewFactOf<'turnOver'>): Review {
   const usage = { ...review.usage, turns: review.usage.turns + 1 };
-  return { ...review, turn: { ...turnOf(review, agent, epoch), ended: true }, usage };
+  const turn = turnOf(review, agent, epoch);
+  const fault = agent === review.primary ? turn.heard?.broken : undefined;
+  const iterations = withLast(review.iterations, defined({ fault }));
+  return { ...review, turn: { ...turn, ended: true }, usage, iterations };
 }
 
 /** The turn that is awaited. Throws when it is another one. */
@@ -157,10 +174,16 @@ function judged(review: Review, { type: _type, ...verdict }: ReviewFactOf<'verdi
   return {
     ...review,
     verdict,
-    reviewed: review.work,
+    reviewed: withoutDiff(review.work),
     turn: null,
     iterations: withLast(review.iterations, { verdict: verdict.verdict }),
   };
+}
+
+function withoutDiff(work: Review['work']): Review['work'] {
+  if (work === null) return null;
+  const { diff: _diff, ...seen } = work;
+  return seen;
 }
 
 function kept(review: Review, { findings }: ReviewFactOf<'findingsKept'>): Review {

@@ -31,6 +31,19 @@ export function triggerOf(from: ReviewStatus, to: ReviewStatus): string | null {
   return REVIEW_TRANSITIONS.find((row) => row.from === from && row.to === to)?.trigger ?? null;
 }
 
+/** The refusal of a transition that the specification does not list, with its two states. */
+export type InvalidTransition = `InvalidTransition: ${ReviewStatus} to ${ReviewStatus}`;
+
+/** The refusal to move from one state to another. */
+export function invalidTransition(from: ReviewStatus, to: ReviewStatus): InvalidTransition {
+  return `InvalidTransition: ${from} to ${to}`;
+}
+
+/** Whether a refusal is one of a transition. */
+export function isInvalidTransition(refusal: string): refusal is InvalidTransition {
+  return refusal.startsWith('InvalidTransition: ');
+}
+
 /** The specification's run state for each state of a review, as `/review status --json` shows it. */
 export const RUN_STATES: Readonly<Record<ReviewStatus, string>> = {
   init: 'submitted',
@@ -91,6 +104,8 @@ export const workSchema = z.strictObject({
   changed: z.array(z.strictObject({ file: text, lines: z.array(z.int()).exactOptional() })).exactOptional(),
   /** A folder with the files of the commit, for the reviewer to read. */
   folder: text.exactOptional(),
+  /** The changes since the work that the reviewer saw last, as git shows them; cut when they are long. */
+  diff: text.exactOptional(),
 });
 
 /** The crew that asked for a review, and the id of its ticket's task on the floor. */
@@ -123,6 +138,10 @@ const iterationSchema = z.strictObject({
   fixed: count,
   disputed: count,
   reappeared: count,
+  /** Why the primary agent's last turn held no signal although it seemed to. It is told so once. */
+  fault: text.exactOptional(),
+  /** Verdicts that count for nothing, because the work changed meanwhile. Absent: none. */
+  voided: count.exactOptional(),
 });
 
 /** The turn that the review waits for. */
@@ -134,6 +153,8 @@ const turnSchema = z.strictObject({
   epoch: z.number().nullable(),
   /** It was asked again, because its agent failed the first time. */
   retried: z.boolean(),
+  /** Why the agent's turn before this one was of no use. */
+  fault: text.exactOptional(),
   /** What the agent has signalled in its texts under this epoch. */
   heard: z
     .strictObject({

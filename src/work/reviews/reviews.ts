@@ -3,7 +3,7 @@ import type { GitEnvironment } from '../../lib/git.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
-import type { ReviewCommand, ReviewRefusal } from './review-events.ts';
+import type { ReviewCommand, ReviewFact, ReviewRefusal } from './review-events.ts';
 import { reviewMachine } from './review-binding.ts';
 import type { ReviewStore } from './review-binding.ts';
 import { isOpen } from './review.ts';
@@ -81,9 +81,9 @@ export class Reviews {
     await Promise.all(this.#measuring.values());
   }
 
-  /** Calls the listener with the number of facts of every change. */
-  onFacts(listener: (facts: number) => void): void {
-    this.#ports.reviews.onChange(({ facts }) => listener(facts.length));
+  /** Calls the listener with the channel and the facts of every change. */
+  onFacts(listener: (channel: string, facts: readonly ReviewFact[]) => void): void {
+    this.#ports.reviews.onChange(({ key, facts }) => listener(key, facts));
   }
 
   /** The reviews of a channel; `null` when it had none. */

@@ -53,15 +53,18 @@ export async function measureWork(
     const parent = head.trim() === '' ? [] : ['-p', head.trim()];
     const commit = (await git(['commit-tree', tree, ...parent, '-m', 'Work under review'])).trim();
     await git(['update-ref', ref, commit]);
-    const changed = before?.commit == null ? undefined : await changesOf(git, before.commit, commit);
-    return { tree, commit, ...defined({ changed }) };
+    if (before?.commit == null) return { tree, commit };
+    const changed = await changesOf(git, before.commit, commit);
+    const diff = await shownChanges(git, [before.commit, commit], LONGEST_DIFF_IN_BRIEF);
+    return { tree, commit, diff, ...defined({ changed }) };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
 }
 
-/** The longest difference that people are shown, in UTF-16 units. */
+/** The longest difference that people are shown, and the longest one in a prompt, in UTF-16 units. */
 const LONGEST_DIFF = 60_000;
+const LONGEST_DIFF_IN_BRIEF = 20_000;
 
 /**
  * The changes between two commits as git shows them, with a summary first; cut when they are long. `before`: `null` for
@@ -73,9 +76,13 @@ export async function changesShown(
   before: string | null,
   after: string,
 ): Promise<string> {
+  return shownChanges(gitIn(folder, environment), [before ?? `${after}^`, after], LONGEST_DIFF);
+}
+
+async function shownChanges(git: Git, commits: readonly [string, string], longest: number): Promise<string> {
   const plain = ['--no-ext-diff', '--no-textconv', '--no-color', '--find-renames'];
-  const text = await gitIn(folder, environment)(['diff', '--stat', '--patch', ...plain, before ?? `${after}^`, after]);
-  return text.length <= LONGEST_DIFF ? text : `${text.slice(0, LONGEST_DIFF).toWellFormed()}\n… cut here`;
+  const text = await git(['diff', '--stat', '--patch', ...plain, ...commits]);
+  return text.length <= longest ? text.trimEnd() : `${text.slice(0, longest).toWellFormed()}\n… cut here`;
 }
 
 /** Deletes the refs that match a pattern of git, so that git can remove their commits. Does nothing outside a repository. */
@@ -134,6 +141,7 @@ export async function showWork(
   const isThere = worktrees.includes(`worktree ${place}`) && (await rootOf(environment, place)) === place;
   if (isThere) {
     await gitIn(place, environment)(['checkout', '--quiet', '--force', '--detach', commit]);
+    await gitIn(place, environment)(['clean', '--quiet', '--force', '--force', '-d', '-x']);
     return;
   }
   await rm(place, { recursive: true, force: true });

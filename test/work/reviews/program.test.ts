@@ -25,6 +25,12 @@ function lines(...texts: readonly string[]): Answers {
   return () => texts[Math.min(turn++, texts.length - 1)] ?? '';
 }
 
+function repository(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-review-repository-'));
+  execFileSync('git', ['init', '--quiet', folder]);
+  return folder;
+}
+
 describe('a review in a channel', () => {
   test('passes in the second iteration, with one card and one report', async () => {
     const room = await open({
@@ -40,6 +46,54 @@ describe('a review in a channel', () => {
       'qa: PASS',
     ]);
     expect(room.posts.at(-1)).toMatch(/^Conch: ✅ Review passed after 2 iterations/);
+  });
+
+  test('shows the reviewer the work of a repository, and not what the other agent wrote about it', async () => {
+    const folder = repository();
+    const prompts: Record<'dev' | 'qa', string[]> = { dev: [], qa: [] };
+    const said = { dev: lines('Hello!', 'I had an idea.', 'F1: fixed'), qa: lines('[major] No\nREVISE', 'PASS') };
+    const asked =
+      (agent: 'dev' | 'qa'): Answers =>
+      (turn, ...rest) => {
+        prompts[agent].push(turn.text);
+        if (agent === 'dev') writeFileSync(join(folder, 'a.txt'), `work ${prompts.dev.length}\n`);
+        return said[agent](turn, ...rest);
+      };
+    const agents = { dev: asked('dev'), qa: asked('qa') };
+    const room = await open({ folder, agents, channel: { order: 'mention' } });
+    await room.write('@dev say hello');
+    await until(() => room.posts.includes('dev: Hello!'));
+    await room.command('/review start dev qa 7 write it');
+    expect((await room.settled()).outcome?.kind).toBe('passed');
+    const [first = '', second = ''] = prompts.qa.slice(-2);
+    expect(first).toContain('Hello!');
+    for (const prompt of [first, second]) {
+      expect(prompt).not.toContain('I had an idea');
+      expect(prompt).not.toMatch(/iteration|of 7/);
+    }
+    expect(second).toContain('    -work 2\n    +work 3');
+    expect(prompts.dev.at(-1)).toContain('[major] No');
+    rmSync(folder, { recursive: true });
+  });
+
+  test('says in the channel that a verdict is void, because the work changed', async () => {
+    const folder = repository();
+    let reviews = 0;
+    const room = await open({
+      folder,
+      agents: {
+        dev: lines('One.'),
+        qa: () => {
+          if ((reviews += 1) === 1) writeFileSync(join(folder, 'late.txt'), 'late');
+          return 'PASS';
+        },
+      },
+    });
+    await room.command('/review start dev qa write it');
+    expect([(await room.settled()).outcome?.kind, reviews]).toEqual(['passed', 2]);
+    expect(room.posts).toContain("Conch: 🔁 1 of 10 · qa reviews dev's work again: it changed during the review");
+    expect(room.posts.at(-1)).toContain('1 verdict void, because the work changed during the review');
+    rmSync(folder, { recursive: true });
   });
 
   test('takes verdicts from the tools done and review', async () => {

@@ -9,6 +9,7 @@ import {
   triggerOf,
 } from '../../../src/work/reviews/review.ts';
 import type { Review, ReviewSettings } from '../../../src/work/reviews/review.ts';
+import { briefOf } from '../../../src/work/reviews/briefs.ts';
 import { PLAIN, START, searchReviews, textOf } from './search.ts';
 import type { Said } from './search.ts';
 
@@ -65,6 +66,15 @@ class Course {
     return this.turn('qa', said);
   }
 
+  /** The number of the last epoch. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  set epoch(epoch: number) {
+    this.#epoch = epoch;
+  }
+
   get end(): string {
     const { status, outcome, iteration } = this.review;
     return `${status} ${outcome?.kind ?? this.review.waiting?.for ?? this.review.turn?.agent} after ${iteration}`;
@@ -97,6 +107,33 @@ describe('the tables of the specification', () => {
     expect(REVIEW_TRANSITIONS).toHaveLength(8);
     for (const to of REVIEW_STATUSES)
       expect([triggerOf('complete', to), triggerOf('failed', to)]).toEqual([null, null]);
+  });
+
+  test.each<readonly [string, () => Course, ReviewCommand['type'], string | null]>([
+    ['complete', () => new Course().works({ signal: 'done' }), 'ACCEPT', 'InvalidTransition: complete to complete'],
+    ['complete', () => new Course().works({ signal: 'done' }), 'CANCEL', 'InvalidTransition: complete to failed'],
+    ['complete', () => new Course().works({ signal: 'done' }), 'UPHOLD', 'InvalidTransition: complete to working'],
+    ['failed', () => new Course().works({ signal: 'fail' }), 'ACCEPT', 'InvalidTransition: failed to complete'],
+    ['failed', () => new Course().works({ signal: 'fail' }), 'CANCEL', 'InvalidTransition: failed to failed'],
+    ['failed', () => new Course().works({ signal: 'fail' }), 'UPHOLD', 'InvalidTransition: failed to working'],
+    ['working', () => new Course(), 'READY', 'NOT_WAITING'],
+    ['reviewing', () => new Course().works(), 'READY', 'NOT_WAITING'],
+  ])('refuse in %s, and nothing changes: %s %s', (_status, play, type, refusal) => {
+    const course = play();
+    const before = course.state;
+    expect(course.give({ type, by: 'ann', reason: '' } as ReviewCommand)).toBe(refusal);
+    expect(course.state).toEqual(before);
+  });
+
+  test.each(
+    REVIEW_STATUSES.flatMap((from) => REVIEW_STATUSES.map((to) => [from, to] as const)).filter(
+      ([from, to]) => triggerOf(from, to) === null,
+    ),
+  )('have no transition from %s to %s', (from, to) => {
+    const { state, review, at } = new Course();
+    const fact = { type: 'reviewMoved', from, to, trigger: '' } as const;
+    const moved = () => reviewMachine.evolve({ ...state, review: { ...review, status: from } }, fact, at);
+    expect(moved).toThrow(/impossible/);
   });
 
   test.each(REVIEW_STATUSES.map((status) => [status]))('map %s to a run state and back', (status) => {
@@ -192,13 +229,150 @@ describe('a verdict', () => {
     expect(course.reviews(said).end).toBe('working dev after 2');
   });
 
-  test('of an older turn changes nothing', () => {
+  test.each<readonly [Said, string]>([
+    [{}, 'no usable verdict: no verdict: the last line must be PASS, REVISE or FAIL, and nothing else.'],
+    [{ broken: true }, 'no usable verdict: more than one signal: PASS, REVISE.'],
+    [
+      { signal: 'pass', findings: [MAJOR] },
+      'no usable verdict: PASS stands beside a finding of severity major: It breaks.',
+    ],
+  ])('that is of no use is requested with the exact fault: %j', (said, words) => {
+    expect(briefOf(new Course().works().reviews(said).review)).toContain(words);
+  });
+
+  test('for work to which the agents return counts: equal work is never reviewed twice', () => {
+    const course = new Course()
+      .works({ tree: 'a' })
+      .reviews({ signal: 'revise', findings: [MAJOR] })
+      .works({ tree: 'b' })
+      .reviews({ signal: 'revise', findings: [MAJOR] })
+      .works({ tree: 'a' });
+    expect([course.end, course.review.unchanged]).toEqual(['working dev after 4', 1]);
+  });
+
+  test('that passed the work stands until the work changes, so DONE for it is consensus', () => {
+    const course = new Course({ until: 'consensus' }).works({ tree: 'a' }).reviews({ signal: 'pass' });
+    expect(course.end).toBe('working dev after 2');
+    expect(course.works({ signal: 'done' }).end).toBe('complete passed after 2');
+  });
+
+  test('of an older turn changes nothing, and the verdict of another agent is text', () => {
     const course = new Course().works();
     course.give({ type: 'GRANTED', agent: 'qa', epoch: 7 });
     course.give({ type: 'GRANTED', agent: 'qa', epoch: 8 });
     const late: ReviewCommand = { type: 'SAID', agent: 'qa', epoch: 7, text: 'PASS' };
     expect(course.give(late)).toBe('NOT_ITS_TURN');
-    expect(course.give({ ...late, agent: 'dev', epoch: 8 })).toBe('NOT_ITS_TURN');
+    const before = course.state;
+    expect(course.give({ ...late, agent: 'dev', epoch: 8 })).toBeNull();
+    expect(course.state).toEqual(before);
+  });
+});
+
+describe('a signal', () => {
+  /** Plays a turn whose agent says this, and returns the facts about what it said. */
+  const heard = (course: Course, agent: string, text: string): readonly unknown[] => {
+    course.give({ type: 'GRANTED', agent, epoch: 50 });
+    const decision = reviewMachine.decide(course.state, { type: 'SAID', agent, epoch: 50, text }, course.at);
+    return decision.facts.map((fact) => (fact.type === 'signalIgnored' ? fact.signal : fact.type));
+  };
+
+  test.each([
+    ['dev', 'PASS', ['PASS', 'turnHeard']],
+    ['dev', 'REVISE', ['REVISE', 'turnHeard']],
+    ['dev', 'DONE', ['turnHeard']],
+    ['dev', 'I would not PASS this.', ['turnHeard']],
+    ['pm', 'PASS', ['PASS']],
+    ['pm', 'FAIL', ['FAIL']],
+    ['pm', 'Hello.', []],
+  ])('of %s in the turn of dev, "%s", is put on record when it is not its own', (agent, text, facts) => {
+    expect(heard(new Course(), agent, text)).toEqual(facts);
+  });
+
+  test('DONE of the reviewer is put on record, and is no verdict', () => {
+    expect(heard(new Course().works(), 'qa', 'DONE')).toEqual(['DONE', 'turnHeard']);
+  });
+
+  test('of the primary agent that is followed by more text is no signal, and it is told so once', () => {
+    const late = new Course();
+    late.give({ type: 'GRANTED', agent: 'dev', epoch: 1 });
+    late.give({ type: 'SAID', agent: 'dev', epoch: 1, text: 'DONE\nor nearly' });
+    late.give({ type: 'ENDED', agent: 'dev', epoch: 1, completed: true });
+    late.give({ type: 'MEASURED', epoch: 1, work: { tree: 'x', commit: null } });
+    late.epoch = 1;
+    late.reviews({ signal: 'revise', tree: 'x' });
+    const words = 'Your last turn held no signal: DONE is followed by more text.';
+    expect(briefOf(late.review)).toContain(words);
+    late.works({ tree: 'y' }).reviews({ signal: 'revise' });
+    expect(briefOf(late.review)).not.toContain(words);
+  });
+});
+
+describe('the agents', () => {
+  test('are waited for, and the one that does not come is named', () => {
+    const course = new Course();
+    course.state = reviewMachine.empty('c');
+    course.give(START);
+    const limit = reviewMachine.nextDeadline(course.state);
+    expect(course.give({ type: 'LOST', agent: 'qa', why: 'it is offline' })).toBeNull();
+    expect(reviewMachine.nextDeadline(course.state)).toBe(limit);
+    course.at = limit ?? 0;
+    course.give({ type: 'TICK' });
+    expect([course.end, course.review.outcome?.why]).toEqual(['failed failed after 0', 'qa: it is offline']);
+  });
+});
+
+describe('the prompt of the reviewer', () => {
+  const commit = (name: string) => name.repeat(40);
+  const work = { tree: 'a', commit: commit('a'), folder: '/data/reviews/r1' };
+
+  /** A review whose work is in a repository, after the first turn of dev. */
+  const inRepository = (): Course => {
+    const course = new Course({ maxIterations: 7 });
+    course.give({ type: 'GRANTED', agent: 'dev', epoch: 1 });
+    course.give({ type: 'SAID', agent: 'dev', epoch: 1, text: 'I thought of a tree first.' });
+    course.give({ type: 'ENDED', agent: 'dev', epoch: 1, completed: true });
+    course.give({ type: 'MEASURED', epoch: 1, work });
+    course.epoch = 1;
+    return course;
+  };
+  const measured = (course: Course, agent: string, text: string, next: object): void => {
+    const epoch = (course.epoch += 1);
+    course.give({ type: 'GRANTED', agent, epoch });
+    course.give({ type: 'SAID', agent, epoch, text });
+    course.give({ type: 'ENDED', agent, epoch, completed: true });
+    course.give({ type: 'MEASURED', epoch, work: { ...work, ...next } });
+  };
+
+  test('names commit and folder of the work, and neither the iteration nor the limit nor what the other thought', () => {
+    const brief = briefOf(inRepository().review);
+    expect(brief).toContain(`The work is commit ${commit('a')}. Its files are in /data/reviews/r1. Read them there.`);
+    for (const word of ['iteration', '7', 'tree first']) expect(brief.toLowerCase()).not.toContain(word);
+  });
+
+  test('holds its own findings, their answers and the changes since it looked last, from the second iteration on', () => {
+    const course = inRepository();
+    measured(course, 'qa', '[major] It breaks\n[minor] A name\nREVISE', {});
+    const next = { tree: 'b', commit: commit('b'), diff: '-old\n+new' };
+    measured(course, 'dev', 'F1: fixed\nF2: disputed: it is meant so', next);
+    const brief = briefOf(course.review);
+    expect(brief).toContain(
+      `You saw commit ${commit('a')} last. The changes since then, as git shows them:\n    -old\n    +new`,
+    );
+    expect(brief).toContain('F1 [major] It breaks (fixed)\nF2 [minor] A name (disputed: it is meant so)');
+    expect(brief).toContain('What the task does not ask for is no reason to refuse the work: report it as [note].');
+  });
+
+  test('says that the work changed meanwhile when its verdict is void', () => {
+    const course = inRepository();
+    measured(course, 'qa', 'PASS', { tree: 'b', commit: commit('b') });
+    expect(briefOf(course.review)).toContain(
+      'Your last verdict does not count: the work changed while you reviewed it. Review it again.',
+    );
+    expect(course.review.iterations.at(-1)?.voided).toBe(1);
+  });
+
+  test('points to the conversation when there is no repository', () => {
+    expect(briefOf(new Course().works().review)).toContain('The work is what dev wrote in the conversation.');
   });
 });
 
@@ -294,7 +468,7 @@ describe('a refused command', () => {
     expect(course.give({ ...START, reviewer: 'dev' })).toBe('SAME_AGENT');
     expect(course.give({ type: 'CANCEL', by: 'ann', reason: '' })).toBe('NO_REVIEW');
     course.give(START);
-    expect(course.give({ type: 'ACCEPT', by: 'ann' })).toBe('INVALID_TRANSITION');
+    expect(course.give({ type: 'ACCEPT', by: 'ann' })).toBe('InvalidTransition: init to complete');
   });
 });
 

@@ -57,11 +57,12 @@ describe('the work in a repository', () => {
   test('has an equal digest when nothing changed, and shows the changed lines otherwise', async () => {
     const first = await measureWork(process.env, root, 'refs/conch/review/r1/1', null);
     const second = await measureWork(process.env, root, 'refs/conch/review/r1/2', first);
-    expect(second).toEqual({ ...first, changed: [] });
+    expect(second).toEqual({ ...first, changed: [], diff: '' });
     write('a.txt', 'one\n2\nthree\n');
     const third = await measureWork(process.env, root, 'refs/conch/review/r1/3', second);
     expect(third?.tree).not.toBe(second?.tree);
     expect(third?.changed).toEqual([{ file: 'a.txt', lines: [2, 3] }]);
+    expect(third?.diff?.split('\n').filter((line) => /^[-+]\w/.test(line))).toEqual(['-two', '+2', '+three']);
   });
 
   test('holds a change of equal size in the second in which the index was written', async () => {

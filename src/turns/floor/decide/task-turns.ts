@@ -22,9 +22,9 @@ export function beginTask(decision: DecisionBuilder, command: CommandOf<'beginTa
 
 /** Grants the turn that the task asks for, as soon as the floor is free. */
 export function askTaskTurn(decision: DecisionBuilder, command: CommandOf<'askTaskTurn'>): Refusal | null {
-  const { id, agent, brief, fresh } = command;
+  const { id, agent, brief, fresh, apart } = command;
   if (decision.floor.task?.id !== id) return 'not-asked';
-  decision.record({ type: 'taskTurnAsked', agent, brief, ...defined({ fresh }) });
+  decision.record({ type: 'taskTurnAsked', agent, brief, ...defined({ fresh, apart }) });
   recall(decision);
   const { exchange, condition, stopped, limit } = decision.floor;
   const isResting = exchange === null && condition !== 'paused' && !stopped && limit === null;
