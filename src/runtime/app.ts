@@ -108,7 +108,6 @@ export class App {
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textCleaner(parts),
       askedFor: (channel: ChannelId) => this.#askedFor(channel),
-      shownIn: (channel: ChannelId) => this.reviews.state(channel)?.review?.work?.folder ?? null,
     };
     this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
     this.#show = createShowing(parts.adapters, this.#floors);
@@ -122,7 +121,7 @@ export class App {
     });
     const [manager, floors] = [this.#manager, this.#floors];
     this.#backendFor = keptBackends(parts.backendFor);
-    this.runs = new Runs({ ...shared, manager, floors });
+    this.runs = new Runs({ ...shared, manager, floors, shownIn: (channel) => this.reviews.shownIn(channel) });
     this.reviews = new ChannelReviews({ ...shared, floors: this.#floors });
     this.crews = this.#createCrews();
     this.#agents = this.#createAgents(shared.clean);

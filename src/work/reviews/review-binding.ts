@@ -268,7 +268,7 @@ function voidedWords(voided: number): string {
 
 /** The report of a review that has ended. */
 export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'kind'> {
-  const { id, outcome, iteration, startedAt, usage, iterations, reviewer, verdict } = review;
+  const { id, outcome, iteration, startedAt, usage, iterations, reviewer, verdict: last } = review;
   if (outcome === null) throw new Error(`impossible: review ${id} is reported before its end`);
   const rows = iterations.map(
     ({ opened, fixed, disputed, reappeared, verdict, voided = 0 }, index) =>
@@ -277,7 +277,7 @@ export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'ki
   const open = openFindings(review);
   const left = open.length === 0 ? [] : [`${counted(open.length, 'open finding')}:`, ...open.map(findingLine)];
   const isPassed = outcome.kind.startsWith('passed');
-  const words = isPassed ? '' : (verdict?.reason ?? '');
+  const words = isPassed ? '' : (last?.reason ?? '');
   const isNew = words !== '' && words !== outcome.why && open.length === 0;
   const wanted = isNew ? [`${reviewer} asked last: ${words}`] : [];
   const best = isPassed ? null : bestOf(iterations);

@@ -141,7 +141,7 @@ export function reviewStatusText(review: Review, { nameOf, now }: Pick<ReviewCom
   const { status, iteration, settings, primary, reviewer, task, startedAt, usage, outcome, findings } = review;
   const open = openFindings({ findings });
   const lines = [
-    `🔁 ${iteration} of ${settings.maxIterations} · ${stateWords(review, nameOf)} (${status}, ${RUN_STATES[status]})`,
+    `🔁 ${iteration} of ${settings.maxIterations} · ${stateWords(review, nameOf)} (state ${status}, run state ${RUN_STATES[status]})`,
     `Task: ${excerpt(task, TASK_LENGTH)}`,
     `${nameOf(primary)} works, ${nameOf(reviewer)} reviews · ${clockWords((outcome?.at ?? now()) - startedAt)} · ${counted(usage.turns, 'turn')}, ${counted(usage.tokens, 'token')}`,
     ...review.iterations.map(

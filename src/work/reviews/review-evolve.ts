@@ -187,14 +187,15 @@ function withoutDiff(work: Review['work']): Review['work'] {
 }
 
 function kept(review: Review, { findings }: ReviewFactOf<'findingsKept'>): Review {
-  const before = new Map(review.findings.map((finding) => [finding.id, finding.status]));
+  const before = new Map(review.findings.map((finding) => [finding.id, finding]));
   const count = (status: string): number =>
-    findings.filter((each) => each.status === status && before.get(each.id) !== status).length;
+    findings.filter((each) => each.status === status && before.get(each.id)?.status !== status).length;
+  const disputes = findings.filter((each) => each.disputes > (before.get(each.id)?.disputes ?? 0)).length;
   const { opened = 0, fixed = 0, disputed = 0, reappeared = 0 } = review.iterations.at(-1) ?? {};
   const counts = {
     opened: opened + findings.filter(({ id }) => !before.has(id)).length,
     fixed: fixed + count('fixed'),
-    disputed: disputed + count('disputed'),
+    disputed: disputed + disputes,
     reappeared: reappeared + count('reappeared'),
   };
   return { ...review, findings, iterations: withLast(review.iterations, counts) };

@@ -91,6 +91,11 @@ export class Reviews {
     return this.#ports.reviews.state(channel);
   }
 
+  /** The folder with the files of the work that is reviewed in a channel; `null` for none. */
+  shownIn(channel: string): string | null {
+    return this.state(channel)?.review?.work?.folder ?? null;
+  }
+
   /** Starts a review. Returns why it cannot start, or `null`. */
   async start(channel: string, order: ReviewOrder): Promise<StartRefusal | null> {
     const { seats = [], task } = this.#ports.view(channel) ?? {};
