@@ -23,8 +23,9 @@ describe.runIf(hasBrowser)('a review on the page', () => {
       await page.setViewportSize({ width, height: 800 });
       await page.goto(stage.link());
       await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
-      const drawer = page.getByRole('button', { name: 'Floor, turns and journal' });
-      if (await drawer.isVisible()) await drawer.click();
+      const bar = page.getByRole('region', { name: 'The floor' });
+      expect(await bar.innerText()).toContain('The review waits for you\n');
+      await bar.getByRole('button', { name: 'Decide' }).click();
       const review = page.getByRole('region', { name: 'Review' });
       await review.getByText('F1 was disputed twice.').waitFor();
       const seen = await review.innerText();
@@ -32,6 +33,7 @@ describe.runIf(hasBrowser)('a review on the page', () => {
         'Iteration 2 of 10',
         '1 revise',
         '2 running',
+        '2 opened, 1 disputed',
         'F1 major',
         'src/a.ts:12',
         'It breaks',

@@ -168,9 +168,10 @@ export const COURSES: readonly Course[] = [
   },
 ];
 
-/** The folder, agents and settings of a course. */
+/** The folder, agents and settings of a course, and the prompts that its agents have got. */
 export function played(course: Course, folder: string) {
   const turns = { dev: 0, qa: 0, ops: 0 };
+  const prompts: string[] = [];
   const next = (agent: 'dev' | 'qa' | 'ops'): string => {
     const texts = course[agent] ?? [];
     const text = texts[Math.min(turns[agent]++, texts.length - 1)] ?? '';
@@ -178,17 +179,19 @@ export function played(course: Course, folder: string) {
     return text;
   };
   const agents: Readonly<Record<string, Answers>> = {
-    dev: () => {
+    dev: ({ text }) => {
+      prompts.push(text);
       if (course.work !== 'same') writeFileSync(join(folder, 'work.txt'), `work ${turns.dev}`);
       return next('dev');
     },
-    qa: () => {
+    qa: ({ text }) => {
+      prompts.push(text);
       if (turns.qa === 0) course.during?.(folder);
       return next('qa');
     },
     ...(course.ops === undefined ? {} : { ops: () => next('ops') }),
   };
-  return { agents, folder, turns, channel: { review: course.settings ?? {} } };
+  return { agents, folder, turns, prompts, channel: { review: course.settings ?? {} } };
 }
 
 /** How a review stands: its outcome or what it waits for, and the number of iterations. */

@@ -1,5 +1,5 @@
 import { COURSES } from './courses.ts';
-import { killedAtEveryFact, perform } from './perform.ts';
+import { disturbedAtEveryFact, killedAtEveryFact, perform, stoppedByPerson, writtenTo } from './perform.ts';
 
 // Plays every course of reviews, then one course killed at each of its facts: npm run reviews. `--json` prints one line.
 
@@ -17,10 +17,25 @@ for (const course of COURSES) {
 const course = COURSES[1];
 const continued = course === undefined ? [] : await killedAtEveryFact(course);
 for (const { at, ended, repeated } of continued) say(`killed at fact ${at}: ${ended}, ${repeated} turns repeated`);
+// The last facts are stored together with the end, and nothing can be stopped after it.
+const ways = [
+  { what: 'stopped', disturb: stoppedByPerson, ends: ['cancelled, then passed', 'passed, then passed'] },
+  { what: 'met by a message', disturb: writtenTo, ends: ['passed'] },
+] as const;
+/** Only every so many facts, because each takes two reviews. */
+const DISTURBED_STEP = 3;
+const disturbed = [];
+for (const { what, disturb, ends } of course === undefined ? [] : ways)
+  for (const { at, ended } of course === undefined ? [] : await disturbedAtEveryFact(course, disturb, DISTURBED_STEP)) {
+    const isAsExpected = ends.some((each) => each === ended);
+    say(`${isAsExpected ? 'ok  ' : 'FAIL'} ${what} at fact ${at}: ${ended}`);
+    disturbed.push({ isAsExpected });
+  }
+const all = [...results, ...disturbed];
 const summary = {
-  cases: results.length + continued.length,
+  cases: all.length + continued.length,
   asExpected:
-    results.filter(({ isAsExpected }) => isAsExpected).length +
+    all.filter(({ isAsExpected }) => isAsExpected).length +
     continued.filter(({ ended }) => ended === course?.ends).length,
   falsePass: results.filter(({ isFalsePass }) => isFalsePass).length,
   repeatedTurnsAfterKill: Math.max(0, ...continued.map(({ repeated }) => repeated)),

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openStage } from '../work/reviews/stage.ts';
+import { openStage, until } from '../work/reviews/stage.ts';
 import { endOf, played } from './courses.ts';
 import type { Course } from './courses.ts';
 
@@ -74,6 +74,63 @@ export async function killedAtEveryFact(course: Course, step = 1): Promise<reado
   }
   return results;
 }
+
+/** How a course went on after something was done when a fact was stored. */
+type Disturbed = { readonly at: number; readonly ended: string };
+
+/** What is done, and how that ends. `prompts`: those of the agents so far. */
+type Disturbance = (stage: Awaited<ReturnType<typeof openStage>>, prompts: readonly string[]) => Promise<string>;
+
+/** Plays a course once for each fact of its journal, and does something as soon as that fact is stored. */
+export async function disturbedAtEveryFact(
+  course: Course,
+  disturb: Disturbance,
+  step = 1,
+): Promise<readonly Disturbed[]> {
+  const whole = await inRepository((folder) => upTo(course, folder, Infinity));
+  const results: Disturbed[] = [];
+  for (let at = step; at < whole.facts; at += step)
+    results.push(await inRepository((folder) => disturbedAt(course, at, { folder, disturb })));
+  return results;
+}
+
+async function disturbedAt(
+  course: Course,
+  at: number,
+  { folder, disturb }: { readonly folder: string; readonly disturb: Disturbance },
+): Promise<Disturbed> {
+  const script = played(course, folder);
+  const stage = await openStage(script);
+  const reached = Promise.withResolvers<void>();
+  let count = 0;
+  stage.app.reviews.onFacts((_channel, facts) => {
+    if ((count += facts.length) >= at) reached.resolve();
+  });
+  try {
+    await started(stage, course);
+    await reached.promise;
+    return { at, ended: await disturb(stage, script.prompts) };
+  } finally {
+    await stage.stop();
+  }
+}
+
+/** Stops the floor, and starts another review. */
+export const stoppedByPerson: Disturbance = async (stage) => {
+  await stage.command('/stop');
+  const { outcome } = stage.review;
+  const again = await stage.command('/review start dev qa write it again');
+  if (!again.ok) throw new Error(again.text);
+  return `${outcome?.kind ?? 'open'}, then ${(await stage.over()).outcome?.kind ?? ''}`;
+};
+
+/** Writes a message. Some agent must get it. */
+export const writtenTo: Disturbance = async (stage, prompts) => {
+  await stage.write('Use tabs, please.');
+  await stage.over();
+  await until(() => prompts.some((prompt) => prompt.includes('Use tabs, please.')));
+  return stage.review.outcome?.kind ?? '';
+};
 
 /** Plays a course until the review has this many facts, and copies the database as it is then. */
 async function upTo(course: Course, folder: string, facts: number) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { COURSES } from './courses.ts';
-import { killedAtEveryFact, perform } from './perform.ts';
+import { disturbedAtEveryFact, killedAtEveryFact, perform, stoppedByPerson, writtenTo } from './perform.ts';
 
 const SHORT = new Set([
   'passes in the second iteration',
@@ -24,4 +24,15 @@ test('a review that is killed on its way ends as it would have, and repeats at m
   const continued = await killedAtEveryFact(course, 6);
   expect(continued.length).toBeGreaterThan(3);
   expect(continued.filter(({ ended, repeated }) => ended !== course.ends || repeated > 1)).toEqual([]);
+});
+
+test.each([
+  ['stopped by a person is cancelled, and leaves room for the next one', stoppedByPerson, 'cancelled, then passed'],
+  ['met by a message ends as it would have, and an agent gets the message', writtenTo, 'passed'],
+])('a review that is %s, at any fact', async (_what, disturb, ends) => {
+  const course = COURSES.find(({ name }) => name === 'passes in the second iteration');
+  if (course === undefined) throw new Error('there is no such course');
+  const disturbed = await disturbedAtEveryFact(course, disturb, 6);
+  expect(disturbed.length).toBeGreaterThan(3);
+  expect(disturbed.filter(({ ended }) => ended !== ends)).toEqual([]);
 });

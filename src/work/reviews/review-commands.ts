@@ -145,8 +145,8 @@ export function reviewStatusText(review: Review, { nameOf, now }: Pick<ReviewCom
     `Task: ${excerpt(task, TASK_LENGTH)}`,
     `${nameOf(primary)} works, ${nameOf(reviewer)} reviews · ${clockWords((outcome?.at ?? now()) - startedAt)} · ${counted(usage.turns, 'turn')}, ${counted(usage.tokens, 'token')}`,
     ...review.iterations.map(
-      ({ verdict, opened, fixed, disputed }, index) =>
-        `${index + 1}: ${verdict ?? 'no verdict yet'} · ${opened} opened, ${fixed} fixed, ${disputed} disputed`,
+      ({ verdict, endedAt, opened, fixed, disputed }, index) =>
+        `${index + 1}: ${verdict ?? (endedAt === null ? 'no verdict yet' : 'no verdict')} · ${opened} opened, ${fixed} fixed, ${disputed} disputed`,
     ),
     ...(open.length === 0 ? [] : ['Open findings:', ...open.map(findingLine)]),
   ];

@@ -7,7 +7,7 @@ import type { IconName } from '../icons.tsx';
 import { clockText, now, timeToTheSecond } from '../now.ts';
 import { AskInConversation, Avatar, Button, toneOf } from '../parts.tsx';
 import { pressButton } from '../sending.ts';
-import { agentOf, connection, drawerOpen, holder, nameOf, tab, view, writable } from '../state.ts';
+import { agentOf, connection, drawerOpen, holder, nameOf, review, tab, view, writable } from '../state.ts';
 
 /** The holder with its time left, the next agents, and the buttons of the floor. */
 export function FloorBar(): JSX.Element {
@@ -23,7 +23,8 @@ export function FloorBar(): JSX.Element {
           <Detail {...holding} />
         ) : (
           <p class="floor-why faint">
-            {whyNobody()} {isDeserted() && <AskInConversation line="/agent list">Why?</AskInConversation>}
+            {questionOfReview() ?? whyNobody()}{' '}
+            {isDeserted() && <AskInConversation line="/agent list">Why?</AskInConversation>}
           </p>
         )}
       </div>
@@ -86,7 +87,11 @@ function Headline(): JSX.Element {
     const isCatchingUp = obstacles.some(({ why }) => why === 'catching-up');
     return (
       <p class="floor-headline" data-testid="holder" data-agent="">
-        {isCatchingUp ? 'Reading missed messages…' : CONDITIONS[condition]}
+        {isCatchingUp
+          ? 'Reading missed messages…'
+          : questionOfReview() === null
+            ? CONDITIONS[condition]
+            : 'The review waits for you'}
       </p>
     );
   }
@@ -131,6 +136,17 @@ function Detail(holding: Holder): JSX.Element {
   );
 }
 
+/** What the open review asks people while nobody holds the floor; `null` for nothing. */
+function questionOfReview(): string | null {
+  const waiting = holder.value === null ? review.value?.waiting : null;
+  return waiting?.asksPeople === true && connection.value !== 'lost' ? waiting.why : null;
+}
+
+function showFloorTab(): void {
+  tab.value = 'floor';
+  drawerOpen.value = true;
+}
+
 /** Why nobody holds the floor and how to continue; without a connection, since when that is unknown. */
 function whyNobody(): string {
   if (connection.value === 'lost') return `Not connected since ${timeToTheSecond(now.value)}: this may have changed`;
@@ -153,10 +169,6 @@ const CHIPS = 4;
 function Next(): JSX.Element | null {
   const { next = [], held = [] } = view.value ?? {};
   if (next.length === 0 && held.length === 0) return null;
-  const showHeld = (): void => {
-    tab.value = 'floor';
-    drawerOpen.value = true;
-  };
   return (
     <div class="next">
       {next.length > 0 && (
@@ -172,7 +184,7 @@ function Next(): JSX.Element | null {
         </ol>
       )}
       {held.length > 0 && (
-        <Button kind="chip held-chip" onClick={showHeld}>
+        <Button kind="chip held-chip" onClick={showFloorTab}>
           {held.length} held
         </Button>
       )}
@@ -206,7 +218,7 @@ function actionsNow(): readonly Action[] {
   const stop: Action = { id: 'stop', icon: 'stop', line: '/stop', title: 'Stop everything at once (Alt+X)' };
   return [
     ...(isHeld ? [skip] : []),
-    ...(isIdle && !isLimited ? [start] : []),
+    ...(isIdle && !isLimited && questionOfReview() === null ? [start] : []),
     condition === 'paused' || isLimited ? resume : pause,
     ...(isHeld || condition === 'open' ? [stop] : []),
   ];
@@ -215,6 +227,7 @@ function actionsNow(): readonly Action[] {
 function Actions(): JSX.Element {
   return (
     <div class="actions" role="group" aria-label="Floor actions">
+      {questionOfReview() !== null && <Button onClick={showFloorTab}>Decide</Button>}
       {actionsNow().map(({ id, icon, line, title }) => (
         <Button
           key={id}

@@ -84,13 +84,17 @@ function Iterations({ iterations }: ReviewView): JSX.Element {
           <b>
             {place + 1} {verdict ?? (hasEnded ? 'no verdict' : 'running')}
           </b>
-          <span class="faint">
-            {opened} opened, {fixed} fixed, {disputed} disputed, {reappeared} reappeared
-          </span>
+          <span class="faint">{countWords({ opened, fixed, disputed, reappeared })}</span>
         </li>
       ))}
     </ol>
   );
+}
+
+/** "1 opened, 2 fixed": findings of an iteration, by what became of them. */
+function countWords(counts: Readonly<Record<'opened' | 'fixed' | 'disputed' | 'reappeared', number>>): string {
+  const words = Object.entries(counts).flatMap(([what, count]) => (count === 0 ? [] : `${count} ${what}`));
+  return words.join(', ') || 'no findings';
 }
 
 function Findings({ findings }: ReviewView): JSX.Element {
