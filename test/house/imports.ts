@@ -7,9 +7,12 @@ export type Import = { readonly from: string; readonly to: string; readonly type
 /** The source as a house: its files, relative to `src`, and who imports whom. */
 export type Source = { readonly files: readonly string[]; readonly imports: readonly Import[] };
 
-/** Reads every file of ours below a folder. */
-export function readSource(root: string): Source {
-  const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
+/** Reads every file of ours below a folder. `folders`: reads only these in it. */
+export function readSource(root: string, folders: readonly string[] = ['']): Source {
+  const files = folders
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
+    )
     .filter((file) => /\.(?:tsx?|js)$/.test(file) && !file.endsWith('.d.ts'))
     .toSorted();
   const known = new Set(files);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readSource } from '../house/imports.ts';
 import { mutated, mutationsOf, randomOf } from './mutations.ts';
+import { roundsOf } from './nearest-tests.ts';
 import type { Mutation } from './mutations.ts';
 
 // Plants one-line bugs in a copy of the tree, one at a time, and runs the tests: npm run mutate -- --bugs 40 --seed 1
@@ -14,6 +15,8 @@ const { values } = parseArgs({
     bugs: { type: 'string', default: '40' },
     /** Only files whose path below `src` begins with this. */
     under: { type: 'string', default: '' },
+    /** Runs all tests on a bug that the tests which import its file do not notice: minutes for each. */
+    all: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   },
 });
@@ -27,6 +30,8 @@ const tree = join(copy, 'tree');
 execFileSync('git', ['clone', '--quiet', '--shared', ROOT, tree]);
 for (const folder of ['node_modules', 'dist']) symlinkSync(join(ROOT, folder), join(tree, folder));
 
+/** The source and its tests as one tree. */
+const source = readSource(tree, ['src', 'test']);
 const planted = chosen();
 const survived: Mutation[] = [];
 try {
@@ -59,20 +64,27 @@ function chosen(): readonly Mutation[] {
   return [...picked.values()];
 }
 
-/** True when lint's types or a test fail with the mutation: first the tests that import the file, then all. */
+/** True when a test or the types fail with the mutation: first the tests beside the file, at last those that import it from afar, and the types. */
 function kills(mutation: Mutation): boolean {
   const path = join(tree, 'src', mutation.file);
   const text = readFileSync(path, 'utf8');
   writeFileSync(path, mutated(text, mutation));
   try {
+    const [near = [], ...far] = roundsOf(mutation.file, source);
     return (
+      (near.length > 0 && testsFail(near)) ||
+      far.some(testsFail) ||
       fails('tsc', ['--noEmit']) ||
-      fails('vitest', ['related', path, '--run', '--bail', '1']) ||
-      fails('vitest', ['run', '--bail', '1'])
+      (values.all && testsFail([]))
     );
   } finally {
     writeFileSync(path, text);
   }
+}
+
+/** Runs these tests, or all for none. */
+function testsFail(files: readonly string[]): boolean {
+  return fails('vitest', ['run', '--bail', '1', ...files]);
 }
 
 function fails(program: string, args: readonly string[]): boolean {

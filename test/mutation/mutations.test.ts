@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { mutated, mutationsOf, randomOf } from './mutations.ts';
+import { roundsOf } from './nearest-tests.ts';
 
 const CODE = [
   '// a comment: a === b',
@@ -30,5 +31,31 @@ describe('mutations of a file', () => {
     const [one, same, other] = [randomOf(7), randomOf(7), randomOf(8)].map((random) => [random(), random()]);
     expect(one).toEqual(same);
     expect(one).not.toEqual(other);
+  });
+});
+
+describe('the tests of a file', () => {
+  const importing = (from: string, to: string, types = false) => ({ from, to, types });
+  const imports = [
+    importing('test/turns/floor.test.ts', 'src/turns/floor.ts'),
+    importing('test/turns/beside.test.ts', 'src/turns/manager.ts'),
+    importing('src/turns/manager.ts', 'src/turns/floor.ts'),
+    importing('test/runtime/rig.ts', 'src/turns/manager.ts'),
+    importing('test/runtime/app.test.ts', 'test/runtime/rig.ts'),
+    importing('test/work/run.test.ts', 'src/turns/manager.ts'),
+    importing('test/lib/time.test.ts', 'src/turns/floor.ts', true),
+  ];
+  const files = [...new Set(imports.flatMap(({ from, to }) => [from, to]))];
+
+  test('are those that import it, the nearest first, without those that import types', () => {
+    expect(roundsOf('turns/floor.ts', { files, imports })).toEqual([
+      ['test/turns/floor.test.ts', 'test/turns/beside.test.ts'],
+      ['test/work/run.test.ts'],
+      ['test/runtime/app.test.ts'],
+    ]);
+  });
+
+  test('are none for a file that no test imports', () => {
+    expect(roundsOf('cli/none.ts', { files, imports })).toEqual([]);
   });
 });
