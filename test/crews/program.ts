@@ -7,6 +7,7 @@ import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
 import { announcementText } from '../../src/turns/text/announcement-words.ts';
 import { load } from '../config/world.ts';
+import { compiledCode } from '../lib/compiled.ts';
 import { startApp } from '../runtime/start-app.ts';
 
 /** One start of the program of a trial: what it works on, and when it is killed. */
@@ -44,7 +45,12 @@ async function run(call: TrialCall): Promise<void> {
   });
   const log = (name: string, value: unknown): void => appendFileSync(join(dataDir, name), `${JSON.stringify(value)}\n`);
   const done = Promise.withResolvers<void>();
-  const set = { CREW_SCRIPT: JSON.stringify(script), CREW_STATE: join(dataDir, 'calls'), CREW_STEP_MS: `${stepMs}` };
+  const set = {
+    ...compiledCode(),
+    CREW_SCRIPT: JSON.stringify(script),
+    CREW_STATE: join(dataDir, 'calls'),
+    CREW_STEP_MS: `${stepMs}`,
+  };
   const backend = {
     kind: 'command',
     command: process.execPath,
