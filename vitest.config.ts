@@ -3,11 +3,17 @@ import { keepCompiled } from './test/lib/compiled.ts';
 
 keepCompiled();
 
+/** Tests that leave nothing behind in their process: they share one, and load the source once. */
+const TOGETHER = ['config', 'engine', 'lib', 'rules', 'turns'].map((room) => `test/${room}/**/*.test.ts`);
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: ['test/no-orphans.ts'],
-    maxWorkers: 3,
+    maxWorkers: 4,
+    projects: [
+      { extends: true, test: { name: 'alone', include: ['test/**/*.test.ts'], exclude: TOGETHER } },
+      { extends: true, test: { name: 'together', include: TOGETHER, isolate: false } },
+    ],
     testTimeout: 120_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 60_000 } },
