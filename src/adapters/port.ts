@@ -3,6 +3,7 @@ import type { Clock, Timers } from '../lib/time.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import type { FloorView, JournalEntry, Line, Outlook, ReviewView, TurnRecord } from '../turns/view.ts';
+import type { CrewView } from '../turns/crew-view.ts';
 import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import { storeWords } from '../engine/errors.ts';
@@ -163,6 +164,13 @@ export type FloorQueries = {
   outlook(channel: ChannelId): Outlook | null;
   /** The open review of a channel or its last one, without secrets. Missing: there are no reviews. */
   review?(channel: ChannelId): ReviewView | null;
+  /**
+   * How many workers of the channel's crew ask people or are stuck; in the thread of a ticket its worker alone counts.
+   * `null`: no crew works there. Missing: there are no crews.
+   */
+  crewAsks?(channel: ChannelId): number | null;
+  /** That crew, without secrets, with at most `most` tickets of each state; `null` when it is not open. */
+  crew?(channel: ChannelId, most: number): CrewView | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];

@@ -175,6 +175,11 @@ export class App {
       ...this.#parts,
       floors: this.#floors,
       config: () => this.#configured,
+      clean: textCleaner(this.#parts),
+      show: (channel) => {
+        const view = this.#floors.view(channel);
+        if (view !== null) this.#adapterOf(channel)?.card?.(channel, view);
+      },
       openThread: (channel, name, key) => this.#openThread(channel, name, key),
       reseat: () => this.#reconfigure(),
       finishedWork: (review, agent) => this.reviews.finishedWork(review, agent),
@@ -183,10 +188,15 @@ export class App {
     });
   }
 
-  /** What adapters may read: the floors and the reviews. */
+  /** What adapters may read: the floors, the reviews and the crews. */
   #queries(): FloorQueries {
     const clean = textCleaner(this.#parts);
-    return { ...this.#floors, review: (channel) => this.reviews.shown(channel, clean) };
+    return {
+      ...this.#floors,
+      review: (channel) => this.reviews.shown(channel, clean),
+      crewAsks: (channel) => this.crews.asks(channel),
+      crew: (channel, most) => this.crews.shown(channel, most),
+    };
   }
 
   /** Connects the questions about agents' folders with their channels. */
@@ -354,6 +364,7 @@ export class App {
     this.#changes.add({ ...change, at: shownAt(clock, change.at) }, this.#floors.channelName(channel));
     if (facts.some(changesSeats)) this.#agents.seat(channel).catch(onBroken);
     this.#show(change);
+    this.crews.floorChanged(channel);
     this.#outbox.kick();
   }
 

@@ -331,6 +331,8 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
     view: (channel) => at(channel, () => all.view(channel), null),
     outlook: (channel) => at(channel, () => all.outlook(channel), null),
     review: (channel) => at(channel, () => all.review?.(channel) ?? null, null),
+    crewAsks: (channel) => at(channel, () => all.crewAsks?.(channel) ?? null, null),
+    crew: (channel, most) => at(channel, () => all.crew?.(channel, most) ?? null, null),
     turns: (channel, limit) => at(channel, () => all.turns(channel, limit), []),
     journal: (channel, limit, before) => at(channel, () => all.journal(channel, limit, before), []),
     lines: (channel, limit) => at(channel, () => all.lines(channel, limit), []),

@@ -6,6 +6,7 @@ import type { Browser, Page } from 'playwright-core';
 import type { ReviewView } from '../../src/turns/view.ts';
 import type { AuditRow } from '../../src/turns/tool-calls.ts';
 import { auditRow } from '../adapters/console/fakes.ts';
+import { crewOf, openCrew } from './crews.ts';
 import { openStage } from './stage.ts';
 import type { Scenery, Stage } from './stage.ts';
 
@@ -44,6 +45,10 @@ export const VIEWS = [
   'calls',
   'call',
   'no-calls',
+  'crew',
+  'crew-empty',
+  'crew-asked',
+  'crew-panel',
 ] as const;
 
 /** The sizes in which a view is looked at: what depends on the size in all, the rest in the middle one. */
@@ -258,6 +263,19 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
     await page.locator('[data-testid="call"][data-seq="118"] .record').scrollIntoViewIfNeeded();
   },
   'no-calls': async (_stage, page) => openCalls(page),
+  crew: (stage, page) => openCrew(stage, page, crewOf(stage, 12)),
+  'crew-empty': (stage, page) => openCrew(stage, page, crewOf(stage, 0)),
+  'crew-panel': async (stage, page) => {
+    stage.queries.crews.set(stage.channels[0] ?? '', crewOf(stage, 12));
+    await page.getByTestId('crew').waitFor();
+    await openTab(page, 'Floor');
+    await page.getByTestId('crew-block').waitFor();
+  },
+  'crew-asked': async (stage, page) => {
+    await openCrew(stage, page, crewOf(stage, 100));
+    await page.getByRole('button', { name: 'Kill… B', exact: true }).click();
+    await page.getByRole('button', { name: /^merged/ }).click();
+  },
 };
 
 /** A review that waits for people, with open findings. */

@@ -140,6 +140,7 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
       welcome: (socket) => talk.welcome(socket),
       command: (channel, line) => talk.command(channel, line),
       runs: () => later.runs,
+      crew: (channel, most) => ports.queries.crew?.(channel, most) ?? null,
       timers: options.timers ?? systemTimers,
       clock,
       maintenance: async (order) => maintenance(options, later, order),

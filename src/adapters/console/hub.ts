@@ -300,7 +300,9 @@ function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
   return queries.channels().map(({ id, name, adapter }) => {
     const view = views.get(id) ?? null;
     const [question = null] = view === null ? [] : openOn(view);
-    return { id, name, writable: adapter === 'console', holder: view?.holder?.agent ?? null, question };
+    const asks = queries.crewAsks?.(id) ?? null;
+    const crew = asks === null ? {} : { crew: asks };
+    return { id, name, writable: adapter === 'console', holder: view?.holder?.agent ?? null, question, ...crew };
   });
 }
 

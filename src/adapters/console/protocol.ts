@@ -101,6 +101,8 @@ export type ChannelEntry = {
   readonly holder: AgentId | null;
   /** The first open request there. */
   readonly question: OpenRequest | null;
+  /** How many workers of its crew ask people; absent where no crew works. */
+  readonly crew?: number;
 };
 
 /** An agent as the page shows it. */

@@ -33,6 +33,7 @@ import {
   isOwnPage,
   reasonToRefuse,
 } from './access.ts';
+import type { FloorQueries } from '../port.ts';
 import { exportCalls } from './audit.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
@@ -103,6 +104,8 @@ type ServerParts = {
   readonly maintenance: (order: MaintenanceOrder) => Promise<Answer>;
   /** `null` when there are none. */
   readonly runs: () => RunsTold | null;
+  /** The crew of a channel, for the page; `null` when none is open there. */
+  readonly crew: NonNullable<FloorQueries['crew']>;
   readonly timers: Timers;
   readonly clock: Clock;
 };
@@ -175,6 +178,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
     methods: ['GET'],
     answer: toReaders((exchange, runs, parts) => streamEvents(exchange, { ...parts, events: runs.events })),
   },
+  '/crew': { methods: ['GET'], answer: crewReply },
   '/runs/audit': { methods: ['GET'], answer: toReaders((exchange, runs) => exportCalls(exchange, runs.audit)) },
 };
 const PAGE_ROUTE: Route = { methods: ['GET', 'HEAD'], answer: (parts, exchange) => parts.page(exchange) };
@@ -256,6 +260,18 @@ function toReaders(read: Reading): Handler {
     if (runs === null) return { status: 404, body: 'This Conch has no runs.\n' };
     return read({ ...exchange, query: targetOf(request)?.query ?? '' }, runs, parts);
   };
+}
+
+const crewQuerySchema = z.object({ channel: z.string().max(200), most: z.coerce.number().int().min(0).max(500) });
+
+/** Answers `GET /crew?channel=…&most=…` of the page: the crew of a channel with at most `most` tickets of each state. */
+function crewReply({ access, crew, clock }: Running, { request }: Exchange): Reply {
+  const why = reasonToRefuse(request, access);
+  if (why !== null) return { status: 403, body: `${why}.\n` };
+  const asked = crewQuerySchema.safeParse(Object.fromEntries(new URLSearchParams(targetOf(request)?.query ?? '')));
+  if (!asked.success) return { status: 400, body: 'Expected a channel, and a number of tickets up to 500.\n' };
+  const { channel, most } = asked.data;
+  return { status: 200, body: { now: clock.now(), crew: crew(channel, most) } };
 }
 
 function pageOf(parts: ServerParts): (exchange: Exchange) => Reply | null {

@@ -136,7 +136,7 @@ const NO_KEY = '-';
  * The most buttons that fit on every platform. Questions and runs without a button are answered and stopped by
  * commands.
  */
-const MOST_BUTTONS = 24;
+export const MOST_BUTTONS = 24;
 
 function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonly CardButton[] {
   const { holder, asides = [] } = view;
@@ -226,7 +226,8 @@ export function reviewButtons(
   ];
 }
 
-function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
+/** Returns the buttons of as many groups as have room. A group is never split. */
+export function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
   const all: CardButton[] = [];
   for (const group of groups) if (all.length + group.length <= room) all.push(...group);
   return all;

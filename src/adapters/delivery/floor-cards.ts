@@ -5,8 +5,10 @@ import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.t
 import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
-import type { Memory } from '../port.ts';
-import { cardOf } from './card.ts';
+import type { FloorQueries, Memory } from '../port.ts';
+import { MOST_BUTTONS, cardOf, fitting } from './card.ts';
+import { crewCard } from './crew-card.ts';
+import type { CrewCard } from './crew-card.ts';
 import { isAfter } from './message-client.ts';
 import type { Content, MessageClient } from './message-client.ts';
 import { createThrottle } from './rate-limits.ts';
@@ -17,6 +19,7 @@ type FloorCardsPorts = {
   readonly client: MessageClient;
   readonly rates: RateLimits;
   readonly nameOf: (agent: AgentId) => string;
+  readonly queries: Pick<FloorQueries, 'crewAsks' | 'crew'>;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly memory: Memory;
@@ -28,6 +31,8 @@ type FloorCardsPorts = {
 };
 
 const INTERVAL_MS = 3_000;
+/** The same for channels in which a crew works, and for the threads of its tickets. */
+const CREW_INTERVAL_MS = 10_000;
 /** How many messages may come after a card before it moves to the end. */
 const MOST_BELOW = 10;
 /** On a platform that counts down itself, a change of the deadline below this causes no edit. */
@@ -40,7 +45,13 @@ const REFUSED_MS = 60_000;
 /** Limit of channels whose card state is kept in memory. Channels with pending work are kept beyond it. */
 const CHANNELS_KEPT = 1_000;
 
-type Drawing = { readonly content: Content; readonly endsAt: Instant | null; readonly withoutTime: string };
+type Drawing = {
+  readonly content: Content;
+  readonly endsAt: Instant | null;
+  readonly withoutTime: string;
+  /** What is shown of a crew; `null` for a channel without one. */
+  readonly crew: CrewCard | null;
+};
 
 type State = {
   readonly throttle: Throttle;
@@ -49,7 +60,9 @@ type State = {
   view: FloorView | null;
   /** Since when the floor has no holder. */
   freeAt: Instant;
-  /** True when the floor became busy since Conch started. */
+  /** What a crew asked people when the card was drawn last. */
+  crewAsks: readonly string[];
+  /** True when the floor, or a crew, became busy since Conch started. */
   hasBegun: boolean;
   shown: Drawing | null;
   /** How many messages came after the card. */
@@ -146,12 +159,14 @@ export class FloorCards {
     const known = this.#states.get(channel);
     if (known !== undefined) return known;
     if (this.#states.size >= CHANNELS_KEPT) this.#forgetOne();
-    const { clock, timers, memory } = this.#ports;
+    const { clock, timers, memory, queries } = this.#ports;
+    const gapMs = (queries.crewAsks?.(channel) ?? null) !== null ? CREW_INTERVAL_MS : INTERVAL_MS;
     const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
     const state: State = {
-      throttle: createThrottle({ clock, timers, gapMs: INTERVAL_MS }, () => this.#draw(channel, state)),
+      throttle: createThrottle({ clock, timers, gapMs }, () => this.#draw(channel, state)),
       ids,
       view: null,
+      crewAsks: [],
       freeAt: -Infinity,
       hasBegun: false,
       shown: null,
@@ -207,6 +222,7 @@ export class FloorCards {
   async #show(channel: ChannelId, state: State, view: FloorView): Promise<number | null> {
     const { rates } = this.#ports;
     const drawing = this.#drawingOf(view);
+    this.#considerCrew(state, drawing.crew);
     const [id] = state.ids;
     if (id !== undefined && !state.isMoving) {
       if (this.#isShown(drawing, state.shown)) return null;
@@ -219,6 +235,14 @@ export class FloorCards {
     } else if (id === undefined && !state.hasBegun) return null;
     await this.#post(channel, state, drawing);
     return null;
+  }
+
+  /** A card with a new question moves to the end, so that one message tells all questions of a crew. */
+  #considerCrew(state: State, crew: CrewCard | null): void {
+    const asks = crew?.asks ?? [];
+    if (state.below > 0 && asks.some((each) => !state.crewAsks.includes(each))) state.isMoving = true;
+    state.crewAsks = asks;
+    state.hasBegun ||= crew?.isBusy === true;
   }
 
   async #post(channel: ChannelId, state: State, drawing: Drawing): Promise<void> {
@@ -272,10 +296,17 @@ export class FloorCards {
   }
 
   #drawingOf(view: FloorView): Drawing {
-    const { client, nameOf } = this.#ports;
-    const { text, buttons, endsAt } = cardOf(view, nameOf, (at) => client.timeLeft(at));
-    const withoutTime = JSON.stringify([cardOf(view, nameOf, () => '').text, buttons]);
+    const { client, nameOf, queries } = this.#ports;
+    const floor = cardOf(view, nameOf, (at) => client.timeLeft(at));
+    const { endsAt } = floor;
+    const shown = queries.crew?.(view.channel, 0) ?? null;
+    const crew = shown === null ? null : crewCard(shown, view.channel);
+    const room = MOST_BUTTONS - floor.buttons.length;
+    const buttons = [...floor.buttons, ...fitting(crew?.buttons ?? [], room)];
+    const text = crew === null ? floor.text : `${crew.text}\n${floor.text}`;
+    const withoutTime = JSON.stringify([crew?.text, cardOf(view, nameOf, () => '').text, buttons]);
     return {
+      crew,
       content: { kind: 'card', speaker: null, text, buttons, epoch: view.epoch, outboxId: null },
       endsAt,
       withoutTime,

@@ -2,7 +2,7 @@ import { effect } from '@preact/signals';
 import { backoffMs } from '../../lib/retry.ts';
 import type { PageFrame, ServerFrame } from '../console/protocol.ts';
 import { letIn, onLetIn, pagePart } from './access.tsx';
-import { AUDIT_PLACE, auditOpen, channel, connection } from './state.ts';
+import { AUDIT_PLACE, channel, connection, openView } from './state.ts';
 
 const RECONNECT = { firstMs: 300, longestMs: 8_000 };
 /** The server sends a beat every 15 s; a connection without frames for this long is closed. */
@@ -92,6 +92,6 @@ function remembered(): string | null {
 
 /** Writes the open view into the address, for the next reload. */
 function remember(): void {
-  if (auditOpen.value) history.replaceState(null, '', AUDIT_PLACE);
+  if (openView.value === 'audit') history.replaceState(null, '', AUDIT_PLACE);
   else if (channel.value !== null) history.replaceState(null, '', `#${encodeURIComponent(channel.value)}`);
 }

@@ -4,14 +4,14 @@ import { connect } from './live-connection.ts';
 import { startClock } from './now.ts';
 import { startShortcuts, Help } from './frame/shortcuts.tsx';
 import { startTheme } from './stored.ts';
-import { signal, useSignalEffect } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
-import type { FunctionComponent, JSX } from 'preact';
+import { useSignalEffect } from '@preact/signals';
+import type { JSX } from 'preact';
 import { Composer } from './composer/composer.tsx';
 import { Conversation } from './conversation/conversation.tsx';
 import { FloorBar } from './floor/floor-bar.tsx';
 import { refusedAccess, NoAccess } from './access.tsx';
-import { auditOpen, drawerOpen, channel, channels, connection } from './state.ts';
+import { channel, channels, connection, drawerOpen, openView } from './state.ts';
+import { useLaterViews } from './later.tsx';
 import { Panel } from './floor/panel.tsx';
 import { ask, hear } from './sending.ts';
 import { ChannelList, TopBar } from './frame/top-bar.tsx';
@@ -33,15 +33,15 @@ export function Page(): JSX.Element {
     <div
       class={`frame${several ? ' with-channels' : ''}${drawerOpen.value ? ' drawer-open' : ''}${isStale ? ' is-stale' : ''}`}
     >
-      {!auditOpen.value && (
+      {openView.value === null && (
         <a class="skip-link" href="#composer">
           Go to the composer
         </a>
       )}
       <TopBar />
       {several && <ChannelList />}
-      {auditOpen.value ? (
-        <Audit />
+      {openView.value !== null ? (
+        <Beside />
       ) : (
         <>
           <main class="middle">
@@ -59,25 +59,14 @@ export function Page(): JSX.Element {
   );
 }
 
-/** The view of the tool calls, loaded when it is first opened. */
-const auditView = signal<FunctionComponent | 'failed' | null>(null);
-
-function Audit(): JSX.Element {
-  const View = auditView.value;
-  useEffect(() => {
-    const load = async (): Promise<void> => {
-      const view = await import('./audit/audit.tsx').then(
-        ({ AuditView }) => AuditView,
-        () => 'failed' as const,
-      );
-      auditView.value = view;
-    };
-    if (typeof auditView.peek() !== 'function') void load();
-  }, []);
-  if (typeof View === 'function') return <View />;
+/** The view that is shown instead of the channel. */
+function Beside(): JSX.Element {
+  const views = useLaterViews();
+  if (views !== null && views !== 'failed')
+    return openView.value === 'crew' ? <views.CrewDashboard /> : <views.AuditView />;
   return (
-    <main class="middle" aria-busy={View === null}>
-      {View === 'failed' && <p role="alert">The tool calls cannot be shown now: load the page again.</p>}
+    <main class="middle" aria-busy={views === null}>
+      {views === 'failed' && <p role="alert">This view cannot be shown now: load the page again.</p>}
     </main>
   );
 }

@@ -81,6 +81,8 @@ export const holder = computed(() => view.value?.holder ?? null);
 const openChannel = computed(() => channels.value.find(({ id }) => id === channel.value));
 /** Whether people can write in the open channel; windows into other platforms take only commands. */
 export const writable = computed(() => openChannel.value?.writable === true);
+/** How many workers of the open channel's crew ask people; `undefined`: no crew works there. */
+export const crewAsks = computed(() => openChannel.value?.crew);
 /** The channel's name as people call it. */
 export const channelName = computed(() => openChannel.value?.name ?? '');
 
@@ -227,7 +229,12 @@ export const AUDIT_PLACE = '#audit';
 export const tab = signal<'floor' | 'turns' | 'journal'>('floor');
 /** Whether the panel is open on narrow screens, where it is a drawer. */
 export const drawerOpen = signal(false);
-/** Whether the view of the tool calls is shown instead of the channel. */
-export const auditOpen = signal(location.hash === AUDIT_PLACE);
+/** The view that is shown instead of the channel: the tool calls, or the crew; `null`: none. */
+export const openView = signal<'audit' | 'crew' | null>(location.hash === AUDIT_PLACE ? 'audit' : null);
+
+/** Opens such a view; closes it when it is open. */
+export function toggleView(which: 'audit' | 'crew'): void {
+  openView.value = openView.value === which ? null : which;
+}
 /** Whether the list of shortcuts is open. */
 export const helpOpen = signal(false);

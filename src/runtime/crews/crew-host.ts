@@ -4,10 +4,13 @@ import { channelIn, seatSettingsOf } from '../../config/config.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
+import type { CrewView } from '../../turns/crew-view.ts';
 import type { FloorStore } from '../../turns/floor-store.ts';
 import { CREW_SIGNALS } from '../../work/crews/crew-decide.ts';
 import type { ReviewedWork, ReviewSettings } from '../../work/reviews/review.ts';
 import { createCrewCommands } from '../../work/crews/crew-commands.ts';
+import { asksPeople, crewViewOf } from '../../work/crews/crew-shown.ts';
+import type { CrewSurroundings } from '../../work/crews/crew-shown.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
 import type { CrewFact } from '../../work/crews/crew-events.ts';
@@ -25,13 +28,17 @@ import type { ReadModel } from '../read-model.ts';
 
 /** What the crews of a program need. */
 type CrewHostPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'keyValues' | 'floors' | 'lines'>;
+  readonly store: Pick<FloorStore, 'host' | 'id' | 'keyValues' | 'floors' | 'lines'>;
   readonly floors: Pick<ReadModel, 'view' | 'speaker'>;
   /** The configuration without the workers and threads of crews. */
   readonly config: () => Config;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
+  /** Removes secrets from a text of people and agents. */
+  readonly clean: (text: string) => string;
+  /** Shows people a channel anew, because its crew or ticket changed. */
+  readonly show: (channel: string) => void;
   /** Opens a thread of a channel on its platform. Resolves with its id. */
   readonly openThread: (channel: string, name: string, key: string) => Promise<string>;
   /** Applies the configuration anew, with the workers that have tickets now. */
@@ -45,6 +52,10 @@ type CrewHostPorts = {
 
 const THREADS = 'crew-threads';
 const MEMORY = 'crew-memory';
+/** Tickets of each state in the answer of a command. */
+const TICKETS_TOLD = 50;
+/** Facts that are looked through for the log of a crew. */
+const FACTS_SHOWN = 200;
 const MICROS = 1_000_000;
 
 /** The crews of a program: opens their repositories, and gives their workers seats in the threads of their tickets. */
@@ -66,18 +77,65 @@ export class CrewHost {
   constructor(ports: CrewHostPorts) {
     this.#ports = ports;
     this.#crews = ports.store.host(crewOnFloor);
-    this.#crews.onChange(({ key, facts }) => this.#pauseOthers(key, facts));
+    this.#crews.onChange(({ key, state, facts }) => {
+      this.#pauseOthers(key, facts);
+      this.#show(state, facts);
+    });
     this.commands = createCrewCommands({
       crewAt: (channel) => this.#at(channel),
       facts: (crew, limit) => this.#crews.journal(crew, limit),
-      whyHeld: (channel) => {
-        const view = ports.floors.view(channel);
-        return view === null ? null : whyHeld(view, (agent) => ports.floors.speaker(agent)?.name ?? agent);
-      },
-      runSteps: (channel, agent) => ports.runSteps(channel, agent),
+      view: (runner) => this.#viewOf(runner, { clean: ports.clean, most: TICKETS_TOLD, facts: [] }),
       lines: (channel, limit) => {
         const last = ports.store.floors.state(channel)?.lines ?? 0;
         return ports.store.lines(channel, Math.max(0, last - limit), last);
+      },
+    });
+  }
+
+  /** Shows the channel of a crew, and the threads of tickets with news. */
+  #show({ settings, workers }: Crew, facts: readonly CrewFact[]): void {
+    const names = new Set(facts.flatMap((fact) => ('worker' in fact ? [fact.worker] : [])));
+    const threads = workers.flatMap(({ name, ticket }) => (names.has(name) && ticket !== null ? [ticket.thread] : []));
+    for (const channel of new Set([settings?.channel, ...threads]))
+      if (channel !== undefined) this.#ports.show(channel);
+  }
+
+  /** Called when the floor of a channel changed: what holds up a ticket's thread stands in its crew's channel too. */
+  floorChanged(channel: string): void {
+    const crew = this.#ports.config().crews.find((each) => this.#hasThread(each, channel));
+    if (crew !== undefined) this.#ports.show(crew.channel);
+  }
+
+  /** How many workers of a channel's crew, or of a ticket's thread, ask people or are stuck; `null`: there is no crew. */
+  asks(channel: string): number | null {
+    const runner = this.#at(channel);
+    if (runner === null || typeof runner === 'string') return runner === null ? null : 0;
+    const { settings, workers } = runner.state();
+    const isHere = (worker: Worker): boolean => channel === settings?.channel || worker.ticket?.thread === channel;
+    return workers.filter((worker) => isHere(worker) && asksPeople(worker)).length;
+  }
+
+  /** The crew of a channel or of a ticket's thread as people see it; `null` for none. `most`: tickets of each state; 0: no log either. */
+  shown(channel: string, most: number): CrewView | null {
+    const runner = this.#at(channel);
+    if (runner === null || typeof runner === 'string') return null;
+    const facts = most === 0 ? [] : this.#crews.journal(runner.key, FACTS_SHOWN);
+    return this.#viewOf(runner, { clean: this.#ports.clean, most, facts });
+  }
+
+  #viewOf(runner: CrewRunner, how: Pick<CrewSurroundings, 'clean' | 'most' | 'facts'>): CrewView {
+    const { store, floors } = this.#ports;
+    const { seen, problem } = runner;
+    const name = (agent: string): string => floors.speaker(agent)?.name ?? agent;
+    return crewViewOf(runner.state(), {
+      ...how,
+      store: store.id,
+      ...seen,
+      problem,
+      runSteps: (channel, agent) => this.#ports.runSteps(channel, agent),
+      whyHeld: (channel) => {
+        const view = floors.view(channel);
+        return view === null ? null : whyHeld(view, name);
       },
     });
   }

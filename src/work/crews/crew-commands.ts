@@ -1,12 +1,14 @@
-import { counted, excerpt } from '../../turns/commands/clock-words.ts';
+import { counted } from '../../turns/commands/clock-words.ts';
 import type { Answer, CrewCommands, CrewVerb, Request } from '../../turns/commands/context.ts';
+import type { CrewView } from '../../turns/crew-view.ts';
 import type { Line } from '../../turns/view.ts';
 import { isoTime } from '../../lib/time.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
 import type { CrewCommand, CrewFact, CrewRefusal } from './crew-events.ts';
-import { factLine, workerQuestion } from './crew-words.ts';
-import { CHOICES_FOR, WORKER_CHOICES, WORKER_SYMBOLS, dollars, findWorker, isStepping } from './crew.ts';
+import { dashboardText, buttonMark, workersText } from './crew-shown.ts';
+import { factLine } from './crew-words.ts';
+import { CHOICES_FOR, WORKER_CHOICES, findWorker } from './crew.ts';
 import type { Crew, Worker } from './crew.ts';
 import type { CrewRunner } from './crews.ts';
 import { sessionOf } from './crews.ts';
@@ -17,10 +19,7 @@ type CrewCommandsPorts = {
   readonly crewAt: (channel: string) => CrewRunner | string | null;
   /** The last facts of a crew, oldest first. */
   readonly facts: (crew: string, limit: number) => readonly StoredFact<CrewFact>[];
-  /** The tool steps of an agent's run in a channel; `null` for none. */
-  readonly runSteps: (channel: string, agent: string) => number | null;
-  /** Why nobody speaks in a channel, in words; `null` when nothing prevents it. */
-  readonly whyHeld: (channel: string) => string | null;
+  readonly view: (runner: CrewRunner) => CrewView;
   /** The last lines of a channel's conversation, oldest first. */
   readonly lines: (channel: string, limit: number) => readonly Line[];
 };
@@ -39,6 +38,7 @@ export function createCrewCommands(ports: CrewCommandsPorts): CrewCommands {
       if (found === null)
         return { ok: false, text: 'No crew works here. Crews are set up in turnConfig.json, under "crews".' };
       if (typeof found === 'string') return { ok: false, text: `The crew of this channel cannot work: ${found}` };
+      if (isOld(verb, found.state(), request)) return { ok: false, text: OLD_BUTTON };
       return RUNS[verb](found, request, ports);
     },
   };
@@ -49,8 +49,8 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   stop,
   spawn,
   assign,
-  ps: (runner, _request, ports) => ({ ok: true, text: `${workersText(runner.state(), ports)}${problemText(runner)}` }),
-  dashboard: (runner, _request, ports) => ({ ok: true, text: dashboardText(runner, ports) }),
+  ps: (runner, _request, { view }) => ({ ok: true, text: workersText(view(runner)) }),
+  dashboard: (runner, _request, { view }) => ({ ok: true, text: dashboardText(view(runner)) }),
   peek: (runner, request, ports) => logOf(runner, request, ports, PEEK_LINES),
   logs: (runner, request, ports) => logOf(runner, request, ports, LOG_LINES),
   export: (runner) => ({ ok: true, text: JSON.stringify({ agents: runner.state().workers.map(stateOf) }, null, 2) }),
@@ -82,6 +82,16 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   kept: keptWork,
   doctor,
 };
+
+const OLD_BUTTON =
+  'This button is from an earlier state of the crew, so nothing was done. /crew ps shows what is open.';
+
+/** Whether the pressed button was drawn for another question or ticket of its worker. */
+function isOld(verb: CrewVerb, crew: Crew, { drawnFor, values }: Request): boolean {
+  if (drawnFor?.of !== 'turn' || values.worker === undefined) return false;
+  const worker = findWorker(crew, values.worker);
+  return worker === undefined || drawnFor.epoch !== buttonMark(worker, verb === 'answer' ? 'question' : 'ticket');
+}
 
 async function give(runner: CrewRunner, command: CrewCommand, done: string): Promise<Answer> {
   const refusal = await runner.give(command);
@@ -212,115 +222,6 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NOT_MERGING: 'It is not being merged.',
   NOT_DUE: 'Nothing changed: no time has run out yet.',
 };
-
-/** One line for each worker. */
-export function workersText(
-  crew: Crew,
-  { whyHeld, runSteps }: Pick<CrewCommandsPorts, 'whyHeld' | 'runSteps'>,
-): string {
-  if (crew.workers.length === 0) return 'The crew has no workers. To add some: /crew spawn 3';
-  return [
-    crew.running ? 'The crew works.' : 'The crew is stopped. To start it: /crew run',
-    ...crew.workers.map((worker) => {
-      const steps = worker.ticket === null || !isStepping(worker) ? null : runSteps(worker.ticket.thread, worker.agent);
-      return `${workerLine(worker, steps)}${heldWords(worker, whyHeld)}`;
-    }),
-  ].join('\n');
-}
-
-function problemText({ problem }: CrewRunner): string {
-  return problem === null ? '' : `\n⚠ No ticket can start: ${problem}`;
-}
-
-/** What the floor of the ticket waits for while its worker is asked for a step, such as an approval. */
-function heldWords(worker: Worker, whyHeld: CrewCommandsPorts['whyHeld']): string {
-  if (worker.ticket === null || !isStepping(worker)) return '';
-  const why = whyHeld(worker.ticket.thread);
-  return why === null ? '' : ` · ${why}`;
-}
-
-function workerLine(worker: Worker, runSteps: number | null): string {
-  const { name, status, ticket, stepCount, maxSteps, usage } = worker;
-  const symbol = `${WORKER_SYMBOLS[status]} ${name} ${status}`;
-  if (ticket === null) return symbol;
-  const tokens = counted(usage.input + usage.output, 'token');
-  const inside = runSteps === null ? '' : ` (${counted(runSteps, 'tool step')} in it)`;
-  const head = `${symbol} · ${ticket.id} ${excerpt(ticket.title, 60)} · step ${stepCount} of ${maxSteps}${inside} · ${tokens}`;
-  return `${head}${stateWords(worker)}${workWords(worker)}`;
-}
-
-/** The last commit of the worker, and how much it changes. */
-function workWords({ work }: Worker): string {
-  if (work?.subject === undefined) return '';
-  return `\n  "${excerpt(work.subject, 60)}" · ${counted(work.files ?? 0, 'file')} changed${work.dirty ? ', and files that are not committed' : ''}`;
-}
-
-const NEXT_WORDS = {
-  test: 'tests run',
-  review: 'is reviewed',
-  recheck: 'is measured after its review',
-  merge: 'waits for its merge',
-} as const satisfies Readonly<Record<NonNullable<Worker['next']>, string>>;
-
-function stateWords(worker: Worker): string {
-  const { waiting, retryAt, lastError, next, leaving, step } = worker;
-  if (leaving !== null) return ` · leaves: ${leaving.words}`;
-  if (waiting !== null) return `\n  ${workerQuestion(worker)}`;
-  if (retryAt !== null || worker.status === 'stuck') return ` · ${lastError}`;
-  if (next === 'merge' && worker.pull !== undefined) return ` · waits in ${worker.pull.url}`;
-  if (next !== null) return ` · ${NEXT_WORDS[next]}`;
-  return step?.queued === true ? ' · waits for its turn' : '';
-}
-
-function dashboardText(runner: CrewRunner, ports: Pick<CrewCommandsPorts, 'whyHeld' | 'runSteps'>): string {
-  const crew = runner.state();
-  const { paused, base, kept } = crew;
-  const { listed } = runner.seen;
-  const lines = [
-    `${workersText(crew, ports)}${problemText(runner)}`,
-    ticketsText(runner, crew),
-    usageText(crew),
-    testsText(crew),
-    ...(base === null ? [] : [`Tests of main: ${base.verdict}`]),
-    ...(paused === null ? [] : [`Waits until ${utcTime(paused.until)}: ${paused.why}`]),
-    ...(listed.length === 0 ? [] : ['Cannot start:', ...listed.map(({ id, why }) => `  ${id}: ${why}`)]),
-    ...(crew.refused.length === 0
-      ? []
-      : ['Started only by /crew assign:', ...crew.refused.map(({ id, why }) => `  ${id}: ${why}`)]),
-    ...(kept.length === 0 ? [] : [`Stored work: ${kept.map(({ ref }) => ref).join(', ')}`]),
-  ];
-  return lines.join('\n');
-}
-
-function ticketsText({ seen }: CrewRunner, { finished, workers }: Crew): string {
-  const merged = finished.filter(({ commit }) => commit !== null).length;
-  const rows: readonly (readonly [number, string])[] = [
-    [seen.ready.length, 'ready'],
-    [seen.waiting, 'waiting for others'],
-    [workers.filter(({ ticket }) => ticket !== null).length, 'in work'],
-    [seen.listed.length, 'cannot start'],
-    [merged, 'merged'],
-    [finished.length - merged, 'closed without a change'],
-  ];
-  return `Tickets: ${rows.map(([number, state]) => `${number} ${state}`).join(', ')}`;
-}
-
-/** A cost is told only as far as prices are known. */
-function usageText({ usage, unpriced }: Crew): string {
-  const cost =
-    unpriced !== true
-      ? dollars(usage.costMicros)
-      : usage.costMicros === 0
-        ? 'no price is known, so budgets in dollars do not hold'
-        : `${dollars(usage.costMicros)} and more: some prices are not known`;
-  return `${counted(usage.steps, 'step')}, ${counted(usage.input + usage.output, 'token')}, ${cost}`;
-}
-
-function testsText({ counts = {} }: Crew): string {
-  const { green = 0, red = 0, flaky = 0, none = 0, conflicts = 0, dropped = 0 } = counts;
-  const without = none === 0 ? '' : `, ${none} without tests`;
-  return `Tests of work: ${green} green, ${red} red, ${flaky} flaky${without}. Merges not made: ${dropped}, ${conflicts} by conflicts`;
-}
 
 /** What was said and done for a worker's ticket, oldest first. */
 function logOf(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts, limit: number): Answer {

@@ -15,8 +15,8 @@ export type TicketLine = {
   readonly onlyThread?: true;
 };
 
-/** What people read in the thread alone, so that the crew's channel has at most four messages of a ticket. */
-const ONLY_THREAD = new Set(['tests', 'review']);
+/** What people read in the thread alone, so that the crew's channel has at most four messages of a ticket. Its card collects the questions. */
+const ONLY_THREAD = new Set(['tests', 'review', 'question']);
 
 /** The questions of a crew, and what people type to answer them. */
 const QUESTIONS: Readonly<Record<WorkerWait, string>> = {
@@ -42,14 +42,23 @@ const CHOICE_WORDS: Readonly<Record<WorkerChoice, string>> = {
   unchanged: 'to close the ticket without a change',
 };
 
+/** What a choice is for, given what the worker waits for. */
+export function choiceWords(wait: WorkerWait, choice: WorkerChoice): string {
+  return wait === 'pull' && choice === 'merge' ? 'to wait for its merge' : CHOICE_WORDS[choice];
+}
+
+/** What a worker asks people, and why. */
+export function waitWords(waiting: NonNullable<Worker['waiting']>): string {
+  return `${QUESTIONS[waiting.for]} ${waiting.why}.`;
+}
+
 /** What a worker waits for, with the commands that answer it. */
 export function workerQuestion({ name, waiting }: Worker): string {
   if (waiting === null) return '';
-  const choices = CHOICES_FOR[waiting.for].map((choice) => {
-    const words = waiting.for === 'pull' && choice === 'merge' ? 'to wait for its merge' : CHOICE_WORDS[choice];
-    return `/crew answer ${name} ${choice} ${words}`;
-  });
-  return `✋ ${QUESTIONS[waiting.for]} ${waiting.why}. ${choices.join(' · ')}`;
+  const choices = CHOICES_FOR[waiting.for].map(
+    (choice) => `/crew answer ${name} ${choice} ${choiceWords(waiting.for, choice)}`,
+  );
+  return `✋ ${waitWords(waiting)} ${choices.join(' · ')}`;
 }
 
 /** The line for a fact; `null` for facts that people need not read. `crew` is the state before the worker left. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { dollars } from '../../turns/crew-view.ts';
 import type { Frozen } from '../../lib/tagged.ts';
 import { settingsSchema as reviewSettingsSchema } from '../reviews/review.ts';
 
@@ -417,11 +418,6 @@ export function budgetLeft({ settings, usage, budget }: Crew, worker: Worker, at
   return rows
     .flatMap(([of, most, used]) => (most == null ? [] : [`${dollars(Math.max(0, most - used))} of the ${of}'s budget`]))
     .join(', ');
-}
-
-/** Millionths of a dollar as dollars and cents. */
-export function dollars(micros: number): string {
-  return `$${(micros / 1_000_000).toFixed(2)}`;
 }
 
 /** The next instant at which a crew changes by itself; `null` for none. */

@@ -21,8 +21,10 @@ export type Seen = {
   readonly listed: readonly { readonly id: string; readonly why: string }[];
 };
 
-/** The tickets that the last look found. `ready`: ids of those that can start. */
-type SeenTickets = Pick<Seen, 'listed' | 'waiting'> & { readonly ready: readonly string[] };
+/** The tickets that the last look found. `ready`: those that can start. */
+export type SeenTickets = Pick<Seen, 'listed' | 'waiting'> & {
+  readonly ready: readonly Pick<StartableTicket, 'id' | 'title'>[];
+};
 
 /** The result of tests. `weakened`: how the work makes tests weaker; empty when it does not. */
 export type TestResult = {
@@ -208,7 +210,7 @@ export class CrewRunner {
   get seen(): SeenTickets {
     const { workers, finished } = this.state();
     const taken = new Set([...workers.map(({ ticket }) => ticket?.id), ...finished.map(({ id }) => id)]);
-    return { ...this.#seen, ready: this.#seen.ready.filter((id) => !taken.has(id)) };
+    return { ...this.#seen, ready: this.#seen.ready.filter(({ id }) => !taken.has(id)) };
   }
 
   state(): Crew {
@@ -498,7 +500,7 @@ export class CrewRunner {
   async #looked(): Promise<void> {
     const { work } = this.#ports;
     const { tip, ready, listed, waiting } = await work.look(this.state());
-    this.#seen = { listed, waiting, ready: ready.map(({ id }) => id) };
+    this.#seen = { listed, waiting, ready };
     if (ready.length > 0) await this.#testBase(tip);
     for (const ticket of ready) {
       const { workers, refused, running } = this.state();

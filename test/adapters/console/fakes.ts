@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { WebSocket } from 'ws';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
+import type { CrewView } from '../../../src/turns/crew-view.ts';
 import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import { Platform } from '../../../src/adapters/console/platform.ts';
 import type { PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
@@ -42,6 +43,7 @@ export type FakeQueries = FloorQueries & {
   views: Map<ChannelId, FloorView>;
   outlooks: Map<ChannelId, Outlook>;
   reviews: Map<ChannelId, ReviewView>;
+  crews: Map<ChannelId, CrewView>;
   turnsOf: Map<ChannelId, TurnRecord[]>;
   entries: JournalEntry[];
   spoken: Line[];
@@ -54,6 +56,7 @@ export function fakeQueries(): FakeQueries {
   ]);
   const outlooks = new Map<ChannelId, Outlook>();
   const reviews = new Map<ChannelId, ReviewView>();
+  const crews = new Map<ChannelId, CrewView>();
   const turnsOf = new Map<ChannelId, TurnRecord[]>();
   const entries: JournalEntry[] = [];
   const spoken: Line[] = [];
@@ -61,6 +64,7 @@ export function fakeQueries(): FakeQueries {
     views,
     outlooks,
     reviews,
+    crews,
     turnsOf,
     entries,
     spoken,
@@ -77,6 +81,12 @@ export function fakeQueries(): FakeQueries {
     view: (channel) => views.get(channel) ?? null,
     outlook: (channel) => outlooks.get(channel) ?? null,
     review: (channel) => reviews.get(channel) ?? null,
+    crewAsks: (channel) => crews.get(channel)?.workers.filter(({ asksPeople }) => asksPeople).length ?? null,
+    crew: (channel, most) => {
+      const crew = crews.get(channel);
+      if (crew === undefined) return null;
+      return { ...crew, groups: crew.groups.map((group) => ({ ...group, tickets: group.tickets.slice(0, most) })) };
+    },
     turns: (channel, limit) => (turnsOf.get(channel) ?? []).slice(-limit),
     journal: (channel, limit, before = Infinity) =>
       entries.filter((entry) => entry.key === channel && entry.seq < before).slice(-limit),

@@ -193,7 +193,16 @@ describe('access to the page', () => {
 
   test('T78 no request without a token, cookie or key gets one', async () => {
     const token = readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
-    for (const path of ['/', '/index.html', '/healthz', '/session', '/ctl', '/runs/audit', '/runs/events?agent=dev']) {
+    for (const path of [
+      '/',
+      '/index.html',
+      '/healthz',
+      '/session',
+      '/ctl',
+      '/runs/audit',
+      '/crew?channel=console:demo&most=20',
+      '/runs/events?agent=dev',
+    ]) {
       for (const asked of [undefined, { body: '{}' }]) {
         const { headers, body } = await call(`${here.url}${path}`, {}, asked);
         expect(headers['set-cookie']).toBeUndefined();

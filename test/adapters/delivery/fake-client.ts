@@ -10,6 +10,7 @@ import type { MessageSender } from '../../../src/adapters/delivery/message-clien
 import { ChatError } from '../../../src/adapters/port.ts';
 import type { Memory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import type { Receipt } from '../../../src/turns/floor/react.ts';
+import type { CrewView } from '../../../src/turns/crew-view.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { createTime } from '../../agents/time.ts';
 
@@ -40,6 +41,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const calls: string[] = [];
   const kept = new Map<string, string>();
   const logged: string[] = [];
+  const crews = new Map<string, CrewView>();
   let ids = 100;
   const places: { thread: string | null } = { thread: null };
 
@@ -112,6 +114,8 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
       queries: {
         agents: () => [DEV, QA].map((agent) => ({ ...agent, description: '' })),
         thread: () => places.thread,
+        crewAsks: (channel) => (crews.has(channel) ? 0 : null),
+        crew: (channel) => crews.get(channel) ?? null,
       },
       clock: time.clock,
       timers: time.timers,
@@ -125,6 +129,8 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     /** Starts another run of the program on the same memory. The earlier run is dropped, as after a kill. */
     run,
     kept,
+    /** Crews by channel. */
+    crews,
     /** The thread of the next posts. */
     places,
     logged,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { slotEnvironment } from '../../../src/work/crews/checks/slots.ts';
+import { forTurn } from '../../../src/turns/drawn-for.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
 
@@ -136,6 +137,8 @@ test('asks people after DONE without a change, and they close the ticket', async
   await room.command('/crew run');
   await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'nothing');
   expect(await room.command('/crew ps')).toMatchObject({ text: expect.stringContaining('/crew answer A unchanged') });
+  await expect.poll(() => room.posts.filter((post) => post.includes('✋'))).toHaveLength(1);
+  expect(room.posts.find((post) => post.includes('✋'))).toMatch(/^console:web\/\S+ Conch: /);
   expect(await room.command('/crew answer A merge')).toMatchObject({ ok: false });
   expect(await room.command('/crew answer A unchanged')).toMatchObject({ ok: true });
   await finished(room, 1);
@@ -436,7 +439,10 @@ test('/crew ps tells why a worker does not get its step', async () => {
   await room.command('/crew run');
   await until(() => steps === 1);
   const thread = room.app.crews.state('web')?.workers[0]?.ticket?.thread ?? '';
+  const before = room.shown.filter((channel) => channel === CHANNEL).length;
   expect(await room.command('/floor pause', thread)).toMatchObject({ ok: true });
+  await expect.poll(() => room.shown.filter((channel) => channel === CHANNEL).length).toBeGreaterThan(before);
+  expect(room.shown).toContain(thread);
   hold.resolve();
   await until(() => room.app.crews.state('web')?.workers[0]?.step?.kind === 'step');
   expect(await room.command('/crew ps')).toMatchObject({ text: expect.stringContaining('paused') });
@@ -468,4 +474,22 @@ test('/crew doctor tells how git and the crew differ', async () => {
   ]);
   expect(existsSync(join(repo, 'agents/B-x'))).toBe(true);
   hold.resolve();
+});
+
+test('refuses a button that was drawn for an earlier question, and takes the one of the open question', async () => {
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), () => 'Nothing to do.\nDONE');
+  await room.command('/crew run');
+  await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'nothing');
+  const view = room.app.crews.shown(CHANNEL, 10);
+  const thread = view?.workers[0]?.ticket?.thread ?? '';
+  expect(room.app.crews.shown(thread, 10)).toEqual(view);
+  expect([CHANNEL, thread, 'console:other'].map((channel) => room.app.crews.asks(channel))).toEqual([1, 1, null]);
+  expect(room.app.crews.shown('console:other', 10)).toBe(null);
+  const { line = '', mark = 0 } = view?.workers[0]?.buttons[0] ?? {};
+  expect(line).toBe('/crew answer A unchanged');
+  const press = (number: number) => room.command(line, CHANNEL, forTurn(view?.store ?? '', number));
+  expect(await press(mark - 1)).toMatchObject({ ok: false, text: expect.stringContaining('earlier state') });
+  expect(room.app.crews.state('web')?.workers[0]?.waiting?.for).toBe('nothing');
+  expect(await press(mark)).toMatchObject({ ok: true });
+  await finished(room, 1);
 });

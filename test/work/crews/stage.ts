@@ -73,6 +73,7 @@ export async function stageOf({ repo, crew, path = ':memory:', timers = systemTi
   const clock = systemClock();
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-data-'));
   const posts: string[] = [];
+  const shown: string[] = [];
   const store = openFloorStore({
     path,
     machine: floorWithWork,
@@ -108,6 +109,7 @@ export async function stageOf({ repo, crew, path = ':memory:', timers = systemTi
       name: 'console',
       capabilities: { textLimit: 4_000, edits: true, drafts: false },
       openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
+      card: (channel) => void shown.push(channel),
       post: async (channel, { speaker, text }) => String(posts.push(`${channel} ${speaker?.name ?? 'Conch'}: ${text}`)),
     },
     backendFor,
@@ -118,11 +120,13 @@ export async function stageOf({ repo, crew, path = ':memory:', timers = systemTi
     app,
     store,
     posts,
+    /** Channels whose card was drawn anew, in this order. */
+    shown,
     broken,
     repo,
     /** Changes the configuration of the crew while the program runs. */
     reload: (changed: object) => app.reload(configOf({ ...crew, ...changed })),
-    command: (line: string, channel = CHANNEL) => intake().command(channel, ann, line),
+    command: (line: string, channel = CHANNEL, drawnFor?: string) => intake().command(channel, ann, line, drawnFor),
     async write(channel: string, text: string): Promise<void> {
       const id = `w${(written += 1)}`;
       const message = { id, channel, author: ann, text, sentAt: clock.now(), addressed: [], attachments: [] };

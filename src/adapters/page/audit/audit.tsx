@@ -11,7 +11,7 @@ import { showOpen } from '../frame/attention.tsx';
 import { exactTime, now, timeOfDay } from '../now.ts';
 import { Button, Select, Toasts } from '../parts.tsx';
 import { ask, pressButton, toast } from '../sending.ts';
-import { agents, auditOpen, channelNameOf, channels, connection, nameOf } from '../state.ts';
+import { agents, channelNameOf, channels, connection, nameOf, openView } from '../state.ts';
 import { ENDED, RecordedCall } from './call.tsx';
 import { calls, hasEarlierCalls, isFull, isReading, readUpTo, standing } from './calls.ts';
 import './audit.css';
@@ -40,7 +40,7 @@ export function AuditView(): JSX.Element {
           <Button kind="small-button" onClick={() => void saveCalls()}>
             Export
           </Button>
-          <Button icon="close" kind="small-button" onClick={() => (auditOpen.value = false)}>
+          <Button icon="close" kind="small-button" onClick={() => (openView.value = null)}>
             Back
           </Button>
         </header>

@@ -7,22 +7,33 @@ import { stopOf } from '../../delivery/card.ts';
 import { showOpen } from '../frame/attention.tsx';
 import { Icon, StatusShape } from '../icons.tsx';
 import { clockText, now } from '../now.ts';
-import { ReviewBlock } from './review.tsx';
+import { useLaterViews } from '../later.tsx';
 import { AskInConversation, Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
 import { pressButton, sendCommand } from '../sending.ts';
-import { agentOf, agents, channel, messages, nameOf, view } from '../state.ts';
+import { agentOf, agents, channel, crewAsks, messages, nameOf, review, view } from '../state.ts';
 
 /** The floor in full: its seats, background runs and held messages, how it works, and what operators can do. */
 export function FloorTab(): JSX.Element {
   return (
     <>
-      <ReviewBlock />
+      {review.value !== null && <Review />}
+      {crewAsks.value !== undefined && <Crew />}
       <Seats />
       <BackgroundRuns />
       <HeldMessages />
       <Controls />
     </>
   );
+}
+
+function Review(): JSX.Element | null {
+  const views = useLaterViews();
+  return views === null || views === 'failed' ? null : <views.ReviewBlock />;
+}
+
+function Crew(): JSX.Element | null {
+  const views = useLaterViews();
+  return views === null || views === 'failed' ? null : <views.CrewBlock />;
 }
 
 type Seat = FloorView['seats'][number];

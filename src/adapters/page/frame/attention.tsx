@@ -1,7 +1,7 @@
 import { effect, signal, useSignalEffect } from '@preact/signals';
 import type { RefObject, JSX } from 'preact';
 import {
-  auditOpen,
+  openView,
   drawerOpen,
   nameOf,
   channel,
@@ -53,7 +53,7 @@ export function showQuestion(): void {
 
 /** Shows a question by its id (`askedId`). */
 export function showOpen(where: string, id: string): void {
-  auditOpen.value = false;
+  openView.value = null;
   drawerOpen.value = false;
   if (where !== channel.peek()) ask({ type: 'open', channel: where });
   else if (hasLater.peek()) showEnd();

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { SignButton } from '../parts.tsx';
 import { focusComposer } from '../composer/composer.tsx';
 import { pressButton, showBeginning, showEnd } from '../sending.ts';
-import { auditOpen, drawerOpen, helpOpen, tab, view } from '../state.ts';
+import { openView, toggleView, drawerOpen, helpOpen, tab, view } from '../state.ts';
 import { toggleTheme } from '../stored.ts';
 import { showQuestion } from './attention.tsx';
 
@@ -30,7 +30,7 @@ const SHORTCUTS: readonly Shortcut[] = [
     what: 'Floor, turns, journal',
     acts: { 1: () => show('floor'), 2: () => show('turns'), 3: () => show('journal') },
   },
-  { keys: '4', what: 'Tool calls of all agents', acts: { 4: () => (auditOpen.value = !auditOpen.value) } },
+  { keys: '4', what: 'Tool calls of all agents', acts: { 4: () => toggleView('audit') } },
   { keys: 'Home', what: 'Go to the beginning', acts: { Home: showBeginning } },
   { keys: 'End', what: 'Go to the newest message', acts: { End: showEnd } },
   { keys: 't', what: 'Light or dark', acts: { t: toggleTheme } },
@@ -42,7 +42,10 @@ const SHORTCUTS: readonly Shortcut[] = [
 export function startShortcuts(): void {
   addEventListener('keydown', (event) => {
     if (event.isComposing || event.ctrlKey || event.metaKey) return;
-    if (event.key === 'Escape') for (const open of [helpOpen, drawerOpen, auditOpen]) open.value = false;
+    if (event.key === 'Escape') {
+      helpOpen.value = drawerOpen.value = false;
+      openView.value = null;
+    }
     if (isTyping(event) && !event.altKey) return;
     const key = event.altKey ? `Alt ${event.code}` : event.key;
     const act = SHORTCUTS.find(({ acts = {} }) => Object.hasOwn(acts, key))?.acts?.[key];
@@ -57,7 +60,7 @@ function pauseOrResume(): void {
 }
 
 function show(which: typeof tab.value): void {
-  auditOpen.value = false;
+  openView.value = null;
   tab.value = which;
   drawerOpen.value = true;
 }

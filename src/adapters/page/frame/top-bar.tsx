@@ -8,7 +8,6 @@ import { Button, SignButton, toneOf } from '../parts.tsx';
 import { ask, isUnfinished } from '../sending.ts';
 import {
   activity,
-  auditOpen,
   drawerOpen,
   helpOpen,
   nameOf,
@@ -16,7 +15,10 @@ import {
   channelName,
   channels,
   connection,
+  crewAsks,
   openQuestions,
+  openView,
+  toggleView,
   writable,
 } from '../state.ts';
 import { toggleTheme } from '../stored.ts';
@@ -31,7 +33,7 @@ export function TopBar(): JSX.Element {
         <Shell />
         <span class="brand-name">Conch</span>
       </h1>
-      {!auditOpen.value && <Place />}
+      {openView.value === null && <Place />}
       <span class="spring" />
       <Waiting />
       <Connection />
@@ -46,13 +48,14 @@ export function TopBar(): JSX.Element {
       )}
       <SignButton icon="help" label="Keyboard shortcuts" kind="wide-only" onClick={() => (helpOpen.value = true)} />
       <SignButton icon="moon" label="Switch between light and dark" onClick={toggleTheme} />
+      <Crew />
       <SignButton
         icon="calls"
         label="Tool calls of all agents"
         title="Tool calls of all agents (4)"
         data-testid="audit"
-        aria-pressed={auditOpen.value}
-        onClick={() => (auditOpen.value = !auditOpen.value)}
+        aria-pressed={openView.value === 'audit'}
+        onClick={() => toggleView('audit')}
       />
       <SignButton
         icon="panel"
@@ -62,6 +65,24 @@ export function TopBar(): JSX.Element {
         onClick={toggleDrawer}
       />
     </header>
+  );
+}
+
+function Crew(): JSX.Element | null {
+  const asks = crewAsks.value;
+  if (asks === undefined) return null;
+  return (
+    <Button
+      kind="quiet square crew-button"
+      icon="crew"
+      aria-label={`Crew of this channel${asks > 0 ? `, ${asks} waiting for people` : ''}`}
+      title="Crew of this channel"
+      data-testid="crew"
+      aria-pressed={openView.value === 'crew'}
+      onClick={() => toggleView('crew')}
+    >
+      {asks > 0 && <span class="count">{asks}</span>}
+    </Button>
   );
 }
 
@@ -79,15 +100,15 @@ function Place(): JSX.Element {
 
 /** Opens or closes the panel; it is shown with a channel only. */
 function toggleDrawer(): void {
-  drawerOpen.value = auditOpen.value || !drawerOpen.value;
-  auditOpen.value = false;
+  drawerOpen.value = openView.value !== null || !drawerOpen.value;
+  openView.value = null;
 }
 
 /** The first open question; each press shows the next one. */
 function Waiting(): JSX.Element | null {
   const [first, ...others] = openQuestions.value;
   if (first === undefined) return null;
-  const isHere = first.channel.id === channel.value && !auditOpen.value;
+  const isHere = first.channel.id === channel.value && openView.value === null;
   return (
     <Button kind="waiting" data-testid="waiting" title="Go to the next question (Alt+A)" onClick={showQuestion}>
       <span aria-hidden="true">✋</span>
@@ -142,10 +163,10 @@ function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
         class={`channel${asks ? ' asks' : ''}`}
         data-testid="channel"
         data-channel={id}
-        aria-current={isOpen && !auditOpen.value ? 'page' : undefined}
+        aria-current={isOpen && openView.value === null ? 'page' : undefined}
         title={holder === null ? `#${name}` : `#${name}: ${nameOf(holder)} has the floor`}
         onClick={() => {
-          auditOpen.value = false;
+          openView.value = null;
           ask({ type: 'open', channel: id });
         }}
       >

@@ -1,0 +1,76 @@
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
+import { dollars } from '../../turns/crew-view.ts';
+import type { CrewButton, CrewView, CrewWorkerView } from '../../turns/crew-view.ts';
+import { forTurn } from '../../turns/drawn-for.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import { utcTime } from '../../turns/text/words.ts';
+import type { CardButton } from './card.ts';
+
+/** What a channel's card shows of its crew, or of the ticket whose thread the channel is. */
+export type CrewCard = {
+  readonly text: string;
+  /** Each group stays together: it answers one worker. */
+  readonly buttons: readonly (readonly CardButton[])[];
+  /** What waits for people, by worker and time. */
+  readonly asks: readonly string[];
+  /** Whether the crew runs or has tickets in work. */
+  readonly isBusy: boolean;
+};
+
+/** The longest text, in UTF-16 units: with the floor's line it fits into one message of every platform. */
+const LONGEST = 1_500;
+const LONGEST_LINE = 240;
+
+/** Returns the card of a crew in its channel, or of one ticket in its thread. What waits for people comes first. */
+export function crewCard(crew: CrewView, channel: ChannelId): CrewCard {
+  const { workers, running, store } = crew;
+  const inThread = workers.filter(({ ticket }) => ticket?.thread === channel);
+  const shown = inThread.length > 0 ? inThread : workers.filter(({ ticket }) => ticket !== null);
+  const asking = shown.filter(({ asksPeople }) => asksPeople);
+  const buttonsOf = ({ name, buttons }: CrewWorkerView) =>
+    buttons.map((button) => drawn(button, store, inThread.length > 0 ? '' : ` (${name})`));
+  const groups = (inThread.length > 0 ? inThread : asking).map(buttonsOf);
+  return {
+    text: fitting([...(inThread.length > 0 ? [] : headLines(crew)), ...shown.map(workerLine)]),
+    buttons: inThread.length > 0 ? groups : [...groups, crew.buttons.map((button) => drawn(button, store, ' crew'))],
+    asks: asking.map(({ name, since }) => `${name}.${since}`),
+    isBusy: running || shown.length > 0,
+  };
+}
+
+function drawn({ label, line, style, mark }: CrewButton, store: string, suffix: string): CardButton {
+  return { label: `${label}${suffix}`, line, style, drawnFor: forTurn(store, mark) };
+}
+
+function headLines({ id, running, paused, workers, merges, costMicros, problems }: CrewView): readonly string[] {
+  const busy = workers.filter(({ ticket }) => ticket !== null).length;
+  const asking = workers.filter(({ asksPeople }) => asksPeople).length;
+  const state = !running
+    ? 'stopped'
+    : paused === null
+      ? 'works'
+      : `waits until ${utcTime(paused.until)}: ${paused.why}`;
+  const waits = asking === 0 ? '' : ` · ✋ ${counted(asking, 'worker')} waiting for people`;
+  return [
+    `👷 crew ${id} ${state} · ${busy} of ${counted(workers.length, 'worker')} at work · ${merges.merged} merged · ${dollars(costMicros)}${waits}`,
+    ...problems.map((words) => `⚠ ${words}`),
+  ];
+}
+
+function workerLine({ name, symbol, ticket, steps, maxSteps, waits, since, asksPeople }: CrewWorkerView): string {
+  const head = `${asksPeople ? '✋' : symbol} ${name} · ${ticket?.id ?? ''}`;
+  if (asksPeople) return `${head} · since ${utcTime(since ?? 0)}: ${waits}`;
+  return `${head} · step ${steps} of ${maxSteps}${waits === '' ? '' : ` · ${waits}`}`;
+}
+
+function fitting(lines: readonly string[]): string {
+  const kept: string[] = [];
+  let length = 0;
+  for (const line of lines.map((each) => excerpt(each, LONGEST_LINE))) {
+    length += line.length + 1;
+    if (length > LONGEST) break;
+    kept.push(line);
+  }
+  const more = lines.length - kept.length;
+  return [...kept, ...(more > 0 ? [`… and ${more} more: /crew ps`] : [])].join('\n');
+}

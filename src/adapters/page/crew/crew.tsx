@@ -1,0 +1,417 @@
+import { signal, useSignalEffect } from '@preact/signals';
+import { useRef, useState } from 'preact/hooks';
+import type { JSX } from 'preact';
+import { dollars } from '../../../turns/crew-view.ts';
+import type { CrewButton, CrewView, CrewWorkerView, TicketState } from '../../../turns/crew-view.ts';
+import { forTurn } from '../../../turns/drawn-for.ts';
+import { pagePart } from '../access.tsx';
+import { durationText, exactTime, timeOfDay, timeToTheSecond } from '../now.ts';
+import { Block, Button, Select, Toasts } from '../parts.tsx';
+import { ask, sendCommand } from '../sending.ts';
+import { channel, channels, openView, toggleView } from '../state.ts';
+import '../audit/audit.css';
+import './crew.css';
+
+/** The crew of the open channel: `none`: it is not open; `lost`: the server does not answer. */
+const crew = signal<CrewView | 'reading' | 'none' | 'lost'>('reading');
+/** The server's clock at the last answer. */
+const asOf = signal(0);
+const chosen = signal<TicketState>('in work');
+/** Tickets of each state that are asked for. */
+const most = signal(20);
+/** The worker whose log is shown; empty for all. */
+const logOf = signal('');
+
+const READ_MS = 1_000;
+/** Further tickets per press, and the most that are drawn. */
+const FURTHER = 100;
+const MOST_DRAWN = 500;
+
+type Answer = { readonly now: number; readonly crew: CrewView | null };
+
+/** The dashboard of the open channel's crew: what waits for people first, then workers, tickets and the log. */
+export function CrewDashboard(): JSX.Element {
+  useSignalEffect(() => {
+    const read = reading(channel.value, most.value);
+    return read.stop;
+  });
+  const shown = crew.value;
+  return (
+    <main class="audit crew" aria-labelledby="crew-title">
+      <div class="audit-page">
+        <header class="audit-head">
+          <h2 id="crew-title">{typeof shown === 'string' ? 'Crew' : `Crew ${shown.id}`}</h2>
+          {typeof shown !== 'string' && <State {...shown} />}
+          <span class="spring" />
+          {typeof shown !== 'string' && shown.buttons.map((button) => <Act key={button.line} {...{ button, shown }} />)}
+          <Button icon="close" kind="small-button" onClick={() => (openView.value = null)}>
+            Back
+          </Button>
+        </header>
+        {typeof shown === 'string' ? <p role="status">{UNSHOWN[shown]}</p> : <Parts {...shown} />}
+        <Toasts />
+      </div>
+    </main>
+  );
+}
+
+/** What the crew of the open channel asks, or in the thread of a ticket its worker, in the panel. */
+export function CrewBlock(): JSX.Element {
+  useSignalEffect(() => reading(channel.value, 0).stop);
+  const shown = crew.value;
+  if (typeof shown === 'string')
+    return (
+      <Block id="crew" title="Crew">
+        <p class="faint">{UNSHOWN[shown]}</p>
+      </Block>
+    );
+  const here = shown.workers.filter(({ ticket }) => ticket?.thread === channel.value);
+  const rows = here.length > 0 ? here : shown.workers.filter(({ asksPeople }) => asksPeople);
+  return (
+    <Block id="crew" title={`Crew ${shown.id}`} data-testid="crew-block">
+      {rows.length === 0 && <p class="faint">Nothing waits for you.</p>}
+      {rows.length > 0 && (
+        <ul class="crew-workers is-narrow">
+          {rows.map((worker) => (
+            <Row key={worker.name} worker={worker} shown={shown} />
+          ))}
+        </ul>
+      )}
+      <Button kind="small-button" onClick={() => toggleView('crew')}>
+        Show the whole crew
+      </Button>
+    </Block>
+  );
+}
+
+const UNSHOWN = {
+  reading: 'Reading…',
+  none: 'This crew is not open. /crew ps says why.',
+  lost: 'Conch is unreachable. Retrying…',
+} as const;
+
+/** The channel whose crew is known. */
+let readOf: string | null = null;
+
+/** Reads the crew of a channel every second while the page is visible. */
+function reading(where: string | null, tickets: number): { readonly stop: () => void } {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let isOver = false;
+  let known = '';
+  if (readOf !== where) crew.value = 'reading';
+  readOf = where;
+  const read = async (): Promise<void> => {
+    const query = new URLSearchParams({ channel: where ?? '', most: `${tickets}` });
+    const answer = await fetch(`/crew?${query}`, { headers: { 'Conch-Page': pagePart() } }).catch(() => null);
+    const body = answer?.ok === true ? ((await answer.json()) as Answer) : null;
+    if (isOver) return;
+    const text = JSON.stringify(body?.crew);
+    asOf.value = body?.now ?? asOf.peek();
+    if (text === known && body !== null) return;
+    known = text;
+    crew.value = body === null ? 'lost' : (body.crew ?? 'none');
+  };
+  const again = (): void => {
+    const next = (): void => {
+      if (!isOver) timer = setTimeout(again, READ_MS);
+    };
+    if (document.visibilityState === 'hidden') next();
+    else void read().finally(next);
+  };
+  again();
+  return {
+    stop: () => {
+      isOver = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+function State({ running, paused }: CrewView): JSX.Element {
+  const words = !running ? 'stopped' : paused === null ? 'works' : `waits until ${timeOfDay(paused.until)}`;
+  return <span class={`badge${running && paused === null ? '' : ' ended-unknown'}`}>{words}</span>;
+}
+
+function Parts(shown: CrewView): JSX.Element {
+  const { workers, problems, paused } = shown;
+  const asking = workers.filter(({ asksPeople }) => asksPeople);
+  const others = workers.filter(({ asksPeople, ticket }) => !asksPeople && ticket !== null);
+  const idle = workers.filter(({ ticket }) => ticket === null);
+  return (
+    <>
+      {[
+        ...problems,
+        ...(paused === null ? [] : [`No step starts until ${timeOfDay(paused.until)}: ${paused.why}`]),
+      ].map((words) => (
+        <p key={words} class="crew-problem">
+          <span aria-hidden="true">⚠</span> {words}
+        </p>
+      ))}
+      <Workers id="asking" title="Waits for people" workers={asking} shown={shown} none="Nothing waits for you." />
+      <Numbers {...shown} />
+      <Workers id="at-work" title="At work" workers={others} shown={shown} none="No worker has a ticket." />
+      {idle.length > 0 && (
+        <p class="faint crew-idle" data-testid="idle">
+          ○ {idle.length} idle: {idle.map(({ name }) => name).join(', ')}
+        </p>
+      )}
+      <Tickets {...shown} />
+      <Log {...shown} />
+    </>
+  );
+}
+
+const COUNT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 });
+
+function Numbers({ workers, groups, steps, tokens, costMicros, unpriced, tests, merges, base }: CrewView): JSX.Element {
+  const busy = workers.filter(({ ticket }) => ticket !== null).length;
+  const ready = groups.find(({ state }) => state === 'ready')?.count ?? 0;
+  const none = tests.none === 0 ? '' : `, ${tests.none} not found`;
+  const rows: readonly (readonly [name: string, value: string, beside: string])[] = [
+    ['Workers', `${busy}`, `of ${workers.length} have a ticket`],
+    ['Merged', `${merges.merged}`, `${merges.dropped} merges not made, ${merges.conflicts} by conflicts`],
+    ['Ready', `${ready}`, 'can start'],
+    ['Tests', `${tests.green}`, `green, ${tests.flaky} flaky, ${tests.red} red${none}`],
+    ['Main', base ?? '–', base === null ? 'not tested yet' : base === 'accepted' ? 'red, by a person' : 'tests'],
+    [
+      'Spent',
+      dollars(costMicros),
+      `${unpriced ? 'and more, prices unknown · ' : ''}${COUNT.format(steps)} steps, ${COUNT.format(tokens)} tokens`,
+    ],
+  ];
+  return (
+    <dl class="crew-numbers" data-testid="crew-numbers">
+      {rows.map(([name, value, beside]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>
+            <b>{value}</b>
+            <span class="faint">{beside}</span>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+type WorkersProps = {
+  readonly id: string;
+  readonly title: string;
+  readonly workers: readonly CrewWorkerView[];
+  readonly shown: CrewView;
+  readonly none: string;
+};
+
+/** A list of workers. No row moves while the pointer or the focus is in the list. */
+function Workers({ id, title, workers, shown, none }: WorkersProps): JSX.Element {
+  const held = useRef<readonly string[] | null>(null);
+  const hold = (): void => {
+    held.current ??= workers.map(({ name }) => name);
+  };
+  const release = ({ currentTarget }: { readonly currentTarget: HTMLElement }): void => {
+    if (!currentTarget.matches(':hover') && !currentTarget.contains(document.activeElement)) held.current = null;
+  };
+  const order = held.current;
+  const placed = (name: string): number =>
+    order === null || !order.includes(name) ? workers.length : order.indexOf(name);
+  const rows = order === null ? workers : workers.toSorted((a, b) => placed(a.name) - placed(b.name));
+  return (
+    <section aria-labelledby={`${id}-title`} data-testid={id}>
+      <h3 id={`${id}-title`}>
+        {title}
+        {workers.length > 0 && ` · ${workers.length}`}
+      </h3>
+      {workers.length === 0 ? (
+        <p class="faint">{none}</p>
+      ) : (
+        <ul class="crew-workers" onPointerEnter={hold} onFocusIn={hold} onPointerLeave={release} onFocusOut={release}>
+          {rows.map((worker) => (
+            <Row key={worker.name} worker={worker} shown={shown} />
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Row({ worker, shown }: { readonly worker: CrewWorkerView; readonly shown: CrewView }): JSX.Element {
+  const { name, symbol, status, ticket, steps, maxSteps, tokens, costMicros, asksPeople, buttons, toolSteps, work } =
+    worker;
+  return (
+    <li class={`crew-row is-${status}${asksPeople ? ' asks' : ''}`} data-testid="worker" data-worker={name}>
+      <p class="crew-who">
+        <b>
+          <span aria-hidden="true">{symbol}</span> {name}
+        </b>{' '}
+        <span class="faint">{status}</span>
+      </p>
+      <p class="crew-ticket">
+        <b>{ticket?.id}</b> {ticket?.title}
+      </p>
+      <p class="crew-use faint">
+        step {steps} of {maxSteps}
+        {toolSteps !== null && `, ${toolSteps} tool steps in it`} · {COUNT.format(tokens)} tokens ·{' '}
+        {dollars(costMicros)}
+      </p>
+      {work !== '' && <p class="crew-work faint">{work}</p>}
+      <Waits {...worker} />
+      <div class="crew-acts">
+        {buttons.map((button) => (
+          <Act key={button.line} {...{ button, shown, worker: name }} />
+        ))}
+        {ticket !== null && <OpenThread worker={name} thread={ticket.thread} />}
+      </div>
+    </li>
+  );
+}
+
+function Waits({ waits, since, asksPeople }: CrewWorkerView): JSX.Element | null {
+  if (waits === '') return null;
+  return (
+    <p class="crew-waits">
+      {asksPeople && <span aria-hidden="true">✋ </span>}
+      {waits}
+      {since !== null && (
+        <span class="faint" title={`since ${exactTime(since)}`}>
+          {' '}
+          · {ageText(asOf.value - since)}
+        </span>
+      )}
+    </p>
+  );
+}
+
+/** An age, to the minute after the first one. */
+function ageText(ms: number): string {
+  if (ms < 60_000) return durationText(Math.max(0, ms));
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
+}
+
+function OpenThread({ worker, thread }: { readonly worker: string; readonly thread: string }): JSX.Element | null {
+  if (!channels.value.some(({ id }) => id === thread)) return null;
+  const open = (): void => {
+    openView.value = null;
+    ask({ type: 'open', channel: thread });
+  };
+  return (
+    <Button kind="small-button" aria-label={`Open thread of ${worker}`} onClick={open}>
+      Open thread
+    </Button>
+  );
+}
+
+type ActProps = { readonly button: CrewButton; readonly shown: CrewView; readonly worker?: string };
+
+/** A button that gives a command. What resets a worker is asked twice. */
+function Act({ button: { label, line, what, style, mark }, shown, worker }: ActProps): JSX.Element {
+  const [isAsked, setAsked] = useState(false);
+  const give = (): void => {
+    setAsked(false);
+    sendCommand(line, { channel: shown.channel, drawnFor: forTurn(shown.store, mark) });
+  };
+  const name = worker === undefined ? label : `${label} ${worker}`;
+  const kind = `small-button${style === 'danger' ? ' stop' : style === 'good' ? ' allow' : ''}`;
+  if (worker === undefined || style !== 'danger')
+    return <Button {...{ kind, title: `${line}: ${what}`, 'aria-label': name, onClick: give }}>{label}</Button>;
+  if (!isAsked)
+    return (
+      <Button
+        {...{ kind: 'small-button', title: `${line}: ${what}`, 'aria-label': `${label}… ${worker}` }}
+        onClick={() => setAsked(true)}
+      >
+        {label}…
+      </Button>
+    );
+  return (
+    <span class="crew-sure" role="group" aria-label={`${name}?`}>
+      <Button {...{ kind, 'aria-label': name, onClick: give }}>{label}</Button>
+      <Button kind="small-button" onClick={() => setAsked(false)}>
+        Cancel
+      </Button>
+    </span>
+  );
+}
+
+function Tickets({ groups }: CrewView): JSX.Element {
+  const group = groups.find(({ state }) => state === chosen.value);
+  const tickets = group?.tickets ?? [];
+  const count = group?.count ?? 0;
+  return (
+    <section aria-labelledby="tickets-title" data-testid="tickets">
+      <h3 id="tickets-title">Tickets</h3>
+      <div class="crew-states" role="group" aria-label="Tickets by state">
+        {groups.map(({ state, count: each }) => (
+          <Button
+            key={state}
+            kind="small-button"
+            aria-pressed={state === chosen.value}
+            onClick={() => {
+              chosen.value = state;
+              most.value = 20;
+            }}
+          >
+            {state} <b>{each}</b>
+          </Button>
+        ))}
+      </div>
+      {count === 0 && <p class="faint">No ticket is in this state.</p>}
+      <ul class="crew-tickets">
+        {tickets.map(({ id, words, at }) => (
+          <li key={id}>
+            <b>{id}</b>
+            <span>{words}</span>
+            {at !== null && <span class="faint">{exactTime(at)}</span>}
+          </li>
+        ))}
+      </ul>
+      {count > 0 && chosen.value === 'waiting for others' && (
+        <p class="faint">They start when the tickets that they depend on are merged.</p>
+      )}
+      {count > tickets.length && tickets.length > 0 && (
+        <p class="audit-foot">
+          <span class="faint">
+            {tickets.length} of {count} shown.
+          </span>
+          {most.value < MOST_DRAWN && (
+            <Button kind="small-button" onClick={() => (most.value = Math.min(MOST_DRAWN, most.value + FURTHER))}>
+              Show more
+            </Button>
+          )}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Log({ log, workers }: CrewView): JSX.Element {
+  const of = workers.some(({ name }) => name === logOf.value) ? logOf.value : '';
+  const rows = log.filter(({ worker }) => of === '' || worker === of).toReversed();
+  return (
+    <section aria-labelledby="log-title" data-testid="crew-log">
+      <h3 id="log-title">Log</h3>
+      <label class="filter crew-filter">
+        <span>Worker</span>
+        <Select
+          value={of}
+          options={[['', 'all'], ...workers.map(({ name }) => [name, name] as const)]}
+          onChange={(event) => (logOf.value = event.currentTarget.value)}
+        />
+      </label>
+      {rows.length === 0 && <p class="faint">Nothing happened lately.</p>}
+      <ol class="crew-log">
+        {rows.map(({ at, worker, text }, place) => (
+          <li key={`${at} ${rows.length - place}`}>
+            <time class="faint" dateTime={new Date(at).toISOString()} title={exactTime(at)}>
+              {timeToTheSecond(at)}
+            </time>
+            <b>{worker}</b>
+            <span>{text}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

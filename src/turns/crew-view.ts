@@ -1,0 +1,100 @@
+import type { Instant } from '../lib/time.ts';
+import type { ChannelId } from './floor/settings.ts';
+
+/** A command that people can give by a button. `what` says what it does. */
+export type CrewButton = {
+  readonly label: string;
+  readonly line: string;
+  readonly what: string;
+  readonly style: 'plain' | 'good' | 'danger';
+  /** The number of the question or ticket that it was drawn for. The command is refused for another one. */
+  readonly mark: number;
+};
+
+/** A worker as people see it. */
+export type CrewWorkerView = {
+  readonly name: string;
+  readonly status: 'idle' | 'ready' | 'working' | 'done' | 'stuck';
+  readonly symbol: string;
+  readonly ticket: { readonly id: string; readonly title: string; readonly thread: ChannelId } | null;
+  /** Steps of the ticket, and the most that it may use. */
+  readonly steps: number;
+  readonly maxSteps: number;
+  /** Tool steps inside the present step; `null` for none. */
+  readonly toolSteps: number | null;
+  /** The last commit, and how much it changes, in words; empty before the first one. */
+  readonly work: string;
+  readonly tokens: number;
+  readonly costMicros: number;
+  /** What it waits for, in words, and since when; empty and `null` while it works or has no ticket. */
+  readonly waits: string;
+  readonly since: Instant | null;
+  /** Whether it waits for a person, and whether that is a question with choices. */
+  readonly asksPeople: boolean;
+  readonly isQuestion: boolean;
+  readonly buttons: readonly CrewButton[];
+};
+
+/** The states of tickets, in the order in which people see them. */
+export const TICKET_STATES = [
+  'ready',
+  'waiting for others',
+  'in work',
+  'cannot start',
+  'only by hand',
+  'merged',
+  'closed without a change',
+] as const;
+
+export type TicketState = (typeof TICKET_STATES)[number];
+
+/** A ticket in a list: its title, why it does not start, its worker, or its merge commit. Absent parts are unknown. */
+export type TicketView = {
+  readonly id: string;
+  readonly words: string;
+  readonly at: Instant | null;
+};
+
+/** The tickets of one state: how many there are, and some of them (none of those that wait for others), those of the last change first. */
+export type TicketGroup = {
+  readonly state: TicketState;
+  readonly count: number;
+  readonly tickets: readonly TicketView[];
+};
+
+/** A crew as people see it: plain JSON for cards, the page and `/crew dashboard`. */
+export type CrewView = {
+  readonly id: string;
+  readonly channel: ChannelId;
+  /** The database's id, for buttons. */
+  readonly store: string;
+  readonly running: boolean;
+  /** What concerns the whole crew and needs a person, in words. */
+  readonly problems: readonly string[];
+  /** Why no step is asked for, and until when; `null` when nothing prevents it. */
+  readonly paused: { readonly until: Instant; readonly why: string } | null;
+  /** Those that wait for a person first, the longest wait first. */
+  readonly workers: readonly CrewWorkerView[];
+  readonly groups: readonly TicketGroup[];
+  readonly steps: number;
+  readonly tokens: number;
+  readonly costMicros: number;
+  /** Some of the usage has no known price. */
+  readonly unpriced: boolean;
+  /** The verdict of the last tests of main; `null` before the first ones. */
+  readonly base: 'green' | 'red' | 'none' | 'accepted' | null;
+  /** How often the tests of work ended so. `flaky`: green at the second try. */
+  readonly tests: Readonly<Record<'green' | 'flaky' | 'red' | 'none', number>>;
+  readonly merges: { readonly merged: number; readonly conflicts: number; readonly dropped: number };
+  /** Private refs of stored work. */
+  readonly kept: readonly string[];
+  /** What happened last, oldest first. */
+  readonly log: readonly { readonly at: Instant; readonly worker: string; readonly text: string }[];
+  /** Commands for the whole crew. */
+  readonly buttons: readonly CrewButton[];
+};
+
+/** Millionths of a dollar as dollars and cents. */
+export function dollars(micros: number): string {
+  return `$${(micros / 1_000_000).toFixed(2)}`;
+}

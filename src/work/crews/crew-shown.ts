@@ -1,0 +1,287 @@
+import type { StoredFact } from '../../engine/port.ts';
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
+import { TICKET_STATES, dollars } from '../../turns/crew-view.ts';
+import type {
+  CrewButton,
+  CrewView,
+  CrewWorkerView,
+  TicketGroup,
+  TicketState,
+  TicketView,
+} from '../../turns/crew-view.ts';
+import { utcTime } from '../../turns/text/words.ts';
+import type { CrewFact } from './crew-events.ts';
+import { choiceWords, waitWords, factLine } from './crew-words.ts';
+import { CHOICES_FOR, WORKER_SYMBOLS, isStepping } from './crew.ts';
+import type { Crew, Worker, WorkerChoice } from './crew.ts';
+import type { SeenTickets } from './crews.ts';
+
+/** What is known of a crew besides its state. */
+export type CrewSurroundings = SeenTickets & {
+  /** The id of the store. */
+  readonly store: string;
+  /** Why the last look for tickets failed, in words; `null` when it did not. */
+  readonly problem: string | null;
+  /** Why nobody speaks in a channel, in words; `null` when nothing prevents it. */
+  readonly whyHeld: (channel: string) => string | null;
+  /** The tool steps of an agent's run in a channel; `null` for none. */
+  readonly runSteps: (channel: string, agent: string) => number | null;
+  /** The last facts, oldest first. */
+  readonly facts: readonly StoredFact<CrewFact>[];
+  /** Removes secrets from texts of agents and people. */
+  readonly clean: (text: string) => string;
+  /** The most tickets of each state in the view. */
+  readonly most: number;
+};
+
+/** A crew as people see it, from its state alone: nothing of it is stored. */
+export function crewViewOf(crew: Crew, around: CrewSurroundings): CrewView {
+  const { key, settings, running, paused, usage, base, counts, kept, finished } = crew;
+  const merged = finished.filter(({ commit }) => commit !== null).length;
+  const { conflicts = 0, dropped = 0, ...tests } = counts ?? {};
+  return {
+    id: key,
+    channel: settings?.channel ?? '',
+    store: around.store,
+    running,
+    problems: problemsOf(crew, around),
+    paused: paused === null ? null : { until: paused.until, why: around.clean(paused.why) },
+    workers: crew.workers.map((worker) => workerViewOf(crew, worker, around)).toSorted(byAttention),
+    groups: groupsOf(crew, around),
+    steps: usage.steps,
+    tokens: usage.input + usage.output,
+    costMicros: usage.costMicros,
+    unpriced: crew.unpriced === true,
+    base: base?.verdict ?? null,
+    tests: { green: 0, flaky: 0, red: 0, none: 0, ...tests },
+    merges: { merged, conflicts, dropped },
+    kept: kept.map(({ ref }) => ref),
+    log: around.facts.flatMap(({ at, fact }) => logLine(at, fact, around.clean)),
+    buttons: crewButtons(crew),
+  };
+}
+
+function problemsOf({ base }: Crew, { problem, clean }: CrewSurroundings): readonly string[] {
+  return [
+    ...(problem === null ? [] : [`No ticket can start: ${clean(problem)}`]),
+    ...(base?.verdict === 'red'
+      ? [`The tests of main are red, so no ticket starts: ${clean(lastLine(base.why))}`]
+      : []),
+  ];
+}
+
+function lastLine(text: string): string {
+  return excerpt(text.trim().split('\n').at(-1) ?? '', 200);
+}
+
+const RANKS: readonly CrewWorkerView['status'][] = ['stuck', 'done', 'working', 'ready', 'idle'];
+
+function byAttention(a: CrewWorkerView, b: CrewWorkerView): number {
+  if (a.asksPeople !== b.asksPeople) return a.asksPeople ? -1 : 1;
+  if (a.asksPeople) return (a.since ?? 0) - (b.since ?? 0);
+  return RANKS.indexOf(a.status) - RANKS.indexOf(b.status);
+}
+
+/** Whether a worker asks people, or is stuck until a person decides. */
+export function asksPeople({ waiting, status, leaving }: Worker): boolean {
+  return leaving === null && (waiting !== null || status === 'stuck');
+}
+
+/** What a worker waits for. `asks`: a person. `since`: if unlike its last step. */
+type Wait = { readonly words: string; readonly asks?: true; readonly since?: number | null };
+
+function workerViewOf(crew: Crew, worker: Worker, { whyHeld, runSteps, clean }: CrewSurroundings): CrewWorkerView {
+  const { name, status, ticket, stepCount, maxSteps, usage, waiting, lastStepAt } = worker;
+  const wait = waitOf(crew, worker, whyHeld);
+  return {
+    name,
+    status,
+    symbol: WORKER_SYMBOLS[status],
+    ticket: ticket === null ? null : { id: ticket.id, title: clean(excerpt(ticket.title, 60)), thread: ticket.thread },
+    steps: stepCount,
+    maxSteps,
+    toolSteps: ticket === null || !isStepping(worker) ? null : runSteps(ticket.thread, worker.agent),
+    work: clean(workWords(worker)),
+    tokens: usage.input + usage.output,
+    costMicros: usage.costMicros,
+    waits: clean(wait?.words ?? ''),
+    since: wait === null ? null : (wait.since ?? lastStepAt ?? ticket?.at ?? null),
+    asksPeople: wait?.asks === true,
+    isQuestion: waiting !== null && worker.leaving === null,
+    buttons: workerButtons(worker, crew.settings?.maxSteps ?? 0),
+  };
+}
+
+/** The last commit of the worker, and how much it changes. */
+function workWords({ work }: Worker): string {
+  if (work?.subject === undefined) return '';
+  return `"${excerpt(work.subject, 60)}" · ${counted(work.files ?? 0, 'file')} changed${work.dirty ? ', and files that are not committed' : ''}`;
+}
+
+const NEXT_WORDS = {
+  test: 'tests run',
+  review: 'is reviewed',
+  recheck: 'is measured after its review',
+} as const;
+
+function waitOf(crew: Crew, worker: Worker, whyHeld: CrewSurroundings['whyHeld']): Wait | null {
+  const { ticket, leaving, waiting, status, retryAt, errorAt, lastError, next, step } = worker;
+  if (ticket === null) return null;
+  if (leaving !== null) return { words: `leaves: ${leaving.words}` };
+  if (waiting !== null) return { words: waitWords(waiting), asks: true, since: waiting.since };
+  if (status === 'stuck') return { words: lastError, asks: true, since: errorAt };
+  if (retryAt !== null) return { words: `tries again at ${utcTime(retryAt)}: ${lastError}`, since: errorAt };
+  if (next === 'merge' && worker.pull !== undefined) return { words: `waits in ${worker.pull.url}` };
+  if (next !== null) return { words: next === 'merge' ? mergeWords(crew, worker) : NEXT_WORDS[next] };
+  if (status === 'ready' && step === null) return { words: 'its worktree is made', since: ticket.at };
+  if (step?.queued === true) return { words: crew.running ? 'waits for its turn' : 'waits until the crew runs' };
+  const held = isStepping(worker) ? whyHeld(ticket.thread) : null;
+  return held === null ? null : { words: held, asks: true };
+}
+
+function mergeWords({ merging }: Crew, { name }: Worker): string {
+  if (merging === null) return 'waits for its merge';
+  return merging.worker === name ? 'is merged' : `waits for the merge of ${merging.worker}`;
+}
+
+const LABELS: Readonly<Record<WorkerChoice, string>> = {
+  merge: 'Merge',
+  continue: 'Continue',
+  keep: 'Keep and reopen',
+  unchanged: 'Close unchanged',
+};
+const STYLES: Partial<Readonly<Record<WorkerChoice, CrewButton['style']>>> = { merge: 'good', unchanged: 'good' };
+
+function workerButtons(worker: Worker, further: number): readonly CrewButton[] {
+  const { name, ticket, status, waiting, leaving, stepCount, maxSteps, next } = worker;
+  if (ticket === null || leaving !== null) return [];
+  const mark = buttonMark(worker, 'ticket');
+  const kill: CrewButton = {
+    label: 'Kill',
+    line: `/crew kill ${name}`,
+    what: 'to store its work and open the ticket again',
+    style: 'danger',
+    mark,
+  };
+  if (waiting !== null) {
+    const isUsedUp = stepCount >= maxSteps;
+    return CHOICES_FOR[waiting.for].map((choice) => ({
+      label: choice === 'continue' && isUsedUp ? `+${further} steps` : LABELS[choice],
+      line: `/crew answer ${name} ${choice}`,
+      what: choiceWords(waiting.for, choice),
+      style: STYLES[choice] ?? 'plain',
+      mark: buttonMark(worker, 'question'),
+    }));
+  }
+  if (status === 'stuck')
+    return [{ label: 'Retry', line: `/crew retry ${name}`, what: 'to let it try again', style: 'good', mark }, kill];
+  if (status === 'working') return [kill];
+  const skips = status === 'done' && next !== null && next !== 'merge';
+  return skips
+    ? [{ label: 'Merge', line: `/crew merge ${name}`, what: `to merge it before that`, style: 'plain', mark }]
+    : [];
+}
+
+/** The number that the buttons of a worker's question or ticket carry. */
+export function buttonMark({ ticket, waiting }: Pick<Worker, 'ticket' | 'waiting'>, of: 'question' | 'ticket'): number {
+  return (of === 'question' ? waiting?.since : ticket?.at) ?? 0;
+}
+
+function crewButtons({ running, base }: Crew): readonly CrewButton[] {
+  const runs: CrewButton = running
+    ? { label: 'Stop', line: '/crew stop', what: 'to start no more steps', style: 'danger', mark: 0 }
+    : { label: 'Run', line: '/crew run', what: 'to start it', style: 'good', mark: 0 };
+  return base?.verdict === 'red'
+    ? [runs, { label: 'Start anyway', line: '/crew accept', what: 'to start tickets', style: 'plain', mark: 0 }]
+    : [runs];
+}
+
+function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurroundings): readonly TicketGroup[] {
+  const taken = new Set([
+    ...crew.workers.map(({ ticket }) => ticket?.id),
+    ...[...crew.finished, ...crew.refused].map(({ id }) => id),
+  ]);
+  const of: Readonly<Record<TicketState, readonly TicketView[]>> = {
+    'in work': crew.workers.flatMap(({ name, ticket }) =>
+      ticket === null ? [] : [{ id: ticket.id, words: `${name}: ${ticket.title}`, at: ticket.at }],
+    ),
+    ready: ready.flatMap(({ id, title }) => (taken.has(id) ? [] : [{ id, words: title, at: null }])),
+    'waiting for others': [],
+    'cannot start': listed.flatMap(({ id, why }) => (taken.has(id) ? [] : [{ id, words: why, at: null }])),
+    'only by hand': crew.refused.map(({ id, why }) => ({ id, words: why, at: null })),
+    merged: crew.finished
+      .flatMap(({ id, commit, worker, at }) =>
+        commit === null ? [] : [{ id, words: `${commit.slice(0, 10)} by ${worker}`, at }],
+      )
+      .toReversed(),
+    'closed without a change': crew.finished
+      .flatMap(({ id, commit, worker, at }) => (commit === null ? [{ id, words: worker, at }] : []))
+      .toReversed(),
+  };
+  return TICKET_STATES.map((state) => ({
+    state,
+    count: state === 'waiting for others' ? waiting : of[state].length,
+    tickets: of[state].slice(0, most).map((ticket) => ({ ...ticket, words: clean(excerpt(ticket.words, 120)) })),
+  }));
+}
+
+function logLine(at: number, fact: CrewFact, clean: (text: string) => string): CrewView['log'] {
+  if (fact.type === 'noted') return [{ at, worker: '', text: clean(excerpt(fact.text, 200)) }];
+  if (!('worker' in fact)) return [];
+  const words = factLine(fact);
+  return words === null ? [] : [{ at, worker: fact.worker, text: clean(excerpt(words, 200)) }];
+}
+
+/** One line for each worker, those that wait for a person first. */
+export function workersText({ workers, running, problems, store: _store, ...crew }: CrewView): string {
+  if (workers.length === 0) return 'The crew has no workers. To add some: /crew spawn 3';
+  return [
+    running ? 'The crew works.' : 'The crew is stopped. To start it: /crew run',
+    ...workers.map(workerLine),
+    ...problems.map((words) => `⚠ ${words}`),
+    ...(crew.base === 'red' ? ['To start tickets nevertheless: /crew accept'] : []),
+  ].join('\n');
+}
+
+function workerLine(worker: CrewWorkerView): string {
+  const { name, symbol, status, ticket, steps, maxSteps, tokens, waits, isQuestion, buttons, toolSteps, work } = worker;
+  if (ticket === null) return `${symbol} ${name} ${status}`;
+  const inside = toolSteps === null ? '' : ` (${counted(toolSteps, 'tool step')} in it)`;
+  const line = `${symbol} ${name} ${status} · ${ticket.id} ${ticket.title} · step ${steps} of ${maxSteps}${inside} · ${counted(tokens, 'token')}`;
+  const below = work === '' ? '' : `\n  ${work}`;
+  if (!isQuestion) return `${line}${waits === '' ? '' : ` · ${waits}`}${below}`;
+  return `${line}${below}\n  ✋ ${waits} ${buttons.map(({ line: command, what }) => `${command} ${what}`).join(' · ')}`;
+}
+
+/** Workers, tickets, usage, tests and merges. */
+export function dashboardText(view: CrewView): string {
+  const { groups, tests, merges, base, paused, kept, steps, tokens } = view;
+  const counts = groups.flatMap(({ state, count }) => (state === 'only by hand' ? [] : [`${count} ${state}`]));
+  const without = tests.none === 0 ? '' : `, ${tests.none} without tests`;
+  return [
+    workersText(view),
+    `Tickets: ${counts.join(', ')}`,
+    `${counted(steps, 'step')}, ${counted(tokens, 'token')}, ${costWords(view)}`,
+    `Tests of work: ${tests.green} green, ${tests.red} red, ${tests.flaky} flaky${without}. Merges not made: ${merges.dropped}, ${merges.conflicts} by conflicts`,
+    ...(base === null ? [] : [`Tests of main: ${base}`]),
+    ...(paused === null ? [] : [`Waits until ${utcTime(paused.until)}: ${paused.why}`]),
+    ...groups.flatMap((group) => reasonsOf(group)),
+    ...(kept.length === 0 ? [] : [`Stored work: ${kept.join(', ')}`]),
+  ].join('\n');
+}
+
+/** A cost is told only as far as prices are known. */
+function costWords({ unpriced, costMicros }: CrewView): string {
+  if (!unpriced) return dollars(costMicros);
+  return costMicros === 0
+    ? 'no price is known, so budgets in dollars do not hold'
+    : `${dollars(costMicros)} and more: some prices are not known`;
+}
+
+/** The lists of tickets that only people can bring to start. */
+function reasonsOf({ state, count, tickets }: TicketGroup): readonly string[] {
+  if (count === 0 || (state !== 'cannot start' && state !== 'only by hand')) return [];
+  const title = state === 'cannot start' ? 'Cannot start:' : 'Started only by /crew assign:';
+  const more = count - tickets.length;
+  return [title, ...tickets.map(({ id, words }) => `  ${id}: ${words}`), ...(more > 0 ? [`  and ${more} more`] : [])];
+}

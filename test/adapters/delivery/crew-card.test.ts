@@ -1,0 +1,146 @@
+import { describe, expect, test } from 'vitest';
+import { crewCard } from '../../../src/adapters/delivery/crew-card.ts';
+import { customId } from '../../../src/adapters/discord/content.ts';
+import { buttonValue } from '../../../src/adapters/slack/content.ts';
+import type { CrewView, CrewWorkerView } from '../../../src/turns/crew-view.ts';
+import { forTurn } from '../../../src/turns/drawn-for.ts';
+import { CHANNEL, THREAD, fakePlatform, floorView, said } from './fake-client.ts';
+
+function asking(name: string, since: number): CrewWorkerView {
+  const button = { what: 'to go on', mark: since };
+  return {
+    name,
+    status: 'done',
+    symbol: '✓',
+    ticket: { id: `c-${name}`, title: 'Mend it', thread: `${THREAD}-${name}` },
+    steps: 3,
+    maxSteps: 20,
+    toolSteps: null,
+    work: '',
+    tokens: 10,
+    costMicros: 0,
+    waits: 'Merge it anyway? it skips a test.',
+    since,
+    asksPeople: true,
+    isQuestion: true,
+    buttons: [
+      { ...button, label: 'Merge', line: `/crew answer ${name} merge`, style: 'good' },
+      { ...button, label: 'Continue', line: `/crew answer ${name} continue`, style: 'plain' },
+    ],
+  };
+}
+
+function atWork(name: string, steps = 3): CrewWorkerView {
+  const kill = { label: 'Kill', line: `/crew kill ${name}`, what: '', style: 'danger', mark: 7 } as const;
+  const waits = { waits: '', since: null, asksPeople: false, isQuestion: false };
+  return { ...asking(name, 0), ...waits, status: 'working', symbol: '●', steps, buttons: [kill] };
+}
+
+function crewOf(workers: readonly CrewWorkerView[], change: Partial<CrewView> = {}): CrewView {
+  return {
+    id: 'web',
+    channel: CHANNEL,
+    store: 'x',
+    running: true,
+    problems: [],
+    paused: null,
+    workers,
+    groups: [],
+    steps: 5,
+    tokens: 10,
+    costMicros: 1_200_000,
+    unpriced: false,
+    base: 'green',
+    tests: { green: 1, flaky: 0, red: 0, none: 0 },
+    merges: { merged: 4, conflicts: 0, dropped: 0 },
+    kept: [],
+    log: [],
+    buttons: [{ label: 'Stop', line: '/crew stop', what: '', style: 'danger', mark: 0 }],
+    ...change,
+  };
+}
+
+const HEAD = '👷 crew web works · 2 of 2 workers at work · 4 merged · $1.20 · ✋ 1 worker waiting for people';
+const ASKS = '✋ A · c-A · since 00:05 UTC: Merge it anyway? it skips a test.';
+
+describe('the text', () => {
+  test('tells the questions of all workers with their time, then the others', () => {
+    const { text, asks } = crewCard(crewOf([asking('A', 300_000), atWork('B')]), CHANNEL);
+    expect(text).toBe([HEAD, ASKS, '● B · c-B · step 3 of 20'].join('\n'));
+    expect(asks).toEqual(['A.300000']);
+  });
+
+  test('fits into one message with 100 workers, whatever they wait for', () => {
+    const workers = Array.from({ length: 100 }, (_, place) => ({
+      ...asking(`W${place}`, place),
+      waits: 'why '.repeat(500),
+    }));
+    const { text } = crewCard(crewOf(workers, { problems: ['p '.repeat(2_000)] }), CHANNEL);
+    expect(text.length).toBeLessThan(1_600);
+    expect(text).toMatch(/… and \d+ more: \/crew ps$/);
+  });
+
+  test('in the thread of a ticket tells its worker alone, with its commands', () => {
+    const crew = crewOf([asking('A', 300_000), atWork('B')]);
+    const { text, buttons } = crewCard(crew, `${THREAD}-B`);
+    expect(text).toBe('● B · c-B · step 3 of 20');
+    expect(buttons.flat()).toEqual([
+      { label: 'Kill', line: '/crew kill B', style: 'danger', drawnFor: forTurn('x', 7) },
+    ]);
+  });
+
+  test('is not shown for a crew that is stopped and has no ticket in work', () => {
+    expect(crewCard(crewOf([], { running: false }), CHANNEL).isBusy).toBe(false);
+  });
+});
+
+describe('the buttons', () => {
+  test('answer each question, name its worker, and fit into the ids of Discord and Slack', () => {
+    const long = 'a'.repeat(20);
+    const { buttons } = crewCard(
+      crewOf([asking('A', 300_000), asking(long, Date.now())], { store: 'k3v9x2q8' }),
+      CHANNEL,
+    );
+    expect(buttons.map((group) => group.map(({ label }) => label))).toEqual([
+      ['Merge (A)', 'Continue (A)'],
+      [`Merge (${long})`, `Continue (${long})`],
+      ['Stop crew'],
+    ]);
+    for (const button of buttons.flat()) {
+      expect(customId(button).length).toBeLessThanOrEqual(100);
+      expect(buttonValue(button).length).toBeLessThanOrEqual(2_000);
+    }
+    expect(new Set(buttons.flat().map((button) => customId(button))).size).toBe(5);
+  });
+});
+
+describe('the message', () => {
+  test('is one, edited at most once in 10 s while the crew works', async () => {
+    const platform = fakePlatform();
+    for (let second = 0; second < 60; second += 1) {
+      platform.crews.set(CHANNEL, crewOf([atWork('B', second)]));
+      platform.sender.card(CHANNEL, floorView('resting'));
+      await platform.time.advance(1_000);
+    }
+    await platform.time.advance(20_000);
+    expect(platform.calls.filter((call) => call === 'send card')).toHaveLength(1);
+    expect(platform.calls.filter((call) => call === 'change card').length).toBeLessThanOrEqual(6);
+    expect(platform.shown()).toEqual([expect.stringContaining('step 59 of 20\n💤 nobody holds the floor')]);
+  });
+
+  test('moves to the end for new questions, ten of which are one message', async () => {
+    const platform = fakePlatform();
+    platform.crews.set(CHANNEL, crewOf([atWork('B')]));
+    platform.sender.card(CHANNEL, floorView('resting'));
+    await platform.time.advance(10_000);
+    await platform.sender.post(CHANNEL, said('news'));
+    for (let place = 1; place <= 10; place += 1) {
+      const names = Array.from({ length: place }, (_, each) => asking(`W${each}`, each + 1));
+      platform.crews.set(CHANNEL, crewOf(names));
+      platform.sender.card(CHANNEL, floorView('resting'));
+    }
+    await platform.time.advance(30_000);
+    expect(platform.shown()).toEqual(['post Dev: news', expect.stringContaining('10 workers waiting for people')]);
+    expect(platform.calls.filter((call) => call === 'send card')).toHaveLength(2);
+  });
+});

@@ -1,0 +1,117 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { forTurn } from '../../src/turns/drawn-for.ts';
+import { hasBrowser, openBrowser } from './chromium.ts';
+import { crewOf, openCrew } from './crews.ts';
+import { openStage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+describe.runIf(hasBrowser)('the view of a crew', () => {
+  let browser: Browser;
+  let page: Page;
+
+  beforeAll(async () => {
+    browser = await openBrowser();
+    page = await browser.newPage({ reducedMotion: 'reduce' });
+  });
+  afterAll(async () => browser?.close());
+
+  async function opened<T>(workers: number, look: (stage: Stage) => Promise<T>, width = 1440): Promise<T> {
+    const stage = await openStage();
+    try {
+      stage.queries.crews.set(stage.channels[0] ?? '', crewOf(stage, workers));
+      await page.setViewportSize({ width, height: 900 });
+      await page.goto(stage.link());
+      await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
+      await openCrew(stage, page, crewOf(stage, workers));
+      return await look(stage);
+    } finally {
+      await stage.close();
+    }
+  }
+
+  test.each([1440, 390])('shows what waits for people first, and gives its commands (%i px)', async (width) => {
+    await opened(
+      12,
+      async (stage) => {
+        const asking = page.getByTestId('asking');
+        const names = await asking
+          .getByTestId('worker')
+          .evaluateAll((rows) => rows.map((row) => row.dataset['worker']));
+        expect(names).toEqual(['H', 'F', 'D', 'C']);
+        const numbers = await page.getByTestId('crew-numbers').innerText();
+        for (const words of ['green, 4 flaky, 17 red', '5 merges not made, 3 by conflicts', '$41.23'])
+          expect(numbers).toContain(words);
+        await asking.getByRole('button', { name: 'Merge D', exact: true }).click();
+        await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/crew answer D merge');
+        const view = stage.queries.crews.get(stage.channels[0] ?? '');
+        const mark = view?.workers.find(({ name }) => name === 'D')?.buttons[0]?.mark ?? 0;
+        expect(stage.intake.commands.at(-1)?.drawnFor).toBe(forTurn(view?.store ?? '', mark));
+        const before = stage.intake.commands.length;
+        await asking.getByRole('button', { name: 'Kill… C', exact: true }).click();
+        expect(stage.intake.commands).toHaveLength(before);
+        await asking.getByRole('button', { name: 'Kill C', exact: true }).click();
+        await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/crew kill C');
+        expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+      },
+      width,
+    );
+  });
+
+  test('reads the crew again by itself, and lists tickets by state', async () => {
+    await opened(12, async (stage) => {
+      const [channel = ''] = stage.channels;
+      await page.getByRole('button', { name: /^merged/ }).click();
+      const tickets = page.getByTestId('tickets').getByRole('listitem');
+      await expect.poll(() => tickets.count()).toBe(20);
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await expect.poll(() => tickets.count()).toBe(120);
+      stage.queries.crews.set(channel, crewOf(stage, 0));
+      await page.getByText('Nothing waits for you.').waitFor();
+      await page.getByRole('button', { name: 'Back' }).click();
+      await page.getByTestId('composer').waitFor();
+    });
+  });
+
+  test('stands in the panel of the channel with what it asks, and of a ticket’s thread with its worker', async () => {
+    await opened(12, async (stage) => {
+      await page.getByRole('button', { name: 'Back' }).click();
+      const block = page.getByTestId('crew-block');
+      expect(await page.getByTestId('crew').innerText()).toBe('4');
+      await expect.poll(() => block.getByTestId('worker').count()).toBe(4);
+      await block.getByRole('button', { name: 'Continue D', exact: true }).click();
+      await expect.poll(() => stage.intake.commands.at(-1)?.line).toBe('/crew answer D continue');
+      const thread = stage.addChannel('demo/4');
+      stage.queries.crews.set(thread, crewOf(stage, 12));
+      await page.locator(`[data-channel="${thread}"]`).click();
+      await expect.poll(() => block.getByTestId('worker').allInnerTexts()).toEqual([expect.stringContaining('E done')]);
+      await block.getByRole('button', { name: 'Show the whole crew' }).click();
+      await page.getByTestId('crew-numbers').waitFor();
+      await page.getByRole('button', { name: 'Open thread of E' }).click();
+      await page.getByTestId('composer').waitFor();
+    });
+  });
+
+  test('stays smooth with 100 workers and 2,000 tickets', async () => {
+    await opened(100, async (stage) => {
+      const nodes = await page.evaluate(() => document.querySelectorAll('*').length);
+      expect(nodes).toBeLessThan(4_000);
+      const view = crewOf(stage, 100);
+      expect(view.groups.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(2_000);
+      // The longest task while the view is drawn anew with other numbers, in milliseconds.
+      await page.evaluate(() => {
+        const seen: number[] = [];
+        Object.assign(globalThis, { seen });
+        new PerformanceObserver((list) => seen.push(...list.getEntries().map(({ duration }) => duration))).observe({
+          type: 'longtask',
+        });
+      });
+      stage.queries.crews.set(stage.channels[0] ?? '', { ...view, steps: 99_999 });
+      await page.getByText('100K steps').waitFor();
+      const longest = await page.evaluate(() => Math.max(0, ...(globalThis as unknown as { seen: number[] }).seen));
+      if (process.env['CREW_FRAMES'] !== undefined)
+        process.stdout.write(`${nodes} nodes, longest task ${longest} ms\n`);
+      expect(longest).toBeLessThan(500);
+    });
+  });
+});
