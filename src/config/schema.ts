@@ -545,6 +545,7 @@ const crew = z.strictObject({
   test: text('The command of the tests, "auto" to find it, or "none" for no tests.').default('auto'),
   testTimeoutSeconds: number(1, 86_400, 'Seconds after which tests count as red.').default(900),
   prepare: texts('Commands that prepare a new worktree, before the first step.').default([]),
+  prepareTimeoutSeconds: number(1, 86_400, 'Seconds after which a command of `prepare` fails.').default(900),
   main: text('The branch that work is merged into.').default('main'),
   fetch: flag(true, 'Fetch that branch before a ticket is assigned, where it has a remote.'),
   merge: choice(

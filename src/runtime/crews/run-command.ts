@@ -46,12 +46,21 @@ async function run(
     void group.stop(GRACE_MS);
   });
   group.stdin.end();
-  let kept: Buffer = Buffer.alloc(0);
+  let kept: Buffer[] = [];
+  let bytes = 0;
   group.stdout.on('data', (piece: Buffer) => {
-    kept = Buffer.concat([kept, piece]);
-    if (kept.length > 2 * MOST_OUTPUT) kept = kept.subarray(-MOST_OUTPUT);
+    kept.push(piece);
+    bytes += piece.length;
+    // Copied once for every mebibyte, so that a gigabyte of output costs little.
+    if (bytes <= 2 * MOST_OUTPUT) return;
+    kept = [Buffer.concat(kept).subarray(-MOST_OUTPUT)];
+    bytes = MOST_OUTPUT;
   });
   const { code } = await group.exited;
   limit.cancel();
-  return { code: timedOut ? null : code, timedOut, output: kept.subarray(-MOST_OUTPUT).toString('utf8') };
+  return {
+    code: timedOut ? null : code,
+    timedOut,
+    output: Buffer.concat(kept).subarray(-MOST_OUTPUT).toString('utf8'),
+  };
 }

@@ -65,6 +65,7 @@ export type CrewPlan = {
   readonly test: string;
   readonly testTimeoutSeconds: number;
   readonly prepare: readonly string[];
+  readonly prepareTimeoutSeconds: number;
 };
 
 export type CrewWorkPorts = {
@@ -197,8 +198,10 @@ class RepositoryWork implements CrewWork {
     const repository = this.#repository;
     const { worktree, branch, base } = ticket;
     await addWorktree(repository, { folder: worktree, branch, base });
-    const { copied } = await copyIncludes(repository, worktree, { without: [this.#plan.folder, '.conch'] });
+    const { copied, skipped } = await copyIncludes(repository, worktree, { without: [this.#plan.folder, '.conch'] });
     if (copied.length > 0) this.#say(ticket, `copied ${copied.join(', ')}`);
+    if (skipped.length > 0)
+      this.#say(ticket, `not copied: ${skipped.map(({ path, reason }) => `${path} (${reason})`).join(', ')}`);
     for (const { path, reason } of await updateSubmodules(repository, worktree))
       this.#say(ticket, `${path}: ${reason}`);
     const pointers = await lfsPointers(repository, worktree);
@@ -207,8 +210,10 @@ class RepositoryWork implements CrewWork {
     if (hooks !== null) this.#say(ticket, hooks);
     await this.#instruct(ticket, worker);
     for (const line of this.#plan.prepare) {
-      const { code, output } = await this.#run(line, worktree, ticket.slot);
-      if (code !== 0) throw new Error(`"${line}" failed: ${lastLines(output, 10)}`);
+      const { prepareTimeoutSeconds: seconds } = this.#plan;
+      const { code, output, timedOut } = await this.#run(line, worktree, { slot: ticket.slot, seconds });
+      const how = timedOut ? `did not end within ${seconds} s` : 'failed';
+      if (code !== 0) throw new Error(`"${line}" ${how}: ${lastLines(output, 10)}`);
     }
     const missing = await this.#missingFolders(worktree);
     if (missing.length > 0)
@@ -617,9 +622,10 @@ class RepositoryWork implements CrewWork {
   async #testIn(folder: string, slot: number): Promise<CountedResult> {
     const line = await this.#testCommand();
     if (line === null) return { verdict: 'none', output: '', count: null };
-    const first = await this.#run(line, folder, slot);
+    const limits = { slot, seconds: this.#plan.testTimeoutSeconds };
+    const first = await this.#run(line, folder, limits);
     if (first.code === 0) return { verdict: 'green', output: '', count: countTests(first.output) };
-    const second = first.timedOut ? first : await this.#run(line, folder, slot);
+    const second = first.timedOut ? first : await this.#run(line, folder, limits);
     const count = countTests(second.output);
     if (second.code === 0) return { verdict: 'flaky', output: lastLines(first.output), count };
     const how = second.timedOut ? 'timed out' : `ended with code ${second.code ?? 'none'}`;
@@ -651,21 +657,34 @@ class RepositoryWork implements CrewWork {
     return first?.command ?? null;
   }
 
-  #run(line: string, folder: string, slot: number): Promise<CommandRun> {
+  #run(
+    line: string,
+    folder: string,
+    { slot, seconds }: { readonly slot: number; readonly seconds: number },
+  ): Promise<CommandRun> {
     const set = { ...slotEnvironment(this.#plan.id, slot), CI: '1' };
-    return this.#ports.run(line, folder, { set, limitMs: this.#plan.testTimeoutSeconds * 1_000 });
+    return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
   }
 
   async #fetch(): Promise<void> {
     if (!this.#plan.fetch) return;
     const fetched = await fetchMain(this.#repository);
+    const { main, push } = this.#plan;
     if (!fetched.fetched) {
-      if (fetched.problem !== null) throw new Error(`${this.#plan.main} could not be fetched: ${fetched.problem}`);
-      return;
+      if (fetched.problem === null) return;
+      const words = `${main} could not be fetched: ${fetched.problem}`;
+      this.#tellOnce('fetch', `no ticket starts: ${words}`);
+      throw new Error(words);
     }
+    this.#tellOnce('fetch', null);
     const { tip } = await mainState(this.#repository);
-    if (await isAncestor(this.#repository, tip, fetched.commit))
-      await advanceMain(this.#repository, { from: tip, to: fetched.commit });
+    const { commit, remote } = fetched;
+    const isBehind = await isAncestor(this.#repository, tip, commit);
+    const isAhead = await isAncestor(this.#repository, commit, tip);
+    const how = `Run: git merge ${commit.slice(0, 10)}`;
+    this.#tellOnce('diverged', isBehind || isAhead ? null : `${main} and that of ${remote} have both gone on. ${how}`);
+    if (isBehind) await advanceMain(this.#repository, { from: tip, to: commit });
+    else if (isAhead && push) await this.#push(tip);
   }
 
   /** Folders of dependencies that the user's copy has, that git ignores, and that the worktree lacks. */

@@ -1,0 +1,136 @@
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { systemTimers } from '../../../src/lib/time.ts';
+import type { Timers } from '../../../src/lib/time.ts';
+import { commandRunner } from '../../../src/runtime/crews/run-command.ts';
+import { until } from '../reviews/stage.ts';
+import { add, finished, git, repository, stage, ticketText } from './stage.ts';
+
+/** Looks at tickets are due after 50 ms in place of 5 s. */
+const quick: Timers = { ...systemTimers, after: (ms, then) => systemTimers.after(ms === 5_000 ? 50 : ms, then) };
+
+/** A repository whose main is also in a bare one, as "origin". */
+function cloned(): { readonly repo: string; readonly bare: string } {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  const bare = join(mkdtempSync(join(tmpdir(), 'conch-bare-')), 'shop.git');
+  git(repo, 'clone', '-q', '--bare', repo, bare);
+  git(repo, 'remote', 'add', 'origin', bare);
+  return { repo, bare };
+}
+
+const work = (folder: string): string => {
+  add(folder, 'one.txt', 'one');
+  return 'DONE';
+};
+
+describe('the remote of a crew', () => {
+  test('that refuses a push is told of once, and gets the merge at a later fetch', async () => {
+    const { repo, bare } = cloned();
+    const hook = join(bare, 'hooks/pre-receive');
+    writeFileSync(hook, '#!/bin/sh\necho closed today >&2\nexit 1\n');
+    chmodSync(hook, 0o755);
+    const room = await stage(repo, work, { push: true }, ':memory:', quick);
+    const told = () => room.posts.filter((post) => post.includes('the push of main was refused'));
+    await room.command('/crew run');
+    await finished(room, 1);
+    await until(() => told().length === 1);
+    expect(told()[0]).toContain('closed today');
+    expect(git(bare, 'rev-parse', 'main')).not.toBe(git(repo, 'rev-parse', 'main'));
+    rmSync(hook);
+    await until(() => git(bare, 'rev-parse', 'main') === git(repo, 'rev-parse', 'main'));
+    expect(told()).toHaveLength(1);
+  });
+
+  test('that cannot be reached starts no ticket, and is told of once', async () => {
+    const { repo, bare } = cloned();
+    git(repo, 'remote', 'set-url', 'origin', `${bare}-gone`);
+    const room = await stage(repo, work, {}, ':memory:', quick);
+    const told = () => room.posts.filter((post) => post.includes('no ticket starts: main could not be fetched'));
+    await room.command('/crew run');
+    await until(() => told().length === 1);
+    expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
+    git(repo, 'remote', 'set-url', 'origin', bare);
+    await finished(room, 1);
+    expect(told()).toHaveLength(1);
+  });
+
+  test('whose main went on beside the crew is told of, and is not overwritten', async () => {
+    const { repo, bare } = cloned();
+    const other = git(
+      bare,
+      '-c',
+      'user.name=x',
+      '-c',
+      'user.email=x@x',
+      'commit-tree',
+      'main^{tree}',
+      '-p',
+      'main',
+      '-m',
+      'o',
+    );
+    add(repo, 'mine.txt', 'mine');
+    git(bare, 'update-ref', 'refs/heads/main', other);
+    const room = await stage(repo, work, { push: true }, ':memory:', quick);
+    await room.command('/crew run');
+    await finished(room, 1);
+    expect(room.posts.join('\n')).toContain(`have both gone on. Run: git merge ${other.slice(0, 10)}`);
+    expect(git(bare, 'rev-parse', 'main')).toBe(other);
+  });
+});
+
+describe('a merge', () => {
+  test('that reports fewer tests than main asks people, and names authors and run', async () => {
+    const repo = repository({ 'c-1': ticketText('c-1') });
+    const room = await stage(
+      repo,
+      (folder) => {
+        writeFileSync(join(folder, 'list.txt'), '');
+        git(folder, 'commit', '-qam', 'Less', '--author', 'Bea <bea@example.org>');
+        return 'DONE';
+      },
+      { test: 'echo "# tests $(grep -c . list.txt)"' },
+    );
+    const worker = () => room.app.crews.state('web')?.workers[0];
+    await room.command('/crew run');
+    await until(() => worker()?.waiting?.for === 'refused');
+    expect(worker()?.waiting?.why).toBe('the merged tree reports 0 tests, and main reports 1');
+    const session = worker()?.ticket?.session;
+    await room.command('/crew answer A merge');
+    await finished(room, 1);
+    expect(git(repo, 'log', '-1', '--format=%(trailers:only)', 'main').trim().split('\n')).toEqual([
+      'Conch-Ticket: c-1',
+      'Conch-Worker: A',
+      `Conch-Run: ${session}`,
+      'Co-authored-by: Bea <bea@example.org>',
+    ]);
+  });
+});
+
+test('a command that prepares too long starts no ticket, and says so', async () => {
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), work, {
+    prepare: ['sleep 60'],
+    prepareTimeoutSeconds: 1,
+  });
+  await room.command('/crew run');
+  await until(() => room.app.crews.state('web')?.refused.length === 1);
+  expect(room.app.crews.state('web')?.refused[0]?.why).toContain('"sleep 60" did not end within 1 s');
+});
+
+test('a command that hangs is ended with all it started, and of endless output the end is kept', async () => {
+  const run = commandRunner(systemTimers);
+  const folder = mkdtempSync(join(tmpdir(), 'conch-run-'));
+  const hung = await run('sleep 4321 & echo $! > child; wait', folder, { set: {}, limitMs: 300 });
+  expect(hung).toMatchObject({ code: null, timedOut: true });
+  const child = Number(readFileSync(join(folder, 'child'), 'utf8'));
+  await until(() => !existsSync(`/proc/${child}`) || readFileSync(`/proc/${child}/stat`, 'utf8').includes(') Z '));
+  const much = await run('head -c 200000000 /dev/zero | tr "\\0" x; echo; echo the end', folder, {
+    set: {},
+    limitMs: 120_000,
+  });
+  expect(much.code).toBe(0);
+  expect(Buffer.byteLength(much.output)).toBeLessThanOrEqual(1_048_576);
+  expect(much.output.endsWith('x\nthe end\n')).toBe(true);
+});
