@@ -249,18 +249,21 @@ export class CrewHost {
     const { id } = crew;
     const failed = (error: unknown, words: string): void => log.error({ crew: id, err: error }, words);
     try {
-      const work = await openCrewWork(crew, {
-        env: process.env,
-        run: commandRunner(timers),
-        tickets: (repository) => ticketsOf(crew, repository, clock),
-        pulls: () => pullsOf(crew, clock),
-        ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
-        say: (words, ticket) => this.#note(id, words, ticket),
-        memory: {
-          recall: (name) => keyValues.recall(MEMORY, `${id}/${name}`),
-          remember: (name, value) => keyValues.remember(MEMORY, `${id}/${name}`, value),
+      const work = await openCrewWork(
+        { ...crew, guardsCopy: crew.backend.kind === 'command' },
+        {
+          env: process.env,
+          run: commandRunner(timers),
+          tickets: (repository) => ticketsOf(crew, repository, clock),
+          pulls: () => pullsOf(crew, clock),
+          ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
+          say: (words, ticket) => this.#note(id, words, ticket),
+          memory: {
+            recall: (name) => keyValues.recall(MEMORY, `${id}/${name}`),
+            remember: (name, value) => keyValues.remember(MEMORY, `${id}/${name}`, value),
+          },
         },
-      });
+      );
       const runner = new CrewRunner({
         key: id,
         crews: this.#crews,

@@ -66,6 +66,8 @@ export type CrewPlan = {
   readonly testTimeoutSeconds: number;
   readonly prepare: readonly string[];
   readonly prepareTimeoutSeconds: number;
+  /** The workers are agents that do not ask before they write outside their worktrees. */
+  readonly guardsCopy: boolean;
 };
 
 export type CrewWorkPorts = {
@@ -141,6 +143,9 @@ class RepositoryWork implements CrewWork {
   readonly #problems = new Map<string, string>();
   /** The user's copy when a step was measured last. */
   #picture: CopyPicture | null = null;
+  #turn: Promise<unknown> = Promise.resolve();
+  /** The user's copy before each step under way of agents that do not ask, and what changed in it besides. */
+  readonly #before = new Map<string, { readonly picture: CopyPicture; readonly changes: readonly string[] }>();
 
   constructor(repository: Repository, sources: Sources, plan: CrewPlan, ports: CrewWorkPorts) {
     this.#repository = repository;
@@ -224,6 +229,13 @@ class RepositoryWork implements CrewWork {
     return (await portsInUse(this.#plan.id, slot)).length === 0;
   }
 
+  async stepBegins(worker: string): Promise<void> {
+    if (!this.#plan.guardsCopy) return;
+    await this.#inTurn(async () => {
+      this.#before.set(worker, { picture: await pictureOf(this.#repository), changes: [] });
+    });
+  }
+
   async measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState> {
     const repository = this.#repository;
     const { worktree, id } = ticket;
@@ -244,7 +256,7 @@ class RepositoryWork implements CrewWork {
     const marked = ahead === 0 ? [] : await this.#withMarkers(tip, main);
     const changed = ahead === 0 ? [] : zeroSeparated(await git(['diff', '--name-only', '-z', `${main}...${tip}`]));
     const subject = (await git(['log', '-1', '--format=%s', tip])).trim();
-    await this.#guard();
+    const copy = await this.#copyChanges(worker, worktree);
     return {
       tree: await treeOf(repository, worktree),
       tip,
@@ -252,6 +264,7 @@ class RepositoryWork implements CrewWork {
       dirty,
       unmerged: [...new Set([...unmerged, ...marked])],
       ...(ahead === 0 ? {} : { subject, files: changed.length }),
+      ...(copy === null ? {} : { copy }),
     };
   }
 
@@ -372,7 +385,8 @@ class RepositoryWork implements CrewWork {
       const state = await mainState(this.#repository);
       if (state.main === state.tip) return { ok: true, text: `No merged work waits: ${main} has all of it.` };
       if (state.hasDiverged) return { ok: false, text: DIVERGED };
-      const advanced = await advanceMain(this.#repository, { from: state.tip, to: state.tip });
+      const { tip } = state;
+      const advanced = await this.#byConch(() => advanceMain(this.#repository, { from: tip, to: tip }));
       if (advanced.kind === 'advanced') return { ok: true, text: `${main} is at ${state.tip.slice(0, 10)} now.` };
       if (advanced.kind === 'moved') return { ok: false, text: DIVERGED };
       return { ok: false, text: `${advanced.folder} was not updated: ${advanced.reason}` };
@@ -393,7 +407,7 @@ class RepositoryWork implements CrewWork {
   }
 
   async closed(ticket: string, commit: string | null): Promise<void> {
-    await this.#tickets.closed(ticket, commit);
+    await this.#byConch(() => this.#tickets.closed(ticket, commit));
   }
 
   async release(): Promise<void> {
@@ -466,7 +480,7 @@ class RepositoryWork implements CrewWork {
     ticket: Assigned,
     { from, to, count }: { readonly from: string; readonly to: string; readonly count: number | null },
   ): Promise<MergeEnd> {
-    const advanced = await advanceMain(this.#repository, { from, to });
+    const advanced = await this.#byConch(() => advanceMain(this.#repository, { from, to }));
     if (advanced.kind === 'moved') return { how: 'moved' };
     await this.#countedTests(to, count);
     if (advanced.kind === 'waiting') {
@@ -507,10 +521,9 @@ class RepositoryWork implements CrewWork {
   /** Pushes main. A refused push is told once, and tried again at the next fetch. */
   async #push(commit: string): Promise<void> {
     const remote = await remoteOf(this.#repository);
+    const order = { commit, branch: this.#plan.main };
     const refused =
-      remote === null
-        ? 'there is no remote'
-        : await pushTo(this.#repository, remote, { commit, branch: this.#plan.main });
+      remote === null ? 'there is no remote' : await this.#byConch(() => pushTo(this.#repository, remote, order));
     this.#tellOnce(
       'push',
       refused === null ? null : `the push of ${this.#plan.main} was refused, and is tried again: ${refused}`,
@@ -541,7 +554,8 @@ class RepositoryWork implements CrewWork {
       return { how: 'refused', why: `instructions of Conch are in ${made.files.join(', ')}` };
     if (made.dropped.length > 0)
       this.#say(ticket, `not in the pull request, because it belongs to tickets: ${made.dropped.join(', ')}`);
-    const refused = await pushTo(repository, remote, { commit: made.commit, branch: ticket.branch });
+    const order = { commit: made.commit, branch: ticket.branch };
+    const refused = await this.#byConch(() => pushTo(repository, remote, order));
     return refused === null
       ? made.commit
       : { how: 'refused', why: `the push of ${ticket.branch} was refused: ${refused}` };
@@ -683,7 +697,7 @@ class RepositoryWork implements CrewWork {
     const isAhead = await isAncestor(this.#repository, commit, tip);
     const how = `Run: git merge ${commit.slice(0, 10)}`;
     this.#tellOnce('diverged', isBehind || isAhead ? null : `${main} and that of ${remote} have both gone on. ${how}`);
-    if (isBehind) await advanceMain(this.#repository, { from: tip, to: commit });
+    if (isBehind) await this.#byConch(() => advanceMain(this.#repository, { from: tip, to: commit }));
     else if (isAhead && push) await this.#push(tip);
   }
 
@@ -704,6 +718,45 @@ class RepositoryWork implements CrewWork {
     const outside =
       touches.length === 0 ? [] : changed.filter((path) => !touches.some((glob) => matchesGlob(path, glob)));
     if (outside.length > 0) this.#say(ticket, `it changes more than its "touches" name: ${shortList(outside)}`);
+  }
+
+  /** What changed in the user's copy during a step of an agent that does not ask, and in its worktree; else `null`. */
+  async #copyChanges(worker: string, worktree: string): Promise<string | null> {
+    const before = this.#before.get(worker);
+    if (before === undefined) {
+      await this.#guard();
+      return null;
+    }
+    const now = await this.#inTurn(() => pictureOf(this.#repository));
+    const last = this.#before.get(worker) ?? before;
+    this.#before.delete(worker);
+    const changes = [...last.changes, ...differences(last.picture, now)];
+    if (changes.length === 0) return null;
+    const own = (await gitIn(worktree, this.#repository.env)(['diff', '--stat', 'HEAD'])).trim();
+    return `${shortList(changes, ' ')} In its worktree: ${own === '' ? 'nothing that is not committed' : own}`;
+  }
+
+  /** Carries out what Conch itself changes in the user's copy, and takes no worker for who did it. */
+  #byConch<Result>(work: () => Promise<Result>): Promise<Result> {
+    return this.#inTurn(async () => {
+      if (this.#before.size === 0) return work();
+      const now = await pictureOf(this.#repository);
+      for (const [worker, { picture, changes }] of this.#before)
+        this.#before.set(worker, { picture, changes: [...changes, ...differences(picture, now)] });
+      try {
+        return await work();
+      } finally {
+        const picture = await pictureOf(this.#repository);
+        for (const [worker, { changes }] of this.#before) this.#before.set(worker, { picture, changes });
+      }
+    });
+  }
+
+  /** No picture is taken while Conch itself changes the user's copy. */
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return done;
   }
 
   /** Tells people when settings, hooks or stashes of their copy changed during a step. Agents have no part in them. */
@@ -790,9 +843,9 @@ const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
 /** More paths than this are only counted. */
 const PATHS_SHOWN = 10;
 
-function shortList(paths: readonly string[]): string {
+function shortList(paths: readonly string[], between = ', '): string {
   const more = paths.length - PATHS_SHOWN;
-  return `${paths.slice(0, PATHS_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return `${paths.slice(0, PATHS_SHOWN).join(between)}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 function lastLines(output: string, lines = LINES_SHOWN): string {

@@ -70,6 +70,8 @@ export type CrewWork = {
   isFree(slot: number): Promise<boolean>;
   /** Makes the worktree, and runs what prepares it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
+  /** Called when the floor is asked for a step of a worker. */
+  stepBegins(worker: string): Promise<void>;
   /** Measures the worktree. `commits`: commits uncommitted changes first. */
   measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
   test(ticket: Assigned): Promise<TestResult>;
@@ -188,6 +190,7 @@ export class CrewRunner {
       if (key !== ports.key || !this.#isRunning) return;
       for (const fact of facts) {
         // The next try finds a fresh session: both begin it before the step is asked again.
+        if (fact.type === 'stepSent') this.#do(this.#ports.work.stepBegins(fact.worker));
         if (fact.type === 'errorCounted') this.#restart(state, fact.worker);
         if (fact.type === 'sessionRenewed') this.#do(this.#ports.seat());
         if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();

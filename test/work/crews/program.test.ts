@@ -376,16 +376,27 @@ test('a lock that git left when its agent was killed does not stop the worker', 
   expect(mainTickets(room.repo)).toEqual(['c-1']);
 });
 
-test('a worker that changes a setting of the repository is told of to people', async () => {
-  const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, _turn, step) => {
+test('a worker that changes the copy of people is stopped, and they read what changed', async () => {
+  const room = await stage(repository({ 'c-1': ticketText('c-1') }), async (folder, _turn, step) => {
     if (step === 1) return 'I looked around.';
-    git(folder, 'config', 'core.hooksPath', '/tmp/elsewhere');
-    add(folder, 'one.txt', 'one');
+    if (step === 2) {
+      // Changed again and again, because the copy is looked at while the step begins.
+      for (let time = 0; time < 30; time += 1) {
+        writeFileSync(join(folder, '../../list.txt'), `mine ${time}\n`);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      add(folder, 'one.txt', 'one');
+    }
     return 'DONE';
   });
+  const worker = () => room.app.crews.state('web')?.workers[0];
   await room.command('/crew run');
+  await until(() => worker()?.waiting?.for === 'copy');
+  expect(worker()?.waiting?.why).toContain('The file list.txt changed.');
+  await until(() => room.posts.join('\n').includes('The files of your own copy changed during its step.'));
+  git(room.repo, 'checkout', '-q', 'list.txt');
+  await room.command('/crew answer A continue');
   await finished(room, 1);
-  await expect.poll(() => room.posts.join('\n')).toContain('core.hookspath');
 });
 
 test('names the files outside what a ticket touches, and the folders that its worktree lacks', async () => {
