@@ -108,8 +108,8 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'no verdict passes the work',
     file: DECIDE,
-    find: "  const verdict = isFaulty ? 'revise' : signal;",
-    replace: "  const verdict = isFaulty ? 'pass' : signal;",
+    find: "signal === 'done' ? 'revise' : signal;",
+    replace: "signal === 'done' ? 'pass' : signal;",
   },
   {
     name: 'an iteration more than allowed',
@@ -126,8 +126,8 @@ export const PLANTED_REVIEWS: readonly Planted[] = [
   {
     name: 'what the agent says is not heard',
     file: BINDING,
-    find: "        ? [{ type: 'SAID', agent: fact.agent, epoch: fact.epoch, text: fact.text }]",
-    replace: '        ? []',
+    find: "      return [{ type: 'SAID', agent: fact.agent, epoch: fact.epoch, text: fact.text }];",
+    replace: '      return [];',
   },
 ];
 
