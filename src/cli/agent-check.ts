@@ -14,7 +14,7 @@ import type { AgentConfig, BackendConfig } from '../config/config.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { OUTCOMES, REMEDIES } from '../agents/backends/check-record.ts';
 import type { AgentCheck, CheckVerdict } from '../agents/backends/check-record.ts';
-import { LATE, within } from '../lib/retry.ts';
+import { LATE, withinMs } from '../lib/retry.ts';
 import { oneLine } from '../lib/visible.ts';
 
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
@@ -181,7 +181,7 @@ async function attempt(
     () => null,
     (error: unknown) => error,
   );
-  const found = await within(limitMs, over, timers);
+  const found = await withinMs(limitMs, over, timers);
   const failure = found === LATE ? new Error(`did not finish within ${limitMs / 1_000} s`) : found;
   await session.interrupt(GRACE_MS);
   const end = await over;

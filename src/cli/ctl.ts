@@ -4,7 +4,7 @@ import type { MaintenanceOrder } from '../adapters/console/server.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { RUN_EVENT_NAMES } from '../work/runs/run-published.ts';
-import { parsedJson } from '../lib/json.ts';
+import { parsedJson } from '../lib/defined.ts';
 
 /** A command for the running bot. */
 export type CtlCall = {

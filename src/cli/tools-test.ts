@@ -9,7 +9,7 @@ import { decideUse, toolRefusalText } from '../rules/verdict.ts';
 import type { RuleScope, ToolVerdict } from '../rules/verdict.ts';
 import { pageCaution, workPlaceOf } from '../runtime/tool-judge.ts';
 import { quoted } from '../turns/commands/parse.ts';
-import { jsonOrNull } from '../lib/json.ts';
+import { jsonOrNull } from '../lib/defined.ts';
 
 /** A tool call to judge, without making it. */
 export type ToolTest = {

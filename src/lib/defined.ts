@@ -1,3 +1,5 @@
+import type { z } from 'zod';
+
 /** The fields without those whose value is undefined; a field that may be undefined becomes optional. */
 type Defined<T> = { readonly [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
   readonly [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
@@ -8,4 +10,18 @@ export function defined<T extends object>(fields: T): Defined<T> {
   const found: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(fields)) if (value !== undefined) found[name] = value;
   return found as Defined<T>;
+}
+
+/** The value of a JSON text; `null` when the text is not JSON. */
+export function jsonOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Parses a JSON text by a schema. Returns `null` when the text does not match. */
+export function parsedJson<T>(text: string, schema: z.ZodType<T>): T | null {
+  return schema.safeParse(jsonOrNull(text)).data ?? null;
 }

@@ -73,11 +73,11 @@ export async function delay(ms: number, { timers, signal }: WaitPorts): Promise<
   }
 }
 
-/** What `within` resolves with when the time is over. */
+/** What `withinMs` resolves with when the time is over. */
 export const LATE: unique symbol = Symbol('late');
 
 /** Resolves with the result of the work, or with `LATE` after this many milliseconds. The work goes on then. */
-export async function within<T>(ms: number, work: Promise<T>, timers: Timers): Promise<T | typeof LATE> {
+export async function withinMs<T>(ms: number, work: Promise<T>, timers: Timers): Promise<T | typeof LATE> {
   const late = Promise.withResolvers<typeof LATE>();
   const timer = timers.after(ms, () => late.resolve(LATE));
   try {

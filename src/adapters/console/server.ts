@@ -38,7 +38,7 @@ import { exportCalls } from './audit.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
 import { LINE_LIMIT } from './protocol.ts';
-import { jsonOrNull } from '../../lib/json.ts';
+import { jsonOrNull } from '../../lib/defined.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
 /** Most open pages. */

@@ -17,7 +17,7 @@ import type { Client } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT, pageFrameSchema } from './protocol.ts';
 import type { ChatMessage, PageFrame, ServerFrame } from './protocol.ts';
-import { jsonOrNull } from '../../lib/json.ts';
+import { jsonOrNull } from '../../lib/defined.ts';
 
 const TAIL = 200;
 const HISTORY_PAGE = 100;

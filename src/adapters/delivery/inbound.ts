@@ -7,7 +7,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { addressedIn, isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
-import { parsedJson } from '../../lib/json.ts';
+import { parsedJson } from '../../lib/defined.ts';
 
 /** Limit of waiting actions per channel: what a slow disk stores in a few seconds. */
 const WAITING_LIMIT = 500;

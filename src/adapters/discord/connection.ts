@@ -9,13 +9,13 @@ import type { SessionInfo, WebSocketShard } from '@discordjs/ws';
 import { GatewayIntentBits } from 'discord.js';
 import type { REST } from 'discord.js';
 import { z } from 'zod';
-import { backoffMs, delay, within } from '../../lib/retry.ts';
+import { backoffMs, delay, withinMs } from '../../lib/retry.ts';
 import type { Clock, Timer } from '../../lib/time.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
 import { CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
 import { tokenRefused, untilDiscord, wordsOf } from './client.ts';
-import { parsedJson } from '../../lib/json.ts';
+import { parsedJson } from '../../lib/defined.ts';
 
 type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'> & {
   readonly rest: REST;
@@ -149,7 +149,7 @@ export class Connection {
       if (this.#opened) await this.#opening.promise;
       await this.#manager.destroy({ code: GOING_CODE, reason: 'Conch ends' });
     };
-    await within(STOP_MS, hangUp(), this.#ports.timers);
+    await withinMs(STOP_MS, hangUp(), this.#ports.timers);
   }
 
   async #connect(): Promise<void> {

@@ -16,7 +16,7 @@ import { networkFailure, reasonOf } from '../delivery/connect-retry.ts';
 import { ChatError, AdapterError } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
-import { LATE, within } from '../../lib/retry.ts';
+import { LATE, withinMs } from '../../lib/retry.ts';
 import type { Config } from '../../config/config.ts';
 
 /** The ids of Conch's bot user, bot and app at Slack. */
@@ -179,7 +179,7 @@ export function createPeople(ports: {
       if (known !== null) return known;
       const answer = asking.get(user) ?? ask(user);
       asking.set(user, answer);
-      const name = await within(PATIENCE_MS, answer, ports.timers);
+      const name = await withinMs(PATIENCE_MS, answer, ports.timers);
       return name === LATE ? (found.get(user)?.name ?? user) : name;
     },
     known: (user) => found.get(user)?.name ?? null,

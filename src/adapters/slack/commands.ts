@@ -14,7 +14,7 @@ import { messageId } from './client.ts';
 import type { People } from './client.ts';
 import type { SlackLocation } from './parse-message.ts';
 import { escaped, inSlackWords } from './content.ts';
-import { LATE, within } from '../../lib/retry.ts';
+import { LATE, withinMs } from '../../lib/retry.ts';
 
 /** Dependencies of commands, buttons and forms. */
 export type CommandPorts = Pick<AdapterParts, 'intake' | 'queries' | 'timers' | 'log'> & {
@@ -116,7 +116,7 @@ export async function toldInTime(
   ack: Ack,
   sent: { readonly running: Promise<void>; readonly errors: Readonly<Record<string, string>> },
 ): Promise<readonly string[]> {
-  const outcome = await within(ACK_WITHIN_MS, sent.running, ports.timers);
+  const outcome = await withinMs(ACK_WITHIN_MS, sent.running, ports.timers);
   const isRefused = Object.keys(sent.errors).length > 0;
   await ack(isRefused ? { response_action: 'errors', errors: { ...sent.errors } } : undefined);
   if (outcome !== LATE || isRefused) return [];

@@ -1,7 +1,7 @@
 import type { WebClient } from '@slack/web-api';
 import { SocketModeClient } from '@slack/socket-mode';
 import { z } from 'zod';
-import { backoffMs, delay, LATE, within } from '../../lib/retry.ts';
+import { backoffMs, delay, LATE, withinMs } from '../../lib/retry.ts';
 import { AdapterError } from '../port.ts';
 import type { AdapterParts } from '../port.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
@@ -9,9 +9,8 @@ import { CALL_TIMEOUT_MS, brokenBy, untilSlack, slackLogger } from './client.ts'
 import type { Ack } from './commands.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
-import { defined } from '../../lib/defined.ts';
+import { defined, parsedJson } from '../../lib/defined.ts';
 import { closeServer, createQuietServer, guardServer, listenOn, reply, targetOf } from '../../lib/guarded-server.ts';
-import { parsedJson } from '../../lib/json.ts';
 
 /** How Slack delivers events: over sockets that Conch opens, or as signed HTTP requests. */
 export type ConnectionMode =
@@ -238,7 +237,7 @@ async function openSocket(ports: SocketPorts): Promise<Socket> {
   });
   const close = (): void => void client.disconnect().catch(() => undefined);
   try {
-    const end = await within(HELLO_WITHIN_MS, Promise.race([client.start().then(() => null), ended]), ports.timers);
+    const end = await withinMs(HELLO_WITHIN_MS, Promise.race([client.start().then(() => null), ended]), ports.timers);
     if (end === null || end === 'disabled') return { ended, close };
     if (end !== LATE) throw UNGREETED;
   } catch (error) {

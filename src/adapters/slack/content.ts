@@ -7,7 +7,7 @@ import { ruleLabel } from '../delivery/card.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
-import { parsedJson } from '../../lib/json.ts';
+import { parsedJson } from '../../lib/defined.ts';
 
 /** The text fields of a message for Slack. No mention of a person or group can form in them. */
 export type Wording = { readonly text: string; readonly blocks?: readonly object[]; readonly username?: string };

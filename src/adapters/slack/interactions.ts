@@ -25,10 +25,9 @@ import { fieldHint, formWords } from '../../turns/text/form.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
 import { formNote } from '../../turns/text/words.ts';
 import type { FloorView } from '../../turns/view.ts';
-import { defined } from '../../lib/defined.ts';
+import { defined, parsedJson } from '../../lib/defined.ts';
 import { forFloor, openingButton, reasonAsked, controlOf, isDrawable } from '../delivery/card.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
-import { parsedJson } from '../../lib/json.ts';
 
 /** Handles clicks, forms and `/conch`, and runs typed commands. */
 export type Interactions = {

@@ -26,7 +26,7 @@ import { LoginNeededError } from './server-logins.ts';
 import type { ServerLogins } from './server-logins.ts';
 import { z } from 'zod';
 import { defined } from '../../lib/defined.ts';
-import { LATE, within } from '../../lib/retry.ts';
+import { LATE, withinMs } from '../../lib/retry.ts';
 
 /** Dependencies of a server, besides its configuration. */
 export type McpPorts = {
@@ -299,7 +299,7 @@ function failure(text: string, code: CallOutcome['code']): CallOutcome {
 }
 
 async function inTime<T>(ms: number, what: string, { timers }: McpPorts, work: Promise<T>): Promise<T> {
-  const result = await within(ms, work, timers);
+  const result = await withinMs(ms, work, timers);
   if (result === LATE) throw new Error(`it ${what} within ${ms / 1_000} s`);
   return result;
 }

@@ -6,7 +6,7 @@ import type { CallOutcome, McpCall, McpConnection, McpPorts } from './mcp-connec
 import { differenceOf } from './mcp-tools.ts';
 import type { ServerTool } from './mcp-tools.ts';
 import { LoginNeededError } from './server-logins.ts';
-import { parsedJson } from '../../lib/json.ts';
+import { parsedJson } from '../../lib/defined.ts';
 
 /**
  * One MCP server: started at its first use, stopped after 10 minutes without use. After a failure it starts again at

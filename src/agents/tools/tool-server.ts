@@ -5,10 +5,9 @@ import type { CallToolResult } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { closeServer, createQuietServer, guardServer, listenOn, readBody, reply } from '../../lib/guarded-server.ts';
 import type { FaultLog } from '../../lib/guarded-server.ts';
-import { defined } from '../../lib/defined.ts';
+import { defined, jsonOrNull } from '../../lib/defined.ts';
 import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
 import type { FloorTools } from './floor-tools.ts';
-import { jsonOrNull } from '../../lib/json.ts';
 
 /** Carries out a call of a tool that Conch runs. Resolves with the answer for the agent. */
 export type ToolCalls = (name: string, input: Readonly<Record<string, unknown>>) => Promise<string>;

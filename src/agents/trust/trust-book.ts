@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
-import { parsedJson } from '../../lib/json.ts';
+import { parsedJson } from '../../lib/defined.ts';
 
 const decisionSchema = z.strictObject({
   digest: z.string(),

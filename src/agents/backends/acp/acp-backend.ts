@@ -21,7 +21,7 @@ import type { ToolServer } from '../../tools/tool-server.ts';
 import type { ProcessGroup } from '../../process/process-group.ts';
 import { lineStream, AcpMultiplexer } from './acp-stream.ts';
 import type { AcpPeer } from './acp-link.ts';
-import { LATE, within } from '../../../lib/retry.ts';
+import { LATE, withinMs } from '../../../lib/retry.ts';
 
 /** Options of a coding agent on this machine. Durations are in milliseconds. */
 export type AcpBackendOptions = AcpSettings & {
@@ -462,7 +462,7 @@ export class AgentProcess {
     const broken = error instanceof BackendError ? error : this.#broken;
     if (broken !== null) return broken.message;
     if (this.#isForced) return 'was ended by another channel';
-    const end = await within(EXIT_MS, this.#started.group.exited, this.#ports.timers);
+    const end = await withinMs(EXIT_MS, this.#started.group.exited, this.#ports.timers);
     if (end === LATE) return 'closed its output';
     if (end.stderr !== '') this.#ports.lastWords?.(seat, end.stderr);
     return end.words;

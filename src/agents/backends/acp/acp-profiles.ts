@@ -12,7 +12,7 @@ import type { RepositoryFiles } from '../../trust/repository-files.ts';
 import { z } from 'zod';
 import type { ToolKind } from '../../../rules/rule.ts';
 import { BackendError } from '../backend.ts';
-import { parsedJson } from '../../../lib/json.ts';
+import { parsedJson } from '../../../lib/defined.ts';
 
 /** The properties of one kind of agent that speaks the Agent Client Protocol. */
 export type AcpProfile = {

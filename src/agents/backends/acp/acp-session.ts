@@ -18,7 +18,7 @@ import { retryWithinTurn, UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt, Usage } from '../backend.ts';
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
-import { LATE, within } from '../../../lib/retry.ts';
+import { LATE, withinMs } from '../../../lib/retry.ts';
 
 /** Settings of an agent's sessions. Durations are in milliseconds. */
 export type AcpSettings = {
@@ -172,7 +172,7 @@ export class AcpSession implements AgentSession {
     if (run === null) return;
     run.interrupt();
     void this.#link.tell('session/cancel', { sessionId: this.sessionId });
-    if ((await within(graceMs, run.over, this.#timers)) === LATE)
+    if ((await withinMs(graceMs, run.over, this.#timers)) === LATE)
       await this.#link.close('did not stop when it was interrupted, and was ended', 'by force');
   }
 
@@ -271,7 +271,7 @@ export class AcpSession implements AgentSession {
       .finally(() => this.#secondPrompts.delete(second));
     this.#secondPrompts.add(second);
     const over = run.over.then(() => 'next-prompt' as const);
-    const outcome = await within(REFUSAL_MS, Promise.race([second, over]), this.#timers);
+    const outcome = await withinMs(REFUSAL_MS, Promise.race([second, over]), this.#timers);
     return outcome === LATE ? 'injected' : outcome;
   }
 

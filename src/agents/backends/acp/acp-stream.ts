@@ -5,7 +5,7 @@ import { delay } from '../../../lib/retry.ts';
 import { systemTimers } from '../../../lib/time.ts';
 import type { Instant, Timers } from '../../../lib/time.ts';
 import { BackendError } from '../backend.ts';
-import { jsonOrNull } from '../../../lib/json.ts';
+import { jsonOrNull } from '../../../lib/defined.ts';
 
 type Id = string | number | null;
 type Conversation = { push(message: AnyMessage): void; end(): void; asked(method: string): void };

@@ -16,7 +16,7 @@ import type { Readable } from 'node:stream';
 import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
 import { stripVTControlCharacters } from 'node:util';
 import { z } from 'zod';
-import { jsonOrNull } from '../../../lib/json.ts';
+import { jsonOrNull } from '../../../lib/defined.ts';
 
 /** Options of a program that runs once for each prompt. */
 export type CommandOptions = {
