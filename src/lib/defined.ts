@@ -1,5 +1,3 @@
-import type { z } from 'zod';
-
 /** The fields without those whose value is undefined; a field that may be undefined becomes optional. */
 type Defined<T> = { readonly [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
   readonly [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
@@ -21,7 +19,10 @@ export function jsonOrNull(text: string): unknown {
   }
 }
 
-/** Parses a JSON text by a schema. Returns `null` when the text does not match. */
-export function parsedJson<T>(text: string, schema: z.ZodType<T>): T | null {
+/** Parses a JSON text by a schema of zod. Returns `null` when the text does not match. */
+export function parsedJson<T>(
+  text: string,
+  schema: { safeParse(value: unknown): { readonly data?: T | undefined } },
+): T | null {
   return schema.safeParse(jsonOrNull(text)).data ?? null;
 }
