@@ -14,6 +14,7 @@ import {
 import { LoginStore } from '../agents/mcp/login-store.ts';
 import { loginLine, waitingServers } from '../agents/mcp/server-logins.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
+import { connectsItself } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import { jsonSchemaText } from '../config/schema.ts';
 import { loadConfig } from '../config/load.ts';
@@ -431,8 +432,9 @@ async function restore(file: string): Promise<ExitCode> {
 }
 
 function giveToken(agent: string, make: (dataDir: string, at: number) => string): ExitCode {
-  const { dataDir, agents } = look();
-  if (!agents.some(({ id, backend }) => id === agent && backend.kind === 'remote'))
+  const config = look();
+  const { dataDir } = config;
+  if (!connectsItself(config, agent))
     return printError(`There is no agent ${agent} with the backend "remote" in the configuration.`);
   const token = make(dataDir, systemClock().now());
   process.stderr.write(`The token of ${agent}, shown only now:\n`);

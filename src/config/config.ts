@@ -133,6 +133,11 @@ export const membersOf = (
   config.tools?.members ??
   'ask';
 
+/** Whether an agent connects itself: an agent of the configuration, or a worker of a crew, which has its id as prefix. */
+export const connectsItself = ({ agents, crews }: Pick<Config, 'agents' | 'crews'>, agent: string): boolean =>
+  agents.some(({ id, backend }) => id === agent && backend.kind === 'remote') ||
+  crews.some(({ id, backend }) => backend.kind === 'remote' && agent.startsWith(`${id}-`));
+
 /**
  * The step limit of a run: the channel's, else the agent's, else `maxSteps` of its model for a turn, else the general
  * one; `undefined` for none.

@@ -17,7 +17,7 @@ import type { Log } from './log.ts';
 import { TOOL_KINDS } from '../rules/rule.ts';
 import type { ToolKind } from '../rules/rule.ts';
 import { kindsAsked, kindsDenied } from '../rules/verdict.ts';
-import { toolRulesOf } from '../config/config.ts';
+import { connectsItself, toolRulesOf } from '../config/config.ts';
 import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { planOf, plansWord } from '../turns/channel-plan.ts';
@@ -78,7 +78,8 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const makers = new Map<string, Maker>();
   const doors: Doors = { host: null, serverTools: null, closing: [] };
   const inForce = { config: parts.config };
-  const shared = { ...parts, inForce: () => inForce.config };
+  const agents = new Map<AgentId, AgentConfig>();
+  const shared = { ...parts, inForce: () => inForce.config, agentOf: (id: AgentId) => agents.get(id) };
   const load = async (config: Config): Promise<void> => {
     inForce.config = config;
     for (const { backend } of [...config.agents, ...config.crews])
@@ -88,6 +89,7 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
   return {
     load,
     backendFor(agent) {
+      agents.set(agent.id, agent);
       const make = makers.get(agent.backend.kind);
       if (make === undefined) throw new Error(`impossible: what runs ${agent.id} was not loaded`);
       return make(agent);
@@ -145,7 +147,11 @@ export function keptBackends(make: Backends['backendFor']): Backends['backendFor
 }
 
 /** The same, with the present configuration. */
-type SharedParts = BackendsParts & { readonly inForce: () => Config };
+type SharedParts = BackendsParts & {
+  readonly inForce: () => Config;
+  /** An agent whose backend was asked for, also one of a crew; `undefined` for none. */
+  readonly agentOf: (id: AgentId) => AgentConfig | undefined;
+};
 
 type Kind = AgentConfig['backend']['kind'];
 type Maker = (agent: AgentConfig) => AgentBackend;
@@ -214,7 +220,7 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
 
 /** The pool of MCP servers for all agents whose tools Conch runs. No server is started by this. */
 async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTools> {
-  const { clock, timers, log, logins, inForce, texts } = parts;
+  const { clock, timers, log, logins, inForce, agentOf, texts } = parts;
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
   const secrets = await secretsOf(parts);
   if (doors.serverTools !== null) return doors.serverTools;
@@ -224,7 +230,7 @@ async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTo
     remember: (name: string, text: string) => void texts.remember(TOOLS, name, text).catch(lost),
   };
   const kept = { ...(logins && { logins }), ...(memory && { memory }) };
-  const sandboxed = (id: AgentId): AgentSandbox | undefined => agentSandbox(inForce(), id);
+  const sandboxed = (id: AgentId): AgentSandbox | undefined => agentSandbox(inForce(), agentOf(id));
   const pool = new McpPool(() => inForce().mcp, { clock, timers, log, sandboxOf: sandboxed, ...kept });
   doors.closing.push(() => pool.close());
   doors.serverTools = { pool, secrets, clock };
@@ -290,10 +296,10 @@ function sandboxOf({ dataDir, file }: Config, agent: AgentId, wanted: SandboxWis
 }
 
 /** The sandbox of an agent for the MCP servers that run for it. */
-function agentSandbox(config: Config, id: AgentId): AgentSandbox | undefined {
-  const backend = config.agents.find((agent) => agent.id === id)?.backend;
-  if (backend?.kind !== 'acp' && backend?.kind !== 'command') return undefined;
-  const plan = sandboxOf(config, id, backend.sandbox);
+function agentSandbox(config: Config, agent: AgentConfig | undefined): AgentSandbox | undefined {
+  const backend = agent?.backend;
+  if (agent === undefined || (backend?.kind !== 'acp' && backend?.kind !== 'command')) return undefined;
+  const plan = sandboxOf(config, agent.id, backend.sandbox);
   return plan && { plan, cwd: backend.cwd ?? '.' };
 }
 
@@ -359,7 +365,7 @@ function heldTo(config: Config, agent: AgentConfig): Record<'denied' | 'asked', 
   return { denied, asked: TOOL_KINDS.filter((kind) => asked.has(kind) && !denied.includes(kind)) };
 }
 
-async function openHost({ config, clock, timers, log }: BackendsParts): Promise<RemoteHost> {
+async function openHost({ config, inForce, clock, timers, log }: SharedParts): Promise<RemoteHost> {
   const { RemoteHost: Host } = await import('../agents/backends/remote/remote-host.ts');
   const { openTokenBook } = await import('../agents/backends/remote/tokens.ts');
   const { port, host, origins, behindProxy, tlsCert, tlsKey } = config.remote;
@@ -372,6 +378,8 @@ async function openHost({ config, clock, timers, log }: BackendsParts): Promise<
       ? {}
       : { tls: { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') } }),
     tokens: openTokenBook(config.dataDir),
+    // Workers of a crew have a seat only while they have a ticket.
+    expects: (agent) => connectsItself(inForce(), agent),
     heartbeatMs: config.turnConfig.heartbeatSeconds * SECOND_MS,
     heartbeatTimeoutMs: config.turnConfig.heartbeatTimeoutSeconds * SECOND_MS,
     clock,

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { connectsItself } from '../../../src/config/config.ts';
 import type { AgentConfig, Config } from '../../../src/config/config.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import { createBackends } from '../../../src/runtime/agent-factory.ts';
@@ -56,4 +57,23 @@ test('what runs the workers of a crew is loaded when no agent has that kind', as
 test('a worker of a trusted repository starts beside files that act before anybody is asked', async () => {
   const config = withCrew();
   expect(await opened(worker(config, { trusted: true }), config)).toBe('opened');
+});
+
+test('a remote agent and the workers of a remote crew may connect, and nobody else', () => {
+  const { agents, crews } = load({
+    agents: [
+      { id: 'far', backend: { kind: 'remote' } },
+      { id: 'pm', backend: { kind: 'scripted', script: 'pm' } },
+    ],
+    channels: [
+      { id: 'console:web', agents: ['pm'] },
+      { id: 'console:app', agents: ['pm'] },
+    ],
+    crews: [
+      { id: 'web', repo: '.', channel: 'console:web', backend: { kind: 'remote' } },
+      { id: 'app', repo: 'app', channel: 'console:app', backend: { kind: 'command', command: 'cat' } },
+    ],
+  });
+  const ids = ['far', 'pm', 'web-a', 'web-kim', 'web', 'app-a', 'other'];
+  expect(ids.filter((id) => connectsItself({ agents, crews }, id))).toEqual(['far', 'web-a', 'web-kim']);
 });

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
-import type { AgentConfig } from '../../../src/config/config.ts';
+import type { AgentConfig, Config } from '../../../src/config/config.ts';
 import type { AgentBackend, TurnPrompt } from '../../../src/agents/backends/backend.ts';
 import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
@@ -53,7 +53,8 @@ export function repository(tickets: Readonly<Record<string, string>>): string {
 
 /** The whole program with one crew, whose workers are played by a function. */
 export async function stage(repo: string, work: Work, crew: object = {}, path = ':memory:', timers = systemTimers) {
-  return stageOf({ repo, crew, path, timers, backendFor: (agent) => played(agent.id, folderOf(agent), work) });
+  const backends = () => (agent: AgentConfig) => played(agent.id, folderOf(agent), work);
+  return stageOf({ repo, crew, path, timers, backends });
 }
 
 function folderOf({ backend }: AgentConfig): string {
@@ -65,11 +66,22 @@ type StageOptions = {
   readonly crew: object;
   readonly path?: string;
   readonly timers?: Timers;
-  readonly backendFor: (agent: AgentConfig) => AgentBackend;
+  /** More of the configuration. */
+  readonly config?: object;
+  readonly backends: (config: Config) => BackendFor | Promise<BackendFor>;
 };
 
-/** As `stage`, with a backend of its own. */
-export async function stageOf({ repo, crew, path = ':memory:', timers = systemTimers, backendFor }: StageOptions) {
+type BackendFor = (agent: AgentConfig) => AgentBackend;
+
+/** As `stage`, with other backends. */
+export async function stageOf({
+  repo,
+  crew,
+  path = ':memory:',
+  timers = systemTimers,
+  config = {},
+  backends,
+}: StageOptions) {
   const clock = systemClock();
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-data-'));
   const posts: string[] = [];
@@ -87,6 +99,7 @@ export async function stageOf({ repo, crew, path = ':memory:', timers = systemTi
         turnConfig: { coalesceMs: 0, receipts: false },
         agents: [{ id: 'pm', backend: { kind: 'command', command: 'unused' } }],
         channels: [{ id: CHANNEL, agents: ['pm'] }],
+        ...config,
         crews: [
           {
             id: 'web',
@@ -101,8 +114,9 @@ export async function stageOf({ repo, crew, path = ':memory:', timers = systemTi
       },
       { CONCH_DATA_DIR: dataDir },
     );
+  const first = configOf(crew);
   const { app, broken, intake } = await startApp({
-    config: configOf(crew),
+    config: first,
     store,
     time: { clock, timers },
     adapter: {
@@ -112,7 +126,7 @@ export async function stageOf({ repo, crew, path = ':memory:', timers = systemTi
       card: (channel) => void shown.push(channel),
       post: async (channel, { speaker, text }) => String(posts.push(`${channel} ${speaker?.name ?? 'Conch'}: ${text}`)),
     },
-    backendFor,
+    backendFor: await backends(first),
     logged: () => {},
   });
   const ann = { id: 'ada', name: 'Ada', roles: [] };

@@ -139,9 +139,9 @@ export function played(agent: string, answers: Answers): AgentBackend {
 }
 
 export async function until(holds: () => boolean): Promise<void> {
-  const limit = performance.now() + 20_000;
+  const limit = performance.now() + 60_000;
   while (!holds()) {
-    if (performance.now() > limit) throw new Error('it did not come to that within 20 s');
+    if (performance.now() > limit) throw new Error('it did not come to that within 60 s');
     await pause(2);
   }
 }

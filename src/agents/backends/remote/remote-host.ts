@@ -32,6 +32,8 @@ export type RemoteHostOptions = {
   readonly port: number;
   readonly host: string;
   readonly tokens: TokenBook;
+  /** Whether an agent may connect before it has a seat, such as a worker of a crew. Default: none. */
+  readonly expects?: (agent: AgentId) => boolean;
   /** Origins of browser pages that may connect, such as "https://example.org". All other pages are refused. */
   readonly origins: readonly string[];
   /**
@@ -209,7 +211,7 @@ export class RemoteHost {
       return { status: 403, why: 'the connection to the proxy is not encrypted' };
     }
     if (!('entry' in caller)) return this.#refused(caller, address);
-    if (this.#slots.has(caller.agent)) return caller;
+    if (this.#slots.has(caller.agent) || this.#options.expects?.(caller.agent) === true) return caller;
     return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
   }
 
