@@ -40,6 +40,8 @@ export const MAX_COUNT = 50;
 export type CommandRow = {
   /** One word, or a group and a word: "stop", "floor skip". */
   readonly path: string;
+  /** A shorter path that people can type. */
+  readonly alias?: string;
   readonly summary: string;
   readonly arguments: readonly Argument[];
   readonly options?: readonly CommandOption[];
@@ -265,7 +267,7 @@ export const COMMANDS = [
   ),
   changes('crew assign', 'Give a ticket to an idle worker', [WORKER, TICKET], 'A c-1'),
   shows('crew ps', 'Show the workers of the crew and their tickets'),
-  shows('crew dashboard', 'Show workers, tickets, steps, tokens, cost, tests and merges'),
+  { ...shows('crew dashboard', 'Show workers, tickets, steps, tokens, cost, tests and merges'), alias: 'crew d' },
   shows('crew peek', 'Show the last 40 lines of a worker’s ticket', [WORKER], 'A'),
   shows('crew logs', 'Show all that was said and done for a worker’s ticket', [WORKER], 'A'),
   shows('crew doctor', 'Compare git with what the crew knows'),

@@ -102,7 +102,8 @@ type Read = Values | string;
 
 function rowOf(words: readonly string[], table: CommandTable): CommandTable[number] | null {
   const [first = '', second = ''] = words.map((word) => word.toLowerCase());
-  return table.find((row) => row.path === `${first} ${second}` || row.path === first) ?? null;
+  const both = `${first} ${second}`;
+  return table.find(({ path, alias }) => path === both || alias === both || path === first) ?? null;
 }
 
 function unknownCommand(words: readonly string[], table: CommandTable): string {

@@ -242,6 +242,8 @@ export class CrewRunner {
       await this.give({ type: 'LOST', worker: name, why });
     }
     this.#isRunning = true;
+    // The first look also tells people which tickets there are.
+    this.#look();
     this.#round(this.state());
   }
 
@@ -289,6 +291,7 @@ export class CrewRunner {
 
   /** Gives a ticket to a worker, ready or listed. Returns why not, or `null`. */
   async assign(worker: string, id: string): Promise<CrewRefusal | 'NO_TICKET' | null> {
+    if (!this.state().running) return 'NOT_RUNNING';
     const { tip, ready } = await this.#ports.work.look(this.state());
     const ticket = ready.find((each) => each.id === id);
     if (ticket === undefined) return 'NO_TICKET';
@@ -517,10 +520,10 @@ export class CrewRunner {
     }
   }
 
-  /** Tests main at the commit at which tickets were found ready, unless that commit is tested. */
+  /** Tests main at the commit at which tickets were found ready, unless that commit is tested or the crew is stopped. */
   async #testBase(tip: string): Promise<void> {
     const since = this.state().base?.tip ?? null;
-    if (since === tip) return;
+    if (since === tip || !this.state().running) return;
     const tested = await this.#ports.work.testBase(tip);
     await this.give({ type: 'BASE', since, tip, ...tested });
   }

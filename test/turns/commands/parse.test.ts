@@ -48,6 +48,14 @@ describe('the command table', () => {
   });
 });
 
+test('a command is found by its alias', () => {
+  expect(parseLine('/crew d')).toMatchObject({ ok: true, invocation: { path: 'crew dashboard', needs: 'read' } });
+  expect(parseLine('/crew D x')).toMatchObject({ ok: false });
+  expect(new Set(COMMANDS.flatMap((row) => ('alias' in row ? [row.path, row.alias] : row.path))).size).toBe(
+    COMMANDS.length + 1,
+  );
+});
+
 describe('a line', () => {
   test.each(['/floor skip', '!floor skip', 'floor skip', '  /FLOOR   Skip  ', '/ floor skip'])('%j is skip', (line) => {
     expect(parseLine(line)).toEqual({

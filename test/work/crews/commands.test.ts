@@ -255,3 +255,34 @@ describe('the recovery at the start', () => {
     expect(room.posts.some((post) => post.startsWith(`${CHANNEL} `))).toBe(true);
   });
 });
+
+test('/crew clean asks first, then stops the crew and resets its workers, whose work is stored', async () => {
+  const { room, release, worker } = await held();
+  writeFileSync(join(room.repo, 'agents/A-c-1/half.txt'), 'half\n');
+  expect(await room.command('/crew clean')).toMatchObject({ text: expect.stringContaining('This resets A.') });
+  expect(worker()?.status).toBe('working');
+  expect(await room.command('/crew clean yes')).toMatchObject({ text: expect.stringContaining('1 worker reset') });
+  release();
+  await until(() => worker()?.status === 'idle');
+  expect(room.app.crews.state('web')?.running).toBe(false);
+  const [kept] = room.app.crews.state('web')?.kept ?? [];
+  expect(git(room.repo, 'show', `${kept?.ref}:half.txt`)).toBe('half');
+});
+
+test('a step has its own limits on the floor of its ticket: 3,600 s, and 900 s without a sign of work', async () => {
+  const { room, release, worker } = await held();
+  const floor = room.store.floors.state(worker()?.ticket?.thread ?? '');
+  expect(floor?.settings.maxTurnMs).toBe(3_600_000);
+  expect(floor?.seats.find(({ agent }) => agent === 'web-a')?.timeoutMs).toBe(900_000);
+  release();
+  await finished(room, 1);
+});
+
+test('/crew assign says that the crew is stopped', async () => {
+  const room = await stage(one(), () => 'DONE');
+  expect(await room.command('/crew assign A c-1')).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('stopped'),
+  });
+  expect(room.app.crews.state('web')?.base).toBeNull();
+});

@@ -15,6 +15,7 @@ import {
 } from '../../../src/work/crews/crew.ts';
 import type { Crew, CrewSettings, WorktreeState, Worker, WorkerStatus } from '../../../src/work/crews/crew.ts';
 import { limitIn } from '../../../src/work/limits.ts';
+import { ticketLineOf } from '../../../src/work/crews/crew-words.ts';
 import { promptFor } from '../../../src/work/crews/prompts.ts';
 
 const SETTINGS: CrewSettings = {
@@ -42,6 +43,8 @@ function work(tree: string, more: Partial<WorktreeState> = {}): WorktreeState {
 /** Plays commands, one second apart; a cause at the instant of its end. Throws at the first that is refused. */
 class Play {
   crew: Crew = emptyCrew('web');
+  /** The messages of each ticket in the crew's channel. Later lines edit them. */
+  readonly told = new Set<string>();
   at = 0;
 
   give(...commands: readonly CrewCommand[]): this {
@@ -57,6 +60,10 @@ class Play {
     const decided = decideCrew(this.crew, command, this.at);
     if (!decided.ok) return decided.refusal;
     this.crew = decided.state ?? this.crew;
+    for (const fact of decided.facts) {
+      const line = ticketLineOf(this.crew, fact);
+      if (line !== null && line.onlyThread !== true) this.told.add(`${line.ticket} ${line.about}`);
+    }
     return null;
   }
 
@@ -750,6 +757,20 @@ function rechecked(): Play {
   );
 }
 
+test('tells the crew’s channel of a ticket in at most four messages, which later lines edit', () => {
+  const play = ready().give({ type: 'NOTE', text: 'c-1: copied .env', ticket: 'c-1' }).step('one', work('1'));
+  for (let step = 0; step < 3; step += 1) play.step('thinking', work('1'));
+  play.give({ type: 'ANSWER', worker: 'A', by: 'ann', choice: 'continue' });
+  play.step('DONE', work('2')).give({ ...tested('red'), tip: 'tip-2' } as CrewCommand);
+  play.step('DONE', work('1')).give(tested('green'), MERGE);
+  play.give({ type: 'CONFLICT', worker: 'A', files: ['list.js'], landed: [] });
+  play.give(
+    { type: 'CLEANUP', worker: 'A', by: 'ann' },
+    { type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/x' },
+  );
+  expect([...play.told].toSorted()).toEqual(['c-1 course', 'c-1 kept', 'c-1 merge', 'c-1 question']);
+});
+
 test('counts results of tests and merges that were not made', () => {
   const play = done().give(tested('red'));
   play.step('DONE', work('1')).give(tested('flaky'), MERGE);
@@ -780,14 +801,20 @@ const IN: Readonly<Record<WorkerStatus, () => Play>> = {
 };
 
 describe('commands by state', () => {
-  const ALLOWED: Readonly<Record<'KILL' | 'MERGE' | 'RETRY' | 'ASSIGN', readonly WorkerStatus[]>> = {
-    ASSIGN: ['idle'],
-    KILL: ['working', 'stuck'],
-    MERGE: ['done'],
-    RETRY: ['stuck'],
-  };
+  const ALLOWED: Readonly<Record<'KILL' | 'MERGE' | 'RETRY' | 'ASSIGN' | 'CLEANUP' | 'STOP', readonly WorkerStatus[]>> =
+    {
+      ASSIGN: ['idle'],
+      // An idle worker has no worktree to remove.
+      CLEANUP: ['ready', 'working', 'done', 'stuck'],
+      STOP: ['idle', 'ready', 'working', 'done', 'stuck'],
+      KILL: ['working', 'stuck'],
+      MERGE: ['done'],
+      RETRY: ['stuck'],
+    };
   const COMMANDS: Readonly<Record<keyof typeof ALLOWED, CrewCommand>> = {
     ASSIGN: { type: 'ASSIGN', worker: 'A', ticket: ticket('c-9', 9) },
+    CLEANUP: { type: 'CLEANUP', worker: 'A', by: 'ann' },
+    STOP: { type: 'STOP', by: 'ann' },
     KILL: { type: 'KILL', worker: 'A', by: 'ann' },
     MERGE: { type: 'MERGE', worker: 'A', by: 'ann' },
     RETRY: { type: 'RETRY', worker: 'A', by: 'ann', words: 'try the other way' },
