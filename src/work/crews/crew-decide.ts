@@ -570,11 +570,11 @@ function mergedRed(
   });
 }
 
-function refused(decision: CrewDecision, { worker, why }: CrewCommandOf<'REFUSED'>): CrewRefusal | null {
+function refused(decision: CrewDecision, { worker, why, weakened }: CrewCommandOf<'REFUSED'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (found.status !== 'done' || found.leaving !== null) return 'INVALID_TRANSITION';
     if (decision.crew.merging?.worker === found.name) decision.drop(found.name, why);
-    return decision.wait(found, 'refused', why);
+    return decision.wait(found, weakened === true ? 'weakened' : 'refused', why);
   });
 }
 

@@ -73,7 +73,7 @@ const COMMANDS = {
   /** The tests of the merged tree are red. `landed`: tickets that were merged since the branch began. */
   MERGED_RED: { worker, output: text, landed: z.array(text) },
   /** The merge was not made. */
-  REFUSED: { worker, why: text },
+  REFUSED: { worker, why: text, weakened: z.literal(true).exactOptional() },
   /** The pull request for a commit of the branch is open. `head`: the commit that was pushed. */
   PULLED: { worker, tip: text, head: text, number: z.int(), url: text },
   /** Checks are red, there are comments, or main conflicts. `told`: ids of what the worker is told of now. */

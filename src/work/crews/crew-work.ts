@@ -469,7 +469,7 @@ class RepositoryWork implements CrewWork {
         const { verdict, output, count } = await this.#testIn(this.#integration, ticket.slot);
         if (verdict === 'red') return { how: 'red', output, landed };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
-        if (fewer !== null) return { how: 'refused', why: fewer };
+        if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
         return this.#advance(ticket, { from: tip, to: made.commit, count });
       }
     }

@@ -38,7 +38,8 @@ export type MergeEnd =
   | { readonly how: 'merged'; readonly commit: string }
   | { readonly how: 'conflict'; readonly files: readonly string[]; readonly landed: readonly string[] }
   | { readonly how: 'red'; readonly output: string; readonly landed: readonly string[] }
-  | { readonly how: 'refused'; readonly why: string }
+  /** `weakened`: fewer tests than before. */
+  | { readonly how: 'refused'; readonly why: string; readonly weakened?: true }
   | { readonly how: 'moved' };
 
 /** What became of a pull request. `told`: ids of what the worker is told of. */
@@ -435,7 +436,12 @@ export class CrewRunner {
       case 'red':
         return { type: 'MERGED_RED', worker: name, output: result.output, landed: [...result.landed] };
       case 'refused':
-        return { type: 'REFUSED', worker: name, why: result.why };
+        return {
+          type: 'REFUSED',
+          worker: name,
+          why: result.why,
+          ...(result.weakened === true ? { weakened: true } : {}),
+        };
       case 'moved':
         return { type: 'MOVED', worker: name };
     }

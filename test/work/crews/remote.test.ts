@@ -95,7 +95,7 @@ describe('a merge', () => {
     );
     const worker = () => room.app.crews.state('web')?.workers[0];
     await room.command('/crew run');
-    await until(() => worker()?.waiting?.for === 'refused');
+    await until(() => worker()?.waiting?.for === 'weakened');
     expect(worker()?.waiting?.why).toBe('the merged tree reports 0 tests, and main reports 1');
     const session = worker()?.ticket?.session;
     await room.command('/crew answer A merge');
