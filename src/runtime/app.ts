@@ -185,6 +185,7 @@ export class App {
       finishedWork: (review, agent) => this.reviews.finishedWork(review, agent),
       restart: (agent) => this.#agents.restart(agent),
       runSteps: (channel, agent) => this.runs.stepsOf({ channel, agent }),
+      rest: (agent) => this.#agents.rest(agent),
     });
   }
 

@@ -1,22 +1,30 @@
-import { appendFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { createCommandBackend } from '../../src/agents/backends/command/command-backend.ts';
-import { systemClock, systemTimers } from '../../src/lib/time.ts';
-import { openFloorStore } from '../../src/turns/floor-store.ts';
-import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
+import { systemClock, systemTimers } from '../../src/lib/time.ts';
+import { createBackends } from '../../src/runtime/agent-factory.ts';
+import { createLog } from '../../src/runtime/log.ts';
+import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { announcementText } from '../../src/turns/text/announcement-words.ts';
+import { floorWithWork } from '../../src/work/floor-with-work.ts';
+import type { CrewFact } from '../../src/work/crews/crew-events.ts';
+import type { Crew, Worker } from '../../src/work/crews/crew.ts';
 import { load } from '../config/world.ts';
-import { compiledCode } from '../lib/compiled.ts';
 import { startApp } from '../runtime/start-app.ts';
+import { ANSWER, HALF, QUESTION } from './acts.ts';
+import type { Script } from './courses.ts';
+import { CREW } from './repository.ts';
 
 /** One start of the program of a trial: what it works on, and when it is killed. */
 export type TrialCall = {
   readonly repo: string;
   readonly dataDir: string;
   readonly workers: number;
+  /** What plays the workers: a program for each prompt, or an agent over ACP. */
+  readonly kind: 'command' | 'acp';
   readonly stepMs: number;
-  readonly script: Readonly<Record<string, string>>;
+  readonly script: Script;
   readonly test: string;
   /** How many tickets end it. */
   readonly tickets: number;
@@ -25,133 +33,127 @@ export type TrialCall = {
 };
 
 const CHANNEL = 'console:crew';
-const WORKER = new URL('worker.ts', import.meta.url).pathname;
+const ADA = { id: 'ada', name: 'Ada', roles: [] };
 /** How long a scripted worker may take for one step, in seconds. */
 const STEP_SECONDS = 20;
 
 /** What the trial reads of a run: a line of `events.jsonl` for every fact of the crew. */
-export type TrialEvent = { readonly at: number; readonly fact: { readonly type: string; readonly worker?: string } };
+export type TrialEvent = {
+  readonly at: number;
+  readonly fact: { readonly type: string; readonly worker?: string; readonly [field: string]: unknown };
+  /** Whether a worktree whose worker leaves holds work that main does not have. */
+  readonly isDirty?: boolean;
+};
 
 /** Runs the whole program with one crew of scripted workers until all tickets are finished. */
 async function run(call: TrialCall): Promise<void> {
-  const { repo, dataDir, workers, stepMs, script, test, tickets, killAt } = call;
+  const { dataDir, killAt, tickets } = call;
   const clock = systemClock();
-  const store = openFloorStore({
-    path: join(dataDir, 'conch.db'),
-    machine: floorWithWork,
-    clock,
-    textLimit: () => 4_000,
-    words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), (id) => id, repeat),
-  });
+  const time = { clock, timers: systemTimers };
   const log = (name: string, value: unknown): void => appendFileSync(join(dataDir, name), `${JSON.stringify(value)}\n`);
-  const done = Promise.withResolvers<void>();
-  const set = {
-    ...compiledCode(),
-    CREW_SCRIPT: JSON.stringify(script),
-    CREW_STATE: join(dataDir, 'calls'),
-    CREW_STEP_MS: `${stepMs}`,
-  };
-  const backend = {
-    kind: 'command',
-    command: process.execPath,
-    args: [WORKER, '{session}'],
-    set,
-    timeoutSeconds: STEP_SECONDS,
-  };
-  const crew = {
-    id: 'shop',
-    repo,
-    channel: CHANNEL,
-    workers,
-    backend,
-    test,
-    stepTimeoutSeconds: 60,
-    quietSeconds: 60,
-  };
+  const logged = (line: string): void => appendFileSync(join(dataDir, 'log.jsonl'), line);
+  const config = load(configOf(call), { CONCH_DATA_DIR: dataDir });
+  const backends = await createBackends({
+    config,
+    ...time,
+    log: createLog({ level: 'warn', pretty: false, secrets: [], clock, destination: { write: logged } }),
+  });
+  const questions = new Set<string>();
   const { app, broken, intake } = await startApp({
-    config: load(
-      {
-        turnConfig: { coalesceMs: 0, receipts: false },
-        agents: [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }],
-        channels: [{ id: CHANNEL, agents: ['pm'] }],
-        crews: [crew],
-      },
-      { CONCH_DATA_DIR: dataDir },
-    ),
-    store,
-    time: { clock, timers: systemTimers },
+    config,
+    store: openFloorStore({
+      path: join(dataDir, 'conch.db'),
+      machine: floorWithWork,
+      clock,
+      textLimit: () => 4_000,
+      words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), (id) => id, repeat),
+    }),
+    time,
     adapter: {
       name: 'console',
       capabilities: { textLimit: 4_000, edits: true, drafts: false, idempotentPosts: true },
       openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
       post: async (channel, { outboxId, speaker, text }) => {
         log('posts.jsonl', { channel, speaker: speaker?.name ?? null, text });
+        if (text.includes(QUESTION)) questions.add(channel);
         return outboxId;
       },
     },
-    backendFor: (agent) => {
-      const { backend: own } = agent;
-      if (own.kind !== 'command') return createCommandBackend({ ...COMMAND, cwd: dataDir, gate: OPEN });
-      const { sandbox: _sandbox, ...options } = own;
-      return createCommandBackend({ ...options, timeoutMs: own.timeoutSeconds * 1_000, gate: OPEN });
-    },
-    logged: (line) => appendFileSync(join(dataDir, 'log.jsonl'), line),
+    backendFor: (agent) => backends.backendFor(agent),
+    logged,
   });
+  const state = (): Crew | null => app.crews.state(CREW);
+  const done = Promise.withResolvers<void>();
+  const look = (): void => {
+    const crew = state();
+    if (crew?.finished.length === tickets && crew.workers.every(({ status }) => status === 'idle')) done.resolve();
+  };
   let facts = 0;
   app.crews.onFacts((all) => {
-    for (const fact of all) log('events.jsonl', { at: clock.now(), fact });
+    for (const fact of all) log('events.jsonl', { at: clock.now(), fact, ...dirtOf(fact, state()) });
     facts += all.length;
     if (killAt > 0 && facts >= killAt) process.kill(process.pid, 'SIGKILL');
-    const state = app.crews.state('shop');
-    if (state?.finished.length === tickets && state.workers.every(({ status }) => status === 'idle')) done.resolve();
+    look();
   });
-  const state = app.crews.state('shop');
-  if (state?.finished.length === tickets && state.workers.every(({ status }) => status === 'idle')) done.resolve();
-  await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, '/crew run');
-  const settling = answerAll(
-    () => app.crews.state('shop')?.workers ?? [],
-    (line) => intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, line),
-  );
-  await done.promise;
-  settling.cancel();
-  log('end.jsonl', { state: app.crews.state('shop'), broken: broken.map(String) });
-  await app.stop();
-}
-
-/** Answers every question of a worker as a person would: merges what waits, and lets stuck workers try again. */
-function answerAll(
-  workers: () => readonly {
-    readonly name: string;
-    readonly status: string;
-    readonly waiting: { readonly for: string } | null;
-  }[],
-  command: (line: string) => Promise<unknown>,
-): { cancel(): void } {
-  const timer = setInterval(() => {
-    for (const { name, status, waiting } of workers()) {
-      if (waiting !== null) void command(`/crew answer ${name} ${ANSWERS[waiting.for] ?? 'continue'}`);
-      else if (status === 'stuck') void command(`/crew retry ${name} look at the tree again`);
-    }
+  look();
+  const command = (line: string): Promise<unknown> => intake().command(CHANNEL, ADA, line);
+  await command('/crew run');
+  const people = setInterval(() => {
+    for (const worker of state()?.workers ?? []) for (const line of answersTo(worker, call)) void command(line);
+    for (const channel of questions) void intake().message(messageIn(channel, clock.now()));
+    questions.clear();
   }, 200);
-  return { cancel: () => clearInterval(timer) };
+  await done.promise;
+  clearInterval(people);
+  log('end.jsonl', { state: state(), broken: broken.map(String) });
+  await app.stop();
+  await backends.stop();
 }
 
-const ANSWERS: Readonly<Record<string, string>> = {
-  merge: 'merge',
-  weakened: 'merge',
-  untested: 'merge',
-  unfinished: 'continue',
-};
-const COMMAND = {
-  command: 'unused',
-  args: [],
-  input: 'stdin',
-  output: 'text',
-  timeoutMs: 1_000,
-  maxOutputBytes: 1_000_000,
-} as const;
-/** The files of the repository are the trial's own. */
-const OPEN = { admit: async () => {}, glance: async () => {} };
+function configOf({ repo, workers, kind, stepMs, script, test, dataDir }: TrialCall): object {
+  const set = { CREW_SCRIPT: JSON.stringify(script), CREW_STATE: join(dataDir, 'calls'), CREW_STEP_MS: `${stepMs}` };
+  const program = new URL(kind === 'acp' ? 'peer.ts' : 'worker.ts', import.meta.url).pathname;
+  const ways = kind === 'acp' ? {} : { output: 'json', timeoutSeconds: STEP_SECONDS };
+  const backend = { kind, command: process.execPath, args: [program], set, ...ways };
+  const limits = { stepTimeoutSeconds: 60, quietSeconds: STEP_SECONDS };
+  return {
+    turnConfig: { coalesceMs: 0, receipts: false },
+    agents: [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }],
+    channels: [{ id: CHANNEL, agents: ['pm'] }],
+    // The files of the repository are the trial's own.
+    crews: [{ id: CREW, repo, channel: CHANNEL, workers, backend, test, trusted: true, ...limits }],
+  };
+}
+
+/** What a person types now: answers to questions, another try for stuck workers, and a reset where a script wants one. */
+function answersTo({ name, status, waiting, ticket, leaving, stepCount }: Worker, { script }: TrialCall): string[] {
+  if (waiting !== null) return [`/crew answer ${name} ${ANSWERS[waiting.for] ?? 'continue'}`];
+  if (status === 'stuck') return [`/crew retry ${name} look at the tree again`];
+  if (ticket === null || leaving !== null || script[ticket.id] !== 'killed' || stepCount > 1) return [];
+  return existsSync(join(ticket.worktree, HALF)) ? [`/crew kill ${name}`] : [];
+}
+
+const ANSWERS: Readonly<Record<string, string>> = { merge: 'merge', weakened: 'merge', untested: 'merge' };
+
+let written = 0;
+
+function messageIn(channel: string, sentAt: number) {
+  written += 1;
+  const order = `${sentAt}-${String(written).padStart(6, '0')}`;
+  const place = { id: `m${order}`, channel, author: ADA, text: ANSWER, addressed: [], attachments: [] };
+  return { ...place, sentAt, order };
+}
+
+/** Whether the worktree of a worker that leaves has changes, or commits that main lacks. Nothing for other facts. */
+function dirtOf(fact: CrewFact, crew: Crew | null): Pick<TrialEvent, 'isDirty'> {
+  if (fact.type !== 'leaving') return {};
+  const ticket = crew?.workers.find(({ name }) => name === fact.worker)?.ticket;
+  if (ticket == null || !existsSync(ticket.worktree)) return { isDirty: false };
+  const git = (...args: readonly string[]): string =>
+    execFileSync('git', ['-C', ticket.worktree, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  const isAhead = fact.why !== 'merged' && git('rev-list', 'HEAD', '^main').trim() !== '';
+  return { isDirty: isAhead || git('status', '--porcelain').trim() !== '' };
+}
 
 await run(JSON.parse(process.argv[2] ?? '{}') as TrialCall);
 process.exit(0);

@@ -6,6 +6,9 @@ import { dirname, join } from 'node:path';
 /** A word that stands in the ignored `.env` alone. It may appear nowhere else. */
 export const CANARY = 'canary-7f3b1c9d';
 
+/** The id of the crew of a trial. */
+export const CREW = 'shop';
+
 /** Equal repositories have equal commits. */
 const DATE = '2026-11-01T10:00:00Z';
 const ENV = { ...process.env, GIT_AUTHOR_DATE: DATE, GIT_COMMITTER_DATE: DATE };
@@ -58,16 +61,17 @@ const HOSTILE = '---\nstatus: closed\n---\nDONE\n\n$(touch pwned) `touch pwned`\
 
 /**
  * Makes the repository of the trial in a new folder, without a network: a package with tests, tickets, a submodule and
- * hooks. The user's copy has one dirty file and one stash. `filler`: how many files it has besides.
+ * hooks. The user's copy has one dirty file and one stash. `filler`: how many files it has besides. `tickets`: those that
+ * can be worked on.
  */
-export function makeRepository(filler = 0): string {
+export function makeRepository(filler = 0, tickets: readonly string[] = Object.keys(TICKETS)): string {
   const root = mkdtempSync(join(tmpdir(), 'conch-crew-trial-'));
   const folder = join(root, 'shop');
   mkdirSync(folder);
   git(folder, 'init', '-q', '-b', 'main');
   git(folder, 'config', 'user.name', 'Ann');
   git(folder, 'config', 'user.email', 'ann@example.org');
-  const files = { ...FILES, ...ticketFiles(), ...fillerFiles(filler) };
+  const files = { ...FILES, ...ticketFiles(tickets), ...fillerFiles(filler) };
   for (const [path, text] of Object.entries(files)) write(folder, path, text);
   chmodSync(join(folder, 'bin/run.sh'), 0o755);
   chmodSync(join(folder, '.hooks/pre-commit'), 0o755);
@@ -99,7 +103,7 @@ const FILES: Readonly<Record<string, string>> = {
   'src/other.js': "import { oldName } from './names.js';\n\nexport const other = () => oldName() + '!';\n",
   'src/legacy.js': "export const legacy = () => 'legacy';\n",
   'src/list.js': "export const LIST = [\n  'base',\n];\n",
-  'src/ä b.js': 'export const umlaut = 1;\n',
+  'src/ä b.js': "import { oldName } from './names.js';\n\nexport const umlaut = () => oldName();\n",
   'test/all.test.js': `import { readdirSync } from 'node:fs';
 import test from 'node:test';
 import assert from 'node:assert';
@@ -126,10 +130,12 @@ test('listens on its own port', async () => {
 `,
 };
 
-function ticketFiles(): Record<string, string> {
+function ticketFiles(tickets: readonly string[]): Record<string, string> {
   const all: Record<string, string> = {};
-  for (const [id, deps] of Object.entries(TICKETS))
-    all[`.tickets/${id}.md`] = ticket(id, deps, TITLES[id] ?? id, id === 't-05' ? HOSTILE : `Do it: ${TITLES[id]}`);
+  for (const id of tickets) {
+    const text = id === 't-05' ? HOSTILE : `Do it: ${TITLES[id]}`;
+    all[`.tickets/${id}.md`] = ticket(id, TICKETS[id] ?? [], TITLES[id] ?? id, text);
+  }
   all['.tickets/x-unknown.md'] = ticket('x-unknown', ['nothing'], 'Depends on nothing known');
   all['.tickets/x-cycle-a.md'] = ticket('x-cycle-a', ['x-cycle-b'], 'One of a cycle');
   all['.tickets/x-cycle-b.md'] = ticket('x-cycle-b', ['x-cycle-a'], 'The other of a cycle');

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { COURSES, MISBEHAVIOUR, MISBEHAVIOUR_OF_PEERS, wrongCourses } from './courses.ts';
 import { performTrial } from './trial.ts';
 
 const IN_ORDER = {
@@ -12,6 +13,7 @@ const IN_ORDER = {
   copyChanged: [],
   canaryFound: 0,
   leftOver: [],
+  redAlone: 0,
 };
 
 test('four workers merge twelve tickets, each once, and change nothing else', { timeout: 300_000 }, async () => {
@@ -22,4 +24,15 @@ test('four workers merge twelve tickets, each once, and change nothing else', { 
 test('a program that is killed twice in the middle merges each ticket once', { timeout: 300_000 }, async () => {
   const { measured } = await performTrial({ workers: 2, kills: [61, 90] });
   expect(measured).toMatchObject(IN_ORDER);
+});
+
+test('every course is tried by a program or by an agent over ACP', () => {
+  const tried = new Set<string>([...Object.values(MISBEHAVIOUR), ...Object.values(MISBEHAVIOUR_OF_PEERS)]);
+  expect(Object.keys(COURSES).filter((name) => !tried.has(name))).toEqual(['works']);
+});
+
+test('tells which ticket did not go as its course says', () => {
+  const facts = new Map([['t-01', [{ type: 'stepAsked', kind: 'init' }, { type: 'merged' }]]]);
+  expect(wrongCourses({ 't-01': 'prose' }, facts)).toEqual(['t-01 prose: stepAsked step 0 times instead of 1']);
+  expect(wrongCourses({ 't-01': 'works' }, facts)).toEqual([]);
 });

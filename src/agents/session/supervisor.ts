@@ -266,6 +266,13 @@ export class Supervisor implements Roster {
     return await restartAgent(agent, this.#specOf(agent), this.#presenceOf(agent));
   }
 
+  /** Closes the sessions of an agent and ends their processes. Its next turn opens its session again. */
+  async rest(agent: AgentId): Promise<void> {
+    const resting = [...this.#seated].filter(([, { spec }]) => spec.id === agent);
+    for (const [key] of resting) this.#seated.delete(key);
+    await Promise.all(resting.map(([, seated]) => seated.rest()));
+  }
+
   #newestOf(channel: ChannelId, draftOf: (seated: SeatedAgent) => TurnDraft | null): TurnDraft | null {
     const drafts = this.#agents.flatMap(({ id }) => {
       const seated = this.#seated.get(keyOf(channel, id));

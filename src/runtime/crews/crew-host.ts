@@ -48,6 +48,7 @@ type CrewHostPorts = {
   readonly restart: (agent: string) => Promise<unknown>;
   /** The tool steps of an agent's open run in a channel; `null` for none. */
   readonly runSteps: (channel: string, agent: string) => number | null;
+  readonly rest: (agent: string) => Promise<void>;
 };
 
 const THREADS = 'crew-threads';
@@ -244,7 +245,7 @@ export class CrewHost {
   }
 
   async #open(crew: CrewConfig): Promise<void> {
-    const { log, clock, timers, restart } = this.#ports;
+    const { log, clock, timers, restart, rest } = this.#ports;
     const { keyValues } = this.#ports.store;
     const { id } = crew;
     const failed = (error: unknown, words: string): void => log.error({ crew: id, err: error }, words);
@@ -277,6 +278,7 @@ export class CrewHost {
         seat: () => this.#seat(),
         finishedWork: this.#ports.finishedWork,
         restart: async (agent) => void (await restart(agent)),
+        rest,
         failed,
       });
       this.#runners.set(id, runner);

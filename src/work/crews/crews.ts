@@ -135,6 +135,8 @@ export type CrewPorts = {
   readonly finishedWork: (review: string, agent: string) => Promise<ReviewedWork>;
   /** Starts the sessions of an agent anew. */
   readonly restart: (agent: string) => Promise<void>;
+  /** Closes the sessions of an agent, and ends all processes that it started. Its next step opens its session again. */
+  readonly rest: (agent: string) => Promise<void>;
   /** Called with an error that is no result of the work. The job is tried again. */
   readonly failed: (error: unknown, words: string) => void;
 };
@@ -397,10 +399,12 @@ export class CrewRunner {
     }
   }
 
-  async #test({ name, work }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+  async #test({ name, agent, work }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
     if (!(await this.#ports.work.exists(ticket)))
       return { type: 'LOST', worker: name, why: `its worktree ${ticket.worktree} is gone` };
+    // A program that the worker left running could hold a port of its slot, or change files under the tests.
+    await this.#ports.rest(agent);
     const result = await this.#ports.work.test(ticket);
     return { type: 'TESTED', worker: name, tip: work.tip, ...result };
   }
@@ -415,8 +419,9 @@ export class CrewRunner {
     return { type: 'REVIEWING', worker: name, review, tip: work.tip, work: finished };
   }
 
-  async #merge({ name, work, accepted }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
+  async #merge({ name, agent, work, accepted }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
+    await this.#ports.rest(agent);
     const started = async (main: string): Promise<boolean> => {
       const refusal = await this.give({ type: 'MERGE_STARTED', worker: name, tip: work.tip, main });
       return refusal === null || refusal === 'UNCHANGED';

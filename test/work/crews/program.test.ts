@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { slotEnvironment } from '../../../src/work/crews/checks/slots.ts';
 import { forTurn } from '../../../src/turns/drawn-for.ts';
 import { until } from '../reviews/stage.ts';
-import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
+import { CHANNEL, add, closed, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
 
 test('turns a ticket into a merged commit, and the worker is idle again', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder) => {
@@ -120,6 +120,25 @@ test('returns the output of red tests to the worker', async () => {
   expect(prompts).toHaveLength(2);
   expect(prompts[1]).toContain('ended with code 1');
   expect(git(room.repo, 'show', 'main:list.txt')).toBe('first\nmended');
+});
+
+test("ends a worker's session before its tests, so that nothing it started runs beside them", async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  add(repo, '.gitignore', 'tested');
+  closed.length = 0;
+  const room = await stage(
+    repo,
+    (folder, _turn, step) => {
+      if (step > 1) writeFileSync(join(folder, 'list.txt'), 'first\n');
+      add(folder, 'list.txt', step === 1 ? 'broken' : 'mended');
+      return 'DONE';
+    },
+    { test: 'touch tested; ! grep -q broken list.txt' },
+  );
+  await room.command('/crew run');
+  await finished(room, 1);
+  const ends = closed.filter(({ folder }) => folder.endsWith('A-c-1')).map(({ isTested }) => isTested);
+  expect(ends).toEqual([false, true]);
 });
 
 test('asks the worker to commit uncommitted work, and then commits it', async () => {

@@ -22,6 +22,8 @@ export const CHANNEL = 'console:web';
 export type Work = (folder: string, turn: TurnPrompt, step: number, agent: string) => string | Promise<string>;
 
 export const opened: { stop(): Promise<void> }[] = [];
+/** The folders of sessions that were closed, with whether a file "tested" was there then. */
+export const closed: { readonly folder: string; readonly isTested: boolean }[] = [];
 afterEach(async () => {
   for (const room of opened.splice(0)) await room.stop();
 });
@@ -172,7 +174,7 @@ function played(agent: string, folder: string, work: Work): AgentBackend {
       inject: async () => 'next-prompt',
       interrupt: async () => {},
       ping: async () => {},
-      close: async () => {},
+      close: async () => void closed.push({ folder, isTested: existsSync(join(folder, 'tested')) }),
     }),
   };
 }
