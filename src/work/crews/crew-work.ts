@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, statSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, matchesGlob, resolve } from 'node:path';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
@@ -141,6 +141,8 @@ class RepositoryWork implements CrewWork {
   #told = '';
   /** Problems that people were told of, by what they are about. */
   readonly #problems = new Map<string, string>();
+  /** The worktree for merges, and the files that say what it depends on, when it was prepared last. */
+  #dependencies = '';
   /** The user's copy when a step was measured last. */
   #picture: CopyPicture | null = null;
   #turn: Promise<unknown> = Promise.resolve();
@@ -188,7 +190,7 @@ class RepositoryWork implements CrewWork {
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }> {
     return this.#alone(async () => {
       await prepareIntegration(this.#repository, this.#integration, tip);
-      const { verdict, output, count } = await this.#testIn(this.#integration, await this.#baseSlot());
+      const { verdict, output, count } = await this.#testIntegration(await this.#baseSlot());
       await this.#countedTests(tip, count);
       return { verdict: verdict === 'flaky' ? 'green' : verdict, why: verdict === 'red' ? output : '' };
     });
@@ -214,12 +216,8 @@ class RepositoryWork implements CrewWork {
     const hooks = await hooksProblem(repository, worktree);
     if (hooks !== null) this.#say(ticket, hooks);
     await this.#instruct(ticket, worker);
-    for (const line of this.#plan.prepare) {
-      const { prepareTimeoutSeconds: seconds } = this.#plan;
-      const { code, output, timedOut } = await this.#run(line, worktree, { slot: ticket.slot, seconds });
-      const how = timedOut ? `did not end within ${seconds} s` : 'failed';
-      if (code !== 0) throw new Error(`"${line}" ${how}: ${lastLines(output, 10)}`);
-    }
+    const failed = await this.#runPrepare(worktree, ticket.slot);
+    if (failed !== null) throw new Error(failed);
     const missing = await this.#missingFolders(worktree);
     if (missing.length > 0)
       this.#say(ticket, `its worktree has no ${missing.join(', ')}. To make it there, set "prepare" of the crew`);
@@ -466,7 +464,7 @@ class RepositoryWork implements CrewWork {
       case 'merged': {
         if (made.dropped.length > 0)
           this.#say(ticket, `not merged, because it belongs to tickets: ${made.dropped.join(', ')}`);
-        const { verdict, output, count } = await this.#testIn(this.#integration, ticket.slot);
+        const { verdict, output, count } = await this.#testIntegration(ticket.slot);
         if (verdict === 'red') return { how: 'red', output, landed };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
         if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
@@ -651,6 +649,33 @@ class RepositoryWork implements CrewWork {
     for (let slot = FIRST_BASE_SLOT; slot > FIRST_BASE_SLOT - PATHS_SHOWN; slot -= 1)
       if (await this.isFree(slot)) return slot;
     return FIRST_BASE_SLOT;
+  }
+
+  /** Tests the integration worktree. It is prepared as those of workers are, again when what it depends on changed. */
+  async #testIntegration(slot: number): Promise<CountedResult> {
+    const folder = this.#integration;
+    const listed = zeroSeparated(await gitIn(folder, this.#repository.env)(['ls-files', '--stage', '-z']));
+    const { ino } = statSync(join(folder, '.git'));
+    const dependencies = [`${ino}`, ...listed.filter((entry) => DEPENDENCY_FILE.test(entry))].join('\n');
+    if (dependencies !== this.#dependencies) {
+      await copyIncludes(this.#repository, folder, { without: [this.#plan.folder, '.conch'] });
+      await updateSubmodules(this.#repository, folder);
+      const failed = await this.#runPrepare(folder, slot);
+      if (failed !== null) return { verdict: 'red', output: failed, count: null };
+      this.#dependencies = dependencies;
+    }
+    return this.#testIn(folder, slot);
+  }
+
+  /** Runs the commands that prepare a worktree. Resolves with the one that failed and its output; `null` for none. */
+  async #runPrepare(folder: string, slot: number): Promise<string | null> {
+    const { prepareTimeoutSeconds: seconds } = this.#plan;
+    for (const line of this.#plan.prepare) {
+      const { code, output, timedOut } = await this.#run(line, folder, { slot, seconds });
+      const how = timedOut ? `did not end within ${seconds} s` : 'failed';
+      if (code !== 0) return `"${line}" ${how}: ${lastLines(output, 10)}`;
+    }
+    return null;
   }
 
   async #testCommand(): Promise<string | null> {
@@ -840,6 +865,9 @@ const LONGEST_REMARK = 4_000;
 
 /** Folders in which programs of other languages keep what they depend on. */
 const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
+/** Entries of an index that say what a project depends on: submodules, manifests and lock files. */
+const DEPENDENCY_FILE =
+  /^160000 |[\t/](?:package\.json|[^/]*lock[^/]*|\.gitmodules|requirements[^/]*\.txt|pyproject\.toml|go\.(?:mod|sum)|Cargo\.toml|pom\.xml|[^/]*\.gradle(?:\.kts)?|[^/]*\.csproj)$/i;
 /** More paths than this are only counted. */
 const PATHS_SHOWN = 10;
 

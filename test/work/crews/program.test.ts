@@ -438,6 +438,25 @@ test('names the files outside what a ticket touches, and the folders that its wo
   expect(told).toContain('c-1: its worktree has no node_modules. To make it there, set "prepare" of the crew');
 });
 
+test('prepares the worktree in which merges are tested, and again when its dependencies change', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1'), 'c-2': ticketText('c-2', { deps: ['c-1'] }) });
+  add(repo, '.gitignore', 'made');
+  add(repo, 'package.json', '{}');
+  const log = join(mkdtempSync(join(tmpdir(), 'conch-crew-prepared-')), 'log');
+  const room = await stage(
+    repo,
+    (folder, { channel }) => {
+      if (channel.endsWith('c-1')) add(folder, 'package.json', ' ');
+      add(folder, `${channel.slice(-3)}.txt`, 'x');
+      return 'DONE';
+    },
+    { prepare: [`basename "$PWD" >> ${log}; touch made`], test: 'test -f made' },
+  );
+  await room.command('/crew run');
+  await finished(room, 2);
+  expect(readFileSync(log, 'utf8').trim().split('\n')).toEqual(['_main', 'A-c-1', '_main', 'A-c-2']);
+});
+
 test('gives no slot whose ports another program uses', async () => {
   const slots: string[] = [];
   const work = (folder: string) => {
