@@ -5,7 +5,7 @@ import type { TrialOrder } from './trial.ts';
 /**
  * Kills the program after facts of a recorded run, one repetition each, and compares the tree of main. The run has a
  * dependency, a conflict and a merged tree with red tests; `--all` records the twelve tickets. By default after every
- * fact; `--every n`: after every n-th; `--from` and `--to`: after facts with these numbers only.
+ * fact; `--every n`: after every n-th; `--from` and `--to`: after facts with these numbers only; `--jobs n`: n at a time.
  */
 const { values } = parseArgs({
   options: {
@@ -14,6 +14,7 @@ const { values } = parseArgs({
     every: { type: 'string', default: '1' },
     from: { type: 'string', default: '1' },
     to: { type: 'string', default: 'Infinity' },
+    jobs: { type: 'string', default: '1' },
   },
 });
 const SOME = ['t-01', 't-02', 't-05', 't-06', 't-07', 't-08'];
@@ -23,13 +24,9 @@ const order: TrialOrder = { workers: 2, test: CHECK, ...(values.all ? {} : { tic
 const recorded = await performTrial(order);
 const [every, from, to] = [Number(values.every), Number(values.from), Number(values.to)];
 const result = { facts: 0, sameTree: 0, editsTwice: 0, leftovers: 0 };
-for (let killAt = from; killAt < Math.min(to + 1, recorded.facts); killAt += every) {
-  result.facts += 1;
-  const problem = await killedAt(killAt).catch(
-    (error: unknown) => `${String(error)} ${String((error as Error).cause)}`,
-  );
-  if (problem !== '') process.stdout.write(`killed at ${killAt} of ${recorded.facts}: ${problem.slice(0, 2_000)}\n`);
-}
+const last = Math.min(to, recorded.facts - 1);
+let next = from;
+await Promise.all(Array.from({ length: Number(values.jobs) }, repeat));
 process.stdout.write(`${JSON.stringify(result)}\n`);
 process.exit(result.sameTree === result.facts && result.editsTwice + result.leftovers === 0 ? 0 : 1);
 
@@ -43,4 +40,16 @@ async function killedAt(killAt: number): Promise<string> {
   result.leftovers += leftOver.length;
   const isRight = isSame && onMainOnce === tickets && leftOver.length + copyChanged.length + givenTwice === 0;
   return isRight && keptRefs === dirtyTrees ? '' : `${dataDir} ${JSON.stringify(measured)}`;
+}
+
+/** Performs repetitions until none is left. */
+async function repeat(): Promise<void> {
+  while (next <= last) {
+    const killAt = next;
+    next += every;
+    const problem = await killedAt(killAt).catch((error: unknown) => `${String(error)} ${(error as Error).cause}`);
+    result.facts += 1;
+    if (problem !== '') process.stdout.write(`killed at ${killAt} of ${recorded.facts}: ${problem.slice(0, 2_000)}\n`);
+    else if (!values.json) process.stdout.write(`killed at ${killAt} of ${recorded.facts}: as recorded\n`);
+  }
 }

@@ -36,18 +36,18 @@ export async function leftOf(repo: string, slots: number): Promise<readonly stri
   const worktrees = git(repo, 'worktree', 'list', '--porcelain').match(/^worktree .*$/gm) ?? [];
   const branches = git(repo, 'branch', '--list', 'agent/*', '--format=%(refname:short)').split('\n');
   const folders = readdirSync(repo).includes('agents') ? readdirSync(join(repo, 'agents')) : [];
-  // A process that was killed just now takes a moment to be gone.
-  for (let times = 0; times < 20 && processesIn(repo).length > 0; times += 1) await pause(100);
-  const ports = await Promise.all(Array.from({ length: slots }, (_, slot) => portsInUse(CREW, slot)));
-  // The workers and tests of a trial use the first port of a slot. Any program may be given another one by chance.
-  const used = ports.flatMap((all, slot) =>
-    all.filter((port) => port === firstPort(slot)).map((port) => `port ${port}`),
-  );
+  // A process that was killed just now takes a moment to be gone, and another program may look whether a port is free.
+  for (let times = 0; times < 20 && [...processesIn(repo), ...(await portsOf(slots))].length > 0; times += 1)
+    await pause(100);
+  const used = await portsOf(slots);
   return [...worktrees.slice(1), ...branches, ...folders, ...processesIn(repo), ...used].filter((each) => each !== '');
 }
 
-function firstPort(slot: number): number {
-  return Number(slotEnvironment(CREW, slot)['CONCH_PORT_BASE']);
+/** The first ports of slots, which workers and tests of a trial use. Any program may be given another one by chance. */
+async function portsOf(slots: number): Promise<readonly string[]> {
+  const used = await Promise.all(Array.from({ length: slots }, (_, slot) => portsInUse(CREW, slot)));
+  const isFirst = (port: number, slot: number) => String(port) === slotEnvironment(CREW, slot)['CONCH_PORT_BASE'];
+  return used.flatMap((ports, slot) => ports.filter((port) => isFirst(port, slot)).map((port) => `port ${port}`));
 }
 
 /** Processes whose working folder is in the repository, or was. */
