@@ -1,16 +1,26 @@
 import { parseArgs } from 'node:util';
 import { MISBEHAVIOUR, MISBEHAVIOUR_OF_PEERS } from './courses.ts';
 import type { Measured } from './measure.ts';
+import { performSelfTrial } from './self.ts';
 import { performTrial } from './trial.ts';
 import type { TrialOrder } from './trial.ts';
 
 /**
  * Lets crews of scripted workers work through the demonstration repository, and measures the rows of the specification's
- * table. `--small`: one crew only. The last line is one JSON object; `wrong` lists each measure over its limit.
+ * table. `--small`: one crew only. `--self`: two workers change a clone of Conch itself, with its tests. The last line is one JSON object; `wrong` lists each measure over its limit.
  */
 const { values } = parseArgs({
-  options: { json: { type: 'boolean', default: false }, small: { type: 'boolean', default: false } },
+  options: {
+    json: { type: 'boolean', default: false },
+    small: { type: 'boolean', default: false },
+    self: { type: 'boolean', default: false },
+  },
 });
+if (values.self) {
+  const seen = await performSelfTrial();
+  process.stdout.write(`${JSON.stringify(seen)}\n`);
+  process.exit(seen.merged === 2 && seen.leftOver.length === 0 ? 0 : 1);
+}
 const wrong: string[] = [];
 const rows: Measured[] = [];
 for (const workers of values.small ? [4] : [1, 4, 10]) await row(`${workers} workers`, { workers });

@@ -23,6 +23,10 @@ export type TrialCall = {
   readonly workers: number;
   /** What plays the workers: a program for each prompt, or an agent over ACP. */
   readonly kind: 'command' | 'acp';
+  /** The file in this folder that plays the workers. */
+  readonly worker: string;
+  /** Commands that prepare a worktree. */
+  readonly prepare: readonly string[];
   readonly stepMs: number;
   readonly script: Script;
   readonly test: string;
@@ -110,9 +114,9 @@ async function run(call: TrialCall): Promise<void> {
   await backends.stop();
 }
 
-function configOf({ repo, workers, kind, stepMs, script, test, dataDir }: TrialCall): object {
+function configOf({ repo, workers, kind, worker, prepare, stepMs, script, test, dataDir }: TrialCall): object {
   const set = { CREW_SCRIPT: JSON.stringify(script), CREW_STATE: join(dataDir, 'calls'), CREW_STEP_MS: `${stepMs}` };
-  const program = new URL(kind === 'acp' ? 'peer.ts' : 'worker.ts', import.meta.url).pathname;
+  const program = new URL(worker, import.meta.url).pathname;
   const ways = kind === 'acp' ? {} : { output: 'json', timeoutSeconds: STEP_SECONDS };
   const backend = { kind, command: process.execPath, args: [program], set, ...ways };
   const limits = { stepTimeoutSeconds: 60, quietSeconds: STEP_SECONDS };
@@ -121,7 +125,7 @@ function configOf({ repo, workers, kind, stepMs, script, test, dataDir }: TrialC
     agents: [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }],
     channels: [{ id: CHANNEL, agents: ['pm'] }],
     // The files of the repository are the trial's own.
-    crews: [{ id: CREW, repo, channel: CHANNEL, workers, backend, test, trusted: true, ...limits }],
+    crews: [{ id: CREW, repo, channel: CHANNEL, workers, backend, prepare, test, trusted: true, ...limits }],
   };
 }
 

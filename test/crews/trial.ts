@@ -39,10 +39,11 @@ export async function performTrial(order: TrialOrder): Promise<Trial> {
   const repo = makeRepository(order.filler, tickets);
   const dataDir = mkdtempSync(join(tmpdir(), 'conch-crew-trial-data-'));
   const before = copyOf(repo);
-  const call = { repo, dataDir, workers, kind, stepMs, script, test, tickets: tickets.length };
+  const worker = kind === 'acp' ? 'peer.ts' : 'worker.ts';
+  const call = { repo, dataDir, workers, kind, worker, prepare: [], stepMs, script, test, tickets: tickets.length };
   const from = performance.now();
-  for (const killAt of kills) await start({ ...call, killAt }, true);
-  await start({ ...call, killAt: 0 }, false);
+  for (const killAt of kills) await startProgram({ ...call, killAt });
+  await startProgram({ ...call, killAt: 0 });
   const wallMs = performance.now() - from;
   const events = eventsIn(join(dataDir, 'events.jsonl'));
   const measured = await measure({ repo, dataDir, before, events, script, tickets, testsMain });
@@ -50,18 +51,21 @@ export async function performTrial(order: TrialOrder): Promise<Trial> {
 }
 
 /** The longest time of one start, in milliseconds. */
-const LIMIT_MS = 300_000;
+const LIMIT_MS = 900_000;
 
-async function start(call: TrialCall, mayDie: boolean): Promise<void> {
+/** Runs the program once, until its tickets are finished or it is killed. */
+export async function startProgram(call: TrialCall): Promise<void> {
   try {
     await promisify(execFile)(process.execPath, [PROGRAM, JSON.stringify(call)], { timeout: LIMIT_MS, maxBuffer: 1e8 });
   } catch (error) {
     const { signal, killed } = error as { readonly signal?: string; readonly killed?: boolean };
-    if (!mayDie || killed === true || signal !== 'SIGKILL') throw new Error(`see ${call.dataDir}`, { cause: error });
+    if (call.killAt === 0 || killed === true || signal !== 'SIGKILL')
+      throw new Error(`see ${call.dataDir}`, { cause: error });
   }
 }
 
-function eventsIn(file: string): readonly TrialEvent[] {
+/** The facts of the crew of a trial, in order. */
+export function eventsIn(file: string): readonly TrialEvent[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, 'utf8').split('\n');
   return lines.flatMap((line) => (line.endsWith('}') ? [JSON.parse(line) as TrialEvent] : []));

@@ -14,6 +14,7 @@ import { REAL_AGENTS, homeIn, install, programOf, writeFiles } from './agents.ts
 import type { RealAgent } from './agents.ts';
 import { startModel } from './mock.ts';
 import { tryReviews } from './reviewed.ts';
+import { tryCrew } from './crewed.ts';
 import { HOSTILE, LETTERS, PARTS, READING, SEAT, must } from './parts.ts';
 import type { Counts, Part, World } from './parts.ts';
 import { answersIn, changed, digests } from './wire.ts';
@@ -21,8 +22,8 @@ import { answersIn, changed, digests } from './wire.ts';
 /**
  * Runs real coding agents from the npm registry against a model's service on this machine, and says for each what it did:
  * first in an ordinary repository, then in one that would have it do everything unasked, then what `conch agent check` says of it.
- * Then two of them review each other's work in one channel. The last line counts, as JSON.
- * `node test/agents/real/main.ts [profile … | review]`; one that cannot be installed fails.
+ * Then two of them review each other's work in one channel, and work through the tickets of one crew. The last line
+ * counts, as JSON. `node test/agents/real/main.ts [profile … | review | crew]`; one that cannot be installed fails.
  */
 const TAP = new URL('tap.ts', import.meta.url).pathname;
 
@@ -204,7 +205,9 @@ const agents: Record<string, Seen> = {};
 for (const agent of REAL_AGENTS.filter(({ profile }) => wanted.length === 0 || wanted.includes(profile)))
   agents[agent.profile] = await tryOut(agent);
 const reviews = wanted.length === 0 || wanted.includes('review') ? await tryReviews() : null;
-process.stdout.write(`\n${JSON.stringify(reviews === null ? agents : { ...agents, reviews })}\n`);
+const crew = wanted.length === 0 || wanted.includes('crew') ? await tryCrew() : null;
+const others = { ...(reviews === null ? {} : { reviews }), ...(crew === null ? {} : { crew }) };
+process.stdout.write(`\n${JSON.stringify({ ...agents, ...others })}\n`);
 const isRight = ({ profile, check }: RealAgent) => {
   const seen = agents[profile];
   if (seen === undefined) return true;
@@ -212,4 +215,5 @@ const isRight = ({ profile, check }: RealAgent) => {
   const isKept = settingsChanged.length === 0 && answers['allow_always'] === undefined;
   return seen.check === check && failures.length === 0 && isKept;
 };
-process.exitCode = REAL_AGENTS.every(isRight) && (reviews?.failures.length ?? 0) === 0 ? 0 : 1;
+const failures = [...(reviews?.failures ?? []), ...(crew?.failures ?? [])];
+process.exitCode = REAL_AGENTS.every(isRight) && failures.length === 0 ? 0 : 1;

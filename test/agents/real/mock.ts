@@ -102,7 +102,8 @@ function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest):
   return { content: task === 'TASK-plain' ? 'A plain answer.' : 'Done.' };
 }
 
-const COMMANDS = /^(?:bash|Bash|run_shell_command|shell|exec_command)$/;
+/** Matches the tools that run a command. */
+export const COMMANDS = /^(?:bash|Bash|run_shell_command|shell|exec_command)$/;
 /** Matches the tools that write and edit a file. */
 export const WRITES = /^(?:write|Write|write_file|create)$/;
 export const EDITS = /^(?:edit|Edit)$/;
