@@ -47,7 +47,9 @@ async function repeat(): Promise<void> {
   while (next <= last) {
     const killAt = next;
     next += every;
-    const problem = await killedAt(killAt).catch((error: unknown) => `${String(error)} ${(error as Error).cause}`);
+    const problem = await killedAt(killAt).catch(
+      (error: unknown) => `${String(error)} ${String((error as Error).cause)}`,
+    );
     result.facts += 1;
     if (problem !== '') process.stdout.write(`killed at ${killAt} of ${recorded.facts}: ${problem.slice(0, 2_000)}\n`);
     else if (!values.json) process.stdout.write(`killed at ${killAt} of ${recorded.facts}: as recorded\n`);

@@ -75,7 +75,7 @@ function judge(repo: string, { crew, facts, crewed }: Seen): void {
     const wanted = Object.values(TICKETS).flatMap(([name, line]) => (name === file ? [line] : []));
     say(lines === wanted.toSorted().join(), `${file} on main has the lines ${lines}`);
   }
-  const workers = new Set(crew.finished.map(({ worker }) => worker));
+  const workers = new Set(crew.finished.map((ticket) => ticket.worker));
   say(workers.size === 2, `each of the workers ${[...workers].toSorted().join()} finished a ticket`);
   say(
     crew.workers.every(({ status }) => status === 'idle'),
