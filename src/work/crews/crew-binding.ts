@@ -223,10 +223,17 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
     case 'stepCut':
       return [fact.epoch === null ? { type: 'holdTask', id } : { type: 'skip', agent, epoch: fact.epoch, by: fact.by }];
     case 'leaving':
-      return [{ type: 'endTask', report: { kind: 'ticket', id, about: 'end', text: `${ticket.id}: ${fact.words}` } }];
+      return [
+        { type: 'endTask', report: { kind: 'ticket', id, about: 'end', text: `${ticket.id}: ${endWords(fact)}` } },
+      ];
     default:
       return [];
   }
+}
+
+/** Why a ticket's worker leaves, for people. The words of a merge are its commit. */
+function endWords({ why, words }: Extract<CrewFact, { type: 'leaving' }>): string {
+  return why === 'merged' ? `merged as ${words.slice(0, 10)}` : words;
 }
 
 function placeOf({ key, settings, kept }: Crew, ticket: string, left = '') {

@@ -702,7 +702,7 @@ function answered(
     case 'keep':
       return decision.leave(worker, 'kept', `kept by ${by}`);
     case 'unchanged':
-      return decision.leave(worker, 'unchanged', `${by} says that no change is needed`);
+      return decision.leave(worker, 'unchanged', `no change is needed, says ${by}`);
     case 'continue':
       if (stepCount >= maxSteps)
         decision.record({ type: 'stepsAdded', worker: name, maxSteps: maxSteps + decision.settings.maxSteps });

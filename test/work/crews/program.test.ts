@@ -20,6 +20,8 @@ test('turns a ticket into a merged commit, and the worker is idle again', async 
   expect(git(repo, 'show', 'main:one.txt')).toBe('one');
   expect(git(repo, 'show', 'main:.tickets/c-1.md')).toContain('status: closed');
   expect(mainTickets(repo)).toEqual(['c-1']);
+  const [commit = ''] = git(repo, 'rev-parse', 'main').split('\n');
+  expect(room.posts).toContain(`${CHANNEL}/web/c-1 Conch: c-1: merged as ${commit.slice(0, 10)}`);
   expect(git(repo, 'branch', '--list', 'agent/*')).toBe('');
   expect(existsSync(join(repo, 'agents/A-c-1'))).toBe(false);
   expect(git(repo, 'status', '--porcelain')).toBe('');
@@ -161,6 +163,7 @@ test('asks people after DONE without a change, and they close the ticket', async
   expect(await room.command('/crew answer A merge')).toMatchObject({ ok: false });
   expect(await room.command('/crew answer A unchanged')).toMatchObject({ ok: true });
   await finished(room, 1);
+  await expect.poll(() => room.posts.join('\n')).toContain('A leaves c-1: no change is needed, says Ada');
   expect(readFileSync(join(room.repo, '.tickets/c-1.md'), 'utf8')).toContain('status: closed');
 });
 
