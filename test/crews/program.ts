@@ -11,6 +11,7 @@ import { floorWithWork } from '../../src/work/floor-with-work.ts';
 import type { CrewFact } from '../../src/work/crews/crew-events.ts';
 import type { Crew, Worker } from '../../src/work/crews/crew.ts';
 import { load } from '../config/world.ts';
+import { compiledCode } from '../lib/compiled.ts';
 import { startApp } from '../runtime/start-app.ts';
 import { ANSWER, HALF, QUESTION } from './acts.ts';
 import type { Script } from './courses.ts';
@@ -115,7 +116,12 @@ async function run(call: TrialCall): Promise<void> {
 }
 
 function configOf({ repo, workers, kind, worker, prepare, stepMs, script, test, dataDir }: TrialCall): object {
-  const set = { CREW_SCRIPT: JSON.stringify(script), CREW_STATE: join(dataDir, 'calls'), CREW_STEP_MS: `${stepMs}` };
+  const set = {
+    ...compiledCode(),
+    CREW_SCRIPT: JSON.stringify(script),
+    CREW_STATE: join(dataDir, 'calls'),
+    CREW_STEP_MS: `${stepMs}`,
+  };
   const program = new URL(worker, import.meta.url).pathname;
   const ways = kind === 'acp' ? {} : { output: 'json', timeoutSeconds: STEP_SECONDS };
   const backend = { kind, command: process.execPath, args: [program], set, ...ways };
