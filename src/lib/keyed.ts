@@ -27,40 +27,24 @@ export class KeyedQueue<Key> {
   }
 }
 
-/** A map that keeps only the newest `limit` entries. */
-export class BoundedMap<Key, Value> {
-  readonly #entries = new Map<Key, Value>();
+/** A map that keeps only the newest `limit` entries. Setting an entry makes it the newest. */
+export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #limit: number;
 
   constructor(limit: number) {
+    super();
     this.#limit = limit;
   }
 
-  get(key: Key): Value | undefined {
-    return this.#entries.get(key);
-  }
-
-  has(key: Key): boolean {
-    return this.#entries.has(key);
-  }
-
-  /** Sets an entry and makes it the newest. */
-  set(key: Key, value: Value): void {
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    while (this.#entries.size > this.#limit) {
-      const [oldest] = this.#entries.keys();
-      if (oldest === undefined) return;
-      this.#entries.delete(oldest);
+  override set(key: Key, value: Value): this {
+    this.delete(key);
+    super.set(key, value);
+    while (this.size > this.#limit) {
+      const [oldest] = this.keys();
+      if (oldest === undefined) break;
+      this.delete(oldest);
     }
-  }
-
-  delete(key: Key): void {
-    this.#entries.delete(key);
-  }
-
-  clear(): void {
-    this.#entries.clear();
+    return this;
   }
 }
 

@@ -90,7 +90,7 @@ export class TurnManager {
     this.#signs = new Signs(ports);
     this.#drafts = new ShownDrafts(ports);
     this.#plans = new KnownPlans(ports.store);
-    ports.store.floors.onChange((change) => this.#told(change));
+    ports.store.floors.onChange(this.#told);
   }
 
   /**
@@ -110,7 +110,8 @@ export class TurnManager {
       floor = floors.state(channel);
     }
     const at = this.#ports.clock.now();
-    const saying = this.#keep(channel, floor, command, at);
+    const draft = this.#drafts.take(channel, floor, command, at);
+    const saying = draft === null ? null : this.#say(channel, draft, at);
     const applied = floors.apply(channel, command, at);
     const said = saying !== null || SAYING.has(command.type) ? this.#drafts.forget(channel, saying !== null) : null;
     if (saying !== null || sign !== null || said !== null) await Promise.all([applied, saying, sign, said]);
@@ -264,11 +265,11 @@ export class TurnManager {
   }
 
   /** Reports a change, also one that a run caused. A recorded refusal is no change. */
-  #told({ key: channel, at, facts, state: floor, deadline }: StateChange<Floor, Fact, unknown>): void {
+  readonly #told = ({ key: channel, at, facts, state: floor, deadline }: StateChange<Floor, Fact, unknown>): void => {
     if (facts.every(({ type }) => type === 'actRefused')) return;
     this.#arm(deadline);
     this.#ports.changed({ channel, at, facts, floor });
-  }
+  };
 
   /**
    * Posts the draft of a turn that ends from outside the floor, in the same commit. `text` is the posted text; '' for
@@ -285,12 +286,6 @@ export class TurnManager {
       () => undefined,
     );
     return { text: said.text, durable };
-  }
-
-  /** Posts the draft first when a command may end its turn. */
-  #keep(channel: ChannelId, floor: Floor | null, command: Command, at: Instant): Promise<Applied> | null {
-    const said = this.#drafts.take(channel, floor, command, at);
-    return said === null ? null : this.#say(channel, said, at);
   }
 
   #say(channel: ChannelId, said: TurnDraft, at: Instant): Promise<Applied> {

@@ -3,7 +3,7 @@ import type { Aside, Floor, FloorTask, TaskParts, Status, TrustQuestion } from '
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Fate, Outcome } from './floor/fact.ts';
-import { endOf, openQuestion, waitOf } from './floor/seats.ts';
+import { endOf, findTurn, openQuestion, waitOf } from './floor/seats.ts';
 import { obstacles, upcoming } from './floor/gate.ts';
 import type { Obstacle } from './floor/gate.ts';
 import { decide } from './floor/decide.ts';
@@ -97,10 +97,7 @@ export type TurnRecord = {
 
 /** The view of a floor at an instant. `store`: the database's id. */
 export function viewOf(floor: Floor, at: Instant, store: string): FloorView {
-  const { turn, settings } = floor;
-  const waits = new Map(
-    [turn, ...floor.parked].flatMap((open) => (open?.status === 'waiting' ? [[open.agent, open.wait.deadlineAt]] : [])),
-  );
+  const { settings } = floor;
   return {
     channel: floor.channel,
     store,
@@ -113,7 +110,7 @@ export function viewOf(floor: Floor, at: Instant, store: string): FloorView {
       agent,
       status,
       disabled,
-      waitUntil: waits.get(agent) ?? null,
+      waitUntil: waitOf(findTurn(floor, agent))?.deadlineAt ?? null,
     })),
     next: upcoming(floor),
     held: floor.held.map(({ id }) => id),

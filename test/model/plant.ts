@@ -23,7 +23,7 @@ const SCRATCH_DIR = join(import.meta.dirname, '.planted');
 /** In the copies the core does not check itself, so that what is caught is caught by the search. */
 const SELF_CHECK = {
   file: `${CORE}/decide.ts`,
-  find: '  assertFloor(floor, accepted.floor, at);\n',
+  find: '  if (broken !== null) throw new Error(`impossible: ${broken.rule} in ${after.channel}: ${broken.text}`);\n',
   replace: '',
 };
 

@@ -61,8 +61,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'a command is dated a millisecond ahead',
     file: 'turns/manager.ts',
-    find: '    const at = this.#ports.clock.now();\n    const saying',
-    replace: '    const at = this.#ports.clock.now() + 1;\n    const saying',
+    find: '    const at = this.#ports.clock.now();\n    const draft = this.#drafts',
+    replace: '    const at = this.#ports.clock.now() + 1;\n    const draft = this.#drafts',
   },
   {
     name: 'a draft is forgotten by the very millisecond of its deadline',

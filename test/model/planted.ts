@@ -280,7 +280,7 @@ const ANSWERS: readonly Planted[] = [
   {
     name: 'T5: a message whose answer a stop cuts short shows nothing of it',
     file: 'react.ts',
-    find: ", ...(fact.cut ?? []).map(receipt('cut', fact.epoch))",
+    find: "    for (const message of fact.cut ?? []) done.push({ type: 'receipt', message, receipt: 'cut', epoch });\n",
     replace: '',
   },
   {

@@ -38,9 +38,10 @@ export function decide(floor: Floor, command: Command, at: Instant): Decision {
   const decision = new DecisionBuilder(floor, at);
   const refusal = carryOut(command.type, command, decision);
   if (refusal !== null) return refused(command, refusal);
-  const accepted = decision.accept();
-  assertFloor(floor, accepted.floor, at);
-  return accepted;
+  const { facts, floor: after } = decision;
+  const broken = violation(floor, after, at);
+  if (broken !== null) throw new Error(`impossible: ${broken.rule} in ${after.channel}: ${broken.text}`);
+  return { ok: true, facts, floor: after };
 }
 
 /** Whether the text written so far counts as the whole answer. */
@@ -159,12 +160,6 @@ type Act = Extract<Command, { readonly agent: string; readonly epoch: number }>;
 /** Whether a command is an act of the holder under its epoch. */
 function isAct(command: Command): command is Act {
   return 'epoch' in command && !('by' in command);
-}
-
-/** Throws when the floor breaks an invariant. Nothing is stored then. */
-function assertFloor(before: Floor, after: Floor, at: Instant): void {
-  const first = violation(before, after, at);
-  if (first !== null) throw new Error(`impossible: ${first.rule} in ${after.channel}: ${first.text}`);
 }
 
 /** A broken invariant, with the details. */

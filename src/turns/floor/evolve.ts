@@ -15,7 +15,6 @@ import type { AgentId, SeatSettings, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import {
   asideOf,
-  changeTurn,
   findTurn,
   moveSeat,
   newSeat,
@@ -34,6 +33,7 @@ import {
   stoppedWait,
   turnOf,
   quietUntil,
+  withTurn,
 } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import type { taskTurnShape } from './floor.ts';
@@ -123,22 +123,19 @@ const EVOLUTION: Evolution = {
   taskOver,
   turnStopped: (floor, { agent }) => changeWait(floor, agent, stoppedWait),
   turnExtended: (floor, { agent, ms, until }) =>
-    changeTurn(floor, agent, (turn) => ({
-      ...extended(turn, ms),
-      ...defined({ extendedTo: until }),
-    })),
+    withTurn(floor, { ...extended(turnOf(floor, agent), ms), ...defined({ extendedTo: until }) }),
   turnResumed: resumed,
   turnEnded: ended,
-  runBegun: (floor, { agent }) => changeTurn(floor, agent, (turn) => ({ ...turn, run: true })),
+  runBegun: (floor, { agent }) => withTurn(floor, { ...turnOf(floor, agent), run: true }),
   // No change: the turn has ended, and its mark with it.
   runLeft: (floor) => floor,
   questionShown: (floor, { agent }) => changeWait(floor, agent, shownWait),
-  questionClosed: (floor, fact, at) =>
+  questionClosed: (floor, fact, at) => {
+    const turn = waitingTurn(floor, fact.agent);
+    const wait = answeredWait(turn.wait, fact);
     // Without a restart, the generation continues. After one, the wait stores the decision for the next prompt.
-    changeWaiting(floor, fact.agent, (turn) => {
-      const wait = answeredWait(turn.wait, fact);
-      return wait === null ? active(floor, turn, at) : { ...turn, wait };
-    }),
+    return withTurn(floor, wait === null ? active(floor, turn, at) : { ...turn, wait });
+  },
   waitAnswered: answerWait,
   said,
   worked,
@@ -220,8 +217,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   if (announcement.kind === 'aside') return { ...asideTold(before, announcement), notice: { key, count: repeat } };
   const lost = lostBy(announcement);
   const isRecovery = announcement.kind === 'recovered';
-  const counted = (turn: Turn): Turn => ({ ...turn, recovered: repeat });
-  const floor = isRecovery ? changeTurn(before, announcement.agent, counted) : before;
+  const floor = isRecovery ? withTurn(before, { ...turnOf(before, announcement.agent), recovered: repeat }) : before;
   return {
     ...floor,
     notice: { key, count: repeat, ...defined({ lost }) },
@@ -257,16 +253,15 @@ function answered(
       return { ...run, ...(next.length === 0 ? {} : { allowed: [...next] }) };
     });
   }
-  if (findTurn(floor, agent) === null) return floor;
-  return changeTurn(floor, agent, ({ allowed, alsoAllowed = [], ...turn }) => {
-    const next = awaited([...alsoAllowed, ...(allowed === undefined ? [] : [allowed])]);
-    const last = next.at(-1);
-    const others = next.slice(0, -1);
-    return {
-      ...turn,
-      ...defined({ allowed: last }),
-      ...(others.length === 0 ? {} : { alsoAllowed: others }),
-    };
+  const found = findTurn(floor, agent);
+  if (found === null) return floor;
+  const { allowed, alsoAllowed = [], ...turn } = found;
+  const next = awaited([...alsoAllowed, ...(allowed === undefined ? [] : [allowed])]);
+  const others = next.slice(0, -1);
+  return withTurn(floor, {
+    ...turn,
+    ...defined({ allowed: next.at(-1) }),
+    ...(others.length === 0 ? {} : { alsoAllowed: others }),
   });
 }
 
@@ -485,7 +480,8 @@ function withoutMessage(floor: Floor, id: Held['id']): Floor {
 
 function continued(before: Floor, fact: FactOf<'turnContinued'>, at: Instant): Floor {
   const floor = patchSeat(before, fact.agent, { seenLine: fact.uptoLine });
-  return changeActive(floor, fact.agent, (turn) => ({
+  const turn = activeTurn(floor, fact.agent);
+  return withTurn(floor, {
     ...turn,
     ...working(floor, turn, at),
     unseen: [],
@@ -493,7 +489,7 @@ function continued(before: Floor, fact: FactOf<'turnContinued'>, at: Instant): F
     given: fact.messages.map(givenMessage),
     answered: [...turn.answered, ...turn.given.map(({ id }) => id)],
     reprompts: turn.reprompts + 1,
-  }));
+  });
 }
 
 function answerWait(floor: Floor, fact: FactOf<'waitAnswered'>): Floor {
@@ -505,30 +501,28 @@ function answerWait(floor: Floor, fact: FactOf<'waitAnswered'>): Floor {
 }
 
 function worked(floor: Floor, fact: FactOf<'worked'>, at: Instant): Floor {
-  return changeActive(floor, fact.agent, (turn) => {
-    const next = { ...turn, openWork: fact.open };
-    const quietAt = quietUntil(turn, fact, { at, timeoutMs: seatOf(floor, fact.agent).timeoutMs });
-    const deadlineAt = quietAt === null ? null : noSooner(turn, quietAt);
-    return { ...next, silenceAt: working(floor, next, at).silenceAt, deadlineAt };
-  });
+  const turn = activeTurn(floor, fact.agent);
+  const next = { ...turn, openWork: fact.open };
+  const quietAt = quietUntil(turn, fact, { at, timeoutMs: seatOf(floor, fact.agent).timeoutMs });
+  const deadlineAt = quietAt === null ? null : noSooner(turn, quietAt);
+  return withTurn(floor, { ...next, silenceAt: working(floor, next, at).silenceAt, deadlineAt });
 }
 
-function changeActive(floor: Floor, agent: AgentId, change: (turn: ActiveTurn) => Turn): Floor {
-  return changeTurn(floor, agent, (turn) => {
-    if (turn.status !== 'active') throw new Error(`impossible: ${agent} is ${turn.status} in ${floor.channel}`);
-    return change(turn);
-  });
+function activeTurn(floor: Floor, agent: AgentId): ActiveTurn {
+  const turn = turnOf(floor, agent);
+  if (turn.status !== 'active') throw new Error(`impossible: ${agent} is ${turn.status} in ${floor.channel}`);
+  return turn;
 }
 
-function changeWaiting(floor: Floor, agent: AgentId, change: (turn: WaitingTurn) => Turn): Floor {
-  return changeTurn(floor, agent, (turn) => {
-    if (turn.status !== 'waiting') throw new Error(`impossible: ${agent} does not wait in ${floor.channel}`);
-    return change(turn);
-  });
+function waitingTurn(floor: Floor, agent: AgentId): WaitingTurn {
+  const turn = turnOf(floor, agent);
+  if (turn.status !== 'waiting') throw new Error(`impossible: ${agent} does not wait in ${floor.channel}`);
+  return turn;
 }
 
 function changeWait(floor: Floor, agent: AgentId, change: (wait: Wait) => Wait): Floor {
-  return changeWaiting(floor, agent, (turn) => ({ ...turn, wait: change(turn.wait) }));
+  const turn = waitingTurn(floor, agent);
+  return withTurn(floor, { ...turn, wait: change(turn.wait) });
 }
 
 function extended(turn: Turn, ms: number): Turn {
@@ -690,12 +684,9 @@ function givenMessage(id: MessageId): Turn['given'][number] {
 function waited(floor: Floor, fact: FactOf<'turnWaited'>, at: Instant): Floor {
   const wait = waitFor(fact.wait);
   const questions = wait.reason === 'approval' ? Math.max(floor.questions, wait.question.question) : floor.questions;
-  const waiting = changeActive(floor, fact.agent, (turn) => ({
-    ...turnBase(turn),
-    status: 'waiting',
-    leftMs: Math.max(0, turn.hardEndAt - at),
-    wait,
-  }));
+  const turn = activeTurn(floor, fact.agent);
+  const leftMs = Math.max(0, turn.hardEndAt - at);
+  const waiting = withTurn(floor, { ...turnBase(turn), status: 'waiting', leftMs, wait });
   return giveUpFloor({ ...waiting, questions }, fact);
 }
 
@@ -799,17 +790,21 @@ function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
 }
 
 function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
-  const spoken = changeTurn(floor, fact.agent, (turn) => {
-    if (!isGenerating(turn)) throw new Error(`impossible: ${fact.agent} is ${turn.status} in ${floor.channel}`);
-    const begun = turn.given.map((message) => ({ ...message, begun: true }));
-    const words = joinedWords(turn.words, fact.text);
-    const next = { ...turn, said: true, words, mentions: fact.mentions, given: begun };
-    // The turn's time stops while people decide.
-    if (next.status !== 'active' || next.openWork > 0) return next;
+  const turn = turnOf(floor, fact.agent);
+  if (!isGenerating(turn)) throw new Error(`impossible: ${fact.agent} is ${turn.status} in ${floor.channel}`);
+  const given = turn.given.map((message) => ({ ...message, begun: true }));
+  let next: Turn = { ...turn, said: true, words: joinedWords(turn.words, fact.text), mentions: fact.mentions, given };
+  // The turn's time stops while people decide.
+  if (next.status === 'active' && next.openWork === 0) {
     const { deadlineAt, silenceAt } = working(floor, next, fact.workedAt ?? at);
-    if (fact.workedAt === undefined) return { ...next, deadlineAt, silenceAt };
-    return { ...next, deadlineAt: later(next.deadlineAt, deadlineAt), silenceAt: later(next.silenceAt, silenceAt) };
-  });
+    const isLate = fact.workedAt !== undefined;
+    next = {
+      ...next,
+      deadlineAt: isLate ? later(next.deadlineAt, deadlineAt) : deadlineAt,
+      silenceAt: isLate ? later(next.silenceAt, silenceAt) : silenceAt,
+    };
+  }
+  const spoken = withTurn(floor, next);
   return { ...spoken, seats: shownSeats(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
 }
 

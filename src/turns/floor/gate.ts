@@ -169,7 +169,7 @@ export function nextUp(floor: Floor): Next {
     const agent = task.next?.agent;
     return agent !== undefined && isGrantable(floor, agent) ? { kind: 'agent', agent } : { kind: 'later' };
   }
-  const due = dueByRounds(floor);
+  const due = inTurn(floor, floor.settings.rounds);
   const candidates = due.filter((seat) => seat.present).map((seat) => seat.agent);
   const first = candidates[0];
   if (first === undefined) return due.length > 0 ? { kind: 'later' } : { kind: 'rest' };
@@ -181,7 +181,7 @@ export function nextUp(floor: Floor): Next {
 
 /** The next speaker by round-robin, for a facilitator without a usable answer. */
 export function nextInTurn(floor: Floor): AgentId | null {
-  return grantable(floor)[0] ?? dueByRounds(floor).find((seat) => seat.present)?.agent ?? null;
+  return grantable(floor)[0] ?? inTurn(floor, floor.settings.rounds).find((seat) => seat.present)?.agent ?? null;
 }
 
 /**
@@ -193,8 +193,7 @@ export function upcoming(floor: Floor): readonly AgentId[] {
   const next = new Set(asked === null ? grantable(floor) : [asked, ...grantable(floor)]);
   const due = floor.task?.next?.agent;
   if (due !== undefined) next.add(due);
-  const rest = floor.exchange === null ? inTurn(floor, queued(floor)) : dueByRounds(floor);
-  for (const { agent } of rest) next.add(agent);
+  for (const { agent } of inTurn(floor, floor.exchange === null ? 0 : floor.settings.rounds)) next.add(agent);
   return [...next];
 }
 
@@ -231,20 +230,16 @@ function grantable(floor: Floor): readonly AgentId[] {
   return agents;
 }
 
-function queued(floor: Floor): readonly Seat[] {
-  return floor.queue.map((agent) => seatOf(floor, agent));
-}
-
-function dueByRounds(floor: Floor): readonly Seat[] {
-  const { rounds } = floor.settings;
-  const due = queued(floor).filter((seat) => rounds === 0 || seat.taken < rounds);
-  return inTurn(floor, due);
-}
-
-function inTurn(floor: Floor, seats: readonly Seat[]): readonly Seat[] {
+/** The queued agents that the order calls without being named, until their turns are used up. `rounds` 0: no limit. */
+function inTurn(floor: Floor, rounds: number): readonly Seat[] {
   const { goesRound, ranksByPriority } = policyOf(floor);
   if (!goesRound) return [];
-  return ranksByPriority ? byPriority(seats, floor) : seats;
+  const due: Seat[] = [];
+  for (const agent of floor.queue) {
+    const seat = seatOf(floor, agent);
+    if (rounds === 0 || seat.taken < rounds) due.push(seat);
+  }
+  return ranksByPriority ? byPriority(due, floor) : due;
 }
 
 /** Ties go by the order of seats. */

@@ -98,9 +98,12 @@ function interruption(agent: AgentId, epoch: number, graceMs: number, hung = fal
 }
 
 function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
-  const done: Effect[] = floor.settings.receipts
-    ? [...fact.answered.map(receipt('done', fact.epoch)), ...(fact.cut ?? []).map(receipt('cut', fact.epoch))]
-    : [];
+  const done: Effect[] = [];
+  if (floor.settings.receipts) {
+    const { epoch } = fact;
+    for (const message of fact.answered) done.push({ type: 'receipt', message, receipt: 'done', epoch });
+    for (const message of fact.cut ?? []) done.push({ type: 'receipt', message, receipt: 'cut', epoch });
+  }
   switch (fact.outcome) {
     case 'completed':
     case 'passed':
@@ -115,13 +118,10 @@ function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
   }
 }
 
-function receipt(kind: Receipt, epoch?: number): (message: MessageId) => Effect {
-  return (message) => ({ type: 'receipt', message, receipt: kind, ...defined({ epoch }) });
-}
-
 function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {
   const kind = receiptOf(fact);
-  const shown = kind !== null && floor.settings.receipts ? [receipt(kind)(fact.id)] : [];
+  const shown: readonly Effect[] =
+    kind !== null && floor.settings.receipts ? [{ type: 'receipt', message: fact.id, receipt: kind }] : NOTHING;
   const { fate } = fact;
   if (fate.state === 'held' && fate.until === 'exchange') return [...looksOn(fact, floor), ...shown];
   if (fate.state !== 'delivered' || fate.via !== 'inject') return shown;

@@ -380,12 +380,10 @@ export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
   return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }
 
-/** The floor with one turn changed. */
-export function changeTurn(floor: Floor, agent: AgentId, change: (turn: Turn) => Turn): Floor {
-  const turn = change(turnOf(floor, agent));
-  return floor.turn?.agent === agent
-    ? { ...floor, turn }
-    : { ...floor, parked: floor.parked.map((parked) => (parked.agent === agent ? turn : parked)) };
+/** The floor with this turn in place of its agent's. */
+export function withTurn(floor: Floor, turn: Turn): Floor {
+  if (floor.turn?.agent === turn.agent) return { ...floor, turn };
+  return { ...floor, parked: floor.parked.map((parked) => (parked.agent === turn.agent ? turn : parked)) };
 }
 
 /** An event that time alone causes. */

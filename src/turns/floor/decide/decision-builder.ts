@@ -9,7 +9,6 @@ import { missedBy, seatOf, speaking, turnOf, unclaimed, waitOf } from '../seats.
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
 import { askerOf, gate } from '../gate.ts';
-import type { Obstacle } from '../gate.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /** An accepted command: its facts in order, and the floor after them. */
@@ -24,26 +23,23 @@ export class DecisionBuilder {
   readonly facts: Fact[] = [];
   /** New messages of this command that no agent got yet. The rest is held at its end. */
   unplaced: readonly Held[] = [];
-  #floor: Floor;
+  /** The floor after the facts so far. Only `record` changes it. */
+  floor: Floor;
 
   constructor(floor: Floor, at: Instant) {
-    this.#floor = floor;
+    this.floor = floor;
     this.at = at;
   }
 
-  get floor(): Floor {
-    return this.#floor;
-  }
-
   record(fact: Fact): void {
-    this.#floor = evolve(this.#floor, fact, this.at);
+    this.floor = evolve(this.floor, fact, this.at);
     this.facts.push(fact);
   }
 
   /** Records the fate of a message. `line` is its line in the conversation, if it joins now. */
   route(message: Held, fate: Fate, line: number | null): void {
     const { id, addressed, order, fromProgram } = message;
-    const turn = speaking(this.#floor);
+    const turn = speaking(this.floor);
     const holder = turn === null ? null : { agent: turn.agent, epoch: turn.epoch };
     const written = fromProgram === true ? { fromProgram } : {};
     const isPrompt = fate.state === 'delivered' && fate.via === 'prompt';
@@ -57,7 +53,7 @@ export class DecisionBuilder {
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
-    const { notice, settings } = this.#floor;
+    const { notice, settings } = this.floor;
     const same = notice?.key === key ? notice.count : 0;
     const repeat = 1 + (this.#earlier(announcement) ?? same);
     this.record({ type: 'announced', announcement, key, repeat, shown: isAnnounced(announcement, settings) });
@@ -72,9 +68,9 @@ export class DecisionBuilder {
       case 'approval':
         return announcement.restarted === true ? 1 : null;
       case 'recovered':
-        return turnOf(this.#floor, announcement.agent).recovered ?? 0;
+        return turnOf(this.floor, announcement.agent).recovered ?? 0;
       case 'review':
-        return this.#floor.task?.told ?? 0;
+        return this.floor.task?.told ?? 0;
       case 'gap':
         return this.#gaps() ?? 0;
       default:
@@ -83,12 +79,8 @@ export class DecisionBuilder {
   }
 
   #gaps(): number | undefined {
-    const { gap } = this.#floor;
+    const { gap } = this.floor;
     return gap === undefined || this.at - gap.at >= SAME_OUTAGE_MS ? undefined : gap.count;
-  }
-
-  accept(): Accepted {
-    return { ok: true, facts: this.facts, floor: this.#floor };
   }
 }
 
@@ -148,19 +140,15 @@ export function closeExchange(decision: DecisionBuilder): void {
  * does.
  */
 export function isOverBudget(decision: DecisionBuilder): boolean {
-  let over = overBudget(decision);
+  let over = gate(decision.floor, decision.at, 'turn');
   if (over?.until === null && pending(decision).some(isNewFromPerson)) {
     openExchange(decision, 'person');
-    over = overBudget(decision);
+    over = gate(decision.floor, decision.at, 'turn');
   }
   if (over === null) return false;
   decision.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
   decision.announce({ kind: 'limit', ...over.limit });
   return true;
-}
-
-function overBudget({ floor, at }: DecisionBuilder): Extract<Obstacle, { why: 'over-budget' }> | null {
-  return gate(floor, at, 'turn');
 }
 
 /**
@@ -337,14 +325,14 @@ function deliver(
   messages: readonly Held[],
   asked: readonly MessageId[] = [],
 ): readonly MessageId[] {
-  if (messages.length === 0) return [];
-  const toAnswer = messages.filter((message) => !isObserved(message) || asked.includes(message.id));
+  const toAnswer: MessageId[] = [];
   for (const message of messages) {
-    const via = toAnswer.includes(message) ? 'prompt' : 'observe';
+    const via = !isObserved(message) || asked.includes(message.id) ? 'prompt' : 'observe';
+    if (via === 'prompt') toAnswer.push(message.id);
     decision.route(message, { state: 'delivered', to: [agent], via }, nextLine(decision, message));
   }
   decision.unplaced = decision.unplaced.filter((fresh) => !messages.some((message) => message.id === fresh.id));
-  return toAnswer.map((message) => message.id);
+  return toAnswer;
 }
 
 /** Whether a message is for all to observe and addressed to nobody. */

@@ -173,7 +173,7 @@ function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | nu
 export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null {
   const { agent, epoch, text, workedAt = decision.at } = command;
   const line = decision.floor.lines + 1;
-  const mentions = seated(decision.floor, command.mentions);
+  const mentions = command.mentions.filter((other) => findSeat(decision.floor, other) !== undefined);
   const since = workedAt < decision.at ? { workedAt } : {};
   decision.record({ type: 'said', agent, epoch, line, text, mentions, ...since });
   return null;
@@ -257,8 +257,8 @@ export function completeTurn(decision: DecisionBuilder, command: CommandOf<'comp
 function isAlone(floor: Floor, agent: AgentId): boolean {
   const { rounds } = floor.settings;
   const isDone = rounds !== 0 && seatOf(floor, agent).taken >= rounds;
-  const others = floor.seats.filter((seat) => seat.agent !== agent);
-  return isDone && others.every((seat) => seat.status === 'OFFLINE' || seat.status === 'IDLE');
+  if (!isDone) return false;
+  return floor.seats.every(({ agent: other, status }) => other === agent || status === 'OFFLINE' || status === 'IDLE');
 }
 
 /**
@@ -307,8 +307,4 @@ export function spend(decision: DecisionBuilder, command: CommandOf<'spend'>): R
   const { agent, epoch, tokens, costMicros, use } = command;
   decision.record({ type: 'spent', agent, epoch, tokens, costMicros, ...defined({ use }) });
   return null;
-}
-
-function seated(floor: Floor, agents: readonly AgentId[]): readonly AgentId[] {
-  return agents.filter((agent) => findSeat(floor, agent) !== undefined);
 }
