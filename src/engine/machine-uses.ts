@@ -37,10 +37,13 @@ export type Cancel = {
 /** The part of a message that a machine may read. */
 export type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
+/** Finds accepted messages. */
+export type MessageReader = { read(id: string): KnownMessage | null };
+
 /** How a machine uses the inbox. A command about a message is carried out only if that message was accepted. */
 type InboxUse<Command, Fact, Refusal> = {
-  /** Why a command about a message is refused, or `null`. `read` finds an accepted message. */
-  refusal(key: string, command: Command, read: (id: string) => KnownMessage | null): Refusal | null;
+  /** Why a command about a message is refused, or `null`. */
+  refusal(key: string, command: Command, inbox: MessageReader): Refusal | null;
   /** The fate that a fact decides for a message, or `null`. */
   fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
 };

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Instant } from '../lib/time.ts';
-import type { KnownMessage, LedgerEntry, MachineUses } from './machine-uses.ts';
+import type { MessageReader, LedgerEntry, MachineUses } from './machine-uses.ts';
 
 /** Parses a stored value. Throws when the value does not fit. */
 export type Schema<Value> = { parse(stored: unknown): Value };
@@ -185,7 +185,9 @@ export function mapFields(
   map: (field: unknown) => unknown,
 ): unknown {
   if (fields === undefined) return value;
-  return fields.reduce((mapped, field) => mapAt(mapped, field.split('.'), map), value);
+  let mapped = value;
+  for (const field of fields) mapped = mapAt(mapped, field.split('.'), map);
+  return mapped;
 }
 
 function mapAt(value: unknown, path: readonly string[], map: (field: unknown) => unknown): unknown {
@@ -222,7 +224,7 @@ type KnownStates<State> = {
   state(key: string): { readonly state: State; readonly seq: number };
   /** True when the command with this id was already carried out for this key. */
   isDone(key: string, id: string): boolean;
-  message(id: string): KnownMessage | null;
+  readonly inbox: MessageReader;
 };
 
 /** The facts and the state of one key from commands of the same instant. */
@@ -298,7 +300,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     const { at } = chain;
     const command = this.#uses.stamp?.(given) ?? given;
     const before = this.#own.get(key)?.row ?? this.#last.get(key)?.row ?? this.#known.state(key);
-    const refusal = this.#uses.inbox?.refusal(key, command, (id) => this.#known.message(id)) ?? null;
+    const refusal = this.#uses.inbox?.refusal(key, command, this.#known.inbox) ?? null;
     if (refusal !== null) return { ok: false, state: before.state, refusal };
     const decision = machine.decide(before.state, command, at);
     const { facts, ok } = decision;
@@ -375,12 +377,12 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   }
 
   /** Returns all decisions in the order of writing, and forgets them. */
-  takeAll(): readonly DecidedRow<State, Fact, Effect>[] {
+  takeAll(): readonly { readonly row: DecidedRow<State, Fact, Effect> }[] {
     this.keep();
-    const rows = this.#kept.map(({ row }) => row);
+    const kept = this.#kept;
     this.#kept = [];
     this.#last = new Map();
-    return rows;
+    return kept;
   }
 }
 

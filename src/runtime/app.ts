@@ -103,8 +103,8 @@ export class App {
     [this.#configured, this.#config] = [parts.config, parts.config];
     const shared = {
       ...parts,
-      config: () => this.#config,
-      adapterOf: (channel: ChannelId) => this.#adapterOf(channel),
+      config: this.#current,
+      adapterOf: this.#adapterOf,
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textCleaner(parts),
       askedFor: (channel: ChannelId) => this.#askedFor(channel),
@@ -117,7 +117,7 @@ export class App {
       addressed: this.#floors.addressed,
       opensReview: (message) => this.reviews.arrived(message),
       takeDraft: (channel) => redactedDraft(this.#agents.takeDraft(channel), shared.clean),
-      changed: (change) => this.#publish(change),
+      changed: this.#publish,
     });
     const [manager, floors] = [this.#manager, this.#floors];
     this.#backendFor = keptBackends(parts.backendFor);
@@ -359,7 +359,7 @@ export class App {
     if (!willPass(failure)) this.#parts.onBroken(failure);
   }
 
-  #publish(change: Change): void {
+  readonly #publish = (change: Change): void => {
     const { clock, onBroken } = this.#parts;
     const { channel, facts } = change;
     this.#changes.add({ ...change, at: shownAt(clock, change.at) }, this.#floors.channelName(channel));
@@ -367,7 +367,7 @@ export class App {
     this.#show(change);
     this.crews.floorChanged(channel);
     this.#outbox.kick();
-  }
+  };
 
   #createAgents(clean: (text: string) => string): Supervisor {
     const { store, clock, timers, log } = this.#parts;
@@ -397,7 +397,7 @@ export class App {
           if (text !== null) this.#manager.shown(channel, () => redactedDraft(this.#agents.draft(channel), clean));
         },
       },
-      settings: sessionSettingsOf(() => this.#config, this.runs),
+      settings: sessionSettingsOf(this.#current, this.runs),
     });
   }
 
@@ -406,7 +406,7 @@ export class App {
     const { store, clock, timers, log, onBroken } = this.#parts;
     const manager = this.#manager;
     const toPlatform = createOutboxSender({
-      adapterOf: (channel) => this.#adapterOf(channel),
+      adapterOf: this.#adapterOf,
       speakerOf: this.#floors.speaker,
       threadOf: this.#floors.threadOf,
       buttonsOf: ({ effect }) => noticeButtons(effect, store.id, (agent) => this.#floors.speaker(agent)?.name ?? agent),
@@ -439,9 +439,9 @@ export class App {
     });
   }
 
-  #adapterOf(channel: ChannelId): ChatAdapter | null {
-    return adapterOf(this.#parts.adapters, channel);
-  }
+  readonly #current = (): Config => this.#config;
+
+  readonly #adapterOf = (channel: ChannelId): ChatAdapter | null => adapterOf(this.#parts.adapters, channel);
 }
 
 /** Delays an entry for an agent until after the shutdown. The floor creates such entries again at the next start. */

@@ -68,9 +68,9 @@ export function createReadModel(
   clock: Clock,
 ): ReadModel {
   const names = namesOf(config);
-  const seatsIn = (channel: ChannelId): Floor['seats'] => floorOf(channel)?.seats ?? [];
-  const idsOf = (seats: Floor['seats']): readonly AgentId[] => seats.map(({ agent }) => agent);
-  const enabledIn = (channel: ChannelId): Floor['seats'] => seatsIn(channel).filter(({ disabled }) => !disabled);
+  const seatsIn = (channel: ChannelId): readonly AgentId[] => floorOf(channel)?.seats.map(({ agent }) => agent) ?? [];
+  const enabledIn = (channel: ChannelId): Floor['seats'] =>
+    floorOf(channel)?.seats.filter(({ disabled }) => !disabled) ?? [];
   const linesBetween: ReadModel['linesBetween'] = (channel, after, upto) =>
     reader
       .lines(channel, after, upto)
@@ -98,17 +98,16 @@ export function createReadModel(
     message: (id) => lineOf(reader.message(id)),
     /** A floor that is not opened yet has the agents of its configuration. */
     addressed(channel, text) {
-      const seated = idsOf(seatsIn(channel));
+      const seated = seatsIn(channel);
       const here = seated.length === 0 ? (names.channel(channel)?.agents ?? []) : seated;
       return addressedIn(
         text,
         config().agents.filter(({ id }) => here.includes(id)),
       );
     },
-    seatedIn: (channel) => idsOf(enabledIn(channel)),
-    missingIn: (channel) => idsOf(enabledIn(channel).filter(({ present }) => !present)),
-    seatsOf: (agent) =>
-      seatsOf(agent, config(), { awake: reader.floors.awake(), seatedIn: (channel) => idsOf(seatsIn(channel)) }),
+    seatedIn: (channel) => enabledIn(channel).map(({ agent }) => agent),
+    missingIn: (channel) => enabledIn(channel).flatMap(({ agent, present }) => (present ? [] : [agent])),
+    seatsOf: (agent) => seatsOf(agent, config(), { awake: reader.floors.awake(), seatedIn: seatsIn }),
   };
 }
 
@@ -326,7 +325,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
   const own = foundOnce((places: readonly Place[]) => places.filter(({ id }) => concerns(adapter, id)));
   return {
     channels: () => own(all.channels()),
-    agents: () => all.agents(),
+    agents: all.agents,
     awake: () => all.awake().filter((channel) => concerns(adapter, channel)),
     view: (channel) => at(channel, () => all.view(channel), null),
     outlook: (channel) => at(channel, () => all.outlook(channel), null),
@@ -400,6 +399,10 @@ const placesIn = foundOnce(({ channels }: Config): readonly Place[] =>
   })),
 );
 
+const shownAgents = foundOnce(({ agents }: Config): ReturnType<FloorQueries['agents']> =>
+  agents.map(({ id, name, avatar, description }) => ({ id, name, avatar, description })),
+);
+
 function namesOf(config: () => Config) {
   const agent = (wanted: AgentId) => agentsById(config().agents).get(wanted);
   const channel = (wanted: ChannelId) => channelsById(config().channels).get(wanted);
@@ -407,7 +410,7 @@ function namesOf(config: () => Config) {
     agent,
     channel,
     channels: () => placesIn(config()),
-    agents: () => config().agents.map(({ id, name, avatar, description }) => ({ id, name, avatar, description })),
+    agents: () => shownAgents(config()),
     speaker(id: AgentId) {
       const { name = id, avatar = null } = agent(id) ?? {};
       return { id, name, avatar };

@@ -257,7 +257,7 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     this.#drafts = new Decided(machine, uses, {
       state: (key) => this.#read(this.#attempt, key),
       isDone: (key, id) => this.#attempt.get(`done ${machine.name} ${key} ${id}`, false),
-      message: (id) => this.#attempt.get<StoredMessage | null>(`message ${id}`, null),
+      inbox: { read: (id) => this.#attempt.get<StoredMessage | null>(`message ${id}`, null) },
     });
   }
 
@@ -341,7 +341,7 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
   }
 
   write(attempt: Attempt, at: Instant): readonly (() => void)[] {
-    return this.#drafts.takeAll().map((draft) => this.#writeOne(attempt, draft, at));
+    return this.#drafts.takeAll().map(({ row }) => this.#writeOne(attempt, row, at));
   }
 
   #writeOne(attempt: Attempt, draft: DecidedRow<State, Fact, Effect>, at: Instant): () => void {

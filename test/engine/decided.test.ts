@@ -25,7 +25,7 @@ test('what was decided and written grows old with nobody: young memory is collec
     {
       state: () => ({ state: { count: 0 }, seq: 0 }),
       isDone: () => false,
-      message: () => null,
+      inbox: { read: () => null },
     },
   );
   const owner: Deciding = { take: () => {}, drop: () => drafts.drop() };

@@ -73,9 +73,9 @@ export const board: Machine<Pinned, Pin, Happened, Happened, 'unknown' | 'again'
 /** A board uses the inbox and the outbox: its key is its channel. */
 export const boardUses: MachineUses<Pin, Happened, Happened, 'unknown' | 'again'> = {
   inbox: {
-    refusal: (channel, pin, read) => {
+    refusal: (channel, pin, inbox) => {
       if (pin.type !== 'note') return null;
-      const message = read(pin.id);
+      const message = inbox.read(pin.id);
       if (message?.channel !== channel) return 'unknown';
       return message.fate === null ? null : 'again';
     },

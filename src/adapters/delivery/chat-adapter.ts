@@ -241,8 +241,7 @@ const DOUBT = '\n(possible repeat)';
  * outbox does the retries.
  */
 export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
-  const sender = new OutboxSender(ports);
-  return (row) => sender.carry(row);
+  return new OutboxSender(ports).carry;
 }
 
 class OutboxSender {
@@ -257,14 +256,14 @@ class OutboxSender {
     this.#ports = ports;
   }
 
-  async carry(row: OutboxRow): Promise<Settlement> {
+  readonly carry = async (row: OutboxRow): Promise<Settlement> => {
     const { channel, effect } = row;
     const isDone = effect.type === 'receipt' && effect.receipt === 'done' && effect.epoch !== undefined;
     if (isDone && effect.epoch === this.#failedTurns.get(channel)) return { state: 'confirmed', platformId: null };
     const settlement = await this.#settle(row);
     if (settlement.state === 'failed' && effect.type === 'post') this.#failedTurns.set(channel, effect.epoch);
     return settlement;
-  }
+  };
 
   async #settle(row: OutboxRow): Promise<Settlement> {
     const { now } = this.#ports;

@@ -82,16 +82,12 @@ export type Deduplicator = {
 export function createDeduplicator(clock: Clock): Deduplicator {
   const runs = new Map<string, { readonly done: Promise<void>; readonly until: Instant }>();
 
-  function forget(now: Instant): void {
-    for (const [key, { until }] of runs) {
-      if (until > now && runs.size <= REMEMBERED) return;
-      runs.delete(key);
-    }
-  }
-
   function keep(key: string, done: Promise<void>): void {
     const now = clock.now();
-    forget(now);
+    for (const [old, { until }] of runs) {
+      if (until > now && runs.size <= REMEMBERED) break;
+      runs.delete(old);
+    }
     runs.set(key, { done, until: now + REMEMBERED_MS });
   }
 
@@ -137,13 +133,12 @@ export function floorOf(
   parent: ChannelId | null,
 ): MessageLocation | null {
   const places = placesById(queries.channels());
-  const placeOf = (id: ChannelId | null): Place | null => (id === null ? null : (places.get(id) ?? null));
-  const own = placeOf(channel);
-  if (own !== null && own.parent === null) return { channel, place: own, opens: null };
-  const above = placeOf(own?.parent ?? parent);
-  if (above === null || above.parent !== null || above.threads === 'ignore') return null;
+  const own = places.get(channel);
+  if (own?.parent === null) return { channel, place: own, opens: null };
+  const above = places.get(own?.parent ?? parent ?? '');
+  if (above === undefined || above.parent !== null || above.threads === 'ignore') return null;
   if (above.threads === 'parent') return { channel: above.id, place: above, opens: null };
-  return { channel, place: own ?? above, opens: own === null ? above : null };
+  return { channel, place: own ?? above, opens: own === undefined ? above : null };
 }
 
 /** The kind of author that the platform confirms. Not by name: a webhook can use any name. */

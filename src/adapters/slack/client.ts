@@ -149,11 +149,6 @@ export function createPeople(ports: {
   const found = new BoundedMap<string, { readonly name: string; readonly until: Instant }>(REMEMBERED);
   const asking = new Map<string, Promise<string>>();
 
-  const fresh = (user: string): string | null => {
-    const entry = found.get(user);
-    return entry !== undefined && entry.until > ports.clock.now() ? entry.name : null;
-  };
-
   function remember(user: string, name: string, forMs: number): string {
     found.set(user, { name, until: ports.clock.now() + forMs });
     return name;
@@ -175,12 +170,12 @@ export function createPeople(ports: {
   return {
     async name(user) {
       if (!/^[UW]/.test(user)) return user;
-      const known = fresh(user);
-      if (known !== null) return known;
+      const known = found.get(user);
+      if (known !== undefined && known.until > ports.clock.now()) return known.name;
       const answer = asking.get(user) ?? ask(user);
       asking.set(user, answer);
       const name = await withinMs(PATIENCE_MS, answer, ports.timers);
-      return name === LATE ? (found.get(user)?.name ?? user) : name;
+      return name === LATE ? (known?.name ?? user) : name;
     },
     known: (user) => found.get(user)?.name ?? null,
   };

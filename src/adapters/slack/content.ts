@@ -178,31 +178,22 @@ export function inertMarkdown(text: string): string {
 
 /** Escapes text for Slack fields other than the markdown block. No mention can form in it. */
 function inertText(text: string): string {
-  return escaped(rewritten(text, { code: same, words: withoutBroadcasts, paragraph: same }));
+  return escaped(rewritten(text, { words: withoutBroadcasts }));
 }
 
 type Rewriting = {
-  /** Rewrites code: code blocks and code spans, with their delimiters. */
-  readonly code: (text: string) => string;
   /** Rewrites text outside code. */
   readonly words: (text: string) => string;
-  /** Rewrites a whole paragraph, before its code spans are found. */
-  readonly paragraph: (text: string) => string;
+  /** Rewrites code: code blocks and code spans, with their delimiters. Default: unchanged. */
+  readonly code?: (text: string) => string;
+  /** Rewrites a whole paragraph, before its code spans are found. Default: unchanged. */
+  readonly paragraph?: (text: string) => string;
 };
 
-function same(text: string): string {
-  return text;
-}
-
 function rewritten(text: string, how: Rewriting): string {
-  const prose = (words: string): string =>
-    words
-      .split(/(\n[^\S\n]*\n)/)
-      .map((paragraph) => rewrittenParagraph(how.paragraph(paragraph), how))
-      .join('');
-  if (!MAY_HOLD_CODE.test(text)) return prose(text);
+  if (!MAY_HOLD_CODE.test(text)) return rewrittenProse(text, how);
   return stretches(text)
-    .map((stretch) => (stretch.isCode ? how.code(stretch.text) : prose(stretch.text)))
+    .map((stretch) => (stretch.isCode ? (how.code?.(stretch.text) ?? stretch.text) : rewrittenProse(stretch.text, how)))
     .join('\n');
 }
 
@@ -247,15 +238,19 @@ function openly(paragraph: string): string {
   });
 }
 
-function rewrittenParagraph(paragraph: string, { code, words }: Rewriting): string {
-  if (!paragraph.includes('`')) return words(paragraph);
+function rewrittenProse(text: string, { code, words, paragraph: whole }: Rewriting): string {
   let shown = '';
-  let from = 0;
-  for (const { at, end } of codeSpans(paragraph)) {
-    shown += words(paragraph.slice(from, at)) + code(paragraph.slice(at, end));
-    from = end;
+  for (const piece of text.split(/(\n[^\S\n]*\n)/)) {
+    const paragraph = whole?.(piece) ?? piece;
+    let from = 0;
+    for (const { at, end } of paragraph.includes('`') ? codeSpans(paragraph) : []) {
+      const span = paragraph.slice(at, end);
+      shown += words(paragraph.slice(from, at)) + (code?.(span) ?? span);
+      from = end;
+    }
+    shown += words(paragraph.slice(from));
   }
-  return shown + words(paragraph.slice(from));
+  return shown;
 }
 
 function inertWords(words: string): string {

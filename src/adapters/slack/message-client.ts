@@ -1,7 +1,6 @@
 import type { WebClient } from '@slack/web-api';
 import { z } from 'zod';
 import type { Timer } from '../../lib/time.ts';
-import { RECEIPTS } from '../../turns/floor/react.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
@@ -10,7 +9,7 @@ import type { AdapterParts, FloorQueries, Speaker } from '../port.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ANY_ANSWER, call, isDirect, messageId, platformChannel, platformMessage, slackCode } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
-import { emojiName, roughlyLeft, wordingOf, identityOf } from './content.ts';
+import { roughlyLeft, wordingOf, identityOf } from './content.ts';
 import { sentAt } from './parse-message.ts';
 
 /** Dependencies of the message client. */
@@ -66,7 +65,7 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
     own: (channel, range) => ownMessages({ web, self }, channel, range),
     async react({ channel, id }, receipt, on) {
       const { channel: own, ts } = platformMessage(id);
-      const args = { channel: own, timestamp: ts, name: reactionName(receipt) };
+      const args = { channel: own, timestamp: ts, name: REACTIONS[receipt] };
       const method = on ? 'reactions.add' : 'reactions.remove';
       if (isDirect(channel)) statuses.anchor(channel, id);
       await unless(REACTED, call(web, { method, channel, args, answer: ANY_ANSWER }), {});
@@ -96,12 +95,16 @@ async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => voi
   }
 }
 
-/** Returns Slack's name of a receipt's emoji. */
-export function reactionName(receipt: Receipt): string {
-  const name = emojiName(RECEIPTS[receipt]);
-  if (name === null) throw new Error(`impossible: Slack has no name for the receipt ${receipt}`);
-  return name;
-}
+/** Slack's names of the receipts' emojis. */
+export const REACTIONS: Readonly<Record<Receipt, string>> = {
+  injected: 'arrow_right_hook',
+  held: 'eyes',
+  preempted: 'zap',
+  observed: 'eye',
+  done: 'white_check_mark',
+  cut: 'black_square_for_stop',
+  unrouted: 'warning',
+};
 
 type Args = Readonly<Record<string, unknown>>;
 type Writing = { readonly content: Content; readonly extra: Args };
@@ -188,7 +191,7 @@ async function unless<T>(codes: ReadonlySet<string>, work: Promise<T>, instead: 
   }
 }
 
-const KINDS = Object.keys(RECEIPTS) as readonly Receipt[];
+const KINDS = Object.keys(REACTIONS) as readonly Receipt[];
 const reactedSchema = z.looseObject({
   message: z.looseObject({
     reactions: z.array(z.looseObject({ name: z.string(), users: z.array(z.string()).default([]) })).default([]),
@@ -201,7 +204,7 @@ async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: Mes
   const found = await call(web, { method: 'reactions.get', channel, args, answer: reactedSchema });
   const { reactions } = found.message;
   const mine = new Set(reactions.filter(({ users }) => users.includes(userId)).map(({ name }) => name));
-  return KINDS.filter((kind) => mine.has(reactionName(kind)));
+  return KINDS.filter((kind) => mine.has(REACTIONS[kind]));
 }
 
 const PAGE = 200;

@@ -161,7 +161,8 @@ export function turnPrompt(work: Work, seat: SeatContext, settings: PromptSettin
   const { text, system, parts, left } = buildPrompt({ ...settings, ...work, seat, roster });
   const part = taskRole(work, seat.agent);
   const isIn = ({ message }: Line): boolean => message === null || !left.includes(message);
-  const shown = { lines: lines.filter(isIn), messages: messages.filter(isIn) };
+  const shown =
+    left.length === 0 ? { lines, messages } : { lines: lines.filter(isIn), messages: messages.filter(isIn) };
   const known = { open: open.filter((id) => !left.includes(id)), saidSoFar: said.map((line) => line.text), roster };
   const longest = settings.contextTokens * CHARACTERS_PER_TOKEN;
   const turn = { channel: seat.channel, epoch, reason, ...shown, ...known, system, parts, longest, text };
@@ -290,12 +291,15 @@ function task(parts: PromptParts): string {
       : parts.reason === 'resume'
         ? resumed(parts, answer)
         : `While you were speaking more was written. Answer ${answer}.`;
-  const told = joined([now(parts), wasCut(parts), words, saidBefore(parts), feedbackOn(parts)], ' ');
-  return joined([told, briefOf(parts)], '\n\n');
+  const { feedback, brief = '' } = parts.ask;
+  const retried = feedback === undefined ? '' : retriedWords(feedback);
+  const told = joined([now(parts), wasCut(parts), words, saidBefore(parts), retried], ' ');
+  // Task and findings stand in the brief as people and agents wrote them.
+  return joined([told, neutralised(brief, parts.knowledge.boundary)], '\n\n');
 }
 
 function joined(texts: readonly string[], by: string): string {
-  return texts.filter((text) => text !== '').join(by);
+  return texts.filter(Boolean).join(by);
 }
 
 let today = { day: NaN, date: '' };
@@ -311,10 +315,11 @@ function dateOf(at: Instant): string {
 function now({ at, view, roster, seat }: PromptParts): string {
   const away = roster.filter(({ id, status }) => status === 'OFFLINE' && id !== seat.agent).map(({ id }) => id);
   const after = (view?.next ?? []).filter((id) => id !== seat.agent).slice(0, SHOWN_NEXT);
-  const list = (what: string, ids: readonly AgentId[]) => (ids.length === 0 ? '' : `${what}: ${ids.join(', ')}.`);
   const { used = 0, allowed = null } = view?.turns ?? {};
   const left = allowed === null ? '' : `Turns of agents left until a person writes: ${Math.max(0, allowed - used)}.`;
-  return joined([`It is ${dateOf(at)}.`, list('After you', after), list('Away', away), left], ' ');
+  const next = after.length === 0 ? '' : `After you: ${after.join(', ')}.`;
+  const missing = away.length === 0 ? '' : `Away: ${away.join(', ')}.`;
+  return joined([`It is ${dateOf(at)}.`, next, missing, left], ' ');
 }
 
 function wasCut({ knowledge, lines, said, seat }: PromptParts): string {
@@ -322,16 +327,6 @@ function wasCut({ knowledge, lines, said, seat }: PromptParts): string {
   const isPosted = [...lines, ...said].some(({ author, line }) => author.id === seat.agent && line > knowledge.upto);
   const kept = isPosted ? 'of it the channel has only what stands here as yours' : 'nothing more of it was posted';
   return `Your last answer was cut off: ${kept}.`;
-}
-
-/** The feedback on a failed attempt, in one line, so that none of it looks like a host's line. */
-function feedbackOn({ ask: { feedback } }: PromptParts): string {
-  return feedback === undefined ? '' : retriedWords(feedback);
-}
-
-/** What the open task wants of this turn. Task and findings stand in it as people and agents wrote them. */
-function briefOf({ ask: { brief = '' }, knowledge: { boundary } }: PromptParts): string {
-  return neutralised(brief, boundary);
 }
 
 function saidBefore({ reason, said, knowledge }: PromptParts): string {
@@ -389,7 +384,7 @@ function block(line: Line, parts: PromptParts, asked: boolean): Block {
   return {
     own: false,
     head: `[from ${`${oneLine(author.name, 80)} (${oneLine(author.id, 80)})`.replaceAll(boundary, '')}${marks.join('')}]`,
-    text: [text, ...files].filter((piece) => piece !== '').join('\n'),
+    text: joined([text, ...files], '\n'),
     answers,
   };
 }
@@ -416,12 +411,13 @@ function piecesOf({ blocks, cut }: Fitted, { boundary }: SessionKnowledge): Turn
     if (last?.own === own) last.texts.push(words);
     else runs.push({ own, texts: [words] });
   }
-  return runs
-    .filter(({ texts }) => texts.length > 0)
-    .map(({ own, texts }) => {
-      const text = own ? texts.join('\n\n') : [`=== ${boundary} ===`, ...texts, `=== end ${boundary} ===`].join('\n');
-      return { own, text };
-    });
+  const pieces: { own: boolean; text: string }[] = [];
+  for (const { own, texts } of runs) {
+    if (texts.length === 0) continue;
+    const text = own ? texts.join('\n\n') : [`=== ${boundary} ===`, ...texts, `=== end ${boundary} ===`].join('\n');
+    pieces.push({ own, text });
+  }
+  return pieces;
 }
 
 type Fitted = { readonly blocks: readonly Block[]; readonly cut: number; readonly left: readonly MessageId[] };
@@ -444,7 +440,8 @@ function fit(all: readonly Block[], room: number): Fitted {
     if (free < 0) cut += 1;
     else kept.add(each);
   }
-  return { blocks: all.filter((each) => kept.has(each)), cut, left };
+  const isWhole = kept.size === all.length;
+  return { blocks: isWhole ? all : all.filter((each) => kept.has(each)), cut, left };
 }
 
 function lengthOf({ head, text }: Block): number {

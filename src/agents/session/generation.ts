@@ -1,7 +1,6 @@
-import { askedIn, beginsPassWord, createSignalScanner, isPassWord, mentionsIn } from '../../turns/text/recognition.ts';
+import { askedIn, beginsPassWord, isPassWord, mentionsIn, SignalScanner } from '../../turns/text/recognition.ts';
 import type { AgentCommand, TurnDraft } from '../../turns/floor/command.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
-import type { SignalScanner } from '../../turns/text/recognition.ts';
 import { cutOff } from '../../turns/text/split.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
@@ -95,9 +94,9 @@ export class Generation {
     this.epoch = ports.epoch;
     ({ promise: this.done, resolve: this.#close } = Promise.withResolvers<void>());
     this.#workedAt = ports.clock.now();
-    this.#scanner = createSignalScanner(ports);
+    this.#scanner = new SignalScanner(ports.signal);
     this.report = {
-      text: (chunk) => this.#hear(chunk),
+      text: this.#hear,
       flush: () => void this.#endMessage(),
       work: (open, by, limitMs) => this.#work(open, { by, limitMs }),
       usage: (usage) => this.#spend(usage),
@@ -252,7 +251,7 @@ export class Generation {
     return over.signal;
   }
 
-  #hear(chunk: string): void {
+  readonly #hear = (chunk: string): void => {
     if (this.#muted || !this.#generating || chunk === '') return;
     this.#ports.started();
     this.#text += this.#scanner.push(chunk);
@@ -262,7 +261,7 @@ export class Generation {
     this.#visible ||= /\S/.test(this.#text);
     if (this.#visible && !beginsPassWord(this.#text, this.#ports.passWords)) this.#show(this.#text);
     this.#beat();
-  }
+  };
 
   /** Records a sign of work. A sign from the host counts only when the number of open calls changes. */
   #work(
@@ -316,7 +315,7 @@ export class Generation {
   /** Ends the message under way and removes its signal. The signal counts only in the last message. */
   async #endMessage(): Promise<void> {
     const { text, signalled, argument } = this.#scanner.end();
-    this.#scanner = createSignalScanner(this.#ports);
+    this.#scanner = new SignalScanner(this.#ports.signal);
     this.#text += text;
     if (signalled || this.#text.trim() !== '') {
       this.#signalled = signalled;

@@ -3,7 +3,7 @@ import { StoreError, sentence } from '../errors.ts';
 import { Decided, recordOf, stateText } from '../machine.ts';
 import { readRecord, readState } from '../reading.ts';
 import type { Chain, CommandResult, DecidedRow, Deciding, Machine } from '../machine.ts';
-import type { MachineUses } from '../machine-uses.ts';
+import type { Cancel, Debt, MachineUses } from '../machine-uses.ts';
 import type { MachineStore, StateChange, StoredFact } from '../port.ts';
 import { replayJournal } from '../replay.ts';
 import type { Replayed, ReplayStep } from '../replay.ts';
@@ -94,7 +94,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
         const { owner } = this.#head(key);
         return owner !== null && shared.rows.isKnown(owner.id, id);
       },
-      message: (id) => shared.inbox.read(id),
+      inbox: shared.inbox,
     });
   }
 
@@ -207,7 +207,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
 
   /** Writes all decisions. Call the returned function when they are durable. */
   write(): () => void {
-    const changes = this.#drafts.takeAll().map((draft) => this.#writeOne(draft));
+    const changes: StateChange<State, Fact, Effect>[] = [];
+    for (const { row } of this.#drafts.takeAll()) changes.push(this.#writeOne(row));
     const at = changes.at(-1)?.at ?? 0;
     if (at >= this.#sweepAt) this.#sweep(at);
     return () => {
@@ -253,12 +254,9 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     if (machine.ledger !== undefined) this.#book({ machine: owner.id, row: tail.row, at }, facts);
     this.#keep(key, { owner, state, tail, at });
     this.#newest[tail.row % NEWEST_ROWS] = { ...tail, at, prev: head.tail.row || null, facts };
-    const { outbox: use } = this.#uses;
-    if (use !== undefined)
-      outbox.owe(
-        tail.row,
-        effects.flatMap((effect) => use.owes(key, effect)),
-      );
+    const owed: (Debt | Cancel)[] = [];
+    for (const effect of effects) owed.push(...(this.#uses.outbox?.owes(key, effect) ?? []));
+    outbox.owe(tail.row, owed);
     return { key, at, facts, state, effects, deadline };
   }
 

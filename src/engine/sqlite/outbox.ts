@@ -336,15 +336,11 @@ export class Outbox {
 
   #leased({ n, row, attempts, uncertain, key, repeats }: Entry): OwedEffect<unknown> {
     const { channel } = row;
-    const afterId = n === null ? null : this.#lastPosted(channel);
+    const posted = n === null ? null : (this.#posted.get(channel) ?? this.#sql.lastPosted.get(channel));
     const last = n === null || key === null || repeats < 2 ? undefined : this.#sql.lastAnnounced.get(channel, key, n);
     const parts = last === undefined ? [] : this.#sql.partsOf.all(channel, last.n, last.n);
     const further = parts.length === 0 ? {} : { editsParts: parts };
-    return { ...row, attempts, uncertain, afterId, editsId: last?.id ?? null, ...further };
-  }
-
-  #lastPosted(channel: string): string | null {
-    return this.#posted.get(channel) ?? this.#sql.lastPosted.get(channel) ?? null;
+    return { ...row, attempts, uncertain, afterId: posted ?? null, editsId: last?.id ?? null, ...further };
   }
 }
 

@@ -171,7 +171,8 @@ export class Rows {
   readonly #deadlines = new Map<string, Deadlines>();
   /** By key number: the first and last row after the stored state, longest behind first. */
   readonly #lagging = new Map<number, { readonly owner: Owner; readonly first: number; last: number }>();
-  #row = 0;
+  /** The last journal row. */
+  last = 0;
   #id = 0;
   #added = 0;
   readonly #sql;
@@ -181,16 +182,11 @@ export class Rows {
     this.load();
   }
 
-  /** The last journal row. */
-  get last(): number {
-    return this.#row;
-  }
-
   /** Loads what is kept in memory: at the start and after a rollback. */
   load(): void {
     this.#lagging.clear();
     for (const deadlines of this.#deadlines.values()) deadlines.clear();
-    this.#row = this.#sql.lastRow.get() ?? 0;
+    this.last = this.#sql.lastRow.get() ?? 0;
     this.#id = this.#sql.lastId.get() ?? 0;
     this.#added = 0;
     for (const { name, key, deadline } of this.#sql.deadlines.iterate()) this.deadlinesOf(name).set(key, deadline);
@@ -283,12 +279,12 @@ export class Rows {
     const { at, deadline, version, facts, body, cause } = row;
     const [machine, seq, prev] = [owner.id, tail.seq + count, tail.row || null];
     const own = rowHash(tail.hash, { machine, seq, prev, at, deadline, version, cause, facts });
-    this.#row += 1;
-    this.#sql.append.run(this.#row, machine, seq, prev, at, deadline, version, facts, body, cause, own);
+    this.last += 1;
+    this.#sql.append.run(this.last, machine, seq, prev, at, deadline, version, facts, body, cause, own);
     this.#added += 1;
-    this.#lag(owner, this.#row);
+    this.#lag(owner, this.last);
     this.deadlinesOf(owner.name).set(owner.key, deadline);
-    return { row: this.#row, seq, hash: own };
+    return { row: this.last, seq, hash: own };
   }
 
   /** Stores a state that is folded up to the end of its chain. */
@@ -306,7 +302,7 @@ export class Rows {
     this.#added = 0;
     const owners: Owner[] = [];
     for (const { owner, first } of this.#lagging.values()) {
-      if (this.#row - first <= MOST_LAG || owners.length === most) break;
+      if (this.last - first <= MOST_LAG || owners.length === most) break;
       owners.push(owner);
     }
     return owners;
@@ -325,7 +321,7 @@ export class Rows {
   /** Records the first row that a start must read. */
   noteLow(): void {
     const [oldest] = this.#lagging.values();
-    this.#sql.noteLow.run(String(oldest === undefined ? this.#row : oldest.first - 1));
+    this.#sql.noteLow.run(String(oldest === undefined ? this.last : oldest.first - 1));
   }
 
   #lag(owner: Owner, row: number): void {

@@ -159,7 +159,7 @@ export class SqliteStore implements Store {
       lost: (error: StoreError) => options.lost?.(error),
     };
     this.#commits = new Commits(db, path, hooks, db.memory ? null : (options.disk ?? new WalSync(path)));
-    const reading = <T>(read: () => T): T => this.#reading(read);
+    const reading = this.#reading;
     this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
     this.tables = { db, write: (write) => this.#commits.run(() => () => this.#afterDecided(write)), read: reading };
     this.#shared = {
@@ -171,7 +171,7 @@ export class SqliteStore implements Store {
       rows: this.#rows,
       inbox: this.#inbox,
       outbox: this.#outbox,
-      commit: (at, decide) => this.#commit(at, decide),
+      commit: this.#commit,
     };
   }
 
@@ -287,15 +287,14 @@ export class SqliteStore implements Store {
   }
 
   /** Decides a command and everything that it causes. The facts are written with the current transaction. */
-  #commit<T>(at: Instant, decide: (chain: Chain) => T): Promise<T> {
-    return this.#commits.run(() => {
+  readonly #commit = <T>(at: Instant, decide: (chain: Chain) => T): Promise<T> =>
+    this.#commits.run(() => {
       const { result, touched } = decideChain(at, decide, (name) => this.#hosted.get(name) ?? null);
       return () => {
         for (const keeper of this.#hosted.values()) if (touched.includes(keeper)) keeper.keep();
         return result;
       };
     });
-  }
 
   #writeDecided(): void {
     for (const keeper of this.#hosted.values()) this.#told.push(keeper.write());
@@ -358,14 +357,14 @@ export class SqliteStore implements Store {
     for (const keeper of this.#hosted.values()) keeper.forget();
   }
 
-  #reading<T>(read: () => T): T {
+  readonly #reading = <T>(read: () => T): T => {
     try {
       return read();
     } catch (error) {
       if (this.#db.open && !isEnvironmental(error)) throw error;
       throw storeError(error, this.#options.path);
     }
-  }
+  };
 }
 
 function newStoreId(): string {

@@ -81,25 +81,6 @@ export type SignalEnd = {
   readonly argument: string | null;
 };
 
-/** Scans one output while it is streamed. */
-export type SignalScanner = {
-  /** Returns the text that can be shown now. Holds back white space and text that may become the signal. */
-  push(chunk: string): string;
-  /** Ends the scan. Call it once, after the last chunk. */
-  end(): SignalEnd;
-};
-
-/**
- * Creates a scanner for the signal at the very end of an agent's output, however the stream splits it. Removes the
- * signal and the white space before it. The signal counts, case-sensitively, on its own line or as the last word of
- * the last line ("I am done. TURN_COMPLETE"). White space may follow, and the agent to hand over to: "@dev", or "dev"
- * if the signal is on its own line. In code, in a block quote or elsewhere it is text. An output without the signal is
- * shown unchanged.
- */
-export function createSignalScanner(options: { readonly signal: string }): SignalScanner {
-  return new Scanner(options.signal);
-}
-
 /** Matches the characters without which a text addresses nobody. */
 const ADDRESSING = /[@:,]/;
 /** Matches "@" and its variants that Unicode normalization converts to "@". */
@@ -238,7 +219,14 @@ function withoutInlineCode(paragraph: string): string {
 const ARGUMENT = /^@?[\w-]{1,64}$/;
 const BEGUN_ARGUMENT = /^@?[\w-]{0,64}$/;
 
-class Scanner implements SignalScanner {
+/**
+ * Scans one output while it is streamed for the signal at the very end, however the stream splits it. Removes the
+ * signal and the white space before it. The signal counts, case-sensitively, on its own line or as the last word of
+ * the last line ("I am done. TURN_COMPLETE"). White space may follow, and the agent to hand over to: "@dev", or "dev"
+ * if the signal is on its own line. In code, in a block quote or elsewhere it is text. An output without the signal is
+ * shown unchanged.
+ */
+export class SignalScanner {
   readonly #signal: string;
   /** Text not shown yet: white space, signals with their arguments, and the current word. */
   #pending = '';
@@ -255,6 +243,7 @@ class Scanner implements SignalScanner {
     this.#signal = signal;
   }
 
+  /** Returns the text that can be shown now. Holds back white space and text that may become the signal. */
   push(chunk: string): string {
     let shown = '';
     for (const [piece] of chunk.matchAll(/\s+|\S+/g)) {
@@ -264,6 +253,7 @@ class Scanner implements SignalScanner {
     return shown;
   }
 
+  /** Ends the scan. Call it once, after the last chunk. */
   end(): SignalEnd {
     const { length } = this.#line;
     const rest = this.#line + this.#pending;

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createSignalScanner } from '../../../src/turns/text/recognition.ts';
+import { SignalScanner } from '../../../src/turns/text/recognition.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const SIGNAL = 'TURN_COMPLETE';
 /** Scans a complete output. */
 const scanWhole = (text: string, signal: string) => {
-  const scanner = createSignalScanner({ signal });
+  const scanner = new SignalScanner(signal);
   const shown = scanner.push(text);
   const end = scanner.end();
   return { ...end, text: shown + end.text };
@@ -102,33 +102,33 @@ describe('an output in which the signal is only text', () => {
 
 describe('a stream', () => {
   test('never shows a part of the signal', () => {
-    const scanner = createSignalScanner({ signal: SIGNAL });
+    const scanner = new SignalScanner(SIGNAL);
     expect([scanner.push('Done.\nTURN_'), scanner.push('COMPLETE'), scanner.push('\n')]).toEqual(['Done.', '', '']);
     expect(scanner.end()).toEqual(ended(''));
   });
 
   test('holds back only white space and a possible start of the signal', () => {
-    const scanner = createSignalScanner({ signal: SIGNAL });
+    const scanner = new SignalScanner(SIGNAL);
     const shown = ['He', 'llo ', 'T', 'om', ', TU', 'RN left', '\n', 'on'].map((chunk) => scanner.push(chunk));
     expect(shown).toEqual(['He', 'llo', '', ' Tom', ',', ' TURN left', '', '\non']);
     expect(scanner.end()).toEqual(plain(''));
   });
 
   test('reads the agent to hand over to from the same line only', () => {
-    const scanner = createSignalScanner({ signal: SIGNAL });
+    const scanner = new SignalScanner(SIGNAL);
     expect(scanner.push('TURN_COMPLETE\n')).toBe('');
     expect(scanner.push('@d')).toBe('TURN_COMPLETE\n@d');
     expect(scanner.end()).toEqual(plain(''));
   });
 
   test('shows the text held back when the output ends without a signal', () => {
-    const scanner = createSignalScanner({ signal: SIGNAL });
+    const scanner = new SignalScanner(SIGNAL);
     expect(scanner.push('```\nTURN_COMPLETE')).toBe('```');
     expect(scanner.end()).toEqual(plain('\nTURN_COMPLETE'));
   });
 
   test('refuses a signal that is not one word', () => {
-    expect(() => createSignalScanner({ signal: 'TURN COMPLETE' })).toThrow('Expected `signal` to be one word');
+    expect(() => new SignalScanner('TURN COMPLETE')).toThrow('Expected `signal` to be one word');
   });
 });
 
@@ -144,7 +144,7 @@ describe('any output', () => {
     .map((pieces) => pieces.join(''));
 
   const stream = (output: string, cuts: readonly number[]) => {
-    const scanner = createSignalScanner({ signal: SIGNAL });
+    const scanner = new SignalScanner(SIGNAL);
     const places = [...cuts.map((cut) => cut % (output.length + 1)), output.length].sort((a, b) => a - b);
     const shown = places.map((place, index) => scanner.push(output.slice(places[index - 1] ?? 0, place)));
     return { shown, end: scanner.end() };
