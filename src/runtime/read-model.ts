@@ -321,21 +321,20 @@ export function createShowing(
 
 /** What an adapter may read. */
 export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQueries {
-  const at = <T>(channel: ChannelId, look: () => T, nothing: T): T => (concerns(adapter, channel) ? look() : nothing);
   const own = foundOnce((places: readonly Place[]) => places.filter(({ id }) => concerns(adapter, id)));
   return {
     channels: () => own(all.channels()),
-    agents: all.agents,
+    agents: () => all.agents(),
     awake: () => all.awake().filter((channel) => concerns(adapter, channel)),
-    view: (channel) => at(channel, () => all.view(channel), null),
-    outlook: (channel) => at(channel, () => all.outlook(channel), null),
-    review: (channel) => at(channel, () => all.review?.(channel) ?? null, null),
-    crewAsks: (channel) => at(channel, () => all.crewAsks?.(channel) ?? null, null),
-    crew: (channel, most) => at(channel, () => all.crew?.(channel, most) ?? null, null),
-    turns: (channel, limit) => at(channel, () => all.turns(channel, limit), []),
-    journal: (channel, limit, before) => at(channel, () => all.journal(channel, limit, before), []),
-    lines: (channel, limit) => at(channel, () => all.lines(channel, limit), []),
-    thread: (channel) => at(channel, () => all.thread(channel), null),
+    view: (channel) => (concerns(adapter, channel) ? all.view(channel) : null),
+    outlook: (channel) => (concerns(adapter, channel) ? all.outlook(channel) : null),
+    review: (channel) => (concerns(adapter, channel) ? (all.review?.(channel) ?? null) : null),
+    crewAsks: (channel) => (concerns(adapter, channel) ? (all.crewAsks?.(channel) ?? null) : null),
+    crew: (channel, most) => (concerns(adapter, channel) ? (all.crew?.(channel, most) ?? null) : null),
+    turns: (channel, limit) => (concerns(adapter, channel) ? all.turns(channel, limit) : []),
+    journal: (channel, limit, before) => (concerns(adapter, channel) ? all.journal(channel, limit, before) : []),
+    lines: (channel, limit) => (concerns(adapter, channel) ? all.lines(channel, limit) : []),
+    thread: (channel) => (concerns(adapter, channel) ? all.thread(channel) : null),
   };
 }
 

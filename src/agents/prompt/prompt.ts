@@ -361,7 +361,8 @@ function conversation(parts: PromptParts): readonly Block[] {
   const isOpen = ({ message }: Line): boolean => message !== null && parts.open.includes(message);
   const all = [...late.filter(isOpen), ...lines, ...late.filter((line) => !isOpen(line))];
   const asked = new Set(parts.messages.map(({ message }) => message));
-  const newest = new Map(all.map((line) => [line.message, line]));
+  const newest = new Map<MessageId | null, Line>();
+  for (const line of all) newest.set(line.message, line);
   return all.map((line) => block(line, parts, asked.has(line.message) && newest.get(line.message) === line));
 }
 

@@ -4,6 +4,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Roster, RosterEntry } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { Applied, OutboxRow } from '../../turns/floor-store.ts';
+import { idIndex } from '../../lib/keyed.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Clock, Timers, Timer } from '../../lib/time.ts';
@@ -282,7 +283,7 @@ export class Supervisor implements Roster {
   }
 
   #specOf(agent: AgentId): AgentSpec | undefined {
-    return this.#agents.find(({ id }) => id === agent);
+    return specsById(this.#agents).get(agent);
   }
 
   #presenceOf(agent: AgentId): Presence {
@@ -358,6 +359,8 @@ export class Supervisor implements Roster {
 
 /** A session idle for this long is closed; its next turn opens it again. In milliseconds. */
 const REST_AFTER_MS = 900_000;
+
+const specsById = idIndex<AgentSpec>();
 
 const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000, attempts: 120 };
 

@@ -170,7 +170,7 @@ export function nextUp(floor: Floor): Next {
     return agent !== undefined && isGrantable(floor, agent) ? { kind: 'agent', agent } : { kind: 'later' };
   }
   const due = inTurn(floor, floor.settings.rounds);
-  const candidates = due.filter((seat) => seat.present).map((seat) => seat.agent);
+  const candidates = due.flatMap(({ agent, present }) => (present ? [agent] : []));
   const first = candidates[0];
   if (first === undefined) return due.length > 0 ? { kind: 'later' } : { kind: 'rest' };
   if (isSilentRound(floor, due)) return { kind: 'rest' };
