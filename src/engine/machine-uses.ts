@@ -38,12 +38,12 @@ export type Cancel = {
 export type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
 /** Finds accepted messages. */
-export type MessageReader = { read(id: string): KnownMessage | null };
+export type KnownMessages = { read(id: string): KnownMessage | null };
 
 /** How a machine uses the inbox. A command about a message is carried out only if that message was accepted. */
 type InboxUse<Command, Fact, Refusal> = {
   /** Why a command about a message is refused, or `null`. */
-  refusal(key: string, command: Command, inbox: MessageReader): Refusal | null;
+  refusal(key: string, command: Command, inbox: KnownMessages): Refusal | null;
   /** The fate that a fact decides for a message, or `null`. */
   fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
 };

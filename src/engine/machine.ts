@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Instant } from '../lib/time.ts';
-import type { MessageReader, LedgerEntry, MachineUses } from './machine-uses.ts';
+import type { KnownMessages, LedgerEntry, MachineUses } from './machine-uses.ts';
 
 /** Parses a stored value. Throws when the value does not fit. */
 export type Schema<Value> = { parse(stored: unknown): Value };
@@ -224,7 +224,7 @@ type KnownStates<State> = {
   state(key: string): { readonly state: State; readonly seq: number };
   /** True when the command with this id was already carried out for this key. */
   isDone(key: string, id: string): boolean;
-  readonly inbox: MessageReader;
+  readonly inbox: KnownMessages;
 };
 
 /** The facts and the state of one key from commands of the same instant. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { CommandResult, Machine } from '../engine/machine.ts';
-import type { Cancel, Debt, LedgerEntry, MachineUses, MessageReader } from '../engine/machine-uses.ts';
+import type { Cancel, Debt, LedgerEntry, MachineUses, KnownMessages } from '../engine/machine-uses.ts';
 import type { Lease, OwedEffect } from '../engine/port.ts';
 import type { ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
@@ -202,7 +202,7 @@ function decideFloor(before: Floor, command: Command, at: Instant): Decision & {
 }
 
 /** A message is received once, and only in the channel that accepted it. */
-function refusalOf(channel: string, command: Command, inbox: MessageReader): Refusal | null {
+function refusalOf(channel: string, command: Command, inbox: KnownMessages): Refusal | null {
   if (command.type !== 'receive' && command.type !== 'edit' && command.type !== 'delete') return null;
   const message = inbox.read(command.id);
   if (message === null || message.channel !== channel) return 'unknown-message';
