@@ -93,7 +93,7 @@ const TURNS: readonly Planted[] = [
   {
     name: 'the responder keeps the floor of the turn that it answered for',
     near: 'a responder answers',
-    file: 'decide/messages.ts',
+    file: 'decide/turns.ts',
     find: 'messages: [], ready: true, parked: true });',
     replace: 'messages: [], ready: false, parked: true });',
   },
@@ -215,7 +215,7 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'queue mode drops the message instead of holding it',
     near: 'mode queue',
-    file: 'decide/messages.ts',
+    file: 'decide/turns.ts',
     find: "    case 'queue':\n      hold(decision, message, 'turn');\n",
     replace: "    case 'queue':\n",
   },
@@ -228,7 +228,7 @@ const MESSAGES: readonly Planted[] = [
   },
   {
     name: 'a message that comes twice is delivered twice',
-    file: 'decide/messages.ts',
+    file: 'decide/turns.ts',
     find: "  if (isKnown(decision.floor, command.id)) return 'duplicate';\n",
     replace: '',
   },
@@ -242,7 +242,7 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'T4: parallel takes a message for seen that nobody was given',
     near: 'mode parallel',
-    file: 'decide/messages.ts',
+    file: 'decide/turns.ts',
     find: "  hold(decision, message, 'exchange');\n",
     replace:
       "  hold(decision, message, 'exchange');\n  routed(decision, message, { state: 'delivered', to: [], via: 'observe' });\n",
@@ -490,7 +490,7 @@ const WORLD: readonly Planted[] = [
   {
     name: 'more messages are held than the channel allows',
     near: 'one held message',
-    file: 'decide/messages.ts',
+    file: 'decide/turns.ts',
     find: 'held.length >= settings.maxHeld &&',
     replace: 'held.length > settings.maxHeld &&',
   },
@@ -545,7 +545,7 @@ const TOUCH: readonly Planted[] = [
   {
     name: 'an interrupted turn goes on though the platform cannot be heard',
     near: 'touch is lost, interrupted',
-    file: 'decide/messages.ts',
+    file: 'decide/turns.ts',
     find: "  if (gate(decision.floor, decision.at, 'holder') !== null) return;\n",
     replace: '',
   },
@@ -569,7 +569,7 @@ const PROGRAMS: readonly Planted[] = [
   {
     name: 'a program’s message in the middle of a turn starts the count anew',
     near: 'programs interrupt',
-    file: 'decide/messages.ts',
+    file: 'decide/turns.ts',
     find: 'if (decision.floor.exchange !== null && isNewFromPerson(message))\n    decision.record',
     replace: 'if (decision.floor.exchange !== null) decision.record',
   },
@@ -618,7 +618,7 @@ const PROGRAMS: readonly Planted[] = [
   {
     name: 'a program interrupts the last turn that is allowed',
     near: 'programs interrupt',
-    file: 'decide/messages.ts',
+    file: 'decide/turns.ts',
     find: "  if (message.fromProgram === true && gate(decision.floor, decision.at, 'aside') !== null) {\n    hold",
     replace: '  if (false) {\n    hold',
   },

@@ -5,8 +5,7 @@ import { choose, extend, grantTo, mode, order, pause, resumeFloor, skip, start, 
 import { DecisionBuilder } from './decide/decision-builder.ts';
 import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
-import { amend, receive } from './decide/messages.ts';
-import { byHolder, completeTurn, end, injected, say, spend, wait, work } from './decide/turns.ts';
+import { amend, byHolder, completeTurn, end, injected, receive, say, spend, wait, work } from './decide/turns.ts';
 import {
   decideRequest,
   forbidden,

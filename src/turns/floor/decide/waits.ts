@@ -4,7 +4,7 @@ import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { answerAside, askedWords, decidedBeside, namedAs, questionOf, shownAside, tellAnswer } from './asides.ts';
 import { comeBack } from './membership.ts';
-import { afterInterrupt, dispatch } from './messages.ts';
+import { afterInterrupt, dispatch } from './turns.ts';
 import type { Turn } from '../floor.ts';
 import { asideOf, findTurn, isAnswerTo, openQuestion, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, Choice } from '../settings.ts';
