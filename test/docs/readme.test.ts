@@ -47,11 +47,13 @@ const isBroken = (from: string, link: string): boolean => {
 };
 
 /** What a configuration says is wrong with it; empty when it loads. */
+/** The problems of a configuration. The variables that it names are set. */
 const problemsOf = (text: string): string => {
+  const env = Object.fromEntries(Array.from(text.matchAll(/\$\{(\w+)\}/g), ([, name = '']) => [name, 'a value']));
   const isFile = (path: string): boolean => path.endsWith('turnConfig.json');
   const readFile = (path: string) => (isFile(path) ? { text, public: false } : null);
   try {
-    return loadConfig({ env: {}, cwd: '/somewhere', readFile }, 'look').warnings.join('\n');
+    return loadConfig({ env, cwd: '/somewhere', readFile }, 'look').warnings.join('\n');
   } catch (error) {
     return String(error);
   }

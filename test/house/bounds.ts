@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 59_200,
+  linesOfCode: 59_240,
   files: 345,
   filesPerMessage: 46,
   functionsPerMessage: 620,

@@ -24,7 +24,7 @@ const FINDING_TEXTS = ['title', 'detail', 'reason'].map((field) => `findings.${f
 
 /** Texts that people or agents wrote, and the ids of people. */
 const REVIEW_TEXTS: FactFields = {
-  reviewStarted: ['task', 'by'],
+  reviewStarted: ['task', 'by', 'work.diff'],
   turnHeard: ['reason', 'broken', ...FINDING_TEXTS, 'answers.reason'],
   turnAsked: ['fault'],
   workMeasured: ['work.diff'],
