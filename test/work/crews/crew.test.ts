@@ -768,7 +768,7 @@ test('tells the crew’s channel of a ticket in at most four messages, which lat
     { type: 'CLEANUP', worker: 'A', by: 'ann' },
     { type: 'CLEARED', worker: 'A', ticket: 'c-1', kept: 'refs/x' },
   );
-  expect([...play.told].toSorted()).toEqual(['c-1 course', 'c-1 kept', 'c-1 merge', 'c-1 question']);
+  expect([...play.told].toSorted()).toEqual(['c-1 course', 'c-1 kept', 'c-1 merge']);
 });
 
 test('counts results of tests and merges that were not made', () => {
