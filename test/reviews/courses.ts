@@ -126,6 +126,18 @@ export const COURSES: readonly Course[] = [
     ends: 'waits for arbiter 3',
   },
   {
+    name: 'a finding that would undo the last change',
+    dev: ['One.', 'F1: fixed'],
+    qa: ['[major] work.txt:1 It is too short\nREVISE', '[major] work.txt:1 It is too long\nREVISE'],
+    ends: 'waits for arbiter 2',
+  },
+  {
+    name: 'a new finding far from the last change',
+    dev: ['One.', 'F1: fixed'],
+    qa: ['[major] work.txt:1 It is too short\nREVISE', '[major] work.txt:90 It is too long\nREVISE', 'PASS'],
+    ends: 'passed 3',
+  },
+  {
     name: 'minor findings for ever',
     dev: ['One.', 'F1: fixed', 'F2: fixed'],
     qa: ['[minor] A name\nREVISE', '[minor] Another name\nREVISE'],

@@ -3,6 +3,7 @@ import { COURSES } from './courses.ts';
 import { disturbedAtEveryFact, killedAtEveryFact, perform, stoppedByPerson, writtenTo } from './perform.ts';
 
 const SHORT = new Set([
+  'a finding that would undo the last change',
   'passes in the second iteration',
   'prose with the word PASS',
   'the work changes while it is reviewed',
