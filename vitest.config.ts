@@ -9,7 +9,7 @@ const TOGETHER = ['config', 'engine', 'lib', 'rules', 'turns'].map((room) => `te
 export default defineConfig({
   test: {
     globalSetup: ['test/no-orphans.ts'],
-    maxWorkers: 4,
+    maxWorkers: 3,
     projects: [
       { extends: true, test: { name: 'alone', include: ['test/**/*.test.ts'], exclude: TOGETHER } },
       { extends: true, test: { name: 'together', include: TOGETHER, isolate: false } },
