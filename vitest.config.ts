@@ -4,7 +4,7 @@ import { keepCompiled } from './test/lib/compiled.ts';
 keepCompiled();
 
 /** Tests that leave nothing behind in their process: they share one, and load the source once. */
-const TOGETHER = ['config', 'engine', 'lib', 'rules', 'turns'].map((room) => `test/${room}/**/*.test.ts`);
+const TOGETHER = ['config', 'engine', 'rules', 'turns'].map((room) => `test/${room}/**/*.test.ts`);
 
 export default defineConfig({
   test: {

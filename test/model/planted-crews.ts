@@ -152,8 +152,8 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'the floor keeps the task of a worker that left',
     file: BINDING,
-    find: "      return [{ type: 'endTask', report:",
-    replace: "      return fact.why === 'killed' ? [] : [{ type: 'endTask', report:",
+    find: "    case 'leaving':\n      return [\n",
+    replace: "    case 'leaving':\n      if (fact.why === 'killed') return [];\n      return [\n",
   },
   {
     name: 'the floor is not asked for a second step',

@@ -22,7 +22,9 @@ export function recordLife(path: string, told: readonly string[]): readonly Disk
   const trace = join(dirname(path), '..', 'trace');
   const life = fileURLToPath(new URL('life.ts', import.meta.url));
   const asked = ['-f', '--seccomp-bpf', '-qq', '-y', '-xx', '-s', '1000000', '-e', `trace=${CALLS}`, '-o', trace];
-  const ended = spawnSync('strace', [...asked, process.execPath, life, path, ...told], { encoding: 'utf8' });
+  // Compiled code that Node stores is no part of the recorded life.
+  const env = { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' };
+  const ended = spawnSync('strace', [...asked, process.execPath, life, path, ...told], { encoding: 'utf8', env });
   if (ended.signal !== 'SIGKILL' && ended.status !== 137) throw new Error(`the life failed: ${ended.stderr}`);
   return eventsOf(readFileSync(trace, 'latin1'), dirname(path));
 }
