@@ -109,14 +109,27 @@ describe('a merge', () => {
   });
 });
 
-test('a command that prepares too long starts no ticket, and says so', async () => {
-  const room = await stage(repository({ 'c-1': ticketText('c-1') }), work, {
-    prepare: ['sleep 60'],
-    prepareTimeoutSeconds: 1,
+describe('a command that prepares too long', () => {
+  test('in the worktree of a ticket starts no ticket, and says so', async () => {
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), work, {
+      prepare: ['case "$PWD" in */agents/A-*) sleep 60;; esac'],
+      prepareTimeoutSeconds: 1,
+    });
+    await room.command('/crew run');
+    await until(() => room.app.crews.state('web')?.refused.length === 1);
+    expect(room.app.crews.state('web')?.refused[0]?.why).toContain('did not end within 1 s');
   });
-  await room.command('/crew run');
-  await until(() => room.app.crews.state('web')?.refused.length === 1);
-  expect(room.app.crews.state('web')?.refused[0]?.why).toContain('"sleep 60" did not end within 1 s');
+
+  test('in the worktree of main counts as red tests of main', async () => {
+    const room = await stage(repository({ 'c-1': ticketText('c-1') }), work, {
+      prepare: ['sleep 60'],
+      prepareTimeoutSeconds: 1,
+    });
+    await room.command('/crew run');
+    await until(() => room.app.crews.state('web')?.base?.verdict === 'red');
+    expect(room.app.crews.state('web')?.base?.why).toContain('"sleep 60" did not end within 1 s');
+    expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
+  });
 });
 
 test('a command that hangs is ended with all it started, and of endless output the end is kept', async () => {
