@@ -46,7 +46,7 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
   });
 
   test('say so when they cannot be loaded, and close again', async () => {
-    await page.route('**/assets/audit-*.js', async (route) => await route.abort());
+    await page.route('**/assets/views-*.js', async (route) => await route.abort());
     await page.getByTestId('audit').click();
     const said = page.getByRole('alert').filter({ hasText: 'load the page again' });
     await said.waitFor();
