@@ -5,6 +5,20 @@ import { performSelfTrial } from './self.ts';
 import { performTrial } from './trial.ts';
 import type { TrialOrder } from './trial.ts';
 
+/** Measures that must be 0. */
+const ZEROS = [
+  'redCommitsOnMain',
+  'closedWithoutCommit',
+  'mergedButOpen',
+  'givenTwice',
+  'controlsStarted',
+  'startedBeforeDependency',
+  'canaryFound',
+  'redAlone',
+] as const;
+/** Measures that must name nothing. */
+const EMPTY = ['copyChanged', 'leftOver', 'wrongCourses'] as const;
+
 /**
  * Lets crews of scripted workers work through the demonstration repository, and measures the rows of the specification's
  * table. `--small`: one crew only. `--self`: two workers change a clone of Conch itself, with its tests. The last line is one JSON object; `wrong` lists each measure over its limit.
@@ -54,18 +68,6 @@ async function row(name: string, order: TrialOrder): Promise<void> {
   within(`${name}: on main once`, seen.onMainOnce === seen.tickets);
   within(`${name}: kept refs`, seen.keptRefs === seen.dirtyTrees);
 }
-
-const ZEROS = [
-  'redCommitsOnMain',
-  'closedWithoutCommit',
-  'mergedButOpen',
-  'givenTwice',
-  'controlsStarted',
-  'startedBeforeDependency',
-  'canaryFound',
-  'redAlone',
-] as const;
-const EMPTY = ['copyChanged', 'leftOver', 'wrongCourses'] as const;
 
 /** Wall time of four workers divided by that of one, with steps of two seconds. */
 async function ratio(): Promise<number> {
