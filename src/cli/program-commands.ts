@@ -25,6 +25,7 @@ import { systemClock, systemTimers } from '../lib/time.ts';
 import { MACHINES_BESIDE_FLOORS, databaseIn, openDataFolder } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
+import { parseLine } from '../turns/commands/parse.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { runCtl, watchRuns } from './ctl.ts';
 import type { CtlCall, CtlWorld } from './ctl.ts';
@@ -318,9 +319,12 @@ async function start(): Promise<ExitCode> {
 
 /** Returns the line for the running bot; its list of commands without words or with `--help`. */
 export function ctlCall(words: readonly string[], { channel, json, help }: Options): CtlCall {
-  return help || words.length === 0
-    ? { line: 'help', channel: null, json }
-    : { line: operatorLine(words), channel, json };
+  if (help || words.length === 0) return { line: 'help', channel: null, json };
+  const line = operatorLine(words);
+  // A command with an own `--json` answers in JSON, which is printed as it is.
+  const own = parseLine(`${line} --json`);
+  const hasOwn = json && own.ok && own.invocation.values.json === true;
+  return hasOwn ? { line: `${line} --json`, channel, json: false } : { line, channel, json };
 }
 
 /**

@@ -43,6 +43,9 @@ describe('the command line', () => {
       { line: 'floor skip', channel: 'console:demo', json: true },
     ],
     [['ctl', '--channel=a:b', 'stop'], { line: 'stop', channel: 'a:b', json: false }],
+    [['ctl', 'review', 'status'], { line: 'review status', channel: null, json: false }],
+    [['ctl', 'review', 'status', '--json'], { line: 'review status --json', channel: null, json: false }],
+    [['ctl', 'review', 'export', '--json'], { line: 'review export', channel: null, json: true }],
     [['ctl'], { line: 'help', channel: null, json: false }],
     [['ctl', '--help'], { line: 'help', channel: null, json: false }],
   ])('%j gives the bot a line', (argv, call) => {

@@ -46,8 +46,9 @@ export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Op
 export function lineOf(given: Given): string {
   const { path, row, values } = parseGiven(given);
   const valueOf = (wanted: string) => values.find(({ name }) => name === wanted)?.value ?? null;
-  const options = (row?.options ?? []).flatMap(({ name }) => {
+  const options = (row?.options ?? []).flatMap(({ name, flag }) => {
     const value = valueOf(name);
+    if (flag === true) return value === true ? [`--${name}`] : [];
     return value === null ? [] : [`--${name} ${quoted(String(value))}`];
   });
   const words = (row?.arguments ?? []).flatMap((argument) => {
@@ -58,7 +59,8 @@ export function lineOf(given: Given): string {
     const end = row?.options !== undefined && text?.startsWith('--') === true ? ['--'] : [];
     return [...options, ...end, ...(text === null ? [] : [isCountLeftOut(row, valueOf) ? notCounted(text) : text])];
   });
-  return withMessageIds([`/${path}`, ...words].join(' '));
+  const hasRest = row?.arguments.some(({ rest }) => rest === true) === true;
+  return withMessageIds([`/${path}`, ...words, ...(hasRest ? [] : options)].join(' '));
 }
 
 /** Whether the command has a number before its words, and none was given. */
@@ -111,7 +113,7 @@ export async function registerCommands(
 }
 
 const CHAT_INPUT = 1;
-const { Subcommand: SUBCOMMAND, String: STRING, Integer: INTEGER } = ApplicationCommandOptionType;
+const { Subcommand: SUBCOMMAND, String: STRING, Integer: INTEGER, Boolean: BOOLEAN } = ApplicationCommandOptionType;
 const DESCRIPTION_LENGTH = 100;
 const VALUE_LENGTH = 100;
 const TYPED_LENGTH = 500;
@@ -144,14 +146,16 @@ const optionSchema = z.object({
 });
 
 function commandOption(type: number, row: CommandRow, name: string): Option {
-  const named = (row.options ?? []).map(({ name: option, summary, most }) =>
-    optionOf({
-      name: option,
-      kind: most === undefined ? 'words' : 'count',
-      required: false,
-      summary,
-      ...(most && { most }),
-    }),
+  const named = (row.options ?? []).map(({ name: option, summary, most, flag }) =>
+    flag === true
+      ? { type: BOOLEAN, name: option, description: cut(summary), required: false }
+      : optionOf({
+          name: option,
+          kind: most === undefined ? 'words' : 'count',
+          required: false,
+          summary,
+          ...(most && { most }),
+        }),
   );
   const options = [...row.arguments.map(optionOf), ...named];
   // Discord wants required options first.

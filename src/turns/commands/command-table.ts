@@ -27,10 +27,12 @@ export type Argument = {
 
 /** A named option such as "--steps 5". Options come before a `rest` argument. */
 export type CommandOption = {
-  readonly name: 'model' | 'steps' | 'tools';
+  readonly name: 'model' | 'steps' | 'tools' | 'json';
   readonly summary: string;
   /** The largest allowed number. Absent: the option takes words. */
   readonly most?: number;
+  /** True when it takes no value. */
+  readonly flag?: true;
 };
 
 /** The largest count that a command accepts. */
@@ -239,7 +241,10 @@ export const COMMANDS = [
     ],
     'dev qa 5 write the parser',
   ),
-  shows('review status', 'Show the review: iteration, findings, what it waits for'),
+  {
+    ...shows('review status', 'Show the review: iteration, findings, what it waits for'),
+    options: [{ name: 'json', summary: 'as JSON, as /review export', flag: true }],
+  },
   shows('review export', 'Show the review as JSON: state, ledger of findings, what was said', [
     optional('after', 'count', 'only lines after this one', { most: 1_000_000_000 }),
   ]),

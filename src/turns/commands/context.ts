@@ -84,7 +84,7 @@ export type CrewCommands = { run(verb: CrewVerb, request: Request): Answer | Pro
 /** The reviews of channels, for operators. */
 export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
-  /** Shows the open review, or the last one. */
+  /** Shows the open review, or the last one; as `export` does with `json`. */
   status(request: Request): Answer;
   /** Shows it as JSON, with the lines of the conversation after the one that `count` names. */
   export(request: Request): Answer;

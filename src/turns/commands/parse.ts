@@ -23,6 +23,7 @@ export type Values = {
   readonly model?: string;
   readonly steps?: number;
   readonly tools?: string;
+  readonly json?: true;
 };
 
 /** A parsed command line. */
@@ -67,10 +68,15 @@ export function usage(row: CommandRow): string {
     const name = argument.rest === true ? `${argument.name}…` : argument.name;
     return argument.required ? `<${name}>` : `[${name}]`;
   });
-  const options = (row.options ?? []).map(({ name, most }) => `[--${name} ${most === undefined ? 'words' : 'n'}]`);
+  const options = (row.options ?? []).map((option) => `[--${option.name}${optionValue(option)}]`);
   const [first, ...rest] = [`/${row.path}`, ...parts];
   // Options come before the last argument, which may take all remaining words.
   return [first, ...rest.slice(0, -1), ...options, ...rest.slice(-1)].join(' ');
+}
+
+function optionValue({ flag, most }: CommandOption): string {
+  if (flag === true) return '';
+  return most === undefined ? ' words' : ' n';
 }
 
 /** Splits a line into words. Double quotes keep spaces together. A missing closing quote counts as at the end. */
@@ -145,7 +151,10 @@ function valuesOf(row: CommandRow, given: readonly string[], end: (left: number)
     Object.assign(values, value);
     left = argument.rest === true ? [] : left.slice(1);
   }
-  const [extra] = left;
+  const trailing = readOptions(row, left);
+  if (typeof trailing === 'string') return trailing;
+  Object.assign(values, trailing.values);
+  const [extra] = trailing.left;
   return extra === undefined ? values : `Expected nothing after ${quoted(extra)}: ${usage(row)}`;
 }
 
@@ -163,6 +172,12 @@ function readOptions(
     const names = options.map((each) => `--${each.name}`);
     if (option === undefined)
       return `There is no option ${quoted(word)}.${didYouMean(`--${name}`, names)} Options: ${names.join(', ')}; after "--" come the words.`;
+    if (option.flag === true) {
+      if (inline !== undefined) return `Expected nothing after --${name}.`;
+      Object.assign(values, { [option.name]: true });
+      left = left.slice(1);
+      continue;
+    }
     // After "=", a value in quotes is a separate word.
     const isInline = inline !== undefined && inline !== '';
     const read = readOption(option, isInline ? inline : left[1]);

@@ -38,21 +38,19 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
   return {
     agents: (channel) => ports.agents(channel),
     start: (request, agents) => start(request, agents, ports),
-    status({ channel }) {
+    status(request) {
+      const { channel, values } = request;
+      if (values.json === true) return exported(request, ports);
       const review = ports.reviews.state(channel)?.review ?? null;
       if (review === null) return { ok: true, text: 'There was no review here. To start one: /review start' };
       return { ok: true, text: reviewStatusText(review, ports) };
     },
-    export({ channel, values }) {
-      const review = ports.reviews.state(channel)?.review ?? null;
-      if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
-      const lines = ports.lines(channel, values.count ?? 0).filter(({ at }) => at >= review.startedAt);
-      return { ok: true, text: JSON.stringify(manifestOf(review, lines)) };
-    },
+    export: (request) => exported(request, ports),
     async diff({ channel }) {
       const review = ports.reviews.state(channel)?.review ?? null;
       if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
-      const diff = await ports.reviews.diff(review);
+      const diff = await ports.reviews.diff(review).catch(() => undefined);
+      if (diff === undefined) return { ok: false, text: 'git cannot show the work: its commits are deleted.' };
       if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
       return { ok: true, text: diff === '' ? 'Nothing changed since the reviewer looked last.' : diff };
     },
@@ -71,6 +69,13 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
       return give(request, { type: 'MORE', by: request.person.id, iterations }, done);
     },
   };
+}
+
+function exported({ channel, values }: Request, { reviews, lines }: ReviewCommandsPorts): Answer {
+  const review = reviews.state(channel)?.review ?? null;
+  if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
+  const own = lines(channel, values.count ?? 0).filter(({ at }) => at >= review.startedAt);
+  return { ok: true, text: JSON.stringify(manifestOf(review, own)) };
 }
 
 async function start(
@@ -98,7 +103,7 @@ async function start(
   return { ok: false, text: `${name} has no seat here. To add it: /floor add ${refusal.notSeated}` };
 }
 
-/** A review as `/review export` and `conch review --json` show it. `runState` is the specification's word for its state. */
+/** A review as `/review status --json`, `/review export` and `conch review --json` show it. `runState` is the specification's word for its state. */
 export function manifestOf(review: Review, lines: readonly Line[]) {
   const { status, settings, work, turn, waiting, ...rest } = review;
   return {

@@ -14,7 +14,11 @@ const AGENTS = {
   ],
 };
 
-function given(path: string, values: Readonly<Record<string, string | number>> = {}, focused?: string): Given {
+function given(
+  path: string,
+  values: Readonly<Record<string, string | number | boolean>> = {},
+  focused?: string,
+): Given {
   const [name = '', second] = path.split(' ');
   const options = Object.entries(values).map(([key, value]) => ({
     name: key,
@@ -103,6 +107,8 @@ describe('a filled-in slash command', () => {
       '/run start dev --model "m 1" --steps 5 --tools "Read, Edit" -- --force it',
     ],
     [given('run start', { agent: 'dev', what: 'look', steps: 5 }), '/run start dev --steps 5 look'],
+    [given('review status', { json: true }), '/review status --json'],
+    [given('review status', { json: false }), '/review status'],
     [given('floor grant', { agent: 'dev' }), '/floor grant dev'],
     [given('floor grant', { agent: 'QA  Bot' }), '/floor grant "QA Bot"'],
     [given('floor grant', { agent: 'a"b' }), '/floor grant ab'],

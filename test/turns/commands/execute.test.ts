@@ -441,6 +441,8 @@ describe('a command about reviews', () => {
     ['/review more 3', 'more 3'],
     ['/review cancel no longer needed', 'cancel no longer needed'],
     ['/review uphold', 'uphold'],
+    ['/review status', 'status undefined'],
+    ['/review status --json', 'status true'],
   ])('%s reaches the reviews', async (line, text) => {
     expect(await room().run(line, OLA)).toEqual({ ok: true, text });
   });
@@ -448,6 +450,9 @@ describe('a command about reviews', () => {
   test.each([
     ['/review start dev', 'Expected a reviewer'],
     ['/review start dev qa', 'Expected a task'],
+    ['/review status --yaml', 'There is no option "--yaml". Options: --json'],
+    ['/review status --json=1', 'Expected nothing after --json'],
+    ['/review status --json now', 'Expected nothing after "now": /review status [--json]'],
     ['/review start dev nobody write it', 'There is no agent "nobody"'],
     ['/review start dev qa 0 write it', 'Expected a number from 1 to 100, got "0"'],
     ['/review start dev qa 1000 write it', 'Expected a number from 1 to 100, got "1000"'],

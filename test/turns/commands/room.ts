@@ -83,7 +83,7 @@ export function room(options: Options = {}) {
         ok: true,
         text: `${primary} ${reviewer} ${values.count} ${values.words}`,
       }),
-      status: () => ({ ok: true, text: 'status' }),
+      status: ({ values }) => ({ ok: true, text: `status ${values.json}` }),
       agents: () => null,
       export: () => ({ ok: true, text: '{}' }),
       accept: async () => ({ ok: true, text: 'accept' }),

@@ -207,6 +207,38 @@ describe('a review in a channel', () => {
     rmSync(folder, { recursive: true });
   });
 
+  test('shows its state as JSON at every state, with the run state of the specification', async () => {
+    const seen: string[] = [];
+    const look = async (): Promise<void> => {
+      const [status, exported] = [await room.command('/review status --json'), await room.command('/review export')];
+      expect(status).toEqual(exported);
+      const { state, runState, iteration } = JSON.parse(status.text) as Record<string, unknown>;
+      seen.push(`${String(state)} ${String(runState)} ${String(iteration)}`);
+    };
+    const asked =
+      (text: string): Answers =>
+      async () => (await look(), text);
+    const room: Awaited<ReturnType<typeof openStage>> = await open({
+      agents: { dev: asked('One.'), qa: asked('FAIL') },
+    });
+    expect(await room.command('/review status --json')).toEqual({
+      ok: false,
+      text: 'No review is open here. To start one: /review start.',
+    });
+    await room.command('/agent disable qa');
+    await room.command('/review start dev qa write the parser');
+    await look();
+    await room.command('/agent enable qa');
+    await room.settled();
+    await look();
+    expect(seen).toEqual(['init submitted 0', 'working working 1', 'reviewing reviewing 1', 'failed failed 1']);
+    await room.command('/review start dev qa write the parser');
+    await until(() => room.review.status === 'working');
+    await room.command('/review accept');
+    await look();
+    expect(seen.at(-1)).toBe('complete completed 1');
+  });
+
   test('is cancelled by /stop', async () => {
     const room = await open({ agents: { dev: () => new Promise(() => {}), qa: lines('PASS') } });
     await room.command('/review start dev qa write the parser');
