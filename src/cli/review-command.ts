@@ -2,10 +2,12 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'jsonc-parser';
 import { z } from 'zod';
+import { lockFile, lockOf } from '../engine/lock.ts';
+import { databaseIn } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { askBot, harmless, readToken } from './ctl.ts';
@@ -108,8 +110,8 @@ function hinted(code: ExitCode, id: string, world: ReviewWorld): ExitCode {
 }
 
 const POLL_MS = 500;
-/** How often in a row the running Conch may not answer. */
-const MOST_SILENT = 20;
+/** How often in a row Conch may not answer, or may still be ending. */
+const MOST_SILENT = 25;
 
 /** Prints what is said in a review until it ends or waits for people. */
 class Follower {
@@ -128,11 +130,15 @@ class Follower {
   async end(): Promise<ExitCode> {
     for (let silent = 0; silent < MOST_SILENT; silent += 1) {
       const manifest = await this.#read();
-      if (manifest === null) {
+      if (typeof manifest === 'string' && this.id === '') return this.#refused(manifest);
+      if (manifest === null || typeof manifest === 'string') {
         await this.#world.sleep(POLL_MS);
         continue;
       }
       silent = 0;
+      const { resume, channel } = this.#call;
+      if (resume !== null && channel !== PRIVATE_CHANNEL && manifest.id !== resume)
+        return this.#refused(`${resume} is not the last review of ${channel}, which is ${manifest.id}.`);
       this.id = manifest.id;
       this.#print(manifest);
       const code = codeOf(manifest);
@@ -144,10 +150,17 @@ class Follower {
     return EXIT_CODES.notRunning;
   }
 
-  async #read(): Promise<Manifest | null> {
+  #refused(why: string): ExitCode {
+    this.#world.err(`${harmless(why)}\n`);
+    return EXIT_CODES.refused;
+  }
+
+  /** The review; why Conch does not show it; or `null` when Conch does not answer. */
+  async #read(): Promise<Manifest | string | null> {
     const after = this.#line === 0 ? '' : ` ${this.#line}`;
     const answer = await ask(`review export${after}`, this.#call.channel, this.#world);
-    if (!answer.reached || !answer.ok) return null;
+    if (!answer.reached) return null;
+    if (!answer.ok) return answer.text;
     const parsed = manifestSchema.safeParse(JSON.parse(answer.text));
     return parsed.success ? parsed.data : null;
   }
@@ -182,12 +195,22 @@ function codeOf({ outcome, waiting }: Manifest): ExitCode | null {
 /** What only people can end. */
 const PEOPLE: ReadonlySet<string> = new Set(['arbiter', 'fail', 'budget']);
 
+/** The file with the folder in which a private Conch began. Its agents work there after a resumption, too. */
+const STARTED_IN = 'started-in';
+
 /** Runs a Conch of its own for one review: the agents of the configuration in one channel, without chat platforms. */
 async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
-  const dataDir = call.resume ?? mkdtempSync(join(tmpdir(), 'conch-review-'));
-  const port = await freePort();
+  const dataDir = absolute(call.resume ?? mkdtempSync(join(tmpdir(), 'conch-review-')));
   const config = join(dataDir, 'review.json');
-  if (call.resume === null) writeFileSync(config, JSON.stringify(privateConfig(call, world.file), null, 2));
+  if (call.resume === null) {
+    writeFileSync(config, JSON.stringify(privateConfig(call, world.file), null, 2));
+    writeFileSync(join(dataDir, STARTED_IN), process.cwd());
+    world.err(`To go on after an interruption: conch review --resume ${dataDir}\n`);
+  } else if (!(await untilFree(dataDir, world))) {
+    world.err(`Another Conch works in ${dataDir}. End it, then try again.\n`);
+    return EXIT_CODES.databaseLocked;
+  }
+  const port = await freePort();
   const bot = spawn(process.execPath, [fileURLToPath(new URL('../conch.js', import.meta.url)), 'start'], {
     env: {
       ...process.env,
@@ -196,7 +219,9 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
       CONCH_PORT: `${port}`,
       CONCH_LOG_LEVEL: 'fatal',
     },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    cwd: readFileSync(join(dataDir, STARTED_IN), 'utf8'),
+    // Through the channel it learns when this program is killed, and ends.
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     // A Ctrl+C is for this program, which cancels the review first.
     detached: true,
   });
@@ -210,6 +235,17 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
     bot.kill('SIGTERM');
     await ended;
   }
+}
+
+/** Waits for a private Conch whose own `conch review` was killed a moment ago. Returns false when it does not end. */
+async function untilFree(dataDir: string, world: ReviewWorld): Promise<boolean> {
+  for (let tries = 0; tries < MOST_SILENT; tries += 1) {
+    const lock = lockFile(lockOf(databaseIn(dataDir)));
+    lock?.release();
+    if (lock !== null) return true;
+    await world.sleep(POLL_MS);
+  }
+  return false;
 }
 
 async function untilRunning(world: ReviewWorld, bot: { readonly exitCode: number | null }): Promise<void> {

@@ -209,7 +209,8 @@ function tellReload(log: Log, file: string, atStart: readonly string[]): void {
 }
 
 /**
- * Listens for signals, uncaught errors and the loss of the lock file. Each ends the program; after an uncaught error,
+ * Listens for signals, uncaught errors, the end of a program that started it with a channel between processes, and the
+ * loss of the lock file. Each ends the program; after an uncaught error,
  * a supervisor can start it anew.
  */
 function listen(ports: {
@@ -230,11 +231,12 @@ function listen(ports: {
     log.fatal({ err: error }, 'an unforeseen fault; ending');
     end(EXIT_CODES.unexpected);
   };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  const onAlone = (): void => onSignal('the program that started it has ended');
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('disconnect', onAlone);
   process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
   return () => {
     watchingLock.cancel();
-    process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
+    process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('disconnect', onAlone);
     process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
   };
 }

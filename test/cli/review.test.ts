@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,9 @@ import { until } from '../e2e/network.ts';
 const CONCH = fileURLToPath(new URL('../../src/conch.js', import.meta.url));
 const place = mkdtempSync(join(tmpdir(), 'conch-review-cli-'));
 afterAll(() => rmSync(place, { recursive: true, force: true }));
+
+/** What the command says at its start. */
+const RESUME = /^To go on after an interruption: conch review --resume (\S+)\n$/;
 
 /** In place of a text: the agent does not answer. */
 const HANGS = '(hangs)';
@@ -29,19 +32,31 @@ function agent(folder: string, id: string, ...texts: readonly string[]) {
 function review(name: string, dev: readonly string[], qa: readonly string[], ...args: readonly string[]) {
   const folder = join(place, name);
   mkdirSync(folder);
+  configure(folder, dev, qa);
+  return conch(folder, 'review', '--primary', 'dev', '--reviewer', 'qa', ...args);
+}
+
+function configure(folder: string, dev: readonly string[], qa: readonly string[]): void {
   const config = {
     agents: [agent(folder, 'dev', ...dev), agent(folder, 'qa', ...qa)],
     channels: [{ id: 'console:x', agents: ['dev'] }],
   };
   writeFileSync(join(folder, 'turnConfig.json'), JSON.stringify(config));
-  const env = { ...process.env, CONCH_DATA_DIR: join(folder, 'data'), TMPDIR: folder };
-  const words = ['review', '--primary', 'dev', '--reviewer', 'qa', ...args];
+}
+
+function conch(folder: string, ...words: readonly string[]) {
+  const env = { ...process.env, CONCH_DATA_DIR: join(folder, 'data'), CONCH_PORT: '0', TMPDIR: folder };
   const child = spawn(process.execPath, [CONCH, ...words], { cwd: folder, env });
   let [out, err] = ['', ''];
   child.stdout.on('data', (chunk) => (out += String(chunk)));
   child.stderr.on('data', (chunk) => (err += String(chunk)));
   const code = new Promise<number | null>((resolve) => child.once('exit', resolve));
-  return { child, ended: async () => ({ code: await code, out, err }), out: () => out };
+  return { child, ended: async () => ({ code: await code, out, err }), out: () => out, err: () => err };
+}
+
+/** How many turns an agent has had. */
+function turns(folder: string, id: string): number {
+  return Number(readFileSync(join(folder, `${id}.count`), 'utf8'));
 }
 
 describe('conch review without a running Conch', () => {
@@ -53,7 +68,7 @@ describe('conch review without a running Conch', () => {
       'write it',
     );
     const { code, out, err } = await ended();
-    expect([code, err]).toEqual([0, '']);
+    expect([code, err]).toEqual([0, expect.stringMatching(RESUME)]);
     expect(out).toBe('dev: I wrote it.\nqa: [major] It breaks\nREVISE\ndev: F1: fixed\nqa: PASS\nThe review passed\n');
   });
 
@@ -77,6 +92,43 @@ describe('conch review without a running Conch', () => {
     await until(() => running.out() !== '', 'a first line');
     running.child.kill('SIGINT');
     expect((await running.ended()).code).toBe(130);
+  });
+
+  test('that is killed is resumed by its folder: same iteration, same findings, one turn again', async () => {
+    const killed = review(
+      'killed',
+      ['One.', HANGS, 'Two.\\nF1: fixed'],
+      ['[major] It breaks\\nREVISE\\n', 'PASS'],
+      'write it',
+    );
+    const folder = join(place, 'killed');
+    await until(() => existsSync(join(folder, 'dev.count')) && turns(folder, 'dev') === 2, 'a second turn of dev');
+    killed.child.kill('SIGKILL');
+    const [, resume = ''] = RESUME.exec((await killed.ended()).err) ?? [];
+    // From another folder, and while the private Conch of the killed program may still be ending.
+    const other = join(folder, 'other');
+    mkdirSync(other);
+    const { code, out, err } = await conch(other, 'review', '--resume', resume, '--json').ended();
+    expect([code, err]).toEqual([0, '']);
+    expect(JSON.parse(out)).toMatchObject({
+      state: 'complete',
+      runState: 'completed',
+      iteration: 2,
+      iterations: [{ verdict: 'revise', opened: 1 }, { verdict: 'pass' }],
+      findings: [{ id: 'F1', status: 'fixed' }],
+    });
+    expect([turns(folder, 'dev'), turns(folder, 'qa')]).toEqual([3, 2]);
+  });
+
+  test('says that an id to resume is unknown', async () => {
+    const folder = join(place, 'unknown');
+    mkdirSync(folder);
+    configure(folder, ['One.'], ['PASS']);
+    const { code, err } = await conch(folder, 'review', '--resume', 'console:x-1').ended();
+    expect([code, err]).toEqual([
+      9,
+      'No running Conch has the review console:x-1, and it is no data folder of an earlier one.\n',
+    ]);
   });
 
   test('says what is missing', async () => {
