@@ -28,6 +28,7 @@ const SETTINGS: ReviewSettings = {
 const NOWHERE = {
   view: () => null,
   folderOf: () => null,
+  folders: () => [],
   modelOf: () => null,
   env: {},
   owner: 'bench',

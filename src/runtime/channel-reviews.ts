@@ -1,4 +1,5 @@
-import { join } from 'node:path';
+import { existsSync, realpathSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { channelIn, reviewConfigOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { HumanMessage } from '../engine/port.ts';
@@ -12,6 +13,7 @@ import { reviewWithCrew } from '../work/floor-with-work.ts';
 import { createReviewCommands } from '../work/reviews/review-commands.ts';
 import { LONGEST_TASK, openFindings } from '../work/reviews/review.ts';
 import type { Review, ReviewSettings } from '../work/reviews/review.ts';
+import { sweepReviews } from '../work/reviews/leftovers.ts';
 import { Reviews } from '../work/reviews/reviews.ts';
 import type { Log } from './log.ts';
 import type { ReadModel } from './read-model.ts';
@@ -44,8 +46,9 @@ export class ChannelReviews extends Reviews {
       modelOf: (agent) => modelOf(config(), agent),
       env: process.env,
       owner: store.id,
-      dataDir,
-      scratch: join(dataDir, 'reviews'),
+      dataDir: withoutLinks(dataDir),
+      scratch: scratchIn(dataDir),
+      folders: () => foldersOf(config()),
       failed: (error) => log.error({ err: error }, 'a review could not go on'),
     });
     this.#ports = { store, floors, config, clock, timers, log };
@@ -147,10 +150,43 @@ function taskOf({ text }: Pick<HumanMessage, 'text'>): string {
 /** The most lines of a conversation in one answer. */
 const LINES_SHOWN = 200;
 
-/** The folder in which an agent works; `null` when it works in none of this machine. */
+/** The folder for the files that reviewers read, in a data folder. git names folders without links. */
+function scratchIn(dataDir: string): string {
+  return join(withoutLinks(dataDir), 'reviews');
+}
+
+function withoutLinks(folder: string): string {
+  return existsSync(folder) ? realpathSync(folder) : folder;
+}
+
+/**
+ * Deletes the stored work of reviews that ended before an instant, by channel (`null`: it stays). Returns the number of
+ * these reviews. `isDryRun` only counts.
+ */
+export function pruneReviews(
+  {
+    store,
+    config,
+    failed,
+  }: { readonly store: FloorStore; readonly config: Config; readonly failed: (error: unknown) => void },
+  keptSince: (channel: ChannelId) => number | null,
+  isDryRun: boolean,
+): Promise<number> {
+  const at = { env: process.env, owner: store.id, scratch: scratchIn(config.dataDir), failed };
+  const known = { states: () => store.states(reviewWithCrew), folders: () => foldersOf(config) };
+  return sweepReviews({ ...at, ...known }, keptSince, isDryRun);
+}
+
+/** The folders in which agents and crews of a configuration work. */
+function foldersOf(config: Config): readonly string[] {
+  const own = config.agents.flatMap(({ id }) => folderOf(config, id) ?? []);
+  return [...own, ...config.crews.map(({ repo }) => resolve(repo))];
+}
+
+/** The folder in which an agent works; `null` when it works in none of this machine. The demo's agents only speak. */
 function folderOf(config: Config, agent: AgentId): string | null {
   const found = config.agents.find(({ id }) => id === agent);
-  return found === undefined ? null : (workPlaceOf(found, config)?.folder ?? null);
+  return found === undefined || found.backend.kind === 'scripted' ? null : (workPlaceOf(found, config)?.folder ?? null);
 }
 
 /** The model that an agent uses, with its provider; `null` when it is not known. */

@@ -15,6 +15,7 @@ import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
 import { runsBack } from '../work/runs/run-audit.ts';
 import type { MaintenanceOrder } from '../adapters/console/server.ts';
 import { BackgroundCheck } from './background-check.ts';
+import { pruneReviews } from './channel-reviews.ts';
 import { databaseIn } from './data-folder.ts';
 import type { Log } from './log.ts';
 import { NAMES } from './runs.ts';
@@ -74,10 +75,12 @@ export class Maintenance {
   }
 
   async #prune(): Promise<void> {
-    const { store, log } = this.#parts;
+    const { log } = this.#parts;
     try {
-      const pruned = await store.prune(keptSince(this.#parts), false);
-      if (pruned.entries + pruned.messages + pruned.posts > 0) log.info({ ...pruned }, 'what is old was taken away');
+      const failed = (error: unknown): void =>
+        log.warn({ err: error }, 'the work of old reviews could not be taken away');
+      const pruned = await pruneAll({ ...this.#parts, failed }, false);
+      if (isSome(pruned)) log.info({ ...pruned }, 'what is old was taken away');
     } catch (error) {
       if (!this.#isOver) log.warn({ err: error }, 'what is old could not be taken away');
     }
@@ -92,10 +95,32 @@ async function done(order: MaintenanceOrder, parts: MaintenanceParts): Promise<s
       await store.backupTo(order.file);
       return copied(order.file);
     case 'prune':
-      return prunedText(await store.prune(keptSince(parts), order.isDryRun), order.isDryRun);
+      return prunedText(await pruneAll({ ...parts, failed: rethrow }, order.isDryRun), order.isDryRun);
     case 'erase':
       return erased(order, parts);
   }
+}
+
+/** What was pruned, or would be. `reviews`: those whose stored work is in repositories. */
+type AllPruned = Pruned & { readonly reviews: number };
+
+/** Prunes the database, and then the work of reviews. `failed`: told why the work in a repository was not pruned. */
+async function pruneAll(
+  { failed, ...parts }: MaintenanceParts & { readonly failed: (error: unknown) => void },
+  isDryRun: boolean,
+): Promise<AllPruned> {
+  const since = keptSince(parts);
+  const pruned = await parts.store.prune(since, isDryRun);
+  const at = { store: parts.store, config: parts.config(), failed };
+  return { ...pruned, reviews: await pruneReviews(at, since, isDryRun) };
+}
+
+function isSome({ entries, messages, posts, reviews }: AllPruned): boolean {
+  return entries + messages + posts + reviews > 0;
+}
+
+function rethrow(error: unknown): never {
+  throw error;
 }
 
 async function erased(order: Erasure, { store }: MaintenanceParts): Promise<string> {
@@ -234,9 +259,10 @@ function keptSince({ store, config, clock }: MaintenanceParts): (channel: Channe
   };
 }
 
-function prunedText({ entries, messages, posts, calls, configs }: Pruned, isDryRun: boolean): string {
-  const what = `${entries} entries of journals (${calls} of them in the ledger), ${messages} messages, ${posts} posts and ${configs} configurations`;
-  if (entries + messages + posts === 0)
+function prunedText(pruned: AllPruned, isDryRun: boolean): string {
+  const { entries, messages, posts, calls, configs, reviews } = pruned;
+  const what = `${entries} entries of journals (${calls} of them in the ledger), ${messages} messages, ${posts} posts, ${configs} configurations and the stored work of ${reviews} reviews`;
+  if (!isSome(pruned))
     return 'Nothing is older than the configuration keeps it (retention.days, for all or per channel).';
   return isDryRun ? `${what} would be taken away. Nothing was.` : `${what} were taken away.`;
 }

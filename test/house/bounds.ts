@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 59_240,
-  files: 345,
+  linesOfCode: 59_440,
+  files: 346,
   filesPerMessage: 46,
   functionsPerMessage: 620,
 };

@@ -77,7 +77,7 @@ export type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<Stored
 /** A machine without its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
-  'machine' | 'take' | 'drop' | 'keep' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn'
+  'machine' | 'take' | 'drop' | 'keep' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn' | 'state'
 >;
 
 /**
@@ -241,6 +241,11 @@ export class SqliteStore implements Store {
   *journals<State, Fact>(machine: Reading<State, Fact>): Generator<KeyFacts<Fact>> {
     const { configs } = this.#shared;
     for (const key of this.#rows.keys(machine.name)) yield [key, factsBack(this.#rows, key, { machine, configs })];
+  }
+
+  /** The states of a hosted machine, one for each key. */
+  *states<State, Fact>({ name, state }: Reading<State, Fact>): Generator<State> {
+    for (const key of this.#rows.keys(name)) yield state.parse(this.#hosted.get(name)?.state(key));
   }
 
   /** Writes a consistent copy of all committed data into a new file while the store works. */

@@ -1,5 +1,3 @@
-import { join } from 'node:path';
-import type { GitEnvironment } from '../../lib/git.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
@@ -8,10 +6,12 @@ import { reviewMachine } from './review-binding.ts';
 import type { ReviewStore } from './review-binding.ts';
 import { isOpen } from './review.ts';
 import type { Review, ReviewSettings, ReviewState, ReviewedWork } from './review.ts';
-import { changesShown, dropWork, hideWork, measureWork, reviewPath, showWork } from './work-tree.ts';
+import { shownAt, refsOf, sweepReviews } from './leftovers.ts';
+import type { StoredReviews } from './leftovers.ts';
+import { changesShown, dropWork, hideWork, measureWork, showWork } from './work-tree.ts';
 
 /** What the reviews of a program need. */
-export type ReviewsPorts = {
+export type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly reviews: ReviewStore;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -20,15 +20,8 @@ export type ReviewsPorts = {
   readonly folderOf: (agent: string) => string | null;
   /** The model that an agent uses, with its provider; `null` when it is not known. */
   readonly modelOf: (agent: string) => string | null;
-  /** The environment variables of git. */
-  readonly env: GitEnvironment;
-  /** The id of the database. It keeps the work of two programs in one repository apart. */
-  readonly owner: string;
   /** The data folder, which is no part of the work. */
   readonly dataDir: string;
-  /** The folder for the files that reviewers read. */
-  readonly scratch: string;
-  readonly failed: (error: unknown) => void;
 };
 
 /** An order for a review. */
@@ -50,6 +43,8 @@ export class Reviews {
   readonly #alarm: Alarm;
   /** The measurement under way of each channel. Measurements of a channel come one after the other. */
   readonly #measuring = new Map<string, Promise<void>>();
+  /** Deletions under way of what reviews have left. */
+  readonly #clearing = new Set<Promise<void>>();
   #isRunning = false;
 
   constructor(ports: ReviewsPorts) {
@@ -63,10 +58,12 @@ export class Reviews {
     });
   }
 
-  /** Goes on with the reviews that were open when the program ended. */
+  /** Goes on with the reviews that were open when the program ended, and deletes what those before have left. */
   begin(): void {
     this.#isRunning = true;
     const { reviews } = this.#ports;
+    const states = (): readonly ReviewState[] => reviews.keys().flatMap((key) => reviews.state(key) ?? []);
+    this.#clearWith(sweepReviews({ ...this.#ports, states }, () => null));
     for (const key of reviews.awake()) {
       const state = reviews.state(key);
       this.#arm(state);
@@ -74,11 +71,11 @@ export class Reviews {
     }
   }
 
-  /** Resolves when no measurement is under way. An unfinished one is repeated after the next start. */
+  /** Resolves when no work is measured or deleted. What is unfinished is repeated after the next start. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     this.#alarm.cancel();
-    await Promise.all(this.#measuring.values());
+    await Promise.all([...this.#measuring.values(), ...this.#clearing]);
   }
 
   /** Calls the listener with the channel and the facts of every change. */
@@ -198,25 +195,18 @@ export class Reviews {
   ): Promise<ReviewedWork | null> {
     const folder = this.#ports.folderOf(agent);
     if (folder === null) return null;
-    const work = await measureWork(this.#ports.env, folder, `${this.#refsOf(id)}/${name}`, before, this.#ports.dataDir);
+    const ref = `${refsOf(this.#ports, id)}/${name}`;
+    const work = await measureWork(this.#ports.env, folder, ref, before, this.#ports.dataDir);
     if (work === null || work.commit === null) return work;
-    const place = this.#placeOf(id);
+    const place = shownAt(this.#ports, id);
     await showWork(this.#ports.env, folder, work.commit, place);
     return { ...work, folder: place };
-  }
-
-  #refsOf(id: string): string {
-    return `refs/conch/review/${reviewPath(this.#ports.owner)}/${reviewPath(id)}`;
-  }
-
-  #placeOf(id: string): string {
-    return join(this.#ports.scratch, reviewPath(id));
   }
 
   /** Deletes the stored work of an earlier review. The work of a channel's last review is kept. */
   #forget({ id, primary }: Review): void {
     const folder = this.#ports.folderOf(primary);
-    if (folder !== null) void dropWork(this.#ports.env, folder, `${this.#refsOf(id)}/*`).catch(this.#ports.failed);
+    if (folder !== null) this.#clearWith(dropWork(this.#ports.env, folder, `${refsOf(this.#ports, id)}/*`));
   }
 
   /** The work of a ticket is on its branch, so its commits need no refs of their own. */
@@ -224,7 +214,14 @@ export class Reviews {
     const { id, primary, ticket } = review;
     if (ticket !== undefined) this.#forget(review);
     const folder = this.#ports.folderOf(primary);
-    if (folder !== null) void hideWork(this.#ports.env, folder, this.#placeOf(id)).catch(this.#ports.failed);
+    if (folder !== null) this.#clearWith(hideWork(this.#ports.env, folder, shownAt(this.#ports, id)));
+  }
+
+  #clearWith(clearing: Promise<unknown>): void {
+    const cleared: Promise<void> = clearing
+      .then(() => undefined, this.#ports.failed)
+      .finally(() => this.#clearing.delete(cleared));
+    this.#clearing.add(cleared);
   }
 
   async #meet(): Promise<void> {

@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { defined } from '../../lib/defined.ts';
 import { copyIndex, gitIn } from '../../lib/git.ts';
 import type { Git, GitEnvironment } from '../../lib/git.ts';
@@ -137,26 +137,44 @@ export async function showWork(
   if (root === null) throw new Error(`${folder} is in no git repository`);
   const git = gitIn(root, environment, AUTHOR);
   // A folder in a repository of somebody else is no worktree: a checkout there would change their files.
-  const worktrees = (await git(['worktree', 'list', '--porcelain'])).split('\n');
-  const isThere = worktrees.includes(`worktree ${place}`) && (await rootOf(environment, place)) === place;
+  const isThere = (await worktreesOf(git)).includes(place) && (await rootOf(environment, place)) === place;
   if (isThere) {
     await gitIn(place, environment)(['checkout', '--quiet', '--force', '--detach', commit]);
     await gitIn(place, environment)(['clean', '--quiet', '--force', '--force', '-d', '-x']);
     return;
   }
   await rm(place, { recursive: true, force: true });
-  await git(['worktree', 'prune']);
   await git(['worktree', 'add', '--quiet', '--force', '--detach', place, commit]);
 }
 
-/** Removes the folder that `showWork` made. Does nothing when there is none. */
+/** Removes the folder that `showWork` made, and its registration. Other worktrees of the user stay. */
 export async function hideWork(environment: GitEnvironment, folder: string, place: string): Promise<void> {
   await rm(place, { recursive: true, force: true });
   const root = await rootOf(environment, folder);
-  if (root !== null) await gitIn(root, environment)(['worktree', 'prune']);
+  if (root === null) return;
+  const git = gitIn(root, environment);
+  const places = await worktreesOf(git);
+  if (places.includes(place)) await git(['worktree', 'remove', '--force', place]);
 }
 
-/** The part of a ref or folder name that stands for a review. */
-export function reviewPath(id: string): string {
-  return id.replaceAll(/[^\w-]/g, '-');
+/** What Conch has stored in the repository of a folder: work below `refs`, and folders below `scratch`. */
+export async function storedWork(
+  environment: GitEnvironment,
+  folder: string,
+  { refs, scratch }: { readonly refs: string; readonly scratch: string },
+): Promise<{ readonly refs: readonly string[]; readonly places: readonly string[] }> {
+  const root = await rootOf(environment, folder);
+  if (root === null) return { refs: [], places: [] };
+  const git = gitIn(root, environment);
+  const found = await git(['for-each-ref', '--format=%(refname)', `${refs}/**`]);
+  const places = await worktreesOf(git);
+  return {
+    refs: found.split('\n').filter((ref) => ref !== ''),
+    places: places.filter((place) => dirname(place) === scratch),
+  };
+}
+
+async function worktreesOf(git: Git): Promise<readonly string[]> {
+  const lines = (await git(['worktree', 'list', '--porcelain'])).split('\n');
+  return lines.flatMap((line) => (line.startsWith('worktree ') ? line.slice('worktree '.length) : []));
 }

@@ -26,6 +26,8 @@ export type StageOptions = {
   readonly turnConfig?: object;
   readonly tools?: object;
   readonly path?: string;
+  /** Default: a new folder. Two programs never share one at the same time. */
+  readonly dataDir?: string;
   /** The backend of an agent; default: one that is played by its function. */
   readonly backendFor?: (id: string) => AgentBackend;
 };
@@ -38,11 +40,10 @@ export async function openStage({
   turnConfig = {},
   tools = {},
   path = ':memory:',
+  dataDir = mkdtempSync(join(tmpdir(), 'conch-review-data-')),
   backendFor = (id) => played(id, agents[id] ?? (() => '')),
 }: StageOptions) {
   const clock = systemClock();
-  // Two programs never share a data folder.
-  const dataDir = mkdtempSync(join(tmpdir(), 'conch-review-data-'));
   const posts: string[] = [];
   const store = openFloorStore({
     path,

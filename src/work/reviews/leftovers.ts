@@ -1,0 +1,103 @@
+import { readdir, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { GitEnvironment } from '../../lib/git.ts';
+import type { Instant } from '../../lib/time.ts';
+import { isOpen } from './review.ts';
+import type { Review, ReviewState } from './review.ts';
+import { dropWork, hideWork, storedWork } from './work-tree.ts';
+
+/** Where reviews store work, and which reviews there were. */
+export type StoredReviews = {
+  /** The environment variables of git. */
+  readonly env: GitEnvironment;
+  /** The id of the database. It keeps the work of two programs in one repository apart. */
+  readonly owner: string;
+  /** The folder for the files that reviewers read: an absolute path without links. */
+  readonly scratch: string;
+  /** The reviews of every channel. */
+  readonly states: () => Iterable<ReviewState>;
+  /** Folders in which agents and crews work. */
+  readonly folders: () => readonly string[];
+  /** Told why the work in a folder could not be swept. */
+  readonly failed: (error: unknown) => void;
+};
+
+type At = Pick<StoredReviews, 'owner' | 'scratch'>;
+
+/** The prefix of the refs that hold the work of a review. */
+export function refsOf({ owner }: Pick<At, 'owner'>, id: string): string {
+  return `${ownRefs(owner)}/${pathOf(id)}`;
+}
+
+/** The folder in which reviewers read the work of a review. */
+export function shownAt({ scratch }: Pick<At, 'scratch'>, id: string): string {
+  return join(scratch, pathOf(id));
+}
+
+function ownRefs(owner: string): string {
+  return `refs/conch/review/${pathOf(owner)}`;
+}
+
+/** The part of a ref or folder name that stands for a review. */
+function pathOf(id: string): string {
+  return id.replaceAll(/[^\w-]/g, '-');
+}
+
+/**
+ * Deletes what ended reviews have left: folders for reviewers with their registrations; and the refs of a channel's
+ * last review when it ended before `keptSince` of the channel (`null`: they stay), of earlier reviews and of tickets.
+ * What other programs and people have there stays. Returns the number of reviews whose refs are deleted. `isDryRun`
+ * only counts.
+ */
+export async function sweepReviews(
+  stored: StoredReviews,
+  keptSince: (channel: string) => Instant | null,
+  isDryRun = false,
+): Promise<number> {
+  const { env, owner, scratch, failed } = stored;
+  const refs = ownRefs(owner);
+  const isLeft = leftBehind(stored, keptSince);
+  const expired = new Set<string>();
+  for (const folder of new Set(stored.folders())) {
+    try {
+      const found = await storedWork(env, folder, { refs, scratch });
+      const paths = new Set(found.refs.map((ref) => ref.slice(refs.length + 1).split('/')[0] ?? ''));
+      for (const path of [...paths].filter((each) => isLeft('refs', each))) {
+        expired.add(path);
+        if (!isDryRun) await dropWork(env, folder, `${refs}/${path}/*`);
+      }
+      for (const place of found.places)
+        if (!isDryRun && isLeft('folder', basename(place))) await hideWork(env, folder, place);
+    } catch (error) {
+      failed(error);
+    }
+  }
+  // A folder without a registration, or in a repository that no agent works in any more.
+  for (const name of isDryRun ? [] : await readdir(scratch).catch(() => []))
+    if (isLeft('folder', name)) await rm(join(scratch, name), { recursive: true, force: true });
+  return expired.size;
+}
+
+/** Returns whether nobody needs what the review with a path has left. A review that is not known has left nothing. */
+function leftBehind(
+  { states }: Pick<StoredReviews, 'states'>,
+  keptSince: (channel: string) => Instant | null,
+): (what: 'refs' | 'folder', path: string) => boolean {
+  let known: readonly ReviewState[] | null = null;
+  const isOver = (what: 'refs' | 'folder', { channel, review }: ReviewState): boolean => {
+    if (review === null || isOpen(review)) return false;
+    return what === 'folder' || review.ticket !== undefined || hasExpired(review, keptSince(channel));
+  };
+  return (what, path) => {
+    known ??= [...states()];
+    const last = known.filter(({ review }) => review !== null && pathOf(review.id) === path);
+    if (last.length > 0) return last.every((state) => isOver(what, state));
+    const [, channel = '', number = ''] = /^(.*)-(\d+)$/.exec(path) ?? [];
+    const own = known.filter((state) => pathOf(state.channel) === channel);
+    return own.length > 0 && own.every(({ count }) => Number(number) < count);
+  };
+}
+
+function hasExpired({ outcome }: Review, since: Instant | null): boolean {
+  return outcome !== null && since !== null && outcome.at < since;
+}
