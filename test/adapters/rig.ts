@@ -106,6 +106,8 @@ export type Stage = {
   /** Types a command as a message. Resolves with its id. */
   typed?(author: Author, line: string): Promise<MessageId>;
   card(): Promise<SeenCard | null>;
+  /** Returns the newest message with buttons that holds these words, besides the card. */
+  question?(words: string): SeenCard | null;
   /** Stops updates of the card, so that people see an old one. */
   freezeCard?(): void;
   /** Returns the drafts that are shown. */

@@ -25,7 +25,13 @@ export const trustAnswered = {
   by: z.string().nullable(),
 };
 
-/** The turn of a review that is under way. */
+/** How a review ended. */
+const reviewOutcome = z.enum(['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled']);
+
+/**
+ * The turn of a review that is under way. "decision": people decide. "away": the agent's provider takes no work. "over":
+ * the review has ended, by the outcome.
+ */
 const reviewTurn = z.strictObject({
   kind: z.literal('review'),
   id: z.string(),
@@ -34,7 +40,8 @@ const reviewTurn = z.strictObject({
   most: number,
   agent,
   primary: agent,
-  purpose: z.enum(['work', 'review', 'repair', 'answers']),
+  purpose: z.enum(['work', 'review', 'repair', 'answers', 'decision', 'away', 'over']),
+  outcome: reviewOutcome.exactOptional(),
   /** The work changed during the review before, whose verdict counts for nothing. */
   voided: z.literal(true).exactOptional(),
   /** The model that both agents use. Absent: they use two, or it is not known. */
@@ -62,7 +69,7 @@ export const taskTold = z.discriminatedUnion('kind', [reviewTurn, reviewAsks, ti
 const reviewReport = z.strictObject({
   kind: z.literal('reviewOver'),
   id: z.string(),
-  outcome: z.enum(['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled']),
+  outcome: reviewOutcome,
   why: z.string(),
   iterations: number,
   ms: number,

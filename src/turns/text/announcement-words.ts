@@ -248,9 +248,9 @@ const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], stri
   cancelled: '⏹ Review cancelled',
 };
 
-/** Returns what a turn of a review is for: "qa reviews dev's work". */
+/** Returns how a review stands: "qa reviews dev's work". */
 function reviewTurnWords(
-  { agent, primary, purpose, voided }: Pick<AnnouncementOf<'review'>, 'agent' | 'primary' | 'purpose' | 'voided'>,
+  { agent, primary, purpose, voided, outcome }: Omit<AnnouncementOf<'review'>, 'kind' | 'id' | 'iteration' | 'most'>,
   name: NameOf,
 ): string {
   switch (purpose) {
@@ -262,6 +262,12 @@ function reviewTurnWords(
       return `${name(agent)} reviews ${name(primary)}'s work${voided === true ? ' again: it changed during the review' : ''}`;
     case 'repair':
       return `${name(agent)} is asked again for a verdict`;
+    case 'decision':
+      return 'waits for your decision';
+    case 'away':
+      return `waits for ${name(agent)}, whose provider takes no work now`;
+    case 'over':
+      return outcome === undefined ? 'over' : REVIEW_ENDS[outcome];
   }
 }
 

@@ -30,7 +30,7 @@ export function refsOf({ owner }: Pick<At, 'owner'>, id: string): string {
 }
 
 /** The folder in which reviewers read the work of a review. */
-export function shownAt({ scratch }: Pick<At, 'scratch'>, id: string): string {
+export function folderForReviewer({ scratch }: Pick<At, 'scratch'>, id: string): string {
   return join(scratch, pathOf(id));
 }
 

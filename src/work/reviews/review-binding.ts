@@ -204,12 +204,15 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
     case 'reviewerReplaced':
       return [{ type: 'setReviewer', id, reviewer: fact.reviewer }];
     case 'waited':
-      if (fact.for === 'provider') return [{ type: 'holdTask', id }];
+      if (fact.for === 'provider') return [cardOf(review, 'away'), { type: 'holdTask', id }];
       return fact.for === 'arbiter' || fact.for === 'fail'
-        ? [{ type: 'tellTask', announcement: asked(review, fact, fact.for) }]
+        ? [cardOf(review, 'decision'), { type: 'tellTask', announcement: asked(review, fact, fact.for) }]
         : [];
     case 'reviewEnded':
-      return [{ type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } }];
+      return [
+        ...(review.iteration === 0 ? [] : [cardOf(review, 'over')]),
+        { type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } },
+      ];
     default:
       return [];
   }
@@ -235,6 +238,13 @@ function turnTold(review: Review, { agent, purpose, fault }: ReviewFactOf<'turnA
   const told = { id, iteration, most: settings.maxIterations, agent, primary, purpose };
   const voided = purpose === 'review' && fault !== undefined ? ({ voided: true } as const) : {};
   return { kind: 'review', ...told, ...voided, ...defined({ sameModel }) };
+}
+
+/** Edits the card when no agent works: it would name the last one that did. */
+function cardOf(review: Review, purpose: 'decision' | 'away' | 'over'): Command {
+  const { id, iteration, primary, turn, settings, outcome } = review;
+  const told = { id, iteration, most: settings.maxIterations, agent: turn?.agent ?? primary, primary, purpose };
+  return { type: 'tellTask', announcement: { kind: 'review', ...told, ...defined({ outcome: outcome?.kind }) } };
 }
 
 function asked(

@@ -143,10 +143,10 @@ const REFUSED: Readonly<Record<Exclude<ReviewRefusal, InvalidTransition>, string
 
 /** The state of a review in a few lines. */
 export function reviewStatusText(review: Review, { nameOf, now }: Pick<ReviewCommandsPorts, 'nameOf' | 'now'>): string {
-  const { status, iteration, settings, primary, reviewer, task, startedAt, usage, outcome, findings } = review;
+  const { iteration, settings, primary, reviewer, task, startedAt, usage, outcome, findings } = review;
   const open = openFindings({ findings });
   const lines = [
-    `🔁 ${iteration} of ${settings.maxIterations} · ${stateWords(review, nameOf)} (state ${status}, run state ${RUN_STATES[status]})`,
+    `🔁 ${iteration} of ${settings.maxIterations} · ${stateWords(review, nameOf)}`,
     `Task: ${excerpt(task, TASK_LENGTH)}`,
     `${nameOf(primary)} works, ${nameOf(reviewer)} reviews · ${clockWords((outcome?.at ?? now()) - startedAt)} · ${counted(usage.turns, 'turn')}, ${counted(usage.tokens, 'token')}`,
     ...review.iterations.map(

@@ -387,10 +387,10 @@ function goOnUnlessStalled(decision: ReviewDecision): void {
 }
 
 function stallOf(review: Review): string | null {
-  const { unchanged, settings, findings, primary } = review;
+  const { unchanged, settings, findings } = review;
   if (unchanged >= settings.patience) return `the work did not change in ${counted(unchanged, 'iteration')}`;
   const disputed = findings.find(isDisputedAgain);
-  if (disputed !== undefined) return `${primary} disputed a finding twice: ${disputed.title}`;
+  if (disputed !== undefined) return `a finding was disputed twice: ${disputed.title}`;
   const undoing = reversal(review);
   return undoing === undefined ? null : `a finding would undo the last change: ${undoing.title}`;
 }

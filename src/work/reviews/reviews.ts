@@ -6,7 +6,7 @@ import { reviewMachine } from './review-binding.ts';
 import type { ReviewStore } from './review-binding.ts';
 import { isOpen } from './review.ts';
 import type { Review, ReviewSettings, ReviewState, ReviewedWork } from './review.ts';
-import { shownAt, refsOf, sweepReviews } from './leftovers.ts';
+import { folderForReviewer, refsOf, sweepReviews } from './leftovers.ts';
 import type { StoredReviews } from './leftovers.ts';
 import { changesShown, dropWork, hideWork, measureWork, showWork } from './work-tree.ts';
 
@@ -198,7 +198,7 @@ export class Reviews {
     const ref = `${refsOf(this.#ports, id)}/${name}`;
     const work = await measureWork(this.#ports.env, folder, ref, before, this.#ports.dataDir);
     if (work === null || work.commit === null) return work;
-    const place = shownAt(this.#ports, id);
+    const place = folderForReviewer(this.#ports, id);
     await showWork(this.#ports.env, folder, work.commit, place);
     return { ...work, folder: place };
   }
@@ -214,7 +214,7 @@ export class Reviews {
     const { id, primary, ticket } = review;
     if (ticket !== undefined) this.#forget(review);
     const folder = this.#ports.folderOf(primary);
-    if (folder !== null) this.#clearWith(hideWork(this.#ports.env, folder, shownAt(this.#ports, id)));
+    if (folder !== null) this.#clearWith(hideWork(this.#ports.env, folder, folderForReviewer(this.#ports, id)));
   }
 
   #clearWith(clearing: Promise<unknown>): void {

@@ -6,7 +6,7 @@ import type { Receipt } from '../../../src/turns/floor/react.ts';
 import { filledIn } from '../commanding.ts';
 import { seeEqual } from '../program.ts';
 import { SKEW_MS } from '../rig.ts';
-import type { Author, Rig, Seen, Stage, Suffered, Ways, Writing } from '../rig.ts';
+import type { Author, Rig, Seen, SeenCard, Stage, Suffered, Ways, Writing } from '../rig.ts';
 import type { Fault } from './faults.ts';
 import { startDiscord } from './server.ts';
 import type { DiscordServer } from './server.ts';
@@ -38,6 +38,17 @@ async function openStage(): Promise<Stage> {
   const ids = { ann: server.person('ann'), bob: server.person('bob') };
   const role = server.role('operators');
   const all = () => server.read(channel);
+  const buttonsOn = (message: Shown): SeenCard => {
+    const source = server.copy(message.id);
+    return {
+      text: message.text,
+      buttons: message.buttons.map(({ label }) => label),
+      async press(author, label) {
+        const button = message.buttons.find((each) => each.label === label);
+        return told(await server.press(ids[author], message.id, button?.customId ?? '', source));
+      },
+    };
+  };
   const cardIn = () => all().findLast(({ buttons, authorId }) => authorId === server.botUser && buttons.length > 0);
   let twice = false;
   const write = (author: Author, text: string, how: Writing = {}) => {
@@ -86,16 +97,11 @@ async function openStage(): Promise<Stage> {
     typed: async (author, line) => write(author, line),
     async card() {
       const card = cardIn();
-      if (card === undefined) return null;
-      const source = server.copy(card.id);
-      return {
-        text: card.text,
-        buttons: card.buttons.map(({ label }) => label),
-        async press(author, label) {
-          const button = card.buttons.find((each) => each.label === label);
-          return told(await server.press(ids[author], card.id, button?.customId ?? '', source));
-        },
-      };
+      return card === undefined ? null : buttonsOn(card);
+    },
+    question(words) {
+      const asked = all().findLast(({ text, buttons }) => text.includes(words) && buttons.length > 0);
+      return asked === undefined ? null : buttonsOn(asked);
     },
     freezeCard() {
       const message = `/channels/${channel}/messages/${cardIn()?.id ?? '*'}`;

@@ -6,7 +6,7 @@ import type { Receipt } from '../../../src/turns/floor/react.ts';
 import type { AgentId } from '../../../src/turns/floor/settings.ts';
 import { AGENTS } from '../program.ts';
 import { SKEW_MS } from '../rig.ts';
-import type { Author, Rig, Stage, Suffered, Ways, Writing } from '../rig.ts';
+import type { Author, Rig, SeenCard, Stage, Suffered, Ways, Writing } from '../rig.ts';
 import type { Fault } from './faults.ts';
 import { startSlack } from './server.ts';
 import type { SlackServer } from './server.ts';
@@ -42,6 +42,18 @@ async function openStage(): Promise<Stage> {
   const groups = Object.fromEntries(AGENTS.map(({ id }): [AgentId, string] => [id, server.group(id, [])]));
   const userGroups = Object.fromEntries(Object.entries(groups).map(([agent, group]) => [group, agent]));
   const all = () => server.read(channel);
+  const buttonsOn = (message: Shown): SeenCard => {
+    const on = server.copy(channel, message.ts);
+    return {
+      text: message.text,
+      buttons: message.buttons.map(({ text }) => text),
+      async press(author, label) {
+        const button = message.buttons.find(({ text }) => text === label)?.actionId ?? label;
+        const { answers } = await server.press(ids[author], channel, message.ts, { button, on });
+        return answers.map(({ text }) => text).join('\n');
+      },
+    };
+  };
   const cardIn = () => all().findLast((message) => markOf(message) === 'conch_card');
   let back: (() => void) | null = null;
   let twice = false;
@@ -99,20 +111,11 @@ async function openStage(): Promise<Stage> {
     typed: async (author, line) => write(author, line),
     async card() {
       const card = cardIn();
-      if (card === undefined) return null;
-      const on = server.copy(channel, card.ts);
-      return {
-        text: card.text,
-        buttons: card.buttons.map(({ text }) => text),
-        async press(author, label) {
-          const button = card.buttons.find(({ text }) => text === label);
-          const { answers } = await server.press(ids[author], channel, card.ts, {
-            button: button?.actionId ?? label,
-            on,
-          });
-          return answers.map(({ text }) => text).join('\n');
-        },
-      };
+      return card === undefined ? null : buttonsOn(card);
+    },
+    question(words) {
+      const asked = all().findLast(({ text, buttons }) => text.includes(words) && buttons.length > 0);
+      return asked === undefined ? null : buttonsOn(asked);
     },
     freezeCard: () =>
       void server.fail(

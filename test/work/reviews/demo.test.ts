@@ -26,7 +26,7 @@ const ENDS = {
   pass: ['passed', 2],
   fail: ['failed', 1],
   stall: ['the work did not change in 2 iterations', 3],
-  dispute: ['dev disputed a finding twice: An empty input is accepted', 3],
+  dispute: ['a finding was disputed twice: An empty input is accepted', 3],
 } as const;
 
 test.each(DEMO_REVIEWS)('$example: $shows', async ({ example, task }) => {

@@ -10,7 +10,7 @@ import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
 import { floorWithWork } from '../../../src/work/floor-with-work.ts';
 import { load } from '../../config/world.ts';
-import { shownAt, refsOf, sweepReviews } from '../../../src/work/reviews/leftovers.ts';
+import { folderForReviewer, refsOf, sweepReviews } from '../../../src/work/reviews/leftovers.ts';
 import type { StoredReviews } from '../../../src/work/reviews/leftovers.ts';
 import { reviewMachine } from '../../../src/work/reviews/review-binding.ts';
 import type { ReviewCommand } from '../../../src/work/reviews/review-events.ts';
@@ -70,7 +70,7 @@ const OWN = { owner: 'store1' };
 async function leave(id: string, at: { readonly owner: string } = OWN): Promise<string> {
   writeFileSync(join(root, 'work.txt'), id);
   const work = await measureWork(process.env, root, `${refsOf(at, id)}/1`, null);
-  const shown = shownAt({ scratch }, id);
+  const shown = folderForReviewer({ scratch }, id);
   await showWork(process.env, root, work?.commit ?? '', shown);
   return shown;
 }
