@@ -193,9 +193,11 @@ export function mapFields(
 function mapAt(value: unknown, path: readonly string[], map: (field: unknown) => unknown): unknown {
   const [name, ...inner] = path;
   if (name === undefined) return map(value);
-  if (Array.isArray(value)) return value.map((each: unknown) => mapAt(each, path, map));
+  if (Array.isArray(value)) return value.length === 0 ? value : value.map((each: unknown) => mapAt(each, path, map));
   if (typeof value !== 'object' || value === null || !(name in value)) return value;
-  return { ...value, [name]: mapAt(Reflect.get(value, name), inner, map) };
+  const field: unknown = Reflect.get(value, name);
+  const mapped = mapAt(field, inner, map);
+  return mapped === field ? value : { ...value, [name]: mapped };
 }
 
 function configPlaceOf(config: unknown, table: ConfigTable): unknown {
@@ -207,13 +209,13 @@ export type Chain = {
   readonly at: Instant;
   /** Machines with facts to write. */
   readonly touched: Deciding[];
-  /** Commands still to decide, each with an id that lets it run only once. */
-  readonly open: { readonly command: CommandFor; readonly id: string }[];
+  /** Commands still to decide. They are written in the same transaction as their causes, so each runs once. */
+  readonly open: CommandFor[];
 };
 
 /** A machine without its types, as a chain uses it. */
 export type Deciding = {
-  take(next: Chain['open'][number], chain: Chain): void;
+  take(next: CommandFor, chain: Chain): void;
   /** Discards facts that were decided and not written. */
   drop(): void;
 };
@@ -254,9 +256,8 @@ export function decideChain<T>(
     const result = decide(chain);
     for (let length = 1, next = chain.open.shift(); next !== undefined; next = chain.open.shift(), length += 1) {
       if (length > LONGEST_CHAIN) throw new Error(`impossible: more than ${LONGEST_CHAIN} commands follow from one`);
-      const { machine } = next.command;
-      const deciding = machineOf(machine);
-      if (deciding === null) throw new Error(`impossible: no machine ${machine} is hosted`);
+      const deciding = machineOf(next.machine);
+      if (deciding === null) throw new Error(`impossible: no machine ${next.machine} is hosted`);
       deciding.take(next, chain);
     }
     return { result, touched: chain.touched };
@@ -316,24 +317,9 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
       if (!chain.touched.includes(owner)) chain.touched.push(owner);
     }
     if (!ok) return { ok, state, refusal: decision.refusal };
-    if (machine.causes !== undefined) this.#cause(key, { seq, facts, state }, chain);
+    if (machine.causes !== undefined)
+      for (const fact of facts) if (isCausing(machine, fact)) chain.open.push(...machine.causes(fact, state));
     return { ok, state, facts, effects };
-  }
-
-  #cause(
-    key: string,
-    { seq, facts, state }: Pick<DecidedRow<State, Fact, Effect>, 'seq' | 'facts' | 'state'>,
-    chain: Chain,
-  ): void {
-    const machine = this.#machine;
-    let index = 0;
-    for (const fact of facts) {
-      if (!isCausing(machine, fact)) continue;
-      for (const command of machine.causes?.(fact, state) ?? []) {
-        chain.open.push({ command, id: `${machine.name} ${key} ${seq}.${index}` });
-        index += 1;
-      }
-    }
   }
 
   /** Decides a command with an id. Returns `false` when that id was already carried out. */
@@ -346,10 +332,10 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   }
 
   /** Decides a command of another machine. */
-  take({ command: { key, command }, id }: Chain['open'][number], by: By): void {
+  take({ key, command }: CommandFor, by: By): void {
     const { command: schema, name } = this.#machine;
     if (schema === undefined) throw new Error(`impossible: ${name} takes no commands of other machines`);
-    this.decideOnce(id, key, schema.parse(command), by);
+    this.decide(key, schema.parse(command), by);
   }
 
   /** Discards the decisions of the current chain. */

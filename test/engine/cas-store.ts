@@ -1,5 +1,5 @@
 import { Decided, decideChain } from '../../src/engine/machine.ts';
-import type { Chain, CommandResult, DecidedRow, Deciding, Machine } from '../../src/engine/machine.ts';
+import type { Chain, CommandFor, CommandResult, DecidedRow, Deciding, Machine } from '../../src/engine/machine.ts';
 import type { MachineUses } from '../../src/engine/machine-uses.ts';
 import { isNewerEdit } from '../../src/engine/port.ts';
 import type {
@@ -332,7 +332,7 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     this.#attempt = attempt;
   }
 
-  take(next: Chain['open'][number], chain: Chain): void {
+  take(next: CommandFor, chain: Chain): void {
     this.#drafts.take(next, { chain, owner: this });
   }
 

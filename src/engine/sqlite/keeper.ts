@@ -2,7 +2,7 @@ import type { Due, Instant } from '../../lib/time.ts';
 import { StoreError, sentence } from '../errors.ts';
 import { Decided, recordOf, stateText } from '../machine.ts';
 import { readRecord, readState } from '../reading.ts';
-import type { Chain, CommandResult, DecidedRow, Deciding, Machine } from '../machine.ts';
+import type { Chain, CommandFor, CommandResult, DecidedRow, Deciding, Machine } from '../machine.ts';
 import type { Cancel, Debt, MachineUses } from '../machine-uses.ts';
 import type { MachineStore, StateChange, StoredFact } from '../port.ts';
 import { replayJournal } from '../replay.ts';
@@ -193,7 +193,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return { state: text, version: machine.version, deadline: machine.nextDeadline(state), rest: this.#rest(state) };
   }
 
-  take(next: Chain['open'][number], chain: Chain): void {
+  take(next: CommandFor, chain: Chain): void {
     this.#drafts.take(next, { chain, owner: this });
   }
 

@@ -337,10 +337,10 @@ export class Outbox {
   #leased({ n, row, attempts, uncertain, key, repeats }: Entry): OwedEffect<unknown> {
     const { channel } = row;
     const posted = n === null ? null : (this.#posted.get(channel) ?? this.#sql.lastPosted.get(channel));
-    const last = n === null || key === null || repeats < 2 ? undefined : this.#sql.lastAnnounced.get(channel, key, n);
-    const parts = last === undefined ? [] : this.#sql.partsOf.all(channel, last.n, last.n);
+    const isRepeated = n !== null && key !== null && repeats > 1;
+    const [edited, ...parts] = isRepeated ? this.#sql.announced.all({ channel, key, n }) : [];
     const further = parts.length === 0 ? {} : { editsParts: parts };
-    return { ...row, attempts, uncertain, afterId: posted ?? null, editsId: last?.id ?? null, ...further };
+    return { ...row, attempts, uncertain, afterId: posted ?? null, editsId: edited ?? null, ...further };
   }
 }
 
@@ -372,15 +372,14 @@ function statements(db: Database) {
     notePosted: db.prepare<[string, string]>(
       'INSERT INTO posted VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET platform_id = excluded.platform_id',
     ),
-    lastAnnounced: db.prepare<[string, string, number], { n: number; id: string }>(
-      `SELECT n, platform_id AS id FROM outbox WHERE channel = ? AND key = ? AND n < ? AND platform_id IS NOT NULL
-         ORDER BY n DESC LIMIT 1`,
-    ),
-    /** The further parts of a text whose first part is this row: their rows follow it. */
-    partsOf: db
-      .prepare<[string, number, number], string>(
-        `SELECT platform_id FROM outbox WHERE channel = ? AND n > ? AND part > 0 AND part = n - ?
-         AND platform_id IS NOT NULL ORDER BY n`,
+    /** The messages of the last confirmed announcement with this key, first part first. Its parts are rows in a row. */
+    announced: db
+      .prepare<[{ readonly channel: string; readonly key: string; readonly n: number }], string>(
+        `WITH last (first) AS (SELECT n FROM outbox WHERE channel = @channel AND key = @key AND n < @n
+           AND platform_id IS NOT NULL ORDER BY n DESC LIMIT 1)
+         SELECT platform_id FROM last JOIN outbox ON n >= first
+           AND n < coalesce((SELECT n FROM outbox WHERE n > first AND part = 0 ORDER BY n LIMIT 1), first + 1e9)
+         WHERE channel = @channel AND part = n - first AND platform_id IS NOT NULL ORDER BY n`,
       )
       .pluck(),
   };
