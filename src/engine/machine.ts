@@ -186,17 +186,17 @@ export function mapFields(
 ): unknown {
   if (fields === undefined) return value;
   let mapped = value;
-  for (const field of fields) mapped = mapAt(mapped, field.split('.'), map);
+  for (const field of fields) mapped = mapAt(mapped, field, map);
   return mapped;
 }
 
-function mapAt(value: unknown, path: readonly string[], map: (field: unknown) => unknown): unknown {
-  const [name, ...inner] = path;
-  if (name === undefined) return map(value);
+function mapAt(value: unknown, path: string, map: (field: unknown) => unknown): unknown {
   if (Array.isArray(value)) return value.length === 0 ? value : value.map((each: unknown) => mapAt(each, path, map));
+  const dot = path.indexOf('.');
+  const name = dot === -1 ? path : path.slice(0, dot);
   if (typeof value !== 'object' || value === null || !(name in value)) return value;
   const field: unknown = Reflect.get(value, name);
-  const mapped = mapAt(field, inner, map);
+  const mapped = dot === -1 ? map(field) : mapAt(field, path.slice(dot + 1), map);
   return mapped === field ? value : { ...value, [name]: mapped };
 }
 

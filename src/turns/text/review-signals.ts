@@ -46,48 +46,11 @@ export type Signalled = { readonly signal: Signal; readonly broken?: string };
 /** The word by which a reviewer asks for another iteration. */
 export const REVISE = 'REVISE';
 
-/**
- * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a quote and
- * anywhere else, and in other letters, such a word is text. The turn signal is no part of the text here.
- */
-export function signalOfPrimary(text: string, { done, fail }: SignalWords): Signalled {
-  return signalIn(text, { [done]: 'done', [fail]: 'fail' });
-}
-
-/** The verdict of the reviewer: PASS, REVISE or FAIL, read as the primary agent's signal is. */
-export function verdictOfReviewer(text: string, { pass, fail }: SignalWords): Signalled {
-  const found = signalIn(text, { [pass]: 'pass', [fail]: 'fail', [REVISE]: 'revise' });
-  if (found.signal !== null || found.broken !== undefined) return found;
-  return { signal: null, broken: `no verdict: the last line must be ${pass}, ${REVISE} or ${fail}, and nothing else` };
-}
-
-/**
- * The signal of another role that a text ends with; `null` when there is none. Such a signal is text. `role`: the part of
- * the agent in the turn that the review waits for; `null` for any other turn.
- */
-export function foreignSignal(
-  text: string,
-  { done, pass, fail }: SignalWords,
-  role: 'primary' | 'reviewer' | null,
-): string | null {
-  const own = { primary: [done, fail], reviewer: [pass, REVISE, fail] };
-  const last = ownLines(text).at(-1) ?? '';
-  const isSignal = [done, pass, fail, REVISE].includes(last);
-  return isSignal && (role === null || !own[role].includes(last)) ? last : null;
-}
-
-function signalIn(text: string, words: Readonly<Record<string, Signal>>): Signalled {
-  const lines = ownLines(text);
-  const named = [...new Set(lines.filter((line) => Object.hasOwn(words, line)))];
-  const last = lines.at(-1) ?? '';
-  if (named.length > 1) return { signal: null, broken: `more than one signal: ${named.join(', ')}` };
-  if (Object.hasOwn(words, last)) return { signal: words[last] ?? null };
-  const [early] = named;
-  return early === undefined ? { signal: null } : { signal: null, broken: `${early} is followed by more text` };
-}
+/** What `ownLines` returns. */
+export type OwnLines = readonly string[];
 
 /** The lines that are not empty, without white space around them. A line in code or in a quote stands as a blank. */
-function ownLines(text: string): readonly string[] {
+export function ownLines(text: string): OwnLines {
   let fence: Fence | null = null;
   const lines: string[] = [];
   for (const line of text.split('\n')) {
@@ -99,13 +62,52 @@ function ownLines(text: string): readonly string[] {
   return lines;
 }
 
+/**
+ * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a quote and
+ * anywhere else, and in other letters, such a word is text. The turn signal is no part of the text here.
+ */
+export function signalOfPrimary(lines: OwnLines, { done, fail }: SignalWords): Signalled {
+  return signalIn(lines, { [done]: 'done', [fail]: 'fail' });
+}
+
+/** The verdict of the reviewer: PASS, REVISE or FAIL, read as the primary agent's signal is. */
+export function verdictOfReviewer(lines: OwnLines, { pass, fail }: SignalWords): Signalled {
+  const found = signalIn(lines, { [pass]: 'pass', [fail]: 'fail', [REVISE]: 'revise' });
+  if (found.signal !== null || found.broken !== undefined) return found;
+  return { signal: null, broken: `no verdict: the last line must be ${pass}, ${REVISE} or ${fail}, and nothing else` };
+}
+
+/**
+ * The signal of another role that a text ends with; `null` when there is none. Such a signal is text. `role`: the part of
+ * the agent in the turn that the review waits for; `null` for any other turn.
+ */
+export function foreignSignal(
+  lines: OwnLines,
+  { done, pass, fail }: SignalWords,
+  role: 'primary' | 'reviewer' | null,
+): string | null {
+  const own = { primary: [done, fail], reviewer: [pass, REVISE, fail] };
+  const last = lines.at(-1) ?? '';
+  const isSignal = [done, pass, fail, REVISE].includes(last);
+  return isSignal && (role === null || !own[role].includes(last)) ? last : null;
+}
+
+function signalIn(lines: OwnLines, words: Readonly<Record<string, Signal>>): Signalled {
+  const named = [...new Set(lines.filter((line) => Object.hasOwn(words, line)))];
+  const last = lines.at(-1) ?? '';
+  if (named.length > 1) return { signal: null, broken: `more than one signal: ${named.join(', ')}` };
+  if (Object.hasOwn(words, last)) return { signal: words[last] ?? null };
+  const [early] = named;
+  return early === undefined ? { signal: null } : { signal: null, broken: `${early} is followed by more text` };
+}
+
 const FINDING = /^(?:[-*]\s+)?(?:(?<id>F\d+)\s+)?\[(?<severity>blocker|major|minor|note)\]\s+(?<rest>\S.*)$/i;
 const PLACE = /^(?<file>[\w@./-]*[./][\w@./-]+?)(?::(?<line>\d+))?:?\s+(?<title>\S.*)$/;
 const ANSWER = /^(?:[-*]\s+)?(?<id>F\d+):\s*(?<answer>fixed|disputed)\b[\s:,.-]*(?<reason>.*)$/i;
 
 /** The findings that an answer reports in lines such as "[major] src/a.ts:12 It breaks", outside code and quotes. */
-export function findingsIn(text: string): readonly ReportedFinding[] {
-  return groupsIn(text, FINDING)
+export function findingsIn(lines: OwnLines): readonly ReportedFinding[] {
+  return groupsIn(lines, FINDING)
     .slice(0, MOST_FINDINGS)
     .map(({ id, severity = '', rest = '' }): ReportedFinding => {
       const { file, line, title = rest } = PLACE.exec(rest)?.groups ?? {};
@@ -118,8 +120,8 @@ export function findingsIn(text: string): readonly ReportedFinding[] {
 }
 
 /** The primary agent's answers to findings, in lines such as "F1: disputed: it is meant so". */
-export function answersIn(text: string): readonly AnsweredFinding[] {
-  return groupsIn(text, ANSWER)
+export function answersIn(lines: OwnLines): readonly AnsweredFinding[] {
+  return groupsIn(lines, ANSWER)
     .slice(0, MOST_FINDINGS)
     .map(({ id = '', answer = '', reason = '' }) => ({
       id: id.toUpperCase(),
@@ -128,8 +130,8 @@ export function answersIn(text: string): readonly AnsweredFinding[] {
     }));
 }
 
-function groupsIn(text: string, pattern: RegExp): readonly Readonly<Record<string, string>>[] {
-  return ownLines(text).flatMap((line) => {
+function groupsIn(lines: OwnLines, pattern: RegExp): readonly Readonly<Record<string, string>>[] {
+  return lines.flatMap((line) => {
     const groups = pattern.exec(line)?.groups;
     return groups === undefined ? [] : [groups];
   });

@@ -1,6 +1,6 @@
 import type { MachineDecision } from '../../engine/machine.ts';
 import type { Instant } from '../../lib/time.ts';
-import { signalOfPrimary } from '../../turns/text/review-signals.ts';
+import { ownLines, signalOfPrimary } from '../../turns/text/review-signals.ts';
 import {
   CHOICES_FOR,
   MOST_CONFLICTS,
@@ -294,7 +294,7 @@ function isItsStep({ step }: Worker, epoch: number): boolean {
 function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SAID'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
     if (!isItsStep(found, epoch)) return 'NOT_ITS_STEP';
-    const { signal, broken } = signalOfPrimary(text, { ...CREW_SIGNALS, fail: CREW_SIGNALS.done });
+    const { signal, broken } = signalOfPrimary(ownLines(text), { ...CREW_SIGNALS, fail: CREW_SIGNALS.done });
     const heard = { worker: found.name, epoch, signalled: signal !== null };
     return decision.record({ type: 'stepHeard', ...heard, ...(broken === undefined ? {} : { broken }) });
   });

@@ -9,6 +9,7 @@ import {
   answersIn,
   findingsIn,
   foreignSignal,
+  ownLines,
   signalOfPrimary,
   verdictOfReviewer,
 } from '../../turns/text/review-signals.ts';
@@ -255,11 +256,13 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
   const { agent, epoch, text } = command;
   const { settings, primary, reviewer } = decision.review;
   const isLate = turn === null && decision.review.turn?.agent === agent;
-  const foreign = isLate ? null : foreignSignal(text, settings.signals, turn === null ? null : roleOf(agent, primary));
+  const lines = ownLines(text);
+  const foreign = isLate ? null : foreignSignal(lines, settings.signals, turn === null ? null : roleOf(agent, primary));
   if (foreign !== null) decision.record({ type: 'signalIgnored', agent, epoch, signal: foreign });
   if (turn === null) return foreign === null ? 'NOT_ITS_TURN' : null;
   const { heard } = turn;
-  const read = agent === reviewer ? verdictOfReviewer(text, settings.signals) : signalOfPrimary(text, settings.signals);
+  const read =
+    agent === reviewer ? verdictOfReviewer(lines, settings.signals) : signalOfPrimary(lines, settings.signals);
   const isTwice = heard?.signal != null && read.signal !== null && read.signal !== heard.signal;
   const signal = isTwice ? { signal: null, broken: `more than one signal: ${heard.signal}, ${read.signal}` } : read;
   decision.record({
@@ -268,7 +271,7 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
     epoch,
     ...signal,
     ...(signal.signal === null ? {} : { reason: reasonIn(text) }),
-    ...(agent === primary ? { answers: [...answersIn(text)] } : { findings: [...findingsIn(text)] }),
+    ...(agent === primary ? { answers: [...answersIn(lines)] } : { findings: [...findingsIn(lines)] }),
     digest: shortDigest(heard?.digest ?? '', text),
   });
   return null;

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { answersIn, findingsIn, signalOfPrimary, verdictOfReviewer } from '../../../src/turns/text/review-signals.ts';
+import {
+  answersIn,
+  findingsIn,
+  ownLines,
+  signalOfPrimary,
+  verdictOfReviewer,
+} from '../../../src/turns/text/review-signals.ts';
 
 const SIGNALS = { done: 'DONE', pass: 'PASS', fail: 'FAIL' };
 
@@ -10,7 +16,7 @@ describe('the signal of the primary agent', () => {
     ['before blank lines', 'It works.\n  DONE  \n\n', 'done'],
     ['that gives up', 'I cannot.\nFAIL', 'fail'],
   ])('counts %s', (_where, text, signal) => {
-    expect(signalOfPrimary(text, SIGNALS)).toEqual({ signal });
+    expect(signalOfPrimary(ownLines(text), SIGNALS)).toEqual({ signal });
   });
 
   test.each([
@@ -24,11 +30,11 @@ describe('the signal of the primary agent', () => {
     ['that is the reviewer’s to give', 'PASS'],
     ['that is missing', 'It works.'],
   ])('does not count %s', (_where, text) => {
-    expect(signalOfPrimary(text, SIGNALS)).toEqual({ signal: null });
+    expect(signalOfPrimary(ownLines(text), SIGNALS)).toEqual({ signal: null });
   });
 
   test('followed by more text is a fault that the agent can read', () => {
-    expect(signalOfPrimary('DONE\nBut wait.', SIGNALS)).toEqual({
+    expect(signalOfPrimary(ownLines('DONE\nBut wait.'), SIGNALS)).toEqual({
       signal: null,
       broken: 'DONE is followed by more text',
     });
@@ -36,8 +42,8 @@ describe('the signal of the primary agent', () => {
 
   test('goes by the words of the settings', () => {
     const signals = { ...SIGNALS, done: 'FERTIG' };
-    expect(signalOfPrimary('FERTIG', signals)).toEqual({ signal: 'done' });
-    expect(signalOfPrimary('DONE', signals)).toEqual({ signal: null });
+    expect(signalOfPrimary(ownLines('FERTIG'), signals)).toEqual({ signal: 'done' });
+    expect(signalOfPrimary(ownLines('DONE'), signals)).toEqual({ signal: null });
   });
 });
 
@@ -47,7 +53,7 @@ describe('the verdict of the reviewer', () => {
     ['Two things are left.\nREVISE', 'revise'],
     ['It cannot be mended.\nFAIL', 'fail'],
   ])('%j is a verdict', (text, signal) => {
-    expect(verdictOfReviewer(text, SIGNALS)).toEqual({ signal });
+    expect(verdictOfReviewer(ownLines(text), SIGNALS)).toEqual({ signal });
   });
 
   test.each([
@@ -57,7 +63,7 @@ describe('the verdict of the reviewer', () => {
     ['with one in the middle', 'PASS\nThe rest is fine.', /^PASS is followed by more text$/],
     ['with the primary agent’s word', 'DONE', /^no verdict: /],
   ])('an answer %s is broken', (_how, text, broken) => {
-    expect(verdictOfReviewer(text, SIGNALS)).toEqual({ signal: null, broken: expect.stringMatching(broken) });
+    expect(verdictOfReviewer(ownLines(text), SIGNALS)).toEqual({ signal: null, broken: expect.stringMatching(broken) });
   });
 });
 
@@ -67,15 +73,15 @@ describe('findings in a text', () => {
     ['- [MINOR] README.md A name', { severity: 'minor', file: 'README.md', title: 'A name' }],
     ['F3 [blocker] It does not start', { id: 'F3', severity: 'blocker', title: 'It does not start' }],
   ])('%j is one', (text, finding) => {
-    expect(findingsIn(`I looked.\n${text}\nREVISE`)).toEqual([finding]);
+    expect(findingsIn(ownLines(`I looked.\n${text}\nREVISE`))).toEqual([finding]);
   });
 
   test('in code, in quotes and without a severity are none', () => {
-    expect(findingsIn('```\n[major] a.ts It breaks\n```\n> [major] a.ts x\n[grave] y')).toEqual([]);
+    expect(findingsIn(ownLines('```\n[major] a.ts It breaks\n```\n> [major] a.ts x\n[grave] y'))).toEqual([]);
   });
 
   test('are answered line by line', () => {
-    expect(answersIn('F1: fixed\n- f2: disputed: it is meant so\nF3 later')).toEqual([
+    expect(answersIn(ownLines('F1: fixed\n- f2: disputed: it is meant so\nF3 later'))).toEqual([
       { id: 'F1', answer: 'fixed' },
       { id: 'F2', answer: 'disputed', reason: 'it is meant so' },
     ]);
