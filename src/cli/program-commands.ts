@@ -48,7 +48,10 @@ export const OPTIONS = {
   primary: new Option('--primary <agent>', 'the agent that works'),
   reviewer: new Option('--reviewer <agent>', 'the agent that reviews'),
   maxIterations: new Option('--max-iterations <number>', 'the most iterations').argParser(entryNumber),
-  resume: new Option('--resume <id>', 'follow a review that was started before'),
+  resume: new Option(
+    '--resume <id>',
+    'follow a review that was started before; a word decides: accept, uphold, more, cancel',
+  ),
   crew: new Option('--crew <id>', 'the crew, where there are several'),
   now: new Option('--now', 'with stop: cut steps under way'),
   touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve as absolute } from 'node:path';
@@ -7,7 +7,11 @@ import { fileURLToPath } from 'node:url';
 import { parse } from 'jsonc-parser';
 import { z } from 'zod';
 import { lockFile, lockOf } from '../engine/lock.ts';
-import { databaseIn } from '../runtime/data-folder.ts';
+import { loadConfigFrom } from '../config/load.ts';
+import { thisWorld } from '../config/world.ts';
+import { systemClock } from '../lib/time.ts';
+import { pruneReviews } from '../runtime/channel-reviews.ts';
+import { MACHINES_BESIDE_FLOORS, databaseIn, openDataFolder } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { askBot, harmless, readToken } from './ctl.ts';
@@ -15,6 +19,7 @@ import type { CtlWorld } from './ctl.ts';
 
 /** A review from the command line. */
 export type ReviewCall = {
+  /** The task; for a review that is resumed, a decision: "accept", "uphold", "more 5" or "cancel". */
   readonly task: string | null;
   readonly primary: string | null;
   readonly reviewer: string | null;
@@ -62,6 +67,10 @@ export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<E
     );
     return EXIT_CODES.usage;
   }
+  if (call.resume !== null && call.task !== null && !DECISION.test(call.task)) {
+    world.err(`Expected accept, uphold, more or cancel after --resume, got "${harmless(call.task)}".\n`);
+    return EXIT_CODES.usage;
+  }
   if (!isFolder && (await isRunning(world))) {
     const { code, id } = await followed({ ...call, channel: channelOf(call) }, world);
     return hinted(code, id, world);
@@ -72,6 +81,9 @@ export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<E
   }
   return inPrivate(call, world);
 }
+
+/** What a person can decide about a review that is resumed. */
+const DECISION = /^(?:accept|uphold|more|cancel)(?: |$)/;
 
 function channelOf({ resume, channel }: ReviewCall): string | null {
   return resume === null ? channel : resume.replace(/-\d+$/, '');
@@ -85,12 +97,13 @@ function ask(line: string, channel: string | null, world: CtlWorld): ReturnType<
   return askBot({ line, channel, json: false }, world);
 }
 
-/** Starts the review unless it is resumed, and follows it to its end. */
+/** Starts the review, or decides about one that is resumed, and follows it to its end. */
 async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
   const { channel, task, primary, reviewer, iterations } = call;
-  if (call.resume === null) {
+  if (call.resume === null || task !== null) {
     const count = iterations === null ? '' : ` ${iterations}`;
-    const started = await ask(`review start ${primary} ${reviewer}${count} ${task}`, channel, world);
+    const line = call.resume === null ? `review start ${primary} ${reviewer}${count} ${task}` : `review ${task}`;
+    const started = await ask(line, channel, world);
     if (!started.reached || !started.ok) {
       world.err(`${harmless(started.reached ? started.text : started.why)}\n`);
       return { code: started.reached ? EXIT_CODES.refused : EXIT_CODES.notRunning, id: '' };
@@ -105,7 +118,8 @@ type Ended = { readonly code: ExitCode; readonly id: string };
 
 /** Says how to go on with a review that waits for a person. */
 function hinted(code: ExitCode, id: string, world: ReviewWorld): ExitCode {
-  if (code === EXIT_CODES.personNeeded) world.err(`To follow it again: conch review --resume ${id}\n`);
+  if (code === EXIT_CODES.personNeeded)
+    world.err(`To decide and go on: conch review --resume ${id} accept (or uphold, more 5, cancel)\n`);
   return code;
 }
 
@@ -227,14 +241,29 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
   });
   const ended = new Promise<void>((resolve) => bot.once('exit', () => resolve()));
   const own: ReviewWorld = { ...world, dataDir, port };
+  let isPassed = false;
   try {
     await untilRunning(own, bot);
     const { code } = await followed({ ...call, channel: PRIVATE_CHANNEL }, own);
+    isPassed = code === EXIT_CODES.ok;
     return hinted(code, dataDir, world);
   } finally {
     bot.kill('SIGTERM');
     await ended;
+    if (isPassed) await forget(dataDir, config);
   }
+}
+
+/** Deletes what a private Conch has stored. Work that has not passed stays, because the report names it. */
+async function forget(dataDir: string, file: string): Promise<void> {
+  process.chdir(readFileSync(join(dataDir, STARTED_IN), 'utf8'));
+  const config = { ...loadConfigFrom(thisWorld(), file), dataDir };
+  const nothing = { textLimit: () => 0, words: () => null, say: () => undefined };
+  const store = openDataFolder({ dataDir, clock: systemClock(), ...nothing });
+  for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(store);
+  await pruneReviews({ store, config, failed: () => undefined }, () => Infinity, false);
+  await store.close();
+  rmSync(dataDir, { recursive: true, force: true });
 }
 
 /** Waits for a private Conch whose own `conch review` was killed a moment ago. Returns false when it does not end. */

@@ -1,10 +1,11 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
 import { until } from '../e2e/network.ts';
+import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 
 const CONCH = fileURLToPath(new URL('../../src/conch.js', import.meta.url));
 const place = mkdtempSync(join(tmpdir(), 'conch-review-cli-'));
@@ -31,7 +32,7 @@ function agent(folder: string, id: string, ...texts: readonly string[]) {
 
 function review(name: string, dev: readonly string[], qa: readonly string[], ...args: readonly string[]) {
   const folder = join(place, name);
-  mkdirSync(folder);
+  mkdirSync(folder, { recursive: true });
   configure(folder, dev, qa);
   return conch(folder, 'review', '--primary', 'dev', '--reviewer', 'qa', ...args);
 }
@@ -45,7 +46,9 @@ function configure(folder: string, dev: readonly string[], qa: readonly string[]
 }
 
 function conch(folder: string, ...words: readonly string[]) {
-  const env = { ...process.env, CONCH_DATA_DIR: join(folder, 'data'), CONCH_PORT: '0', TMPDIR: folder };
+  const temporary = `${folder}-temporary`;
+  mkdirSync(temporary, { recursive: true });
+  const env = { ...process.env, CONCH_DATA_DIR: join(folder, 'data'), CONCH_PORT: '0', TMPDIR: temporary };
   const child = spawn(process.execPath, [CONCH, ...words], { cwd: folder, env });
   let [out, err] = ['', ''];
   child.stdout.on('data', (chunk) => (out += String(chunk)));
@@ -79,12 +82,34 @@ describe('conch review without a running Conch', () => {
     expect([code, said]).toMatchObject([20, { state: 'failed', runState: 'failed', outcome: { kind: 'limit' } }]);
   });
 
-  test('ends with 21 when a person is needed, and says how to go on', async () => {
-    const { code, err } = await review('needed', ['One.'], ['REVISE'], 'write it').ended();
-    expect([code, err]).toEqual([
-      21,
-      expect.stringMatching(/A person is needed: .*\nTo follow it again: conch review --resume \S+\n/),
-    ]);
+  test.each([
+    [['uphold'], 0, 'dev: Two.\nqa: PASS\nThe review passed\n'],
+    [['cancel', 'no', 'longer', 'needed'], 130, 'The review cancelled: no longer needed\n'],
+    [['merge'], 2, ''],
+  ])('ends with 21 when a person is needed, who then decides: %j', async (words, code, end) => {
+    const name = `needed-${words[0]}`;
+    const needed = await review(name, ['One.', 'One.', 'One.', 'Two.'], ['REVISE', 'PASS'], 'write it').ended();
+    const [, resume = ''] =
+      /A person is needed: .*\nTo decide.*: conch review --resume (\S+) accept/.exec(needed.err) ?? [];
+    expect([needed.code, resume]).toEqual([21, expect.stringContaining('conch-review-')]);
+    const decided = await conch(join(place, name), 'review', '--resume', resume, ...words).ended();
+    expect(decided.code).toBe(code);
+    expect(decided.out.endsWith(end)).toBe(true);
+  });
+
+  test('leaves nothing behind when the work passes, and keeps work that the report names', async () => {
+    const left = async (name: string, verdict: string) => {
+      const folder = join(place, name);
+      execFileSync('git', ['init', '--quiet', folder]);
+      writeFileSync(join(folder, '.gitignore'), '*.count\n');
+      const { err } = await review(name, ['One.'], [verdict], '--max-iterations', '1', 'write it').ended();
+      const [, data = ''] = RESUME.exec(err) ?? [];
+      const git = (...args: readonly string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' });
+      const refs = git('for-each-ref', 'refs/conch').split('\n').length - 1;
+      return [existsSync(data), refs, git('worktree', 'list').split('\n').length - 1];
+    };
+    expect(await left('clean', 'PASS')).toEqual([false, 0, 1]);
+    expect(await left('kept', 'REVISE')).toEqual([true, 2, 1]);
   });
 
   test('cancels the review at Ctrl+C and ends with 130', async () => {
@@ -134,5 +159,41 @@ describe('conch review without a running Conch', () => {
   test('says what is missing', async () => {
     const { code, err } = await review('missing', ['One.'], ['PASS'], '--max-iterations', '3').ended();
     expect([code, err]).toEqual([2, expect.stringContaining('conch review --primary dev --reviewer qa')]);
+  });
+});
+
+describe('conch review with a running Conch', () => {
+  test('is a command to it, ends with 21 when a person is needed, and follows it again by its id', async () => {
+    const folder = join(place, 'running');
+    mkdirSync(folder);
+    const of = [agent(folder, 'dev', 'One.', 'One.', 'One.', 'Two.'), agent(folder, 'qa', 'REVISE', 'PASS')];
+    const at = await makePlace({ agents: of, channels: [{ id: 'console:x', agents: ['dev', 'qa'] }] });
+    const bot = startBot(at);
+    const run = (...argv: readonly string[]) => runConch(at, { argv });
+    try {
+      await bot.ready();
+      const roles = ['--primary', 'dev', '--reviewer', 'qa'];
+      const refused = await run('review', '--primary', 'dev', '--reviewer', 'nobody', 'write it');
+      expect([refused.code, refused.err]).toEqual([10, expect.stringContaining('There is no agent "nobody"')]);
+      const needed = await run('review', ...roles, 'write it');
+      expect([needed.code, needed.err]).toEqual([
+        21,
+        expect.stringContaining('To decide and go on: conch review --resume console:x-1 accept'),
+      ]);
+      const other = await run('review', '--resume', 'console:x-7');
+      expect([other.code, other.err]).toEqual([
+        10,
+        'console:x-7 is not the last review of console:x, which is console:x-1.\n',
+      ]);
+      const none = await run('review', '--resume', 'console:y-1');
+      expect([none.code, none.err]).toEqual([10, expect.stringContaining('console:y')]);
+      const status = await run('ctl', 'review', 'status', '--json');
+      expect(JSON.parse(status.out)).toMatchObject({ runState: 'reviewing', waiting: { for: 'arbiter' } });
+      const passed = await run('review', '--resume', 'console:x-1', 'uphold', '--json');
+      expect([passed.code, JSON.parse(passed.out)]).toMatchObject([0, { runState: 'completed', iteration: 4 }]);
+    } finally {
+      await bot.end('SIGTERM');
+      clearPlace(at);
+    }
   });
 });

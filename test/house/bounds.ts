@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 59_455,
+  linesOfCode: 59_470,
   files: 346,
   filesPerMessage: 46,
   functionsPerMessage: 620,
