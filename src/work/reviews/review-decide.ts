@@ -339,7 +339,9 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   if (work.tree !== tree) {
     decision.record({ type: 'verdictVoided', tree });
     decision.record({ type: 'workMeasured', work });
-    return decision.ask(review.reviewer, 'review', 'the work changed while you reviewed it');
+    const { voided = 0 } = review.iterations.at(-1) ?? {};
+    if (voided < MOST_VOIDED) return decision.ask(review.reviewer, 'review', 'the work changed while you reviewed it');
+    return void decision.wait('arbiter', VOIDED_AGAIN, decision.at + review.settings.waitMs);
   }
   const { signal, findings: given, reason = '' } = turn;
   const fault = faultOf(turn, review);
@@ -355,6 +357,10 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   if (isAgreed && (verdict === 'pass' || (verdict === 'revise' && isNotesOnly))) return pass(decision, reason);
   goOnUnlessStalled(decision);
 }
+
+/** How many verdicts of one iteration may be void before a person decides. */
+const MOST_VOIDED = 2;
+const VOIDED_AGAIN = 'the work changed during each of 3 reviews. Something besides the agents may be changing files';
 
 /** Whether the reviewer has given a verdict on this tree, in the iteration before or an earlier one. */
 function wasReviewed({ reviewed, iterations }: Review, tree: string): boolean {

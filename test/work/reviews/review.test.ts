@@ -218,6 +218,14 @@ describe('a verdict', () => {
     expect(course.reviews({ signal: 'pass' }).end).toBe('complete passed after 1');
   });
 
+  test('that is void three times in one iteration needs a decision: something else changes the work', () => {
+    const course = new Course().works({ tree: 'a' });
+    for (const tree of ['b', 'c']) expect(course.reviews({ signal: 'pass', tree }).end).toBe('reviewing qa after 1');
+    expect(course.reviews({ signal: 'pass', tree: 'd' }).end).toBe('reviewing arbiter after 1');
+    expect(course.give({ type: 'UPHOLD', by: 'ann' })).toBeNull();
+    expect(course.end).toBe('working dev after 2');
+  });
+
   test.each<readonly [string, Said]>([
     ['that is missing', {}],
     ['that is doubled', { broken: true }],
