@@ -36,11 +36,15 @@ const NOWHERE = {
   scratch: '',
 };
 
+/** The most rounds of deliveries that one hand-over causes. */
+const MOST_ROUNDS = 1_000;
+
 type Grant = { readonly agent: string; readonly epoch: number };
 
 /**
  * The time from the end of one turn to the grant of the next one, outside and inside an open review, each in turn in
- * one program. Its agents work in no repository, so git is no part of it. Medians, in milliseconds.
+ * one program, and each after the deliveries of the one before: else a hand-over outside pays for what is posted
+ * inside. Its agents work in no repository, so git is no part of it. Medians, in milliseconds.
  */
 export async function reviewed(
   path: string,
@@ -55,6 +59,7 @@ export async function reviewed(
     for (const channel of [PLAIN, REVIEWED]) {
       const { agent, epoch } = await floors.granted(channel);
       const isLast = channel === REVIEWED && floors.isLast(agent);
+      await floors.delivered();
       const from = performance.now();
       const text = channel === PLAIN ? SAID : `${SAID} ${(answers += 1)}${agent === 'dev' ? '' : '\nREVISE'}`;
       await Promise.all([
@@ -120,16 +125,18 @@ async function openChannels(path: string) {
     await delivery.stop();
     await store.close();
   };
-  return { manager, reviews, grants, next, stop };
+  const delivered = async (): Promise<void> => void (await delivery.drain(MOST_ROUNDS));
+  return { manager, reviews, grants, next, stop, delivered };
 }
 
 /** The same, with a review open in one of them. */
 async function openReviewed(path: string) {
-  const { manager, reviews, grants, next, stop } = await openChannels(path);
+  const { manager, reviews, grants, next, stop, delivered } = await openChannels(path);
   let count = 0;
   const floors = {
     manager,
     stop,
+    delivered,
     /** Resolves with the channel's turn that is newer than this one. */
     async granted(channel: string, after = -1): Promise<Grant> {
       for (;;) {
