@@ -202,6 +202,7 @@ export function lengthsOf(
 export function sessionSettingsOf(
   config: () => Config,
   { gateFor, taints }: { readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate; readonly taints: RunTaints },
+  beforePrompt: NonNullable<SessionSettings['beforePrompt']>,
 ): SupervisorSettings {
   const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds } = config().turnConfig;
   const madeFrom = foundOnce((_config: Config) => new BoundedMap<ChannelId, SessionSettings>(SETTINGS_KEPT));
@@ -227,6 +228,7 @@ export function sessionSettingsOf(
         passWords,
         place: about,
         thresholds: { maxConsecutiveErrors, maxTotalErrors },
+        beforePrompt,
         gate: (agent, epoch) => gateFor({ agent, ...seat }, epoch),
         taint: (agent) => taintOf(taints, { agent, ...seat }),
         reaches: (agent, server, tool) => reachesServer(config(), { agent, channel: id }, server, tool),

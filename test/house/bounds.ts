@@ -3,7 +3,7 @@ export type HouseNumbers = {
   readonly cycles: number;
   readonly bordersBroken: number;
   /** Lines of `.ts` and `.tsx` in `src` without blank lines and comments. */
-  readonly linesOfCode: number;
+  readonly linesOfCode: 59_610,
   /** Files of code in `src`. */
   readonly files: number;
   /** What one message crosses: see `trace`. */
@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 59_470,
+  linesOfCode: 59_610,
   files: 346,
   filesPerMessage: 46,
   functionsPerMessage: 620,

@@ -4,7 +4,14 @@ import { defined } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { AbsentError, BackendError, EXECUTION_ERROR, UntrustedError, codeOf } from '../backends/backend.ts';
-import type { AgentBackend, AgentSession, SeatContext, SessionFailure, TurnPrompt } from '../backends/backend.ts';
+import type {
+  AgentBackend,
+  AgentSession,
+  Ending,
+  SeatContext,
+  SessionFailure,
+  TurnPrompt,
+} from '../backends/backend.ts';
 import { SessionKnowledge, turnPrompt } from '../prompt/prompt.ts';
 import type { MadePrompt, Work } from '../prompt/prompt.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
@@ -35,6 +42,8 @@ export type AgentSpec = {
   readonly backend: AgentBackend;
 };
 
+const INTERRUPTED: Ending = { how: 'interrupted' };
+
 /** The settings of the sessions in one channel. */
 export type SessionSettings = {
   /** Messages within this time are injected together, in milliseconds. */
@@ -55,6 +64,8 @@ export type SessionSettings = {
   readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
   /** The taint of an agent's seat. Absent: taint is not tracked. */
   readonly taint?: (agent: AgentId) => SeatTaint;
+  /** Called before each prompt, which waits for the promise. Never rejects. Absent, or `null`: nothing to wait for. */
+  readonly beforePrompt?: (agent: AgentId) => Promise<void> | null;
   /** Makes the gate between an agent and its tools for one epoch. */
   readonly gate: (agent: AgentId, epoch: number) => ToolGate;
 };
@@ -455,7 +466,10 @@ export class SessionExecutor {
     this.#generation = generation;
     let ending;
     try {
-      ending = await session.prompt(prompt, generation.report);
+      const before = this.#settings.beforePrompt?.(this.#spec.id) ?? null;
+      if (before !== null) await before;
+      if (this.#generation !== generation) return;
+      ending = generation.muted ? INTERRUPTED : await session.prompt(prompt, generation.report);
     } catch (error) {
       if (this.#generation === generation) this.#failed(error, 'Error');
       return;

@@ -14,6 +14,7 @@ import type { CrewSurroundings } from '../../work/crews/crew-shown.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
 import type { CrewFact } from '../../work/crews/crew-events.ts';
+import { findWorker } from '../../work/crews/crew.ts';
 import type { Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
 import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
@@ -99,6 +100,15 @@ export class CrewHost {
     const threads = workers.flatMap(({ name, ticket }) => (names.has(name) && ticket !== null ? [ticket.thread] : []));
     for (const channel of new Set([settings?.channel, ...threads]))
       if (channel !== undefined) this.#ports.show(channel);
+  }
+
+  /** What the prompt of an agent waits for; `null` for nothing. */
+  beforePrompt(agent: string): Promise<void> | null {
+    for (const runner of this.#runners.values()) {
+      const worker = findWorker(runner.state(), agent);
+      if (worker?.agent === agent) return runner.beforePrompt(worker);
+    }
+    return null;
   }
 
   /** Called when the floor of a channel changed: what holds up a ticket's thread stands in its crew's channel too. */

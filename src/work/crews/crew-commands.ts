@@ -29,6 +29,8 @@ type Run = (runner: CrewRunner, request: Request, ports: CrewCommandsPorts) => A
 /** Lines that `peek` shows, and the most that `logs` shows. */
 const PEEK_LINES = 40;
 const LOG_LINES = 1_000;
+/** The last facts of a crew, in which those of a worker are looked for. */
+const FACTS_READ = 10_000;
 
 /** The commands of the group "crew". */
 export function createCrewCommands(ports: CrewCommandsPorts): CrewCommands {
@@ -223,25 +225,29 @@ const REFUSED: Readonly<Record<CrewRefusal, string>> = {
   NOT_DUE: 'Nothing changed: no time has run out yet.',
 };
 
-/** What was said and done for a worker's ticket, oldest first. */
+/** What was said and done for a worker's ticket, oldest first; for the last one when it has none. */
 function logOf(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts, limit: number): Answer {
-  const crew = runner.state();
-  const worker = findWorker(crew, values.worker ?? '');
+  const worker = findWorker(runner.state(), values.worker ?? '');
   if (worker === undefined) return { ok: false, text: REFUSED.NO_WORKER };
-  const { ticket, name } = worker;
-  if (ticket === null) return { ok: true, text: `${name} has no ticket.` };
-  const done = ports.facts(runner.key, LOG_LINES).flatMap(({ at, fact }) => {
-    const isOfTicket = 'worker' in fact && fact.worker === name && at >= ticket.at;
-    const words = isOfTicket ? factLine(fact) : null;
+  const { name } = worker;
+  const own = ports.facts(runner.key, FACTS_READ).filter(({ fact }) => 'worker' in fact && fact.worker === name);
+  const begin = own.findLastIndex(({ fact }) => fact.type === 'ticketAssigned');
+  const assigned = own[begin]?.fact;
+  const ticket = worker.ticket ?? (assigned?.type === 'ticketAssigned' ? assigned.ticket : null);
+  if (ticket === null) return { ok: true, text: `${name} had no ticket yet.` };
+  const done = own.slice(Math.max(0, begin)).flatMap(({ at, fact }) => {
+    const words = factLine(fact);
     return words === null ? [] : [{ at, text: words }];
   });
   const said = ports
-    .lines(ticket.thread, limit)
+    .lines(ticket.thread, LOG_LINES)
+    .filter(({ at }) => at >= ticket.at)
     .map(({ at, author, text }) => ({ at, text: `${author.name}: ${text}` }));
   const all = [...done, ...said]
     .toSorted((a, b) => a.at - b.at)
     .flatMap(({ at, text }) => text.split('\n').map((line) => `${utcTime(at)} ${line}`));
-  return { ok: true, text: all.slice(-limit).join('\n') || `Nothing was done for ${ticket.id} yet.` };
+  const head = worker.ticket === null ? `${name} has no ticket now. Its last one was ${ticket.id}:\n` : '';
+  return { ok: true, text: `${head}${all.slice(-limit).join('\n') || `Nothing was done for ${ticket.id} yet.`}` };
 }
 
 /** A worker in the form of the specification's state.json. */

@@ -15,6 +15,7 @@ import type { CopyPicture } from './git/guard.ts';
 import { applyKept, commitWork, dropKept, listKept, showKept, storeWork, treeOf } from './git/kept.ts';
 import {
   advanceMain,
+  fileCommit,
   findMerge,
   isOnMain,
   mainState,
@@ -24,6 +25,7 @@ import {
   pushTo,
   pushedTip,
 } from './git/merge.ts';
+import type { FileText } from './git/merge.ts';
 import type { PullRequests, PullState } from './pull-requests.ts';
 import { quotedText } from './prompts.ts';
 import {
@@ -146,6 +148,7 @@ class RepositoryWork implements CrewWork {
   /** The user's copy when a step was measured last. */
   #picture: CopyPicture | null = null;
   #turn: Promise<unknown> = Promise.resolve();
+  #fetching: Promise<boolean> | null = null;
   /** The user's copy before each step under way of agents that do not ask, and what changed in it besides. */
   readonly #before = new Map<string, { readonly picture: CopyPicture; readonly changes: readonly string[] }>();
 
@@ -161,7 +164,6 @@ class RepositoryWork implements CrewWork {
 
   async look({ finished, workers }: Crew): Promise<Seen> {
     const repository = this.#repository;
-    await this.#fetch();
     const merged = new Map(finished.map(({ id, commit }) => [id, commit]));
     const running = workers.flatMap(({ ticket }) => ticket?.id ?? []);
     const inBase = new Set<string>();
@@ -185,6 +187,13 @@ class RepositoryWork implements CrewWork {
       listed: sorted.listed,
       waiting: sorted.waiting + sorted.ready.length - ready.length,
     };
+  }
+
+  /** Fetches run one at a time: they write the same ref. */
+  fetch(): Promise<boolean> {
+    if (!this.#plan.fetch) return Promise.resolve(false);
+    this.#fetching ??= this.#fetchMain().finally(() => (this.#fetching = null));
+    return this.#fetching;
   }
 
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }> {
@@ -227,9 +236,13 @@ class RepositoryWork implements CrewWork {
     return (await portsInUse(this.#plan.id, slot)).length === 0;
   }
 
-  async stepBegins(worker: string): Promise<void> {
-    if (!this.#plan.guardsCopy) return;
-    await this.#inTurn(async () => {
+  stepAsked(worker: string): void {
+    this.#before.delete(worker);
+  }
+
+  beforePrompt(worker: string): Promise<void> | null {
+    if (!this.#plan.guardsCopy || this.#before.has(worker)) return null;
+    return this.#inTurn(async () => {
       this.#before.set(worker, { picture: await pictureOf(this.#repository), changes: [] });
     });
   }
@@ -289,6 +302,7 @@ class RepositoryWork implements CrewWork {
 
   merge(ticket: Assigned, order: MergeOrder, started: (main: string) => Promise<boolean>): Promise<MergeEnd> {
     return this.#alone(async () => {
+      await this.#fetchIfPossible();
       for (let times = 0; times < MOST_MOVES; times += 1) {
         const result = await this.#mergeOnce(ticket, order, started);
         if (result.how !== 'moved') return result;
@@ -303,6 +317,7 @@ class RepositoryWork implements CrewWork {
     if (pull !== null) {
       const state = await pulls.look(pull.number, pull.head);
       const end = pullEnd(state, pull, { main: this.#plan.main, ticket });
+      if (end.how === 'merged') await this.#fetchIfPossible();
       // Other work of the worker is shown in the same pull request.
       if (state.state !== 'open' || pull.tip === tip) return end;
     }
@@ -405,6 +420,7 @@ class RepositoryWork implements CrewWork {
   }
 
   async closed(ticket: string, commit: string | null): Promise<void> {
+    if (commit === null) await this.#closeOnMain(ticket);
     await this.#byConch(() => this.#tickets.closed(ticket, commit));
   }
 
@@ -422,6 +438,39 @@ class RepositoryWork implements CrewWork {
     } catch (error) {
       this.#ports.say(`${ticket} is still claimed: ${error instanceof Error ? error.message : String(error)}`);
     }
+  }
+
+  /** Closes the file of a ticket that needed no change. Where a service merges, only people change main. */
+  async #closeOnMain(ticket: string): Promise<void> {
+    const closing = async (tip: string) => await this.#tickets.closingFile(ticket, tip);
+    try {
+      if (this.#pulls === null) return await this.#commitOnMain(closing, `Close ${ticket}: no change was needed`);
+      if ((await closing((await mainState(this.#repository)).tip)) === null) return;
+      throw new Error('the crew opens pull requests, and changes nothing on main');
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      this.#ports.say(`${ticket} needed no change, and its file is open on ${this.#plan.main}. Close it: ${why}`);
+    }
+  }
+
+  /**
+   * Changes a file of tickets in a commit of its own on main. People's files change only by a fast-forward that git
+   * accepts, as after a merge. `file`: the new text at a tip; `null` for none. Does nothing when main has it already.
+   */
+  #commitOnMain(file: (tip: string) => Promise<FileText | null>, message: string): Promise<void> {
+    return this.#alone(async () => {
+      for (let times = 0; times < MOST_MOVES; times += 1) {
+        const { tip, hasDiverged } = await mainState(this.#repository);
+        if (hasDiverged) throw new Error(DIVERGED);
+        const changed = await file(tip);
+        const commit = changed === null ? null : await fileCommit(this.#repository, tip, { file: changed, message });
+        if (commit === null) return;
+        const [counted, count] = (this.#ports.memory.recall('tests') ?? '').split(' ');
+        const order = { from: tip, to: commit, count: counted === tip ? Number(count) : null };
+        if (await this.#advance(message, order)) return;
+      }
+      throw new Error(`${this.#plan.main} moved ${MOST_MOVES} times meanwhile`);
+    });
   }
 
   /** Closes the tickets that are merged and still open, because closing failed before. */
@@ -443,7 +492,10 @@ class RepositoryWork implements CrewWork {
     if (!(await started(tip))) return { how: 'moved' };
     const landed = await this.#landed(ticket.base, tip);
     const earlier = await findMerge(repository, commit, ticket.base);
-    if (earlier !== null && (await isOnMain(repository, earlier)) !== null) return this.#finish(earlier);
+    if (earlier !== null && (await isOnMain(repository, earlier)) !== null) {
+      if (this.#plan.push) await this.#push(earlier);
+      return { how: 'merged', commit: earlier };
+    }
     const closing = await this.#tickets.closingFile(ticket.id, tip);
     const made = await mergeCommit(repository, {
       folder: this.#integration,
@@ -468,29 +520,31 @@ class RepositoryWork implements CrewWork {
         if (verdict === 'red') return { how: 'red', output, landed };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
         if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
-        return this.#advance(ticket, { from: tip, to: made.commit, count });
+        const isOn = await this.#advance(ticket.id, { from: tip, to: made.commit, count });
+        return isOn ? { how: 'merged', commit: made.commit } : { how: 'moved' };
       }
     }
   }
 
-  /** Makes a merge commit that was tested the tip of main. */
+  /** Makes a commit the tip of main, and pushes it if the crew is to. Resolves with false when main has moved. */
   async #advance(
-    ticket: Assigned,
+    about: string,
     { from, to, count }: { readonly from: string; readonly to: string; readonly count: number | null },
-  ): Promise<MergeEnd> {
+  ): Promise<boolean> {
     const advanced = await this.#byConch(() => advanceMain(this.#repository, { from, to }));
-    if (advanced.kind === 'moved') return { how: 'moved' };
+    if (advanced.kind === 'moved') return false;
     await this.#countedTests(to, count);
     if (advanced.kind === 'waiting') {
       const { folder, reason } = advanced;
-      const words = `merged as ${to.slice(0, 10)}; ${folder} was not updated: ${reason}`;
-      this.#ports.say(`${ticket.id}: ${words} To try again: /crew update`);
+      const words = `on main as ${to.slice(0, 10)}; ${folder} was not updated: ${reason}`;
+      this.#ports.say(`${about}: ${words} To try again: /crew update`);
     }
-    return this.#finish(to);
+    if (this.#plan.push) await this.#push(to);
+    return true;
   }
 
   /** What a merge or a pull request changes besides the branch: its ticket is closed, and others stay as they are. */
-  #changesOf(closing: { readonly path: string; readonly text: string } | null) {
+  #changesOf(closing: FileText | null) {
     const { ticketsDir } = this.#ports;
     return {
       ...(closing === null ? {} : { ticket: closing }),
@@ -509,11 +563,6 @@ class RepositoryWork implements CrewWork {
     const [commit, known] = (this.#ports.memory.recall('tests') ?? '').split(' ');
     if (commit !== tip || known === undefined || (count !== null && count >= Number(known))) return null;
     return `the merged tree reports ${count ?? 'no number of'} tests, and ${this.#plan.main} reports ${known}`;
-  }
-
-  async #finish(commit: string): Promise<MergeEnd> {
-    if (this.#plan.push) await this.#push(commit);
-    return { how: 'merged', commit };
   }
 
   /** Pushes main. A refused push is told once, and tried again at the next fetch. */
@@ -705,25 +754,39 @@ class RepositoryWork implements CrewWork {
     return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
   }
 
-  async #fetch(): Promise<void> {
-    if (!this.#plan.fetch) return;
-    const fetched = await fetchMain(this.#repository);
+  /** Fetches main, without saying more of a failure than people were told: what is merged is in main as it is here. */
+  async #fetchIfPossible(): Promise<void> {
+    await this.fetch().catch(() => undefined);
+  }
+
+  async #fetchMain(): Promise<boolean> {
     const { main, push } = this.#plan;
-    if (!fetched.fetched) {
-      if (fetched.problem === null) return;
-      const words = `${main} could not be fetched: ${fetched.problem}`;
+    const fetched = await fetchMain(this.#repository);
+    const { tip } = await mainState(this.#repository);
+    if (fetched.problem === 'no branch' && push) {
+      await this.#push(tip);
+      return false;
+    }
+    if (fetched.problem !== null) {
+      const how = `To create it there: git push ${fetched.remote} ${main}`;
+      const words =
+        fetched.problem === 'no branch'
+          ? `${fetched.remote} has no branch ${main}. ${how}`
+          : `${main} could not be fetched: ${fetched.problem}`;
       this.#tellOnce('fetch', `no ticket starts: ${words}`);
       throw new Error(words);
     }
     this.#tellOnce('fetch', null);
-    const { tip } = await mainState(this.#repository);
     const { commit, remote } = fetched;
+    if (commit === null) return false;
     const isBehind = await isAncestor(this.#repository, tip, commit);
     const isAhead = await isAncestor(this.#repository, commit, tip);
     const how = `Run: git merge ${commit.slice(0, 10)}`;
     this.#tellOnce('diverged', isBehind || isAhead ? null : `${main} and that of ${remote} have both gone on. ${how}`);
-    if (isBehind) await this.#byConch(() => advanceMain(this.#repository, { from: tip, to: commit }));
-    else if (isAhead && push) await this.#push(tip);
+    if (isAhead && !isBehind && push) await this.#push(tip);
+    if (isAhead || !isBehind) return false;
+    await this.#byConch(() => advanceMain(this.#repository, { from: tip, to: commit }));
+    return true;
   }
 
   /** Folders of dependencies that the user's copy has, that git ignores, and that the worktree lacks. */

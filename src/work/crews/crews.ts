@@ -6,7 +6,7 @@ import type { CrewStore } from './crew-binding.ts';
 import { overlap } from './tickets/ticket.ts';
 import type { Ticket } from './tickets/ticket.ts';
 import type { ReviewedWork } from '../reviews/review.ts';
-import { crewDeadline, findWorker, jobOf, nextReviewId, workerName } from './crew.ts';
+import { crewDeadline, findWorker, isStepping, jobOf, nextReviewId, workerName } from './crew.ts';
 import type { Assigned, Crew, CrewSettings, Job, PullRequest, WorktreeState, Worker } from './crew.ts';
 
 /** A ticket that may be started, with its place in the repository. */
@@ -62,6 +62,11 @@ export type PullEnd =
  * crash. Every method rejects with words for people when it fails.
  */
 export type CrewWork = {
+  /**
+   * Fetches main, if the crew is to, and pushes what a refused push left. Resolves with true when main moved. People are
+   * told once of a failure.
+   */
+  fetch(): Promise<boolean>;
   look(crew: Crew): Promise<Seen>;
   /** Runs the tests of main at a commit. */
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
@@ -72,7 +77,9 @@ export type CrewWork = {
   /** Makes the worktree, and runs what prepares it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
   /** Called when the floor is asked for a step of a worker. */
-  stepBegins(worker: string): Promise<void>;
+  stepAsked(worker: string): void;
+  /** Called before each prompt of a step, which waits for the promise; `null`: nothing to wait for. */
+  beforePrompt(worker: string): Promise<void> | null;
   /** Measures the worktree. `commits`: commits uncommitted changes first. */
   measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
   test(ticket: Assigned): Promise<TestResult>;
@@ -157,6 +164,8 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
 const AGAIN_MS = 5_000;
 /** Time between two looks at a pull request, in milliseconds. */
 const PULL_MS = 60_000;
+/** Time between two fetches that no ticket and no merge asks for, in milliseconds. */
+const FETCH_MS = 60_000;
 
 /** The UUID of a worker's session for its ticket: a new one after each renewal. */
 export function sessionOf({ ticket, renewals }: Pick<Worker, 'ticket' | 'renewals'>): string {
@@ -185,6 +194,8 @@ export class CrewRunner {
   /** Set when tickets may have become ready since the last look began. */
   #isLookDue = false;
   #isRunning = false;
+  /** The last fetch that a look asked for, and why it failed; `null` a minute later. */
+  #fetched: { readonly failed: Error | null } | null = null;
 
   constructor(ports: CrewPorts) {
     this.#ports = ports;
@@ -193,7 +204,7 @@ export class CrewRunner {
       if (key !== ports.key || !this.#isRunning) return;
       for (const fact of facts) {
         // The next try finds a fresh session: both begin it before the step is asked again.
-        if (fact.type === 'stepSent') this.#do(this.#ports.work.stepBegins(fact.worker));
+        if (fact.type === 'stepSent') this.#ports.work.stepAsked(fact.worker);
         if (fact.type === 'errorCounted') this.#restart(state, fact.worker);
         if (fact.type === 'sessionRenewed') this.#do(this.#ports.seat());
         if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();
@@ -278,6 +289,12 @@ export class CrewRunner {
     return applied.ok ? null : applied.refusal;
   }
 
+  /** What the prompt of a worker's step waits for; `null` for nothing. A failure holds up no prompt. */
+  beforePrompt(worker: Worker): Promise<void> | null {
+    if (!this.#isRunning || !isStepping(worker)) return null;
+    return this.#ports.work.beforePrompt(worker.name)?.catch((error: unknown) => this.#failed(error)) ?? null;
+  }
+
   /** Adds workers: one with this name, or as many with the next free names. `touches`: patterns of their tickets. */
   async spawn(wanted: number | string, touches: readonly string[] = []): Promise<CrewRefusal | null> {
     const { agentOf } = this.#ports;
@@ -295,6 +312,7 @@ export class CrewRunner {
   /** Gives a ticket to a worker, ready or listed. Returns why not, or `null`. */
   async assign(worker: string, id: string): Promise<CrewRefusal | 'NO_TICKET' | null> {
     if (!this.state().running) return 'NOT_RUNNING';
+    await this.#ports.work.fetch();
     const { tip, ready } = await this.#ports.work.look(this.state());
     const ticket = ready.find((each) => each.id === id);
     if (ticket === undefined) return 'NO_TICKET';
@@ -516,19 +534,52 @@ export class CrewRunner {
   /** Looks for tickets, and gives them to idle workers. Main is tested first when others moved it. */
   async #looked(): Promise<void> {
     const { work } = this.#ports;
-    const { tip, ready, listed, waiting } = await work.look(this.state());
-    this.#seen = { listed, waiting, ready };
+    let seen = await work.look(this.state());
+    this.#seen = seen;
+    if (await this.#fetch(this.#givesOneOf(seen))) seen = await work.look(this.state());
+    this.#seen = seen;
+    const { tip, ready } = seen;
     if (ready.length > 0) await this.#testBase(tip);
     for (const ticket of ready) {
-      const { workers, refused, running } = this.state();
-      const idle = workers.filter(({ status, leaving }) => status === 'idle' && leaving === null);
-      if (idle.length === 0 || !running || !this.#isRunning) return;
-      // Workers with patterns come first: the others can take any ticket.
-      const fits = idle.filter((each) => each.touches === undefined || overlap(each.touches, ticket.touches));
-      const taker = fits.find(({ touches }) => touches !== undefined) ?? fits[0];
-      if (taker === undefined) continue;
-      if (!refused.some(({ id }) => id === ticket.id)) await this.#assign(taker.name, ticket);
+      if (!this.state().running || !this.#isRunning) return;
+      const taker = this.#takerOf(ticket);
+      if (taker !== undefined) await this.#assign(taker.name, ticket);
     }
+  }
+
+  /**
+   * Fetches main when a ticket can be given now, and once a minute for tickets of others. After a failure no ticket is
+   * given for a minute. Resolves with true when main moved.
+   */
+  async #fetch(isNeeded: boolean): Promise<boolean> {
+    const { work, timers } = this.#ports;
+    if (this.#fetched !== null && this.#fetched.failed !== null) throw this.#fetched.failed;
+    if (this.#fetched !== null && !isNeeded) return false;
+    const fetched: { failed: Error | null } = { failed: null };
+    this.#fetched = fetched;
+    timers.after(FETCH_MS, () => {
+      if (this.#fetched === fetched) this.#fetched = null;
+    });
+    return await work.fetch().catch((error: unknown) => {
+      fetched.failed = error instanceof Error ? error : new Error(String(error));
+      throw error;
+    });
+  }
+
+  /** Whether one of the tickets could be given now, and the tests of main do not forbid it. */
+  #givesOneOf({ tip, ready }: Seen): boolean {
+    const { base } = this.state();
+    const isRed = base?.verdict === 'red' && base.tip === tip;
+    return !isRed && ready.some((ticket) => this.#takerOf(ticket) !== undefined);
+  }
+
+  /** The idle worker that a ticket is given to. Those with patterns come first: the others can take any ticket. */
+  #takerOf({ id, touches: wanted }: StartableTicket): Worker | undefined {
+    const { workers, refused } = this.state();
+    if (refused.some((each) => each.id === id)) return undefined;
+    const idle = workers.filter(({ status, leaving }) => status === 'idle' && leaving === null);
+    const fits = idle.filter(({ touches }) => touches === undefined || overlap(touches, wanted));
+    return fits.find(({ touches }) => touches !== undefined) ?? fits[0];
   }
 
   /** Tests main at the commit at which tickets were found ready, unless that commit is tested or the crew is stopped. */

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +9,13 @@ import { commandRunner } from '../../../src/runtime/crews/run-command.ts';
 import { until } from '../reviews/stage.ts';
 import { add, finished, git, repository, stage, ticketText } from './stage.ts';
 
-/** Looks at tickets are due after 50 ms in place of 5 s. */
-const quick: Timers = { ...systemTimers, after: (ms, then) => systemTimers.after(ms === 5_000 ? 50 : ms, then) };
+/** Looks at tickets are due after 50 ms in place of 5 s, and fetches in place of 60 s. */
+const quick: Timers = {
+  ...systemTimers,
+  after: (ms, then) => systemTimers.after(ms === 5_000 || ms === 60_000 ? 50 : ms, then),
+};
+/** As `quick`, but no fetch is due by time. */
+const unfetched: Timers = { ...systemTimers, after: (ms, then) => systemTimers.after(ms === 5_000 ? 20 : ms, then) };
 
 /** A repository whose main is also in a bare one, as "origin". */
 function cloned(): { readonly repo: string; readonly bare: string } {
@@ -18,6 +24,24 @@ function cloned(): { readonly repo: string; readonly bare: string } {
   git(repo, 'clone', '-q', '--bare', repo, bare);
   git(repo, 'remote', 'add', 'origin', bare);
   return { repo, bare };
+}
+
+const AUTHOR = ['-c', 'user.name=x', '-c', 'user.email=x@x'];
+
+/** A git that writes its arguments into a file before it runs the real one. */
+function countedGit() {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-git-'));
+  const path = process.env['PATH'] ?? '';
+  const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim();
+  writeFileSync(join(folder, 'git'), `#!/bin/sh\necho "$*" >> ${folder}/calls\nexec ${real} "$@"\n`, { mode: 0o755 });
+  return {
+    begin: () => void (process.env['PATH'] = `${folder}:${path}`),
+    end(verb: string): number {
+      process.env['PATH'] = path;
+      const calls = readFileSync(join(folder, 'calls'), 'utf8').split('\n');
+      return calls.filter((line) => line.includes(` ${verb} `)).length;
+    },
+  };
 }
 
 const work = (folder: string): string => {
@@ -56,21 +80,66 @@ describe('the remote of a crew', () => {
     expect(told()).toHaveLength(1);
   });
 
+  test('that has no main is told of with what to do, and the worker at work merges', async () => {
+    const { repo, bare } = cloned();
+    writeFileSync(join(repo, '.tickets/c-2.md'), ticketText('c-2', { deps: ['c-1'] }));
+    git(repo, 'add', '.');
+    git(repo, 'commit', '-qm', 'Add c-2');
+    const room = await stage(
+      repo,
+      (folder, { channel }) => {
+        if (channel.endsWith('c-1')) git(bare, 'branch', '-m', 'main', 'trunk');
+        add(folder, `${channel.slice(-3)}.txt`, 'x');
+        return 'DONE';
+      },
+      {},
+      ':memory:',
+      quick,
+    );
+    await room.command('/crew run');
+    await finished(room, 1);
+    await until(() => room.posts.some((post) => post.includes('no ticket starts: origin has no branch main')));
+    await expect.poll(async () => (await room.command('/crew ps')).text).toContain('git push origin main');
+    git(repo, 'push', '-q', 'origin', 'main');
+    await finished(room, 2);
+  });
+
+  test('that has no main gets it at once from a crew that pushes', async () => {
+    const { repo, bare } = cloned();
+    git(bare, 'branch', '-m', 'main', 'trunk');
+    const room = await stage(repo, work, { push: true });
+    await room.command('/crew run');
+    await finished(room, 1);
+    expect(git(bare, 'rev-parse', 'main')).toBe(git(repo, 'rev-parse', 'main'));
+  });
+
+  test('is asked when a ticket is given and before its merge, and not at every look', async () => {
+    const { repo, bare } = cloned();
+    const theirs = git(bare, ...AUTHOR, 'commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Theirs');
+    git(bare, 'update-ref', 'refs/heads/main', theirs);
+    const counted = countedGit();
+    const bases: string[] = [];
+    const room = await stage(
+      repo,
+      (folder) => {
+        bases.push(git(folder, 'rev-parse', 'HEAD'));
+        return work(folder);
+      },
+      { workers: 2 },
+      ':memory:',
+      unfetched,
+    );
+    counted.begin();
+    await room.command('/crew run');
+    await finished(room, 1);
+    expect(bases).toEqual([theirs]);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(counted.end('fetch')).toBe(2);
+  });
+
   test('whose main went on beside the crew is told of, and is not overwritten', async () => {
     const { repo, bare } = cloned();
-    const other = git(
-      bare,
-      '-c',
-      'user.name=x',
-      '-c',
-      'user.email=x@x',
-      'commit-tree',
-      'main^{tree}',
-      '-p',
-      'main',
-      '-m',
-      'o',
-    );
+    const other = git(bare, ...AUTHOR, 'commit-tree', 'main^{tree}', '-p', 'main', '-m', 'o');
     add(repo, 'mine.txt', 'mine');
     git(bare, 'update-ref', 'refs/heads/main', other);
     const room = await stage(repo, work, { push: true }, ':memory:', quick);

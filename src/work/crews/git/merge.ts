@@ -63,7 +63,7 @@ export type MergeRequest = {
   /** The commit to merge. */
   readonly commit: string;
   /** The text that the ticket's file has in the merge commit. */
-  readonly ticket?: { readonly path: string; readonly text: string };
+  readonly ticket?: FileText;
   /** Changes of the branch in this folder are dropped, except those of `allowed` paths. */
   readonly tickets?: { readonly dir: string; readonly allowed: readonly string[] };
   /** A merge that adds this text to a file is refused. */
@@ -148,11 +148,7 @@ export async function pullCommit(
   repository: Repository,
   { tip, base, previous, ticket, tickets, marker, message, at }: PullCommitRequest,
 ): Promise<Exclude<MergeResult, { kind: 'nothing' | 'conflict' }>> {
-  const { root, env } = repository;
-  const scratch = await mkdtemp(join(tmpdir(), 'conch-pull-'));
-  try {
-    const author = await commitAuthor(root, env, at);
-    const git = gitIn(root, env, { ...author, GIT_INDEX_FILE: join(scratch, 'index') });
+  return await withIndex(repository, at, async (git) => {
     await git(['read-tree', tip]);
     const dropped = await dropTickets(git, { tip: base, ...defined({ ticket, tickets }) });
     const refused = marker === undefined ? [] : await addedMarkers(git, base, marker);
@@ -162,15 +158,50 @@ export async function pullCommit(
     if (follows && tree === (await git(['rev-parse', `${tip}^{tree}`])).trim())
       return { kind: 'merged', commit: tip, tree, dropped };
     const parents = ['-p', tip, ...(follows || previous === null ? [] : ['-p', previous])];
-    return {
-      kind: 'merged',
-      commit: (await git(['commit-tree', tree, ...parents, '-m', message])).trim(),
-      tree,
-      dropped,
-    };
+    const commit = (await git(['commit-tree', tree, ...parents, '-m', message])).trim();
+    return { kind: 'merged', commit, tree, dropped };
+  });
+}
+
+/** A file with its whole text, in a commit. */
+export type FileText = { readonly path: string; readonly text: string };
+
+/**
+ * Makes a commit that follows `tip` and gives one file this text. No branch and no folder changes. Returns `null` when
+ * the file has this text already. Throws `GitError`.
+ */
+export async function fileCommit(
+  repository: Repository,
+  tip: string,
+  { file, message }: { readonly file: FileText; readonly message: string },
+): Promise<string | null> {
+  return await withIndex(repository, null, async (git) => {
+    await git(['read-tree', tip]);
+    await setFile(git, file);
+    const tree = (await git(['write-tree'])).trim();
+    if (tree === (await git(['rev-parse', `${tip}^{tree}`])).trim()) return null;
+    return (await git(['commit-tree', tree, '-p', tip, '-m', message])).trim();
+  });
+}
+
+/** Calls a function with git and an index of its own. `at`: the time of commits; `null` for now. */
+async function withIndex<Result>(
+  { root, env }: Repository,
+  at: number | null,
+  work: (git: Git) => Promise<Result>,
+): Promise<Result> {
+  const scratch = await mkdtemp(join(tmpdir(), 'conch-pull-'));
+  try {
+    const author = await commitAuthor(root, env, at);
+    return await work(gitIn(root, env, { ...author, GIT_INDEX_FILE: join(scratch, 'index') }));
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
+}
+
+async function setFile(git: Git, { path, text }: FileText): Promise<void> {
+  const blob = (await git(['hash-object', '-w', '--stdin'], { input: text })).trim();
+  await git(['update-index', '--add', '--cacheinfo', `100644,${blob},${path}`]);
 }
 
 /** Sets the ticket's file in the index and takes other changes of tickets out of it. Returns the dropped paths. */
@@ -187,10 +218,7 @@ async function dropTickets(
     const fromInput = ['--pathspec-from-file=-', '--pathspec-file-nul'];
     await git(['--literal-pathspecs', 'restore', '--staged', `--source=${tip}`, ...fromInput], { input });
   }
-  if (ticket !== undefined) {
-    const blob = (await git(['hash-object', '-w', '--stdin'], { input: ticket.text })).trim();
-    await git(['update-index', '--add', '--cacheinfo', `100644,${blob},${ticket.path}`]);
-  }
+  if (ticket !== undefined) await setFile(git, ticket);
   return dropped;
 }
 

@@ -135,10 +135,13 @@ export async function filesIn(
   return files;
 }
 
-/** What fetching main gave. `commit`: main of the remote. `problem`: why nothing was fetched, `null` without a remote. */
+/**
+ * What fetching main gave. `commit`: main of the remote; `null` when it was not fetched. `problem`: why; `null` when the
+ * repository has no remote. "no branch": the remote answers and has no main.
+ */
 export type FetchedMain =
-  | { readonly fetched: true; readonly remote: string; readonly commit: string }
-  | { readonly fetched: false; readonly remote: string | null; readonly problem: string | null };
+  | { readonly remote: string; readonly commit: string; readonly problem: null }
+  | { readonly remote: string | null; readonly commit: null; readonly problem: string | null };
 
 /** The remote of main, or "origin"; `null` when the repository has neither. */
 export async function remoteOf({ git, main }: Pick<Repository, 'git' | 'main'>): Promise<string | null> {
@@ -150,7 +153,7 @@ export async function remoteOf({ git, main }: Pick<Repository, 'git' | 'main'>):
 /** Fetches main from its remote into `refs/conch/remote/`. No other ref changes. */
 export async function fetchMain({ git, main }: Repository): Promise<FetchedMain> {
   const remote = await remoteOf({ git, main });
-  if (remote === null) return { fetched: false, remote: null, problem: null };
+  if (remote === null) return { remote, commit: null, problem: null };
   const from = (await unless(1, git(['config', `branch.${main}.merge`]))) ?? `refs/heads/${main}`;
   const to = `refs/conch/remote/${main}`;
   const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-write-fetch-head', '--refmap='];
@@ -158,12 +161,11 @@ export async function fetchMain({ git, main }: Repository): Promise<FetchedMain>
     await git(['fetch', ...quiet, '--end-of-options', remote, `+${from}:${to}`], { limitMs: FETCH_LIMIT_MS });
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
-    return { fetched: false, remote, problem: error.message };
+    const isMissing = /couldn't find remote ref/i.test(error.stderr);
+    return { remote, commit: null, problem: isMissing ? 'no branch' : error.message };
   }
   const commit = await commitOf({ git }, to);
-  return commit === null
-    ? { fetched: false, remote, problem: `${remote} has no ${from}` }
-    : { fetched: true, remote, commit };
+  return commit === null ? { remote, commit, problem: 'no branch' } : { remote, commit, problem: null };
 }
 
 /** Returns a sentence when the repository sets up hooks that will not run in a worktree; else `null`. */

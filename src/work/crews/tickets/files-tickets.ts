@@ -2,14 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { zeroSeparated } from '../../../lib/git.ts';
-import { commitOf, fileIn, filesIn } from '../git/repository.ts';
+import { mainState } from '../git/merge.ts';
+import { fileIn, filesIn } from '../git/repository.ts';
 import type { Repository } from '../git/repository.ts';
 import { isTicketId, parseTicket, withStatus } from './ticket-file.ts';
 import type { ListedTicket, Ticket, TicketSource } from './ticket.ts';
 
 /**
  * Tickets in files of the repository, in the format of tk. A file of the user's copy is read as it is there; one that
- * only main has is read from main. Closed in either is closed. A tracked file is closed by the merge commit alone, and
+ * only main has is read from main. Closed in either is closed. A tracked file is closed by a commit on main alone, and
  * one that is not tracked is written anew.
  */
 export function filesTickets(repository: Repository, dir: string): TicketSource {
@@ -20,9 +21,11 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
     async list() {
       const tickets: Ticket[] = [];
       const unreadable: ListedTicket[] = [];
-      const names = new Set([...(await namesIn(folder)), ...(await namesAtMain(repository, dir))]);
+      // Merged work that waits for the user's copy counts.
+      const { tip } = await mainState(repository);
+      const names = new Set([...(await namesIn(folder)), ...(await namesAt(repository, tip, dir))]);
       const paths = [...names].map((name) => `${dir}/${name}`);
-      const atMain = await filesIn(repository, `refs/heads/${repository.main}`, paths);
+      const atMain = await filesIn(repository, tip, paths);
       for (const name of [...names].toSorted()) {
         const id = name.slice(0, -'.md'.length);
         try {
@@ -42,11 +45,9 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
       const text = isTicketId(id) ? await fileIn(repository, commit, path) : null;
       return text === null ? null : { path, text: withStatus(text, 'closed') };
     },
-    async closed(id, commit) {
-      const tip = await commitOf(repository, `refs/heads/${repository.main}`);
-      const tracked = tip === null ? null : await fileIn(repository, tip, pathOf(id));
+    async closed(id) {
       const bytes = await here(`${id}.md`);
-      if ((tracked !== null && commit !== null) || bytes === null) return;
+      if (bytes === null || (await fileIn(repository, (await mainState(repository)).tip, pathOf(id))) !== null) return;
       await writeAnew(join(folder, `${id}.md`), withStatus(Buffer.from(bytes).toString('utf8'), 'closed'));
     },
   };
@@ -57,8 +58,8 @@ async function namesIn(folder: string): Promise<readonly string[]> {
   return names.filter((name) => name.endsWith('.md'));
 }
 
-async function namesAtMain({ git, main }: Repository, dir: string): Promise<readonly string[]> {
-  const listed = await git(['ls-tree', '-z', '--name-only', `refs/heads/${main}`, '--', `${dir}/`]);
+async function namesAt({ git }: Repository, commit: string, dir: string): Promise<readonly string[]> {
+  const listed = await git(['ls-tree', '-z', '--name-only', commit, '--', `${dir}/`]);
   return zeroSeparated(listed)
     .map((path) => path.slice(dir.length + 1))
     .filter((name) => name.endsWith('.md') && !name.includes('/'));

@@ -193,19 +193,17 @@ describe('main of a remote', () => {
   test('is fetched without other changes; a failure is explained', async () => {
     const { home, root, git, commit, gitIn, open } = scene();
     const repository = await open();
-    expect(await fetchMain(repository)).toEqual({ fetched: false, remote: null, problem: null });
+    expect(await fetchMain(repository)).toEqual({ remote: null, commit: null, problem: null });
     git('clone', '--quiet', root, join(home, 'remote'));
     git('remote', 'add', 'origin', join(home, 'remote'));
     const commitThere = commit('b.txt', 'remote', join(home, 'remote'));
     const before = git('for-each-ref', 'refs/heads', 'refs/remotes', 'refs/tags');
-    expect(await fetchMain(repository)).toEqual({ fetched: true, remote: 'origin', commit: commitThere });
+    expect(await fetchMain(repository)).toEqual({ remote: 'origin', commit: commitThere, problem: null });
     expect(git('for-each-ref', 'refs/heads', 'refs/remotes', 'refs/tags')).toBe(before);
     gitIn(join(home, 'remote'), 'branch', '-m', 'main', 'gone');
-    expect(await fetchMain(repository)).toMatchObject({
-      fetched: false,
-      remote: 'origin',
-      problem: expect.stringContaining('find remote ref refs/heads/main') as unknown,
-    });
+    expect(await fetchMain(repository)).toEqual({ remote: 'origin', commit: null, problem: 'no branch' });
+    git('remote', 'set-url', 'origin', join(home, 'gone'));
+    expect(await fetchMain(repository)).toMatchObject({ problem: expect.stringContaining('not') as unknown });
   });
 });
 
