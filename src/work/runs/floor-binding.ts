@@ -131,13 +131,14 @@ function hasRun(floor: Floor, agent: AgentId): boolean {
 }
 
 /** Begins the run of a turn. A failed run of an earlier turn is aborted first. */
-function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunCommand[] {
+function begun(fact: FactOf<'runBegun'>, floor: Floor): readonly RunCommand[] {
   const { epoch, agent, maxTurns, requestedBy, prompt, output } = fact;
-  const turn = `turn #${epoch} of ${agent} in ${channel}`;
+  const turn = `turn #${epoch} of ${agent} in ${floor.channel}`;
+  const isOfReview = floor.task?.kind === 'review' && findTurn(floor, agent)?.brief !== undefined;
   const session = `${fact.epoch}`;
   const given = { runType: 'conversational', prompt: prompt ?? turn, session, by: null, waitMs: null } as const;
   const told = { ...defined({ maxTurns, requestedBy }) };
-  const task = { id: turn, column: 'in_progress' };
+  const task = { id: isOfReview ? floor.task.id : turn, column: 'in_progress' };
   return [
     { type: 'ABORT', reason: 'another turn began', by: null },
     { type: 'START', ...given, ...told, allowedTools: null, task },
