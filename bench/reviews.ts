@@ -29,6 +29,7 @@ const NOWHERE = {
   view: () => null,
   folderOf: () => null,
   folders: () => [],
+  lastCause: () => null,
   modelOf: () => null,
   env: {},
   owner: 'bench',

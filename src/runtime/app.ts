@@ -122,7 +122,7 @@ export class App {
     const [manager, floors] = [this.#manager, this.#floors];
     this.#backendFor = keptBackends(parts.backendFor);
     this.runs = new Runs({ ...shared, manager, floors, shownIn: (channel) => this.reviews.shownIn(channel) });
-    this.reviews = new ChannelReviews({ ...shared, floors: this.#floors });
+    this.reviews = new ChannelReviews({ ...shared, floors, lastCause: (...seat) => this.#agents.lastCause(...seat) });
     this.crews = this.#createCrews();
     this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ texts: store.keyValues, log, manager });

@@ -27,6 +27,10 @@ type ChannelReviewsPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
+  /** Removes secrets from texts. */
+  readonly clean: (text: string) => string;
+  /** Why an agent's session in a channel could not be opened. */
+  readonly lastCause: (channel: ChannelId, agent: AgentId) => string | null;
 };
 
 /** The reviews of all channels, with the settings of the configuration in force. */
@@ -35,7 +39,8 @@ export class ChannelReviews extends Reviews {
   readonly #ports: ChannelReviewsPorts;
 
   /** Before the store recovers. */
-  constructor({ store, floors, config, clock, timers, log }: ChannelReviewsPorts) {
+  constructor(ports: ChannelReviewsPorts) {
+    const { store, floors, config, clock, timers, log, clean } = ports;
     const { dataDir } = config();
     super({
       reviews: store.host(reviewWithCrew),
@@ -43,6 +48,7 @@ export class ChannelReviews extends Reviews {
       timers,
       view: (channel) => floors.view(channel),
       folderOf: (agent) => folderOf(config(), agent),
+      lastCause: (...seat) => cleaned(ports.lastCause(...seat), clean),
       modelOf: (agent) => modelOf(config(), agent),
       env: process.env,
       owner: store.id,
@@ -51,7 +57,7 @@ export class ChannelReviews extends Reviews {
       folders: () => foldersOf(config()),
       failed: (error) => log.error({ err: error }, 'a review could not go on'),
     });
-    this.#ports = { store, floors, config, clock, timers, log };
+    this.#ports = ports;
     this.onFacts((channel, facts) => {
       for (const fact of facts)
         if (fact.type === 'signalIgnored')
@@ -59,6 +65,7 @@ export class ChannelReviews extends Reviews {
     });
     this.commands = createReviewCommands({
       reviews: this,
+      clean,
       nameOf: (agent) => floors.speaker(agent)?.name ?? agent,
       now: () => clock.now(),
       settings: (channel) => settingsOf(config(), channel),
@@ -99,6 +106,10 @@ export class ChannelReviews extends Reviews {
     const order = { ...agents, task: taskOf(message), by: author.id, settings: settingsOf(config(), channel) };
     await this.startFor(message.id, channel, order);
   }
+}
+
+function cleaned(text: string | null, clean: (text: string) => string): string | null {
+  return text === null ? null : clean(text);
 }
 
 /** The most open findings that people see at once. */

@@ -3,7 +3,7 @@ export type HouseNumbers = {
   readonly cycles: number;
   readonly bordersBroken: number;
   /** Lines of `.ts` and `.tsx` in `src` without blank lines and comments. */
-  readonly linesOfCode: 59_610,
+  readonly linesOfCode: number;
   /** Files of code in `src`. */
   readonly files: number;
   /** What one message crosses: see `trace`. */
@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 59_610,
+  linesOfCode: 59_635,
   files: 346,
   filesPerMessage: 46,
   functionsPerMessage: 620,

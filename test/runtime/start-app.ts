@@ -16,7 +16,7 @@ const PLAIN: Capabilities = {
 };
 
 /** What a test says about the program; what of the adapter it does not name does nothing. */
-export type Start = Pick<AppParts, 'config' | 'store' | 'backendFor'> & {
+export type Start = Pick<AppParts, 'config' | 'store' | 'backendFor' | 'secrets'> & {
   readonly time: { readonly clock: Clock; readonly timers: Timers };
   readonly adapter: Pick<ChatAdapter, 'name'> &
     Partial<Omit<ChatAdapter, 'capabilities'>> & { readonly capabilities?: Partial<Capabilities> };

@@ -239,6 +239,11 @@ export class Supervisor implements Roster {
     return this.#newestOf(channel, (seated) => seated.takeDraft());
   }
 
+  /** Why an agent's session in a channel ended last, or could not be opened; `null` when that is not known. */
+  lastCause(channel: ChannelId, agent: AgentId): string | null {
+    return this.#seated.get(keyOf(channel, agent))?.executor.lastCause ?? null;
+  }
+
   /** Starts a background run of an agent; `null` when there is no such agent. */
   aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null {
     const spec = this.#specOf(agent);

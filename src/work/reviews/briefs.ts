@@ -36,6 +36,9 @@ function primaryBrief({ turn, task, verdict, reviewer, settings, findings, itera
       : `When you want it reviewed as finished, write ${signals.done} alone on the last line.`,
     `If the task cannot be done, say why and write ${signals.fail} alone on the last line. That ends the review.`,
     'Without either, your turn is one step, and the work is reviewed as it is.',
+    settings.onFail === 'stop'
+      ? `${signals.fail} of ${reviewer} ends the review; for "not yet" it writes ${REVISE}.`
+      : `${signals.fail} of ${reviewer} counts as ${REVISE}.`,
   ];
 }
 

@@ -12,6 +12,8 @@ import type { InvalidTransition, Review, ReviewSettings } from './review.ts';
 /** What commands about reviews need. */
 type ReviewCommandsPorts = {
   readonly reviews: Pick<Reviews, 'start' | 'give' | 'state' | 'diff'>;
+  /** Removes secrets from texts. Work may hold one that no agent has said. */
+  readonly clean: (text: string) => string;
   readonly nameOf: (agent: AgentId) => string;
   readonly now: () => number;
   /** The settings of a channel's reviews. */
@@ -52,7 +54,7 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
       const diff = await ports.reviews.diff(review).catch(() => undefined);
       if (diff === undefined) return { ok: false, text: 'git cannot show the work: its commits are deleted.' };
       if (diff === null) return { ok: false, text: 'The work of this review is in no git repository.' };
-      return { ok: true, text: diff === '' ? 'Nothing changed since the reviewer looked last.' : diff };
+      return { ok: true, text: diff === '' ? 'Nothing changed since the reviewer looked last.' : ports.clean(diff) };
     },
     cancel: (request) =>
       give(
@@ -71,11 +73,11 @@ export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands
   };
 }
 
-function exported({ channel, values }: Request, { reviews, lines }: ReviewCommandsPorts): Answer {
+function exported({ channel, values }: Request, { reviews, lines, clean }: ReviewCommandsPorts): Answer {
   const review = reviews.state(channel)?.review ?? null;
   if (review === null) return { ok: false, text: REFUSED.NO_REVIEW };
   const own = lines(channel, values.count ?? 0).filter(({ at }) => at >= review.startedAt);
-  return { ok: true, text: JSON.stringify(manifestOf(review, own)) };
+  return { ok: true, text: clean(JSON.stringify(manifestOf(review, own))) };
 }
 
 async function start(

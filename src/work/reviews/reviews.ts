@@ -18,6 +18,8 @@ export type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly view: (channel: string) => FloorView | null;
   /** The folder in which an agent works; `null` when it works in none of this machine. */
   readonly folderOf: (agent: string) => string | null;
+  /** Why an agent's session in a channel could not be opened; `null` when that is not known. */
+  readonly lastCause: (channel: string, agent: string) => string | null;
   /** The model that an agent uses, with its provider; `null` when it is not known. */
   readonly modelOf: (agent: string) => string | null;
   /** The data folder, which is no part of the work. */
@@ -54,6 +56,7 @@ export class Reviews {
       if (!this.#isRunning) return;
       this.#arm(state);
       if (facts.some(({ type }) => type === 'turnOver')) this.#measure(key);
+      if (facts.some(({ type }) => type === 'waited')) void this.#explain(key).catch(ports.failed);
       if (facts.some(({ type }) => type === 'reviewEnded') && state.review !== null) this.#clear(state.review);
     });
   }
@@ -224,10 +227,26 @@ export class Reviews {
     this.#clearing.add(cleared);
   }
 
+  /** Adds why an agent is not there. The floor does not know it of an agent that never came. */
+  async #explain(key: string): Promise<void> {
+    const { view, lastCause } = this.#ports;
+    const review = this.state(key)?.review ?? null;
+    if (review?.waiting?.for !== 'agents') return;
+    const seats = view(key)?.seats ?? [];
+    const away = [review.primary, review.reviewer].find(
+      (member) => seats.find(({ agent }) => agent === member)?.status === 'OFFLINE',
+    );
+    const why = away === undefined ? null : lastCause(key, away);
+    if (away !== undefined && why !== null) await this.give(key, { type: 'LOST', agent: away, why });
+  }
+
   async #meet(): Promise<void> {
     const { reviews, clock } = this.#ports;
     const { keys, next } = await reviews.due(clock.now());
-    for (const key of keys) await this.give(key, { type: 'TICK' });
+    for (const key of keys) {
+      await this.#explain(key);
+      await this.give(key, { type: 'TICK' });
+    }
     if (this.#isRunning) this.#alarm.noLaterThan(next);
   }
 

@@ -317,3 +317,22 @@ describe('a refused command', () => {
     expect(refusalText('not-queued', {})).toBe('that agent is not in the queue. To add it: /floor add <agent>.');
   });
 });
+
+describe('the card of a review', () => {
+  const told = { kind: 'review', id: 'c-1', iteration: 2, most: 10, agent: 'qa', primary: 'dev' } as const;
+
+  test.each<readonly [Partial<Extract<Announcement, { kind: 'review' }>>, string]>([
+    [{ purpose: 'work', agent: 'dev' }, '🔁 2 of 10 · DEV works'],
+    [{ purpose: 'review' }, "🔁 2 of 10 · QA reviews DEV's work"],
+    [{ purpose: 'review', voided: true }, "🔁 2 of 10 · QA reviews DEV's work again: it changed during the review"],
+    [{ purpose: 'repair' }, '🔁 2 of 10 · QA is asked again for a verdict'],
+    [{ purpose: 'answers', agent: 'dev' }, '🔁 2 of 10 · DEV answers the findings'],
+    [{ purpose: 'decision' }, '🔁 2 of 10 · waits for your decision'],
+    [{ purpose: 'away' }, '🔁 2 of 10 · waits for QA, whose provider takes no work now'],
+    [{ purpose: 'over', outcome: 'stalled' }, '🔁 2 of 10 · ⏹ Review stalled'],
+    [{ purpose: 'review', sameModel: 'openai m1' }, "🔁 2 of 10 · QA reviews DEV's work · both use openai m1"],
+  ])('says how it stands: %j', (how, text) => {
+    const announcement = { ...told, purpose: 'work' as const, ...how };
+    expect(announcementText(announcement, completeTexts({}), (id) => id.toUpperCase(), 1)).toBe(text);
+  });
+});

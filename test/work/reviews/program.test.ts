@@ -174,6 +174,22 @@ describe('a review in a channel', () => {
     rmSync(folder, { recursive: true });
   });
 
+  test('shows no secret that stands in the work', async () => {
+    const folder = repository();
+    let turn = 0;
+    const agents = {
+      dev: () => (writeFileSync(join(folder, 'a.txt'), `key = abc-secret-1 ${(turn += 1)}\n`), 'One.'),
+      qa: lines('[major] One\nREVISE'),
+    };
+    const room = await open({ folder, agents, secrets: ['abc-secret-1'] });
+    await room.command('/review start dev qa 2 write it');
+    await room.settled();
+    for (const line of ['/review diff', '/review export', '/review status --json'])
+      expect((await room.command(line)).text).not.toContain('abc-secret-1');
+    expect((await room.command('/review export')).text).toContain('a.txt');
+    rmSync(folder, { recursive: true });
+  });
+
   test('names the best work at its limit, and leaves the repository unchanged', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conch-review-best-'));
     const git = (...args: readonly string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' });

@@ -12,6 +12,7 @@ import type { Review, ReviewSettings } from '../../../src/work/reviews/review.ts
 import { briefOf } from '../../../src/work/reviews/briefs.ts';
 import { PLAIN, START, searchReviews, textOf } from './search.ts';
 import type { Said } from './search.ts';
+import type { ReportedFinding } from '../../../src/turns/text/review-signals.ts';
 
 type Turn = Said & { readonly tree?: string; readonly completed?: boolean };
 
@@ -211,6 +212,72 @@ describe('a review ends', () => {
   });
 });
 
+describe('FAIL', () => {
+  const asked = () => new Course().works().reviews({ signal: 'fail', findings: [MAJOR] });
+
+  test.each<readonly [ReviewCommand, string]>([
+    [{ type: 'ACCEPT', by: 'ann' }, 'complete passed after 1'],
+    [{ type: 'UPHOLD', by: 'ann' }, 'working dev after 2'],
+    [{ type: 'MORE', by: 'ann', iterations: 3 }, 'working dev after 2'],
+    [{ type: 'CANCEL', by: 'ann', reason: 'enough' }, 'failed cancelled after 1'],
+  ])('in the first iteration, with findings, is decided by people: %j', (command, end) => {
+    const course = asked();
+    expect(course.give(command)).toBeNull();
+    expect(course.end).toBe(end);
+  });
+
+  test('that nobody decides about ends the review', () => {
+    const course = asked();
+    course.at = reviewMachine.nextDeadline(course.state) ?? 0;
+    expect(course.give({ type: 'TICK' })).toBeNull();
+    expect(course.end).toBe('failed failed after 1');
+  });
+
+  test('in a later iteration ends the review, also with findings', () => {
+    const course = new Course()
+      .works()
+      .reviews({ signal: 'revise', findings: [MAJOR] })
+      .works({ tree: 'b' });
+    expect(course.reviews({ signal: 'fail', findings: [MAJOR] }).end).toBe('failed failed after 2');
+  });
+
+  test.each([{ onFail: 'revise' }, { until: 'review' }, { until: 'consensus' }] as const)(
+    'of the primary agent ends the review with its reason, whatever the settings: %j',
+    (settings) => {
+      const course = new Course(settings).works({ signal: 'fail', reason: 'It contradicts itself.' });
+      expect([course.end, course.review.outcome?.why]).toEqual(['failed failed after 1', 'It contradicts itself.']);
+    },
+  );
+
+  test.each([
+    ['stop', 'FAIL of qa ends the review; for "not yet" it writes REVISE.', 'This ends the review.'],
+    ['revise', 'FAIL of qa counts as REVISE.', 'FAIL: counts as REVISE here.'],
+  ] as const)('means to both agents what onFail says: %s', (onFail, forPrimary, forReviewer) => {
+    const course = new Course({ onFail });
+    expect(briefOf(course.review)).toContain(forPrimary);
+    const brief = briefOf(course.works().review);
+    expect(brief).toContain(forReviewer);
+    expect(brief).toContain('REVISE: something must be changed first. This is the verdict for "not yet".');
+  });
+});
+
+describe('the limit', () => {
+  test('is met in the state working, before the count is raised, in the transaction of the last verdict', () => {
+    const course = new Course({ maxIterations: 1 }).works();
+    const turn = { agent: 'qa', epoch: 9 };
+    course.give({ type: 'GRANTED', ...turn });
+    course.give({ type: 'SAID', ...turn, text: 'REVISE' });
+    course.give({ type: 'ENDED', ...turn, completed: true });
+    const measured = { type: 'MEASURED', epoch: 9, work: { tree: 'a', commit: null } } as const;
+    const { facts } = reviewMachine.decide(course.state, measured, course.at);
+    expect(facts.flatMap((fact) => (fact.type === 'reviewMoved' ? [`${fact.from} to ${fact.to}`] : []))).toEqual([
+      'reviewing to working',
+      'working to failed',
+    ]);
+    expect(facts.some(({ type }) => type === 'iterationBegun')).toBe(false);
+  });
+});
+
 describe('a verdict', () => {
   test('is ignored when the work changed meanwhile, and the reviewer is asked again', () => {
     const course = new Course().works({ tree: 'a' }).reviews({ signal: 'pass', tree: 'b' });
@@ -315,6 +382,40 @@ describe('a signal', () => {
   });
 });
 
+describe('an agent', () => {
+  test('that fails is asked again in the same iteration; when it fails twice, the review fails and names it', () => {
+    const course = new Course().works({ completed: false });
+    expect([course.end, course.review.turn?.retried]).toEqual(['working dev after 1', true]);
+    expect(course.works().reviews({ completed: false }).end).toBe('reviewing qa after 1');
+    course.reviews({ completed: false });
+    expect([course.end, course.review.outcome?.why]).toEqual(['failed failed after 1', 'the turn of qa failed twice']);
+  });
+
+  test('that is away is waited for, and the review fails and names it when it is not back in time', () => {
+    const course = new Course().works();
+    course.give({ type: 'LOST', agent: 'qa', why: 'it is offline' });
+    expect([course.end, course.review.status]).toEqual(['reviewing agent after 1', 'reviewing']);
+    expect(course.give({ type: 'BACK' })).toBeNull();
+    expect(course.end).toBe('reviewing qa after 1');
+    course.give({ type: 'LOST', agent: 'qa', why: 'it is offline' });
+    course.at = reviewMachine.nextDeadline(course.state) ?? 0;
+    course.give({ type: 'TICK' });
+    expect([course.end, course.review.outcome?.why]).toEqual(['failed failed after 1', 'qa: it is offline']);
+  });
+
+  test('whose texts in one turn signal two things has signalled nothing, and its findings add up', () => {
+    const course = new Course().works();
+    course.give({ type: 'GRANTED', agent: 'qa', epoch: 9 });
+    for (const text of ['[major] One\nPASS', '[minor] Two\nREVISE'])
+      expect(course.give({ type: 'SAID', agent: 'qa', epoch: 9, text })).toBeNull();
+    expect(course.review.turn?.heard).toMatchObject({
+      signal: null,
+      broken: 'more than one signal: pass, revise',
+      findings: [{ title: 'One' }, { title: 'Two' }],
+    });
+  });
+});
+
 describe('the agents', () => {
   test('are waited for, and the one that does not come is named', () => {
     const course = new Course();
@@ -413,6 +514,36 @@ describe('a finding', () => {
     expect(course.works({ signal: 'done', answers: [{ id: 'F1', answer: 'fixed' }] }).end).toBe(
       'complete passed after 2',
     );
+  });
+
+  test('that is left out of a second DONE does not send it back again', () => {
+    const course = first().works({ tree: 'b', signal: 'done' }).works({ signal: 'done' });
+    expect(course.end).toBe('complete passed with notes after 2');
+  });
+
+  test.each<readonly [string, ReportedFinding, boolean]>([
+    ['major', { severity: 'major', title: 'Another' }, true],
+    ['minor in a changed line', { severity: 'minor', title: 'Another', file: 'a.ts', line: 7 }, true],
+    ['minor in another line', { severity: 'minor', title: 'Another', file: 'a.ts', line: 40 }, false],
+    ['minor in no file', { severity: 'minor', title: 'Another' }, false],
+    ['minor that persists', { severity: 'minor', title: 'A name' }, true],
+    ['note in a changed line', { severity: 'note', title: 'Another', file: 'a.ts', line: 7 }, false],
+  ])('after the first iteration blocks by what it is: %s', (_what, finding, blocks) => {
+    const course = new Course().works().reviews({ signal: 'revise', findings: [MAJOR, MINOR] });
+    const turn = { agent: 'dev', epoch: 8 };
+    course.give({ type: 'GRANTED', ...turn });
+    course.give({ type: 'SAID', ...turn, text: 'F1: fixed' });
+    course.give({ type: 'ENDED', ...turn, completed: true });
+    const work = { tree: 'b', commit: null, changed: [{ file: 'a.ts', lines: [7] }] };
+    course.give({ type: 'MEASURED', epoch: 8, work });
+    const review = { agent: 'qa', epoch: 9 };
+    course.give({ type: 'GRANTED', ...review });
+    course.give({ type: 'SAID', ...review, text: textOf({ signal: 'revise', findings: [finding] }) });
+    course.give({ type: 'ENDED', ...review, completed: true });
+    course.give({ type: 'MEASURED', epoch: 9, work });
+    const found = course.review.findings.find(({ title }) => title === finding.title);
+    expect(found?.blocks).toBe(blocks);
+    expect(course.end).toBe(blocks ? 'working dev after 3' : 'complete passed with notes after 2');
   });
 
   test("that is disputed twice needs a person's decision", () => {

@@ -30,6 +30,9 @@ export type StageOptions = {
   readonly dataDir?: string;
   /** The backend of an agent; default: one that is played by its function. */
   readonly backendFor?: (id: string) => AgentBackend;
+  readonly secrets?: readonly string[];
+  /** False when some agent never gets a seat. */
+  readonly allSeated?: boolean;
 };
 
 /** The whole program with one channel, whose agents are played by functions. */
@@ -42,6 +45,8 @@ export async function openStage({
   path = ':memory:',
   dataDir = mkdtempSync(join(tmpdir(), 'conch-review-data-')),
   backendFor = (id) => played(id, agents[id] ?? (() => '')),
+  allSeated = true,
+  secrets = [],
 }: StageOptions) {
   const clock = systemClock();
   const posts: string[] = [];
@@ -74,9 +79,12 @@ export async function openStage({
       post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name ?? 'Conch'}: ${text}`)),
     },
     backendFor: ({ id }) => backendFor(id),
+    secrets: () => secrets,
     logged: () => {},
   });
-  await until(() => store.floors.state(CHANNEL)?.seats.every(({ status }) => status === 'QUEUED') === true);
+  const isSeated = ({ status }: { readonly status: string }): boolean => status === 'QUEUED';
+  const seats = () => store.floors.state(CHANNEL)?.seats ?? [];
+  await until(() => (allSeated ? seats().length > 0 && seats().every(isSeated) : seats().some(isSeated)));
   const ann = { id: 'ada', name: 'Ada', roles: [] };
   const stage = {
     app,
