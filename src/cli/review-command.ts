@@ -102,7 +102,9 @@ async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
   const { channel, task, primary, reviewer, iterations } = call;
   if (call.resume === null || task !== null) {
     const count = iterations === null ? '' : ` ${iterations}`;
-    const line = call.resume === null ? `review start ${primary} ${reviewer}${count} ${task}` : `review ${task}`;
+    // Without quotes, a number at its beginning would be the number of iterations.
+    const what = count === '' && /^\d+(?:\s|$)/.test(task ?? '') ? `"${task?.replaceAll('"', "'")}"` : task;
+    const line = call.resume === null ? `review start ${primary} ${reviewer}${count} ${what}` : `review ${task}`;
     const started = await ask(line, channel, world);
     if (!started.reached || !started.ok) {
       world.err(`${harmless(started.reached ? started.text : started.why)}\n`);

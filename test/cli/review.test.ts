@@ -124,7 +124,7 @@ describe('conch review without a running Conch', () => {
       'killed',
       ['One.', HANGS, 'Two.\\nF1: fixed'],
       ['[major] It breaks\\nREVISE\\n', 'PASS'],
-      'write it',
+      '3 bugs',
     );
     const folder = join(place, 'killed');
     await until(() => existsSync(join(folder, 'dev.count')) && turns(folder, 'dev') === 2, 'a second turn of dev');
@@ -138,6 +138,8 @@ describe('conch review without a running Conch', () => {
     expect(JSON.parse(out)).toMatchObject({
       state: 'complete',
       runState: 'completed',
+      task: '3 bugs',
+      settings: { maxIterations: 10 },
       iteration: 2,
       iterations: [{ verdict: 'revise', opened: 1 }, { verdict: 'pass' }],
       findings: [{ id: 'F1', status: 'fixed' }],

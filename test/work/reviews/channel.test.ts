@@ -119,12 +119,51 @@ describe('the floor of a review', () => {
     expect(tasks).toEqual([room.review.id]);
   });
 
+  test.each([
+    ['another agent', 'ask', { agent: 'pm', question: 'Tabs or spaces?' }],
+    ['people', 'wait_for', { question: 'Tabs or spaces?' }],
+  ] as const)('lets a turn of the review ask %s, which belongs to its iteration', async (_whom, tool, input) => {
+    const prompts: string[] = [];
+    const dev: Answers = ({ text }, tools) => {
+      prompts.push(text);
+      return prompts.length === 1 ? tools.apply(tool, input) : 'One, with tabs.';
+    };
+    const room = await open({
+      agents: { dev, qa: noting(['PASS']).answers, pm: noting(['Tabs, please.']).answers },
+    });
+    await room.command('/review start dev qa write it');
+    await until(() => room.posts.some((post) => post.includes('Tabs or spaces?')));
+    if (tool === 'wait_for') {
+      await until(() => room.store.floors.state(CHANNEL)?.seats.some(({ status }) => status === 'WAITING') === true);
+      await room.write('Tabs, please.');
+    }
+    const review = await room.over();
+    expect([review.outcome?.kind, review.iteration, review.usage.turns]).toEqual(['passed', 1, 2]);
+    expect(prompts.at(-1)).toContain('Tabs, please.');
+    expect(room.posts.indexOf('dev: One, with tabs.')).toBeLessThan(room.posts.indexOf('qa: PASS'));
+  });
+
   test('tells what the reviewer asked for last when the review reaches its limit', async () => {
     const room = await open({ agents: { dev: noting(['One.']).answers, qa: noting(['Add tests.\nREVISE']).answers } });
     await room.command('/review start dev qa 1 write it');
     expect((await room.over()).outcome?.kind).toBe('limit');
     const reports = room.posts.filter((post) => post.startsWith('Conch: ⏹ Review reached its limit'));
     expect(reports).toEqual([expect.stringContaining('qa asked last: Add tests.')]);
+  });
+
+  test('logs the signal of another role, which is text', async () => {
+    const logged: string[] = [];
+    const room = await open({
+      agents: { dev: noting(['One.\nPASS', 'Two.\nPASS']).answers, qa: noting(['REVISE', 'Good.\nPASS']).answers },
+      logged: (line) => logged.push(line),
+    });
+    await room.command('/review start dev qa write it');
+    expect([(await room.over()).outcome?.why, room.review.iteration]).toEqual(['Good.', 2]);
+    const lines = logged.filter((line) => line.includes('a signal of another role was read as text'));
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+      expect.objectContaining({ level: 'info', channel: CHANNEL, agent: 'dev', signal: 'PASS' }),
+      expect.objectContaining({ agent: 'dev', signal: 'PASS' }),
+    ]);
   });
 
   test('takes a signal before the turn signal', async () => {

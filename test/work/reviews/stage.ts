@@ -31,6 +31,8 @@ export type StageOptions = {
   /** The backend of an agent; default: one that is played by its function. */
   readonly backendFor?: (id: string) => AgentBackend;
   readonly secrets?: readonly string[];
+  /** Takes the lines of the log from "info" on. */
+  readonly logged?: (line: string) => void;
   /** False when some agent never gets a seat. */
   readonly allSeated?: boolean;
 };
@@ -47,6 +49,7 @@ export async function openStage({
   backendFor = (id) => played(id, agents[id] ?? (() => '')),
   allSeated = true,
   secrets = [],
+  logged = () => {},
 }: StageOptions) {
   const clock = systemClock();
   const posts: string[] = [];
@@ -80,7 +83,8 @@ export async function openStage({
     },
     backendFor: ({ id }) => backendFor(id),
     secrets: () => secrets,
-    logged: () => {},
+    logged,
+    level: 'info',
   });
   const isSeated = ({ status }: { readonly status: string }): boolean => status === 'QUEUED';
   const seats = () => store.floors.state(CHANNEL)?.seats ?? [];
