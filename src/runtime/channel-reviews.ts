@@ -1,7 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { channelIn, reviewConfigOf } from '../config/config.ts';
-import type { Config } from '../config/config.ts';
+import type { AgentConfig, Config } from '../config/config.ts';
 import type { HumanMessage } from '../engine/port.ts';
 import { defined } from '../lib/defined.ts';
 import type { Clock, Timers } from '../lib/time.ts';
@@ -194,10 +194,15 @@ function foldersOf(config: Config): readonly string[] {
   return [...own, ...config.crews.map(({ repo }) => resolve(repo))];
 }
 
-/** The folder in which an agent works; `null` when it works in none of this machine. The demo's agents only speak. */
+/** The folder in which an agent works; `null` when it works in none of this machine, or can only speak. */
 function folderOf(config: Config, agent: AgentId): string | null {
   const found = config.agents.find(({ id }) => id === agent);
-  return found === undefined || found.backend.kind === 'scripted' ? null : (workPlaceOf(found, config)?.folder ?? null);
+  return found === undefined || onlySpeaks(found, config) ? null : (workPlaceOf(found, config)?.folder ?? null);
+}
+
+/** The demo's agents have no tools, and models have none but those of servers. */
+function onlySpeaks({ backend: { kind } }: AgentConfig, { mcp }: Config): boolean {
+  return kind === 'scripted' || (kind === 'llm' && Object.keys(mcp).length === 0);
 }
 
 /** The model that an agent uses, with its provider; `null` when it is not known. */

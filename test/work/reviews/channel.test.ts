@@ -151,6 +151,26 @@ describe('the floor of a review', () => {
     expect(reports).toEqual([expect.stringContaining('qa asked last: Add tests.')]);
   });
 
+  test.each([
+    ['m1', 'm1', ' · both use openai-compatible m1'],
+    ['m1', 'm2', ''],
+  ])('says on the card when both agents use one model: %s, %s', async (first, second, words) => {
+    const room = await open({
+      agents: { dev: noting(['One.']).answers, qa: noting(['PASS']).answers },
+      configured: (id) => ({
+        kind: 'llm',
+        provider: 'openai-compatible',
+        baseUrl: 'http://127.0.0.1:1/v1',
+        model: id === 'dev' ? first : second,
+      }),
+    });
+    await room.command('/review start dev qa write it');
+    await room.over();
+    expect(room.posts).toContain(`Conch: 🔁 1 of 10 · dev works${words}`);
+    // A model without tools can only speak, also when Conch was started in a repository.
+    expect(room.review.work?.tree).toMatch(/^text:/);
+  });
+
   test('logs the signal of another role, which is text', async () => {
     const logged: string[] = [];
     const room = await open({

@@ -31,6 +31,8 @@ export type StageOptions = {
   /** The backend of an agent; default: one that is played by its function. */
   readonly backendFor?: (id: string) => AgentBackend;
   readonly secrets?: readonly string[];
+  /** What the configuration says of an agent's backend. Default: a command in the folder. */
+  readonly configured?: (id: string) => object;
   /** Takes the lines of the log from "info" on. */
   readonly logged?: (line: string) => void;
   /** False when some agent never gets a seat. */
@@ -50,6 +52,7 @@ export async function openStage({
   allSeated = true,
   secrets = [],
   logged = () => {},
+  configured = () => ({ kind: 'command', command: 'unused', cwd: folder }),
 }: StageOptions) {
   const clock = systemClock();
   const posts: string[] = [];
@@ -67,7 +70,7 @@ export async function openStage({
         turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },
         agents: ids.map((id) => ({
           id,
-          backend: { kind: 'command', command: 'unused', cwd: folder },
+          backend: configured(id),
         })),
         tools,
         channels: [{ id: CHANNEL, agents: ids, ...channel }],
